@@ -49,7 +49,10 @@ pub(crate) async fn reconcile(
         return forget(core, engine, id).await;
     };
     let target = match target(id, &service) {
-        Ok(target) => target,
+        Ok(target) => Target {
+            cluster: core.desired.cluster().map(|known| known.handle.clone()).unwrap_or_default(),
+            ..target
+        },
         // Of the source `render`, as all that leaves nothing to sync: nobody waits then for a plan that does not come.
         Err(message) => return give_up(core, engine, (id, &service), None, Obstacle::lasting(message)),
     };
@@ -112,6 +115,7 @@ pub(crate) async fn reconcile(
             source: "render".to_owned(),
             message: warning.message,
             warning: true,
+            terminal: false,
             location: format!("{}:{}", warning.origin.path, warning.origin.line),
         })
         .collect();
@@ -191,8 +195,12 @@ async fn answer(
     };
     let outcome = engine.plan(target, rendered.objects).await;
     drop(hold);
-    let Some(plan) = outcome.plan else { return Next::Retry(outcome.retry) };
-    last.told.plan = Some(report::plan(plan, &service.plan_request_id, &service.revision_id));
+    let plan = match outcome.plan {
+        Some(plan) => report::plan(plan, &service.plan_request_id, &service.revision_id),
+        // Asked once, answered once: whoever asked can ask again when that is mended.
+        None => report::no_plan(first_error(&outcome), service),
+    };
+    last.told.plan = Some(plan);
     if asks_only(&last.service, service) {
         // What was found out of it before holds for it as it is now.
         last.service = Arc::clone(service);
@@ -200,6 +208,12 @@ async fn answer(
     core.lasts.put(id, last);
     report(core, engine, id);
     Next::Unchanged
+}
+
+/// What to say first of an outcome that came to nothing.
+fn first_error(outcome: &Outcome) -> String {
+    let first = outcome.problems.iter().find(|problem| !problem.warning);
+    first.map_or_else(|| "the API server cannot be asked".to_owned(), |problem| problem.message.clone())
 }
 
 /// The full plan that the console asked for, unless it was told already.
@@ -219,8 +233,11 @@ async fn plan_asked_for(
     if told.is_some() {
         return told;
     }
-    let plan = engine.plan(target, objects.to_vec()).await.plan?;
-    Some(report::plan(plan, asked, &service.revision_id))
+    let outcome = engine.plan(target, objects.to_vec()).await;
+    Some(match outcome.plan {
+        Some(plan) => report::plan(plan, asked, &service.revision_id),
+        None => report::no_plan(first_error(&outcome), service),
+    })
 }
 
 /// The service stays as it is; the console hears why.
@@ -240,9 +257,16 @@ fn give_up(
             message,
             warning: false,
             location,
+            terminal: retry.is_for_a_person(),
         })
         .collect();
     let before = core.lasts.get(id).unwrap_or_default();
+    let is_asked = !service.plan_request_id.is_empty();
+    let first = errors.first().map(|error| match error.location.as_str() {
+        "" => format!("{}: {}", error.source, error.message),
+        place => format!("{}: {place}: {}", error.source, error.message),
+    });
+    let no_plan = first.filter(|_| is_asked).map(|first| report::no_plan(first, service));
     core.lasts.put(
         id,
         Last {
@@ -250,7 +274,7 @@ fn give_up(
             applied: false,
             errors: errors.clone(),
             // What waits for a person still does; a plan that cannot be made is told by the errors.
-            told: report::Told { promoted, ..before.told },
+            told: report::Told { promoted, plan: no_plan.or(before.told.plan), ..before.told },
             metadata: before.metadata,
         },
     );
@@ -332,6 +356,7 @@ fn sync_errors(outcome: &Outcome) -> impl Iterator<Item = v1::ServiceError> {
         message: problem.message.clone(),
         warning: problem.warning,
         location: problem.location.clone(),
+        terminal: problem.terminal,
     });
     let hidden = outcome.problems.len().saturating_sub(MAX_ERRORS);
     let rest = (hidden > 0).then(|| v1::ServiceError {
@@ -339,6 +364,7 @@ fn sync_errors(outcome: &Outcome) -> impl Iterator<Item = v1::ServiceError> {
         message: format!("and {hidden} more"),
         warning: false,
         location: String::new(),
+        terminal: false,
     });
     shown.chain(rest)
 }

@@ -114,6 +114,17 @@ pub(crate) fn plan(plan: SyncPlan, request_id: &str, revision_id: &str) -> v1::S
         unchanged: count(unchanged),
         omitted: count(objects.len().saturating_sub(MAX_PLANNED)),
         objects: objects.into_iter().take(MAX_PLANNED).map(planned).collect(),
+        error: String::new(),
+    }
+}
+
+/// The answer to a request for a plan that cannot be made.
+pub(crate) fn no_plan(error: String, service: &v1::Service) -> v1::SyncPlan {
+    v1::SyncPlan {
+        request_id: service.plan_request_id.clone(),
+        revision_id: service.revision_id.clone(),
+        error,
+        ..v1::SyncPlan::default()
     }
 }
 

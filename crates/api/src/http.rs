@@ -197,7 +197,7 @@ async fn answer(api: &Api, asked: Asked, body: Bytes) -> Response {
             let effect = effect(&mut request);
             let deadline = Instant::now() + api.options.timeout;
             let op = api.app.ctx(actor).with_request_id(request_id).with_deadline(deadline).with_peer(peer);
-            let data = Request::new(api.app, op, api.options.public_url.clone(), Arc::clone(&budget));
+            let data = Request::new(api.app, op, &api.options, Arc::clone(&budget));
             let request = request.data(data).data(budget);
             let schema = api.schema;
             Ok((until_validated(async move { schema.execute(request).await }), effect))

@@ -20,6 +20,7 @@ mod preparation;
 mod recording;
 mod routes;
 mod sending;
+mod tarball;
 mod webhook;
 
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub use routes::{Route, Routes};
 /// | `POST /gql` | GraphQL |
 /// | `POST /ext/v1/webhooks/{type}[/{id}]` | a git host tells that something was pushed |
 /// | `GET /ext/v1/recordings/{id}` | a recording of a shell, as an asciicast |
+/// | `GET /v1/git/tarballs?id=ID` | the files that a service is made of, as a `tar.gz` |
 /// | `POST /ext/v1/gates/{service}/{token}/{hook}` | a canary of Flagger asks whether it may go on |
 /// | `GET /health`, `GET /healthz` | the process answers |
 /// | `GET /readyz` | the process can do its work |
@@ -49,6 +51,7 @@ pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
         .post("/ext/v1/webhooks/{type}", webhook::receive)
         .post("/ext/v1/webhooks/{type}/{id}", webhook::receive_with_id)
         .get("/ext/v1/recordings/{id}", recording::download)
+        .get(tarball::PATH, tarball::download)
         .post("/ext/v1/gates/{service}/{token}/{hook}", gate::ask)
         .get("/health", health::live)
         .get("/healthz", health::live)

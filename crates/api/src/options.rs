@@ -10,6 +10,8 @@ pub struct ApiOptions {
     /// The console's address as people, agents and forges reach it, without a final slash. It is told in
     /// `Cluster.agentUrl`; absent, that field is null.
     pub public_url: Option<String>,
+    /// Handle or id of the cluster that the console runs in, which is told in `Cluster.self`.
+    pub own_cluster: Option<String>,
     /// How long one request may take.
     pub timeout: Duration,
     /// Proxies in front of the console, whose `X-Forwarded-For` is believed.
@@ -18,6 +20,11 @@ pub struct ApiOptions {
 
 impl Default for ApiOptions {
     fn default() -> Self {
-        Self { public_url: None, timeout: Duration::from_secs(30), trusted_proxies: Vec::new() }
+        Self {
+            public_url: None,
+            own_cluster: None,
+            timeout: Duration::from_secs(30),
+            trusted_proxies: Vec::new(),
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
 use plural_core::cluster::{ClusterDistro, ClusterFacts};
 use plural_core::component::{Component, ComponentChild, ComponentKey};
@@ -128,6 +128,14 @@ impl ReportQueue {
 pub(crate) struct PendingPings {
     waiting: Mutex<HashMap<ClusterId, PingRow>>,
     stored: Mutex<HashMap<ClusterId, PingRow>>,
+}
+
+impl PendingPings {
+    /// The last sign of life that this replica has seen of a cluster's agent, stored or about to be.
+    pub(crate) fn last(&self, id: ClusterId) -> Option<DateTime<Utc>> {
+        let waiting = self.waiting.lock().get(&id).map(|ping| ping.at);
+        waiting.max(self.stored.lock().get(&id).map(|ping| ping.at))
+    }
 }
 
 impl AgentHandle {
@@ -397,6 +405,7 @@ fn report_row(service: ReportedService) -> ServiceReportRow {
             source: if error.source == ServiceError::GIT { "source".to_owned() } else { cut(error.source) },
             message: cut(error.message),
             warning: error.warning,
+            terminal: error.terminal && !error.warning,
             location: error.location.map(cut),
         })
         .collect();
@@ -507,6 +516,7 @@ mod tests {
             source: ServiceError::GIT.to_owned(),
             message: "ä".repeat(5_000),
             warning: false,
+            terminal: false,
             location: None,
         };
         let said = ReportedService {

@@ -123,7 +123,7 @@ fn deprecated(component: Component, version: KubernetesMinor) -> Option<Deprecat
 }
 
 fn warning(message: String) -> ServiceError {
-    ServiceError { source: SOURCE.to_owned(), message, warning: true, location: None }
+    ServiceError { source: SOURCE.to_owned(), message, warning: true, terminal: false, location: None }
 }
 
 fn words(DeprecatedComponent { component, deprecation }: &DeprecatedComponent) -> String {

@@ -64,6 +64,14 @@ pub(crate) struct Cell {
     contract: AtomicU32,
 }
 
+impl Cell {
+    /// Its agent holds a stream to this replica.
+    pub(crate) fn has_stream(&self) -> bool {
+        let [_, _, _, streams, _] = &self.calls;
+        streams.load(Ordering::Acquire) > 0
+    }
+}
+
 /// No agent of the cluster has polled this console yet.
 const UNKNOWN: u32 = u32::MAX;
 

@@ -9,7 +9,7 @@ use plural_core::cluster::Cluster;
 use plural_core::cluster_tags::TagLevel;
 use plural_core::global_service::{
     GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec, GlobalServiceSpecChange,
-    NewGlobalService, ServiceTemplate, TemplateSecrets,
+    KeptValues, NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
 use plural_core::ids::{ClusterId, GlobalServiceId, ProjectId, ServiceContextId, ServiceId};
 use plural_core::page::Keyed;
@@ -313,8 +313,9 @@ impl App {
                     "cannot change, nor can the namespace: create another global service",
                 ));
             }
-            let contexts = self.template_check(ctx, &global.name, spec, &template, &secrets).await?;
             let current = self.global_service_secrets(global.id).await?;
+            let secrets = secrets.over(&template, &current, &global.template);
+            let contexts = self.template_check(ctx, &global.name, spec, &template, &secrets).await?;
             if *template != global.template || secrets != current {
                 let secrets = self.seal_template(global.id, &secrets)?;
                 wish = Some(TemplateRequest { template: *template, secrets, contexts });
@@ -322,6 +323,9 @@ impl App {
         } else if reads_otherwise && spec.context.is_none() {
             let current = self.global_service_secrets(global.id).await?;
             self.template_check(ctx, &global.name, spec, &global.template, &current).await?;
+        }
+        if wish.is_none() && *spec == global.spec {
+            return Ok(global.into_inner());
         }
         let global = self
             .store
@@ -425,6 +429,7 @@ impl App {
             configuration: self.open_configuration(id, &sealed.configuration)?,
             helm: values.helm,
             renderers: values.renderers,
+            keep: KeptValues::None,
         };
         let (dependencies, contexts) = self.template_links(ctx, &service).await?;
         let template = ServiceTemplate {

@@ -75,7 +75,11 @@ impl App {
     /// A changed group; administrators only.
     pub async fn group_update(&self, ctx: &OpCtx, id: GroupId, change: &GroupChange) -> Result<Group> {
         let group = self.authorized::<Group, Write>(ctx, &GroupSelector::Id(id)).await?;
-        self.store.group_update(group.audited(ctx, "group.update"), change).await
+        let changed = self.store.group_update(group.audited(ctx, "group.update"), change).await?;
+        if group.global && !changed.global {
+            self.proxy.access_changed();
+        }
+        Ok(changed)
     }
 
     /// Removes a group; administrators only.

@@ -115,7 +115,7 @@ pub struct NewHelmAccess {
 }
 
 /// What is inside a sealed access.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
     credentials: Option<KeptCredentials>,
@@ -123,7 +123,7 @@ struct Kept {
     proxy: Option<String>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum KeptCredentials {
     Basic { username: String, password: String },
@@ -175,6 +175,7 @@ impl App {
             self.authorized::<Project, Read>(ctx, &ProjectSelector::Id(id)).await?;
         }
         let destination = kept.destination(&url);
+        let known_access = kept.clone();
         let given = access.basic.is_some() || access.bearer.is_some();
         let provider = access.over(&mut kept)?.or(before.as_ref().and_then(|row| row.repository.provider));
         let changes = destination.changes(&kept.destination(&url));
@@ -190,6 +191,11 @@ impl App {
         let plain = url.address().is_some_and(Address::is_plain_http);
         if given && plain && !self.settings.credentials_over_http {
             return Err(Error::invalid("attributes.auth", OVER_HTTP));
+        }
+        if let Some(HelmRepositoryRow { repository, .. }) = &before
+            && (&kept, project_id, provider) == (&known_access, known, repository.provider)
+        {
+            return Ok(repository.clone());
         }
         let json =
             serde_json::to_vec(&kept).map_err(|cause| Error::internal("writing credentials", cause))?;

@@ -59,6 +59,7 @@ pub mod service_context;
 mod service_file;
 pub mod service_life;
 pub mod service_metadata;
+mod service_reason;
 pub mod source;
 pub mod store;
 mod streams;

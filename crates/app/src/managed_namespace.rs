@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use plural_core::access::Actor;
-use plural_core::global_service::{GlobalServiceSpec, ServiceTemplate, TemplateSecrets};
+use plural_core::global_service::{GlobalServiceSpec, KeptValues, ServiceTemplate, TemplateSecrets};
 use plural_core::ids::{ClusterId, GlobalServiceId, ManagedNamespaceId};
 use plural_core::managed_namespace::{
     ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
@@ -253,6 +253,15 @@ impl App {
             holder_secrets: self.seal_template(holder, &TemplateSecrets::default())?,
             service: self.namespace_service_change(ctx, &managed, &spec, service).await?,
         };
+        let same_service = match &update.service {
+            ServicePart::Keep | ServicePart::Change { template: None, .. } => true,
+            ServicePart::Drop => managed.service.is_none(),
+            ServicePart::Make { .. } | ServicePart::Change { .. } => false,
+        };
+        let same_words = update.description.is_none() || update.description == managed.description;
+        if same_service && same_words && spec == managed.spec {
+            return Ok(managed.into_inner());
+        }
         let by = managed.audited(ctx, "managed_namespace.update");
         let managed = self.store.managed_namespace_update(by, &update).await?;
         self.globals.wake();
@@ -337,11 +346,15 @@ impl App {
         spec: &ManagedNamespaceSpec,
         service: Change<(Box<ServiceTemplate>, TemplateSecrets)>,
     ) -> Result<ServicePart> {
-        let (given, secrets) = match service {
+        let (given, mut secrets) = match service {
             Change::Keep => return Ok(ServicePart::Keep),
             Change::Clear => return Ok(ServicePart::Drop),
             Change::Set(given) => given,
         };
+        if let Some((id, current)) = &managed.service {
+            secrets = secrets.over(&given, &self.global_service_secrets(*id).await?, current);
+        }
+        secrets.keep = KeptValues::None;
         let within = Within { name: &managed.name, namespace: &managed.namespace, spec };
         let checked = self.namespace_service(ctx, &within, *given, secrets).await?;
         let Some((id, current)) = &managed.service else {

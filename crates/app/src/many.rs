@@ -124,6 +124,7 @@ impl App {
             errors.insert(service.id, with_notes(service, found));
         }
         let errors = self.with_removed_apis(&services, errors).await?;
+        let errors = self.with_windows(&services, errors).await?;
         let errors = self.with_waits(ctx, services, errors).await?;
         self.errors_masked(ctx, errors).await
     }

@@ -291,7 +291,7 @@ pub(crate) fn preview(masker: &Masker, preview: &mut Preview) {
 
 /// Hides values in what is wrong.
 pub(crate) fn error(masker: &Masker, error: &mut ServiceError) {
-    let ServiceError { source: _, message, warning: _, location } = error;
+    let ServiceError { source: _, message, warning: _, terminal: _, location } = error;
     masker.string(message);
     option(masker, location);
 }
@@ -347,6 +347,7 @@ pub(crate) fn sync(masker: &Masker, sync: &mut ServiceSync) {
 
 /// Hides values in what a sync did, or would do.
 fn plan(masker: &Masker, plan: &mut SyncPlan) {
+    option(masker, &mut plan.error);
     for planned in &mut plan.objects {
         let PlannedObject { object, version: _, action: _, phase: _, wave: _, why, fields, location } =
             planned;

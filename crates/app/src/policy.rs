@@ -41,6 +41,24 @@ pub trait PolicyStore: Send + Sync + 'static {
         by: Audited<'_, Policy, Admin>,
         roles: &[(Role, Vec<BindingSubject>)],
     ) -> Result<Vec<Binding>>;
+    /// Adds and removes bindings of one role, and leaves its others as they are; [`plural_core::Error::Invalid`] for a subject
+    /// that does not exist.
+    async fn binding_change(
+        &self,
+        by: Audited<'_, Policy, Admin>,
+        change: &RoleChange,
+    ) -> Result<Vec<Binding>>;
+}
+
+/// Who gets a role, and who loses it. Whoever is in both has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleChange {
+    /// The role.
+    pub role: Role,
+    /// Those who have it from now on, also if they had it already.
+    pub add: Vec<BindingSubject>,
+    /// Those who do not have it any more, also if they never had.
+    pub remove: Vec<BindingSubject>,
 }
 
 /// The bindings of a new thing, decided by what the caller may do to the thing that it is made in.
@@ -149,6 +167,21 @@ impl App {
         let policy = self.policy_for(ctx, of.into()).await?;
         let by = policy.audited(ctx, "binding.replace");
         let bindings = self.store.binding_replace(by, &change.roles()).await?;
+        self.proxy.access_changed();
+        self.bound_subjects(ctx, bindings).await
+    }
+
+    /// Gives a role to some and takes it from others; needs admin access to the thing. Unlike [`Self::binding_replace`], what others
+    /// change at the same time stays.
+    pub async fn binding_change(
+        &self,
+        ctx: &OpCtx,
+        of: impl Into<Policy>,
+        change: &RoleChange,
+    ) -> Result<Vec<BoundSubject>> {
+        let policy = self.policy_for(ctx, of.into()).await?;
+        let by = policy.audited(ctx, "binding.change");
+        let bindings = self.store.binding_change(by, change).await?;
         self.proxy.access_changed();
         self.bound_subjects(ctx, bindings).await
     }

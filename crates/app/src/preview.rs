@@ -27,7 +27,13 @@ impl App {
         }
         if spec.artifact_digest.is_none() {
             let message = "the source has not been fetched yet; see the service's errors".to_owned();
-            let error = ServiceError { source: "source".to_owned(), message, warning: false, location: None };
+            let error = ServiceError {
+                source: "source".to_owned(),
+                message,
+                warning: false,
+                terminal: false,
+                location: None,
+            };
             return Ok(Preview { objects: Vec::new(), errors: vec![error] });
         }
         let cluster = self.store.agent_cluster(service.cluster_id).await?.map(cluster_data);

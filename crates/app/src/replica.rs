@@ -1,6 +1,6 @@
 //! This replica among the others on its database: signs of life, leases, and which of them does what.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +86,8 @@ pub trait ReplicaStore: Send + Sync + 'static {
         here: &[ClusterId],
         gone: &[ClusterId],
     ) -> Result<()>;
+    /// Those of the clusters whose agents' streams a replica holds that is alive.
+    async fn agent_streams(&self, clusters: &[ClusterId]) -> Result<HashSet<ClusterId>>;
     /// The replica that holds the stream of a cluster's agent, if one that is alive does.
     async fn agent_stream(&self, cluster: ClusterId) -> Result<Option<Replica>>;
 }

@@ -178,7 +178,7 @@ pub(crate) const OVER_HTTP: &str = "would be sent unencrypted over http; use htt
                                     start the console with --allow-credentials-over-http";
 
 /// What is inside a sealed credential.
-#[derive(Serialize, Deserialize)]
+#[derive(PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Kept {
     Basic { username: String, password: String },
@@ -213,7 +213,7 @@ impl App {
     /// A changed repository. What is not given stays, but credentials belong to one destination: when the host, its port, the
     /// scheme, the user, the proxy, the certificates or the host keys change, stored credentials are removed unless they are
     /// given again in the same request. Whoever may change a repository could otherwise have them sent to himself. The
-    /// repository's error then says what changed. One that the upgrade of an agent is read from is changed by administrators
+    /// repository's error then says what changed. Where everything is so already, nothing is written. One that the upgrade of an agent is read from is changed by administrators
     /// of the installation only.
     pub async fn repository_update(
         &self,
@@ -238,6 +238,18 @@ impl App {
         };
         let kept = credentials.kept(url)?;
         self.check_way(url, kept.as_ref())?;
+        let same_credentials = match (&kept, &stored_credentials) {
+            (None, _) => before == after,
+            (Some(_), None) => false,
+            (Some(kept), Some(stored)) => *kept == self.open_credentials(id, stored)?,
+        };
+        let given_reach = reach.as_ref().map(|(sealed, _)| sealed);
+        if same_credentials
+            && *url == stored.url
+            && self.is_same_reach(id, stored_reach.as_ref(), given_reach)?
+        {
+            return Ok(repository.into_inner());
+        }
         let credentials = match &kept {
             Some(kept) => CredentialsChange::Set(kept.method(), self.seal_credentials(id, kept)?),
             None if stored_credentials.is_some() && before != after => {
@@ -294,26 +306,27 @@ impl App {
         self.sealer.seal(&seal_context(id), &json)
     }
 
+    fn open_credentials(&self, id: RepositoryId, sealed: &Sealed) -> Result<Kept> {
+        let json = self.sealer.open(&seal_context(id), sealed)?;
+        // The parser's own message could quote the secret.
+        serde_json::from_slice(&json)
+            .map_err(|_| Error::internal("reading credentials", "they are not what was sealed"))
+    }
+
     /// What the git port needs to read a repository.
     pub(crate) fn git_access(&self, work: &RepositoryWork) -> Result<GitAccess> {
         let RepositoryWork { repository, credentials, reach } = work;
         let credentials = match credentials {
             None => None,
-            Some(sealed) => {
-                let json = self.sealer.open(&seal_context(repository.id), sealed)?;
-                // The parser's own message could quote the secret.
-                let kept: Kept = serde_json::from_slice(&json)
-                    .map_err(|_| Error::internal("reading credentials", "they are not what was sealed"))?;
-                Some(match kept {
-                    Kept::Basic { username, password } => {
-                        GitCredentials::Basic { username, password: password.into() }
-                    }
-                    Kept::Ssh { private_key, passphrase } => GitCredentials::Ssh {
-                        private_key: private_key.into(),
-                        passphrase: passphrase.map(SecretString::from),
-                    },
-                })
-            }
+            Some(sealed) => Some(match self.open_credentials(repository.id, sealed)? {
+                Kept::Basic { username, password } => {
+                    GitCredentials::Basic { username, password: password.into() }
+                }
+                Kept::Ssh { private_key, passphrase } => GitCredentials::Ssh {
+                    private_key: private_key.into(),
+                    passphrase: passphrase.map(SecretString::from),
+                },
+            }),
         };
         let reach = self.repository_reach(repository.id, reach.as_ref())?;
         Ok(GitAccess { id: repository.id, url: repository.url.clone(), credentials, reach })

@@ -129,7 +129,7 @@ fn is_port(port: &str) -> bool {
 }
 
 /// What is inside.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
     proxy: Option<String>,
@@ -176,6 +176,17 @@ impl App {
             self.repository_reach_kept(id, sealed)?;
         let proxy = proxy.map(SecretString::from);
         Ok(GitReach { proxy, ca_pem, known_hosts, allowed_signers, openpgp_keys })
+    }
+
+    /// Whether a repository is reached the same way before and after a change that may have given another one.
+    pub(crate) fn is_same_reach(
+        &self,
+        id: RepositoryId,
+        before: Option<&Sealed>,
+        given: Option<&Sealed>,
+    ) -> Result<bool> {
+        let Some(given) = given else { return Ok(true) };
+        Ok(self.repository_reach_kept(id, before)? == self.repository_reach_kept(id, Some(given))?)
     }
 
     fn repository_reach_kept(&self, id: RepositoryId, sealed: Option<&Sealed>) -> Result<Kept> {

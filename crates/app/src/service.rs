@@ -8,7 +8,7 @@ use plural_core::ids::{ClusterId, RepositoryId, RevisionId, ServiceId};
 use plural_core::policy::Policy;
 use plural_core::repository::Repository;
 use plural_core::revision::Revision;
-use plural_core::service::{Configuration, NewService, Rendering, Service, ServiceChange};
+use plural_core::service::{Configuration, ConfigurationEdit, NewService, Rendering, Service, ServiceChange};
 use plural_core::service_error::ServiceError;
 use plural_core::specs::{Edit, Handle, KubeName, SyncConfig};
 use plural_core::{Error, Page, PageArgs, PageRequest, Result};
@@ -81,6 +81,9 @@ pub struct ServiceUpdate {
     pub revision_id: RevisionId,
     /// New configuration, sealed.
     pub configuration: Option<Sealed>,
+    /// The sealed configuration that the new one was made from, where values of it stay. The store refuses the change with
+    /// [`plural_core::Error::Conflict`] when the newest revision has another by then.
+    pub configuration_over: Option<Sealed>,
     /// New values of its charts.
     pub values: SealedValues,
     /// Whose instance it becomes.
@@ -110,6 +113,9 @@ pub struct ServiceRemake<'a> {
     /// The change.
     pub update: ServiceUpdate,
 }
+
+/// How often a change that keeps values of a configuration is tried while others change it.
+const MERGE_TRIES: u32 = 5;
 
 record!(Service, ServiceId, ServiceSelector, ServiceFilter);
 
@@ -180,8 +186,10 @@ pub trait ServiceStore: Send + Sync + 'static {
     ) -> Result<Page<Revision>>;
     /// Its current revision.
     async fn service_revision(&self, service: &Authorized<Service, Read>) -> Result<Revision>;
-    /// What its current revision keeps sealed. Reading secrets needs the right to write them.
+    /// What [`Service::settings_revision`] keeps sealed. Reading secrets needs the right to write them.
     async fn service_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets>;
+    /// What its newest revision keeps sealed, which a change goes on from: another one than the current where it is pinned.
+    async fn service_newest_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets>;
 }
 
 /// A new service that may be made wherever its project lets it be read from.
@@ -310,7 +318,16 @@ impl App {
         selector: &ServiceSelector,
         change: ServiceChange,
     ) -> Result<Service> {
-        Box::pin(self.service_change(ctx, selector, change, None)).await
+        let merges = matches!(change.configuration, Some(ConfigurationEdit::Merge(_)));
+        let mut left = MERGE_TRIES;
+        loop {
+            left -= 1;
+            match Box::pin(self.service_change(ctx, selector, change.clone(), None)).await {
+                // Perhaps another change of the configuration came first: then this one is made over that.
+                Err(Error::Conflict { .. }) if merges && left > 0 => {}
+                done => return done,
+            }
+        }
     }
 
     /// A changed service, perhaps because its global service changed.
@@ -335,10 +352,10 @@ impl App {
         if service.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
         }
-        let secrets = if change.rendering.is_empty() {
+        let secrets = if change.rendering.is_empty() && change.configuration.is_none() {
             None
         } else {
-            Some(self.store.service_secrets(&service).await?)
+            Some(self.store.service_newest_secrets(&service).await?)
         };
         // Before anything is asked of its caller: to repeat what is so already needs no right to it.
         let mut change = self.service_news(&service, change, secrets.as_ref())?;
@@ -353,7 +370,7 @@ impl App {
         if difference.asks_for_more && !service.agent_upgrade {
             let asks = Asks {
                 cluster: service.cluster_id,
-                namespace: &service.namespace,
+                namespace: update.change.namespace.as_ref().unwrap_or(&service.namespace),
                 repository: checked.repository.as_deref(),
                 rendering: &settings.rendering,
                 sync_config: &settings.sync_config,
@@ -379,7 +396,7 @@ impl App {
         check_version(change.version.as_deref())?;
         let repository = self.service_repository(ctx, change.repository_id).await?;
         change.rendering = self.rendering_checked(ctx, change.rendering).await?;
-        if let Some(configuration) = &change.configuration {
+        if let Some(ConfigurationEdit::Replace(configuration)) = &change.configuration {
             configuration.check()?;
         }
         let links = self.links_checked(ctx, cluster, std::mem::take(&mut change.links)).await?;
@@ -411,11 +428,18 @@ impl App {
                 change.repository_id = None;
             }
         }
+        if let (Some(edit), Some(secrets)) = (&change.configuration, secrets) {
+            let known = self.open_configuration(service.id, &secrets.configuration)?;
+            if edit.over(&known)? == known {
+                change.configuration = None;
+            }
+        }
         // One that makes no sense is refused where it is applied.
         let is_so = |edit: &Edit<SyncConfig>| {
             edit.clone().over(service.sync_config.clone()).is_ok_and(|config| config == service.sync_config)
         };
         change.sync_config = change.sync_config.filter(|edit| !is_so(edit));
+        change.namespace = change.namespace.filter(|namespace| *namespace != service.namespace);
         change.dry_run = change.dry_run.filter(|dry_run| *dry_run != service.dry_run);
         change.templated = change.templated.filter(|templated| *templated != service.templated);
         Ok(change)
@@ -435,10 +459,24 @@ impl App {
         }
         // Once more: a check brings a chart into the form in which it is stored.
         let change = self.service_news(service, change.clone(), secrets)?;
-        let configuration = change.configuration.as_ref();
+        let (mut configuration, mut configuration_over) = (None, None);
+        if let Some(edit) = &change.configuration {
+            let known = match (edit, secrets) {
+                (ConfigurationEdit::Replace(_), _) => Configuration::default(),
+                (ConfigurationEdit::Merge(_), Some(secrets)) => {
+                    configuration_over = Some(secrets.configuration.clone());
+                    self.open_configuration(service.id, &secrets.configuration)?
+                }
+                (ConfigurationEdit::Merge(_), None) => {
+                    return Err(Error::internal("changing a configuration", "its values were not read"));
+                }
+            };
+            configuration = Some(self.seal_configuration(service.id, &edit.over(&known)?)?);
+        }
         Ok(ServiceUpdate {
             revision_id: RevisionId::new(),
-            configuration: configuration.map(|all| self.seal_configuration(service.id, all)).transpose()?,
+            configuration,
+            configuration_over,
             values: self.seal_values(service.id, &change.rendering)?,
             links: links.clone(),
             owner,
@@ -489,6 +527,7 @@ impl App {
         let services = vec![service];
         let noted = services.iter().map(|service| (id, with_notes(service, errors.clone()))).collect();
         let errors = self.with_removed_apis(&services, noted).await?;
+        let errors = self.with_windows(&services, errors).await?;
         let errors = self.with_waits(ctx, services, errors).await?;
         Ok(self.errors_masked(ctx, errors).await?.remove(&id).unwrap_or_default())
     }

@@ -114,6 +114,8 @@ pub trait ServiceContextStore: Send + Sync + 'static {
         &self,
         services: &[Authorized<Service, Read>],
     ) -> Result<HashMap<ServiceId, Vec<ServiceContextId>>>;
+    /// The secret values of a context, sealed for `service_context:ID:secrets`.
+    async fn context_sealed(&self, context: &Authorized<ServiceContext, Write>) -> Result<Option<Sealed>>;
     /// Who reads a context.
     async fn context_users(&self, context: &Authorized<ServiceContext, Write>) -> Result<ContextUsers>;
     /// The services that use a context.
@@ -137,10 +139,10 @@ impl App {
             Err(error) => return Err(error),
         };
         let id = known.as_ref().map_or_else(ServiceContextId::new, |known| known.id);
-        let ServiceContextChange { project_id, configuration, secrets } = change;
-        let secrets = match secrets {
+        let ServiceContextChange { project_id, configuration, secrets: given } = change;
+        let secrets = match &given {
             None => None,
-            Some(secrets) => Some((secrets.0.keys().cloned().collect(), self.seal_context(id, &secrets)?)),
+            Some(secrets) => Some((secrets.0.keys().cloned().collect(), self.seal_context(id, secrets)?)),
         };
         let save = ServiceContextSave { name, configuration, secrets };
         if let Some(known) = known {
@@ -151,6 +153,10 @@ impl App {
                     "attributes.projectId",
                     "cannot change: a context cannot move to another project; delete it there first",
                 ));
+            }
+            let is_so = save.configuration.as_ref().is_none_or(|given| *given == known.configuration);
+            if is_so && self.context_secrets_are(&known, given.as_ref()).await? {
+                return Ok(known.into_inner());
             }
             let first =
                 known.secrets.is_empty() && save.secrets.as_ref().is_some_and(|(names, _)| !names.is_empty());
@@ -275,6 +281,19 @@ impl App {
             None => Ok(Configuration::default()),
             Some(sealed) => self.open_context(row.context.id, sealed),
         }
+    }
+
+    /// Whether these are the secret values of a context already; where none are given, they stay.
+    async fn context_secrets_are(
+        &self,
+        context: &Authorized<ServiceContext, Write>,
+        given: Option<&Configuration>,
+    ) -> Result<bool> {
+        let Some(given) = given else { return Ok(true) };
+        Ok(match self.store.context_sealed(context).await? {
+            None => given.0.is_empty(),
+            Some(sealed) => *given == self.open_context(context.id, &sealed)?,
+        })
     }
 
     fn seal_context(&self, id: ServiceContextId, secrets: &Configuration) -> Result<Sealed> {

@@ -7,7 +7,7 @@ use plural_core::dependency::ServiceLinks;
 use plural_core::ids::{RevisionId, ServiceId};
 use plural_core::policy::BindingsChange;
 use plural_core::service::{
-    Configuration, HelmConfig, NewService, PinUntil, RendererConfig, Rendering, RenderingChange, Service,
+    Configuration, HelmConfig, NewService, Pin, PinUntil, RendererConfig, Rendering, RenderingChange, Service,
 };
 use plural_core::service_error::ServiceError;
 use plural_core::specs::{Change, KubeName};
@@ -170,6 +170,7 @@ impl App {
             pin: _,
             paused: _,
             sequence: _,
+            observed: _,
             owner: _,
             withheld: _,
             cascaded: _,
@@ -223,7 +224,9 @@ pub fn feeds_agent_upgrade(noun: &'static str) -> Error {
 
 /// What is wrong with a service, and first what somebody did to it: whoever asks should not have to know.
 pub(crate) fn with_notes(service: &Service, mut errors: Vec<ServiceError>) -> Vec<ServiceError> {
-    if let Some(pin) = service.pin.as_ref().filter(|pin| pin.until != PinUntil::Dependencies) {
+    // What waits by itself has notes that say for what.
+    let by_person = |pin: &&Pin| matches!(pin.until, PinUntil::Release | PinUntil::NextCommit);
+    if let Some(pin) = service.pin.as_ref().filter(by_person) {
         let words = pin.words(service.revision_id, service.sha.as_deref());
         errors.insert(0, ServiceError::note("pin", words));
     }

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use plural_core::Result;
+use plural_core::cluster::Cluster;
 use plural_core::ids::ClusterId;
+use plural_core::service_reason::AgentPresence;
 use plural_kit::ShutdownSignal;
 use tokio::sync::Notify;
 
 use crate::app::App;
+use crate::ctx::OpCtx;
 use crate::replica::Replica;
 
 /// How long changes wait for others to be written with them: a thousand agents that come back are a few writes.
@@ -44,9 +47,54 @@ impl App {
         Ok(holder.filter(|replica| replica.id != self.replica_id() && replica.address.is_some()))
     }
 
+    /// Whether the agents of these clusters are connected, here or to another replica. An agent of an earlier build, which may
+    /// hold no stream, counts by its last sign of life.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub(crate) async fn agents_presence(
+        &self,
+        clusters: impl IntoIterator<Item = &Cluster>,
+    ) -> Result<HashMap<ClusterId, AgentPresence>> {
+        let now = self.clock.now();
+        let mut found = HashMap::new();
+        let mut elsewhere = Vec::new();
+        for cluster in clusters {
+            let is_heard = cluster.agent_is_outdated() == Some(true) && cluster.is_healthy(now);
+            let connected = is_heard || self.fleet.cell(cluster.id).is_some_and(|cell| cell.has_stream());
+            if !connected {
+                elsewhere.push(cluster.id);
+            }
+            let (cluster, id, stored) = (cluster.handle.to_string(), cluster.id, cluster.pinged_at);
+            let seen_at = stored.max(self.pings.last(id));
+            found.insert(id, AgentPresence { cluster, connected, seen_at });
+        }
+        if !elsewhere.is_empty() && self.store.is_shared() {
+            for id in self.store.agent_streams(&elsewhere).await? {
+                if let Some(presence) = found.get_mut(&id) {
+                    presence.connected = true;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// [`Self::agents_presence`] of clusters that the caller may see.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn clusters_presence(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, AgentPresence>> {
+        let clusters = self.get_many::<Cluster>(ctx, ids).await?;
+        self.agents_presence(clusters.values()).await
+    }
+
     fn agent_stream_changed(&self, cluster: ClusterId, is_here: bool) {
-        // Nobody could call: nobody need know.
-        if self.replica_is_reachable() {
+        // Another replica may be asked whether the agent is connected, or for a way to it.
+        if self.store.is_shared() || self.replica_is_reachable() {
             self.streams.changed.lock().insert(cluster, is_here);
             self.streams.wake.notify_one();
         }

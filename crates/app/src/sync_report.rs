@@ -71,7 +71,7 @@ fn progress_of(progress: SyncProgress, cut: fn(String) -> String) -> SyncProgres
 }
 
 fn plan_of(plan: ReportedPlan, cut: fn(String) -> String) -> ReportedPlan {
-    let ReportedPlan { request_id, revision_id, digest, objects, unchanged, omitted } = plan;
+    let ReportedPlan { request_id, revision_id, digest, objects, unchanged, omitted, error } = plan;
     let dropped = u32::try_from(objects.len().saturating_sub(MAX_PLANNED)).unwrap_or(u32::MAX);
     let planned = |told: PlannedObject| {
         let PlannedObject { object, version, action, phase, wave, why, fields, location } = told;
@@ -94,6 +94,7 @@ fn plan_of(plan: ReportedPlan, cut: fn(String) -> String) -> ReportedPlan {
         objects: objects.into_iter().take(MAX_PLANNED).map(planned).collect(),
         unchanged,
         omitted: omitted.saturating_add(dropped),
+        error: error.map(cut),
     }
 }
 
@@ -173,6 +174,7 @@ mod tests {
             objects: vec![object("Secret"), object("ConfigMap")],
             unchanged: 0,
             omitted: 0,
+            error: None,
         };
         let told = bounded(SyncReport { plan: Some(plan), ..SyncReport::default() }, |text| text);
         let objects = told.plan.unwrap().objects;

@@ -1,9 +1,13 @@
 //! When new commits may go on by themselves, for a project, a cluster or a service.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use plural_core::access::Scope;
 use plural_core::ids::{ServiceId, SyncWindowId};
 use plural_core::policy::Policy;
+use plural_core::service::Service;
+use plural_core::specs::Name;
 use plural_core::sync_window::{SyncWindow, WindowRule, window_decision};
 use plural_core::{Error, Result};
 
@@ -16,14 +20,22 @@ use crate::ctx::OpCtx;
 pub trait SyncWindowStore: Send + Sync + 'static {
     /// The windows of this very thing, none inherited.
     async fn sync_window_list(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<SyncWindow>>;
-    /// Another one.
+    /// Another one; [`Error::Conflict`] where another one has its name.
     async fn sync_window_create(&self, by: Audited<'_, Policy, Write>, window: &SyncWindow) -> Result<()>;
+    /// Another rule, name and description for the one of this id, if it is of this thing. `by` is not written down where
+    /// nothing changes.
+    async fn sync_window_update(&self, by: Audited<'_, Policy, Write>, window: &SyncWindow) -> Result<()>;
     /// Removes one of this thing.
     async fn sync_window_delete(
         &self,
         by: Audited<'_, Policy, Write>,
         id: SyncWindowId,
     ) -> Result<SyncWindow>;
+    /// All windows that concern each of these services; one without any is left out.
+    async fn services_windows(
+        &self,
+        services: &[&Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<SyncWindow>>>;
     /// Services that windows hold back, each with all windows that concern it.
     async fn sync_window_held(&self) -> Result<Vec<(ServiceId, Vec<SyncWindow>)>>;
     /// Lets those of the services go on that are still held back by windows; answers how many.
@@ -37,10 +49,25 @@ pub trait SyncWindowStore: Send + Sync + 'static {
 /// A window to make.
 #[derive(Debug, Clone)]
 pub struct NewSyncWindow {
+    /// What it is called, unique among the windows of what it is of.
+    pub name: Option<Name>,
     /// When.
     pub rule: WindowRule,
     /// Why there is one, for people.
     pub description: Option<String>,
+}
+
+impl NewSyncWindow {
+    fn window(self, id: SyncWindowId) -> Result<SyncWindow> {
+        let Self { name, rule, description } = self;
+        if description.as_deref().is_some_and(|text| text.len() > 500 || text.chars().any(char::is_control)) {
+            return Err(Error::invalid(
+                "attributes.description",
+                "must be one line of at most 500 characters",
+            ));
+        }
+        Ok(SyncWindow { id, name: name.map(Into::into), rule, description })
+    }
 }
 
 impl App {
@@ -57,16 +84,23 @@ impl App {
         on: impl Into<Policy>,
         new: NewSyncWindow,
     ) -> Result<SyncWindow> {
-        let NewSyncWindow { rule, description } = new;
-        if description.as_deref().is_some_and(|text| text.len() > 500 || text.chars().any(char::is_control)) {
-            return Err(Error::invalid(
-                "attributes.description",
-                "must be one line of at most 500 characters",
-            ));
-        }
+        let window = new.window(SyncWindowId::new())?;
         let policy = self.policy_for::<Write>(ctx, on.into()).await?;
-        let window = SyncWindow { id: SyncWindowId::new(), rule, description };
         self.store.sync_window_create(policy.audited(ctx, "syncWindow.create"), &window).await?;
+        Ok(window)
+    }
+
+    /// Another rule, name and description for a window of a project, a cluster or a service; needs write access to it.
+    pub async fn sync_window_update(
+        &self,
+        ctx: &OpCtx,
+        on: impl Into<Policy>,
+        id: SyncWindowId,
+        new: NewSyncWindow,
+    ) -> Result<SyncWindow> {
+        let window = new.window(id)?;
+        let policy = self.policy_for::<Write>(ctx, on.into()).await?;
+        self.store.sync_window_update(policy.audited(ctx, "syncWindow.update"), &window).await?;
         Ok(window)
     }
 

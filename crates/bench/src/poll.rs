@@ -260,7 +260,7 @@ impl Load {
 
 /// The rate of a handler that does nothing, on the same stack with the same load.
 async fn empty(tls: &Tls, tokens: Vec<String>, options: &Options) -> anyhow::Result<f64> {
-    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Some((&tls.chain, &tls.key))).await?;
+    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Some((&tls.chain, &tls.key)))?;
     let address = server.address()?;
     let router = Routes::new(plural_tunnel::server(Empty)).prepare().into_axum_router();
     let shutdown = Shutdown::new();

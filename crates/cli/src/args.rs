@@ -16,8 +16,16 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    jobs::JobsArgs, key::parse_duration, output::Format, projects::ProjectsArgs, saved_views::SavedViewsArgs,
+    access::AccessArgs,
+    documents::{ApplyArgs, DeleteArgs, DiffArgs, ExplainArgs, GetArgs},
+    groups::GroupsArgs,
+    jobs::JobsArgs,
+    key::parse_duration,
+    output::Format,
+    projects::ProjectsArgs,
+    saved_views::SavedViewsArgs,
     sync_windows::SyncWindowsArgs,
+    users::{UsersArgs, WhoAmIArgs},
 };
 
 pub(crate) use clusters::*;
@@ -35,6 +43,10 @@ pub(crate) use tokens::*;
 #[derive(Debug, Parser)]
 #[command(name = "plural", version, propagate_version = false, subcommand_required = true)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "`cd` is continuous deployment. Its commands can be written without it:
+  plural services list             for  plural cd services list
+  plural status blue/web           for  plural cd services describe blue/web
+  plural history|refresh|wait|sync|diff|rollback|tree blue/web   for those of  plural cd services")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -45,7 +57,13 @@ pub(crate) enum Verb {
     Login(LoginArgs),
     Logout(LogoutArgs),
     Tokens(TokensArgs),
+    Whoami(WhoAmIArgs),
     Password(PasswordArgs),
+    Apply(Box<ApplyArgs>),
+    Diff(DiffArgs),
+    Get(GetArgs),
+    Delete(DeleteArgs),
+    Explain(ExplainArgs),
     Cd(Box<CdArgs>),
     Version(VersionArgs),
     Completion(CompletionArgs),
@@ -68,7 +86,7 @@ pub(crate) struct ConnectionArgs {
     pub(crate) profile: Option<String>,
 }
 
-/// Clusters, repositories, services, global services and contexts of the fleet
+/// Continuous deployment: clusters, repositories, services and everything else of the fleet
 #[derive(Debug, Args)]
 #[command(visible_alias = "deployments", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct CdArgs {
@@ -81,7 +99,10 @@ pub(crate) struct CdArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CdCommand {
+    Login(CdLoginArgs),
     Clusters(ClustersArgs),
+    #[command(hide = true)]
+    Bootstrap(Box<BootstrapArgs>),
     Repositories(RepositoriesArgs),
     HelmRepositories(HelmRepositoriesArgs),
     Projects(ProjectsArgs),
@@ -91,6 +112,9 @@ pub(crate) enum CdCommand {
     SyncWindows(SyncWindowsArgs),
     Contexts(ContextsArgs),
     SavedViews(SavedViewsArgs),
+    Users(UsersArgs),
+    Groups(GroupsArgs),
+    Access(AccessArgs),
     Jobs(JobsArgs),
 }
 

@@ -14,10 +14,31 @@ use crate::{
     args::BootstrapArgs,
     clusters::{attributes, until_pinged},
     error::CliError,
+    key::ClusterKey,
     manifests::{Agent, manifests},
     output::yaml_text,
     terminal::Terminal,
 };
+
+/// [`run`] for a cluster that is registered: a name that is none is an error, not a new cluster.
+pub(crate) async fn again(
+    mut args: BootstrapArgs,
+    client: &Client,
+    ca_pem: Option<&[u8]>,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let cluster: ClusterKey = name(&args)?.parse().map_err(CliError::usage)?;
+    let known = cluster.get(client).await?;
+    args.properties.handle = Some(known.handle.unwrap_or(known.name));
+    args.rejoin = true;
+    run(args, client, ca_pem, terminal).await
+}
+
+/// The name that was given, in either way.
+fn name(args: &BootstrapArgs) -> Result<&str, CliError> {
+    let given = args.cluster.as_deref().or(args.name.as_deref());
+    given.ok_or_else(|| CliError::usage("a cluster needs a name"))
+}
 
 pub(crate) async fn run(
     args: BootstrapArgs,
@@ -102,7 +123,7 @@ async fn find_or_create(
     let handle = match &args.properties.handle {
         Some(handle) => Some(handle.clone()),
         // As the console would make it.
-        None => Handle::suggest(&args.name).ok().map(|handle| handle.to_string()),
+        None => Handle::suggest(name(args)?).ok().map(|handle| handle.to_string()),
     };
     let known = match handle {
         Some(handle) => match client.send(&GetClusterWithToken { id: None, handle: Some(handle) }).await {
@@ -120,7 +141,7 @@ async fn find_or_create(
         ))
         .hint("--rejoin makes another join token; an agent that has joined goes on until another one joins with it")),
         None => {
-            let attributes = attributes(&args.name, &args.properties, client, terminal).await?;
+            let attributes = attributes(name(args)?, &args.properties, client, terminal).await?;
             let cluster = client.send(&CreateClusterWithToken { attributes }).await?;
             terminal.say(format_args!("cluster {} registered", cluster.name));
             Ok(cluster)

@@ -13,14 +13,14 @@ use serde_json::Value;
 use crate::{
     args::{
         ClusterCommand, ClusterCreateArgs, ClusterDeleteArgs, ClusterDescribeArgs, ClusterListArgs,
-        ClusterProperties, ClusterTagArgs, RotateTokenArgs,
+        ClusterProperties, ClusterTagArgs, ClusterUpdateArgs, KubeconfigArgs, RotateTokenArgs,
     },
     bootstrap,
     connect::Connection,
     deprecations,
     error::CliError,
     file, key, kubeconfig,
-    output::{self, Row, age, or_dash},
+    output::{self, Format, Row, age, or_dash},
     recordings,
     terminal::Terminal,
     wait::{self, Observed},
@@ -30,8 +30,22 @@ use crate::{
 const NOTHING: &str = "no clusters found; `plural cd clusters bootstrap NAME` adds one";
 
 impl Row for Cluster {
-    const HEADINGS: (&'static [&'static str], usize) =
-        (&["HANDLE", "VERSION", "STATUS", "LAST PING", "AGE", "NAME", "DISTRO", "PROJECT", "TAGS", "ID"], 5);
+    const HEADINGS: (&'static [&'static str], usize) = (
+        &[
+            "HANDLE",
+            "VERSION",
+            "STATUS",
+            "CONNECTED",
+            "LAST PING",
+            "AGE",
+            "NAME",
+            "DISTRO",
+            "PROJECT",
+            "TAGS",
+            "ID",
+        ],
+        6,
+    );
 
     fn id(&self) -> &str {
         &self.id
@@ -47,6 +61,12 @@ impl Row for Cluster {
             or_dash(self.handle.as_deref()),
             or_dash(self.current_version.as_deref()),
             status(self, now).into(),
+            match self.connected {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "-",
+            }
+            .into(),
             age(self.pinged_at, now),
             age(self.inserted_at, now),
             or_dash(Some(&self.name)),
@@ -68,10 +88,11 @@ const SILENT_AFTER_SECONDS: i64 = 300;
 fn status(cluster: &Cluster, now: DateTime<Utc>) -> &'static str {
     match (cluster.deleted_at, cluster.pinged_at) {
         (Some(_), _) => "Deleting",
-        (None, None) => "Pending",
+        (None, None) if cluster.connected != Some(true) => "Pending",
         (None, Some(ping)) if (now - ping).num_seconds() > SILENT_AFTER_SECONDS => "Silent",
-        (None, Some(_)) if cluster.agent_outdated == Some(true) => "Outdated",
-        (None, Some(_)) => "Ready",
+        (None, _) if cluster.connected == Some(false) => "Disconnected",
+        (None, _) if cluster.agent_outdated == Some(true) => "Outdated",
+        (None, _) => "Ready",
     }
 }
 
@@ -101,14 +122,34 @@ pub(crate) async fn run(
         ClusterCommand::Deprecations(args) => deprecations::of_cluster(args, client, terminal).await,
         ClusterCommand::Tag(args) => change_tags(args, client, terminal).await,
         ClusterCommand::Delete(args) => delete(args, client, terminal).await,
+        ClusterCommand::Update(args) => update(args, client, terminal).await,
         ClusterCommand::Bootstrap(args) => {
-            bootstrap::run(args, client, connection.ca_pem.as_deref(), terminal).await
+            bootstrap::run(*args, client, connection.ca_pem.as_deref(), terminal).await
+        }
+        ClusterCommand::Reinstall(args) => {
+            bootstrap::again(*args, client, connection.ca_pem.as_deref(), terminal).await
+        }
+        ClusterCommand::GetCredentials(args) => {
+            let merge = args.merge || args.file.is_none();
+            kubeconfig::kubeconfig(KubeconfigArgs { merge, ..args }, connection, terminal).await
         }
         ClusterCommand::RotateToken(args) => rotate_token(args, client, terminal).await,
         ClusterCommand::Kubeconfig(args) => kubeconfig::kubeconfig(args, connection, terminal).await,
         ClusterCommand::Recordings(args) => recordings::run(args.command, client, terminal).await,
         ClusterCommand::Credential(args) => kubeconfig::credential(args, connection, terminal).await,
     }
+}
+
+async fn update(
+    args: ClusterUpdateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ClusterUpdateArgs { cluster, handle, name, output } = args;
+    let id = cluster.get(client).await?.id;
+    let attributes = ClusterUpdateAttributes { handle, name, ..ClusterUpdateAttributes::default() };
+    let cluster = client.send(&UpdateCluster { id, attributes }).await?;
+    output::item(&cluster, output.output, terminal)
 }
 
 async fn change_tags(
@@ -138,7 +179,9 @@ async fn change_tags(
         ..ClusterUpdateAttributes::default()
     };
     let cluster = client.send(&UpdateCluster { id: cluster.id, attributes }).await?;
-    output::item(&cluster, args.output.output, terminal)
+    // The columns of a list do not have what was changed.
+    let format = if args.output.output == Format::Table { Format::Wide } else { args.output.output };
+    output::item(&cluster, format, terminal)
 }
 
 async fn rotate_token(
@@ -258,14 +301,14 @@ async fn delete(
     let cluster = args.cluster.get(client).await?;
     let handle = cluster.handle.clone().unwrap_or_else(|| cluster.id.clone());
     if args.soft {
-        let plan = format!("cluster {handle} is removed from the console; everything in it stays");
+        let plan = format!("remove cluster {handle} from the console and leave everything in it");
         terminal.confirm(&plan, args.confirm.yes)?;
         client.send(&DetachCluster { id: cluster.id }).await?;
         terminal.say(format_args!("cluster {handle} detached"));
         return Ok(());
     }
     let plan =
-        format!("all objects of all services in cluster {handle} are removed, then the cluster itself");
+        format!("delete all objects of all services in cluster {handle}, then remove it from the console");
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DeleteCluster { id: cluster.id.clone() }).await?;
     let ask = GetCluster { id: Some(cluster.id), handle: None };
@@ -319,6 +362,7 @@ mod tests {
             distro: Some(ClusterDistro::K3s),
             current_version: Some("v1.36.2".into()),
             agent_outdated: None,
+            connected: Some(true),
             protect: Some(true),
             inserted_at: Some(now - TimeDelta::days(3)),
             pinged_at: Some(now - TimeDelta::seconds(7)),

@@ -113,7 +113,7 @@ async fn delete(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let context = find(client, &args.name).await?;
-    terminal.confirm(&format!("the context {} is deleted", context.name), args.confirm.yes)?;
+    terminal.confirm(&format!("delete context {}", context.name), args.confirm.yes)?;
     client.send(&DeleteServiceContext { id: context.id }).await?;
     terminal.say(format_args!("context {} deleted", context.name));
     Ok(())

@@ -20,6 +20,8 @@ enum Kind {
     Usage,
     /// Nobody reads our output any more (`plural … | head`), or the exit code is the answer: not worth a word.
     Silent,
+    /// What was named is not there, or not for the caller's eyes.
+    Missing,
     /// Failed with an exit code of the command's own.
     Code(u8),
 }
@@ -37,7 +39,13 @@ impl CliError {
 
     /// What a person named is not there, or not for their eyes.
     pub(crate) fn missing(what: impl fmt::Display, hint: impl Into<String>) -> Self {
-        Self::new(format!("there is no {what} that you may see")).hint(hint)
+        Self { kind: Kind::Missing, ..Self::new(format!("{what} not found (or you have no access)")) }
+            .hint(hint)
+    }
+
+    /// Whether what was named is not there.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.kind == Kind::Missing
     }
 
     /// A look-up that failed; `missing` are the words where what was looked up is not there.
@@ -51,6 +59,12 @@ impl CliError {
             .hint(format!("see the examples of `plural cd {nouns} update --help`"))
     }
 
+    /// An update of one of these `nouns` without any flag.
+    pub(crate) fn unchanged_flags(nouns: &str) -> Self {
+        Self::usage("nothing to change")
+            .hint(format!("see the examples of `plural cd {nouns} update --help`"))
+    }
+
     /// An exit code that is an answer, without words.
     pub(crate) fn silent() -> Self {
         Self { kind: Kind::Silent, ..Self::new("") }
@@ -60,7 +74,9 @@ impl CliError {
     pub(crate) fn code(self, code: u8) -> Self {
         match self.kind {
             Kind::Silent => self,
-            Kind::Failed | Kind::Usage | Kind::Code(_) => Self { kind: Kind::Code(code), ..self },
+            Kind::Failed | Kind::Missing | Kind::Usage | Kind::Code(_) => {
+                Self { kind: Kind::Code(code), ..self }
+            }
         }
     }
 
@@ -73,7 +89,7 @@ impl CliError {
     /// What the program's exit code becomes: 1, or 2 for a command line that cannot be understood.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
-            Kind::Failed | Kind::Silent => 1,
+            Kind::Failed | Kind::Missing | Kind::Silent => 1,
             Kind::Usage => 2,
             Kind::Code(code) => code,
         }

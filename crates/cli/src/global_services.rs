@@ -246,11 +246,15 @@ async fn delete(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let global = get(&args.name, client).await?;
-    let plan = format!(
-        "global service {} and what its cascade says of its {} instances",
-        global.name,
-        global.instance_counts.unwrap_or_default().all
-    );
+    let instances = global.instance_counts.unwrap_or_default().all;
+    let plan = match instances {
+        0 => format!("delete global service {}, which has no instances", global.name),
+        all => format!(
+            "delete global service {} and do with its {} as its cascade says",
+            global.name,
+            output::counted(usize::try_from(all).unwrap_or_default(), "instance")
+        ),
+    };
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DeleteGlobalService { id: global.id.clone() }).await?;
     let ask = GetGlobalService { id: Some(global.id), name: None };
@@ -294,7 +298,7 @@ fn attributes(
 }
 
 /// The global service once every target has the newest generation and is healthy.
-async fn until_everywhere(
+pub(crate) async fn until_everywhere(
     global: GlobalService,
     timeout: std::time::Duration,
     client: &Client,

@@ -135,7 +135,7 @@ async fn delete(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let url = args.repository;
-    terminal.confirm(&format!("the credentials of {url} are deleted"), args.confirm.yes)?;
+    terminal.confirm(&format!("delete the credentials of {url}"), args.confirm.yes)?;
     client.send(&DeleteHelmRepository { url: url.clone() }).await?;
     terminal.say(format_args!("helm repository {url} deleted"));
     Ok(())

@@ -187,8 +187,8 @@ async fn retry(args: JobRetryArgs, client: &Client, terminal: &mut Terminal<'_>)
 async fn delete(args: JobDeleteArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let JobDeleteArgs { ids, confirm } = args;
     let plan = match ids.as_slice() {
-        [id] => format!("the job {id} is removed, and what it was to do is not done"),
-        ids => format!("{} jobs are removed, and what they were to do is not done", ids.len()),
+        [id] => format!("delete job {id}, whose work is not done"),
+        ids => format!("delete {} jobs, whose work is not done", ids.len()),
     };
     terminal.confirm(&plan, confirm.yes)?;
     for id in ids {

@@ -37,6 +37,7 @@ impl FromStr for ClusterKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.strip_prefix("cluster/").unwrap_or(text);
         let handle = text.strip_prefix('@').unwrap_or(text);
         if handle.is_empty() || handle.contains('/') {
             return Err("a cluster is named by its handle or id, for example blue or @blue".into());
@@ -49,6 +50,9 @@ impl FromStr for ServiceKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // As `-o name` prints it, unless a cluster has that name.
+        let text =
+            text.strip_prefix("service/").filter(|rest| rest.contains('/') || is_id(rest)).unwrap_or(text);
         match text.split_once('/') {
             None if is_id(text) => Ok(Self::Id(text.into())),
             Some((cluster, name)) if !name.is_empty() && !name.contains('/') => {
@@ -63,6 +67,7 @@ impl FromStr for RepositoryKey {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.strip_prefix("repository/").filter(|rest| is_id(rest)).unwrap_or(text);
         Ok(if is_id(text) { Self::Id(text.into()) } else { Self::Url(text.into()) })
     }
 }
@@ -187,7 +192,8 @@ impl RepositoryKey {
         client.send(&GetGitRepository { id, url }).await.map_err(|error| {
             CliError::absent(error, || {
                 let (Self::Id(text) | Self::Url(text)) = self;
-                CliError::new(format!("there is no repository {text:?}")).hint(
+                CliError::missing(
+                    format_args!("repository {text:?}"),
                     "`plural cd repositories list` shows those there are; `plural cd repositories create URL` adds one",
                 )
             })
@@ -225,6 +231,12 @@ mod tests {
         assert_eq!("@blue/web".parse(), Ok(named(ClusterKey::Handle("blue".into()))));
         assert_eq!(format!("{ID}/web").parse(), Ok(named(ClusterKey::Id(ID.into()))));
         assert_eq!(ID.parse(), Ok(ServiceKey::Id(ID.into())));
+        // What `-o name` prints is taken back.
+        assert_eq!("service/blue/web".parse(), Ok(named(ClusterKey::Handle("blue".into()))));
+        assert_eq!(format!("service/{ID}").parse(), Ok(ServiceKey::Id(ID.into())));
+        assert_eq!("service/web".parse(), Ok(named(ClusterKey::Handle("service".into()))));
+        assert_eq!("cluster/blue".parse(), Ok(ClusterKey::Handle("blue".into())));
+        assert_eq!(format!("repository/{ID}").parse(), Ok(RepositoryKey::Id(ID.into())));
         for wrong in ["web", "blue/", "/web", "a/b/c", "@"] {
             assert!(wrong.parse::<ServiceKey>().is_err(), "{wrong}");
         }

@@ -5,6 +5,7 @@
 //!
 //! A binary that has more subcommands adds them to [`command`] and hands the rest to [`dispatch`].
 
+mod access;
 mod args;
 mod bootstrap;
 mod canary;
@@ -13,9 +14,11 @@ mod config;
 mod connect;
 mod contexts;
 mod deprecations;
+mod documents;
 mod error;
 mod file;
 mod global_services;
+mod groups;
 mod helm_repositories;
 mod jobs;
 mod key;
@@ -42,11 +45,13 @@ mod service_life;
 mod service_sync;
 mod service_tree;
 mod services;
+mod shorthand;
 mod sync_args;
 mod sync_described;
 mod sync_windows;
 mod terminal;
 mod tokens;
+mod users;
 mod wait;
 mod watch;
 
@@ -54,12 +59,13 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use args::{CdCommand, Cli, ClusterCommand, ServiceCommand, Verb};
+use args::{CdCommand, Cli, ClusterCommand, RepositoryCommand, ServiceCommand, Verb};
 use connect::connect;
 pub use error::CliError;
 use plain::Plain;
 use recordings::RecordingCommand;
 pub use reference::reference;
+pub use shorthand::in_full;
 pub use terminal::{Terminal, Variables};
 
 /// The command line of all that this crate does, named `plural`.
@@ -74,6 +80,7 @@ where
     T: Into<OsString> + Clone,
 {
     let mut command = command();
+    let args = in_full(&command, args);
     match command.try_get_matches_from_mut(args) {
         Ok(matches) => dispatch(command, &matches),
         Err(error) => {
@@ -155,15 +162,39 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
             let connection = connect(&args.connection, terminal)?;
             tokens::run(args.command, &connection.client, terminal).await
         }
+        Verb::Whoami(args) => {
+            let connection = connect(&args.connection, terminal)?;
+            users::whoami(args, &connection, terminal).await
+        }
         Verb::Password(args) => {
             let connection = connect(&args.connection, terminal)?;
             tokens::password(args, &connection.client, terminal).await
         }
+        Verb::Apply(args) => documents::apply(*args, terminal).await,
+        Verb::Diff(args) => documents::diff(args, terminal).await,
+        Verb::Get(args) => documents::get(args, terminal).await,
+        Verb::Delete(args) => documents::delete(args, terminal).await,
+        Verb::Explain(args) => documents::explain(&args, terminal),
         Verb::Cd(args) => {
-            let args = *args;
+            let mut args = *args;
+            if let CdCommand::Login(login) = args.command {
+                return login::cd_login(login, args.connection, terminal).await;
+            }
+            if let CdCommand::Repositories(noun) = &mut args.command
+                && let RepositoryCommand::Create(create) = &mut noun.command
+                && create.repository.is_some()
+                && let Some(url) = create.url.take()
+            {
+                // Beside a repository, it is what --url is everywhere else.
+                args.connection.url = Some(url);
+            }
             let connection = connect(&args.connection, terminal)?;
             let client = &connection.client;
             match args.command {
+                CdCommand::Login(_) => Ok(()),
+                CdCommand::Bootstrap(args) => {
+                    bootstrap::run(*args, client, connection.ca_pem.as_deref(), terminal).await
+                }
                 CdCommand::Clusters(noun) => clusters::run(noun.command, &connection, terminal).await,
                 CdCommand::Repositories(noun) => repositories::run(noun.command, client, terminal).await,
                 CdCommand::HelmRepositories(noun) => {
@@ -178,6 +209,9 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 }
                 CdCommand::Contexts(noun) => contexts::run(noun.command, client, terminal).await,
                 CdCommand::SavedViews(noun) => saved_views::run(noun.command, client, terminal).await,
+                CdCommand::Users(noun) => users::run(noun.command, client, terminal).await,
+                CdCommand::Groups(noun) => groups::run(noun.command, client, terminal).await,
+                CdCommand::Access(noun) => access::run(noun.command, client, terminal).await,
                 CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,
             }
         }

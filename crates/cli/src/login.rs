@@ -3,15 +3,29 @@
 use plural_wire::{Client, ClientOptions, CreateAccessToken, ErrorCode, Me, Secret, SignIn};
 
 use crate::{
-    args::LoginArgs,
+    args::{CdLoginArgs, ConnectionArgs, LoginArgs, LoginHow},
     config::{Profile, Profiles},
     connect::{insecure_http_allowed, proxy, read_ca},
     error::CliError,
     terminal::Terminal,
 };
 
+/// `plural cd login`.
+pub(crate) async fn cd_login(
+    args: CdLoginArgs,
+    connection: ConnectionArgs,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let CdLoginArgs { how, token } = args;
+    if token.is_some() {
+        return Err(CliError::usage("a token on the command line could be read by whoever lists processes")
+            .hint("pipe it in with --token-stdin: `plural cd login --url URL --token-stdin < token.txt`"));
+    }
+    login(LoginArgs { connection, how }, terminal).await
+}
+
 pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let LoginArgs { connection, email, password_stdin, token_stdin, insecure_http } = args;
+    let LoginArgs { connection, how: LoginHow { email, password_stdin, token_stdin, insecure_http } } = args;
     let insecure_http = insecure_http || insecure_http_allowed(terminal);
     let home = terminal.home()?;
     let mut profiles = Profiles::read(&home)?;

@@ -180,7 +180,7 @@ async fn delete(
         terminal.say(line);
     }
     let what = format!("managed namespace {}", details.managed.name);
-    terminal.confirm(&what, args.confirm.yes)?;
+    terminal.confirm(&format!("delete {what}"), args.confirm.yes)?;
     let id = details.managed.id;
     client.send(&DeleteManagedNamespace { id: id.clone() }).await?;
     let ask = GetManagedNamespace { id: Some(id), name: None };
@@ -284,7 +284,7 @@ fn attributes(
 }
 
 /// The managed namespace once it is as it should be on every target.
-async fn until_everywhere(
+pub(crate) async fn until_everywhere(
     managed: ManagedNamespace,
     timeout: std::time::Duration,
     client: &Client,

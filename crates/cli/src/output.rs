@@ -158,6 +158,28 @@ pub(crate) fn age(then: Option<DateTime<Utc>>, now: DateTime<Utc>) -> String {
     }
 }
 
+/// A number with its noun: `1 object`, `2 objects`, `3 repositories`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        (_, None) => format!("{count} {noun}s"),
+    }
+}
+
+/// Characters of a text in a table; the rest is in `describe` and in JSON.
+const LONGEST_CELL: usize = 72;
+
+/// A text of any length as a cell.
+pub(crate) fn cell(text: Option<&str>) -> String {
+    let text = or_dash(text);
+    if text.chars().count() <= LONGEST_CELL {
+        return text;
+    }
+    let cut: String = text.chars().take(LONGEST_CELL - 1).collect();
+    format!("{}…", cut.trim_end())
+}
+
 /// How many of those that stay are well, and how many are going: `2/3`, or `2/2 (1 leaving)`.
 pub(crate) fn share(well: i64, all: i64, leaving: i64) -> String {
     let staying = (all - leaving).max(0);

@@ -2,10 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
-use plural_wire::{Client, Project, ProjectLimits, SetProjectLimits};
+use plural_wire::{
+    Client, CreateProject, DeleteProject, ListProjects, PAGE_SIZE, Project, ProjectAttributes, ProjectLimits,
+    SetProjectLimits, all_pages,
+};
 
 use crate::{
-    args::OutputArgs,
+    args::{ConfirmArgs, OutputArgs},
     error::CliError,
     key,
     output::{self, Row, or_dash},
@@ -13,7 +16,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Projects: describe, limits
+/// Projects, to which clusters and repositories belong: list, create, describe, limits, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "project", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ProjectsArgs {
@@ -23,9 +26,56 @@ pub(crate) struct ProjectsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProjectCommand {
+    List(ProjectListArgs),
+    Create(ProjectCreateArgs),
+    Delete(ProjectDeleteArgs),
     Describe(ProjectDescribeArgs),
     Limits(ProjectLimitsArgs),
     Recordings(ProjectRecordingsArgs),
+}
+
+/// List the projects that you may see
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "ls",
+    after_help = "Examples:
+  plural cd projects list"
+)]
+pub(crate) struct ProjectListArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Create a project
+///
+/// It has no limits: `plural cd projects limits` sets them, `plural cd access grant` lets others in.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd projects create shop --description 'the web shop'")]
+pub(crate) struct ProjectCreateArgs {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Delete a project that nothing belongs to
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd projects delete shop --yes")]
+pub(crate) struct ProjectDeleteArgs {
+    /// The project: its name or id
+    #[arg(value_name = "PROJECT")]
+    pub(crate) project: String,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
 /// Show one project and what limits its services
@@ -202,6 +252,23 @@ pub(crate) async fn run(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     match command {
+        ProjectCommand::List(args) => {
+            let projects = all_pages(client, |after| ListProjects { after, first: PAGE_SIZE }).await?;
+            output::list(&projects, args.output.output, "no projects found", terminal)
+        }
+        ProjectCommand::Create(ProjectCreateArgs { name, description, output }) => {
+            let attributes = ProjectAttributes { name, description, ..ProjectAttributes::default() };
+            let project = client.send(&CreateProject { attributes }).await?;
+            warn_without_limits(&project, terminal);
+            output::item(&project, output.output, terminal)
+        }
+        ProjectCommand::Delete(ProjectDeleteArgs { project, confirm }) => {
+            let project = key::project(client, &project).await?;
+            terminal.confirm(&format!("delete project {}", project.name), confirm.yes)?;
+            client.send(&DeleteProject { id: project.id }).await?;
+            terminal.say(format_args!("project {} deleted", project.name));
+            Ok(())
+        }
         ProjectCommand::Describe(args) => {
             let project = key::project(client, &args.project).await?;
             warn_without_limits(&project, terminal);

@@ -56,7 +56,7 @@ pub(crate) struct RenderingArgs {
     lua_folder: Option<String>,
 
     /// Kustomization in the service's folder
-    #[arg(long, visible_alias = "kustomize-path", value_name = "FOLDER")]
+    #[arg(long, visible_aliases = ["kustomize-path", "kustomize-folder"], value_name = "FOLDER")]
     kustomize_folder: Option<String>,
 
     /// Inflate charts that the Kustomization names

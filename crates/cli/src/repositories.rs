@@ -6,14 +6,17 @@ use chrono::{DateTime, Utc};
 use plural_wire::{
     AuthMethod, Client, ClientError, CreateGitRepository, DeleteGitRepository, GetGitRepository,
     GitAttributes, GitHealth, GitRepository, GitVerifyAttributes, HttpProxyAttributes, ListGitRepositories,
-    PAGE_SIZE, Secret, all_pages,
+    PAGE_SIZE, Secret, UpdateGitRepository, all_pages,
 };
 
 use crate::{
-    args::{RepositoryCommand, RepositoryCreateArgs, RepositoryDeleteArgs, RepositoryListArgs},
+    args::{
+        RepositoryAccessArgs, RepositoryCommand, RepositoryCreateArgs, RepositoryDeleteArgs,
+        RepositoryListArgs, RepositoryUpdateArgs, WaitArgs,
+    },
     error::CliError,
     file,
-    output::{self, Row, or_dash},
+    output::{self, Format, Row, or_dash},
     terminal::Terminal,
     wait::{self, Observed},
     watch::watch,
@@ -22,7 +25,7 @@ use crate::{
 const NOTHING: &str = "no repositories found; `plural cd repositories create URL` registers one";
 
 impl Row for GitRepository {
-    const HEADINGS: (&'static [&'static str], usize) = (&["URL", "AUTH", "STATUS", "ID", "ERROR"], 3);
+    const HEADINGS: (&'static [&'static str], usize) = (&["URL", "AUTH", "STATUS", "REASON", "ID"], 4);
 
     fn id(&self) -> &str {
         &self.id
@@ -48,8 +51,8 @@ impl Row for GitRepository {
             or_dash(Some(&self.url)),
             or_dash(auth),
             health.into(),
+            output::cell(self.error.as_deref()),
             self.id.clone(),
-            or_dash(self.error.as_deref()),
         ]
     }
 }
@@ -61,7 +64,12 @@ pub(crate) async fn run(
 ) -> Result<(), CliError> {
     match command {
         RepositoryCommand::List(args) => list(args, client, terminal).await,
-        RepositoryCommand::Create(args) => create(args, client, terminal).await,
+        RepositoryCommand::Get(args) => {
+            let repository = args.repository.get(client).await?;
+            output::item(&repository, args.output.output, terminal)
+        }
+        RepositoryCommand::Update(args) => update(*args, client, terminal).await,
+        RepositoryCommand::Create(args) => create(*args, client, terminal).await,
         RepositoryCommand::Delete(args) => delete(args, client, terminal).await,
     }
 }
@@ -85,9 +93,41 @@ async fn create(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let password = match &args.username {
+    let url =
+        args.repository.or(args.url).ok_or_else(|| CliError::usage("a repository needs an address"))?;
+    let attributes = attributes(url, args.access, terminal)?;
+    let repository = client.send(&CreateGitRepository { attributes }).await?;
+    finish(repository, &args.wait, args.output.output, client, terminal).await
+}
+
+async fn update(
+    args: RepositoryUpdateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let current = args.repository.get(client).await?;
+    let url = args.new_url.unwrap_or_else(|| current.url.clone());
+    let is_empty = url == current.url
+        && args.access == RepositoryAccessArgs::default()
+        && terminal.var("PLURAL_GIT_PROXY").is_none();
+    if is_empty {
+        return Err(CliError::usage("nothing to change")
+            .hint("see the examples of `plural cd repositories update --help`"));
+    }
+    let attributes = attributes(url, args.access, terminal)?;
+    let repository = client.send(&UpdateGitRepository { id: current.id, attributes }).await?;
+    finish(repository, &args.wait, args.output.output, client, terminal).await
+}
+
+/// What is told to the console of a repository.
+fn attributes(
+    url: String,
+    access: RepositoryAccessArgs,
+    terminal: &mut Terminal<'_>,
+) -> Result<GitAttributes, CliError> {
+    let password = match &access.username {
         None => None,
-        Some(_) if args.password_stdin => Some(terminal.line()?),
+        Some(_) if access.password_stdin => Some(terminal.line()?),
         Some(_) => match terminal.var("PLURAL_GIT_PASSWORD") {
             Some(password) => Some(password),
             None => Some(terminal.ask_secret("Password or access token").map_err(|error| {
@@ -95,27 +135,39 @@ async fn create(
             })?),
         },
     };
-    let private_key = read("the private key", args.private_key.as_deref())?;
-    let allowed_signers = read("the allowed signers", args.allowed_signers.as_deref())?;
-    let openpgp_keys = read("the OpenPGP keys", args.openpgp_keys.as_deref())?;
+    let private_key = read("the private key", access.private_key.as_deref())?;
+    let allowed_signers = read("the allowed signers", access.allowed_signers.as_deref())?;
+    let openpgp_keys = read("the OpenPGP keys", access.openpgp_keys.as_deref())?;
     let is_signed = allowed_signers.is_some() || openpgp_keys.is_some();
     let passphrase = private_key.as_ref().and_then(|_| terminal.var("PLURAL_GIT_PASSPHRASE"));
-    let attributes = GitAttributes {
-        url: args.repository,
-        username: args.username,
+    Ok(GitAttributes {
+        url,
+        username: access.username,
         password: password.map(Secret::new),
         private_key: private_key.map(Secret::new),
         passphrase: passphrase.map(Secret::new),
-        proxy: terminal.var("PLURAL_GIT_PROXY").map(|url| HttpProxyAttributes { url: Secret::new(url) }),
-        ca_certificate: read("the certificates", args.git_ca_file.as_deref())?,
-        known_hosts: read("the host keys", args.known_hosts.as_deref())?,
+        proxy: terminal
+            .var("PLURAL_GIT_PROXY")
+            .map(|url| HttpProxyAttributes { url: Secret::new(url), noproxy: None }),
+        ca_certificate: read("the certificates", access.git_ca_file.as_deref())?,
+        known_hosts: read("the host keys", access.known_hosts.as_deref())?,
         verify: is_signed.then_some(GitVerifyAttributes { allowed_signers, openpgp_keys }),
-    };
-    let mut repository = client.send(&CreateGitRepository { attributes }).await?;
-    if args.wait.wait {
+        ..GitAttributes::default()
+    })
+}
+
+/// Prints a repository that was made or changed, where that is asked for after it was fetched as it is now.
+async fn finish(
+    mut repository: GitRepository,
+    wait: &WaitArgs,
+    format: Format,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    if wait.wait {
         let ask = GetGitRepository { id: Some(repository.id.clone()), url: None };
-        let what = format!("the first fetch of {}", repository.url);
-        repository = wait::until(&what, args.wait.timeout, terminal, async || {
+        let what = format!("a fetch of {}", repository.url);
+        repository = wait::until(&what, wait.timeout, terminal, async || {
             let repository = client.send(&ask).await?;
             Ok(match repository.health {
                 Some(GitHealth::Pullable) => Observed::Done(repository),
@@ -124,14 +176,18 @@ async fn create(
                         Some(error) => or_dash(Some(error)),
                         None => format!("cannot fetch {}", repository.url),
                     })
-                    .hint("check its address and credentials; delete it and create it again to change them"),
+                    .hint("check its address and credentials; `plural cd repositories update` changes them"),
                 ),
                 Some(GitHealth::Unknown) | None => Observed::NotYet("not fetched yet".into()),
             })
         })
         .await?;
+    } else if repository.health.is_none() {
+        terminal.say(
+            "it is fetched soon: `plural cd repositories list` shows how that went, --wait waits for it",
+        );
     }
-    output::item(&repository, args.output.output, terminal)
+    output::item(&repository, format, terminal)
 }
 
 fn read(what: &str, path: Option<&Path>) -> Result<Option<String>, CliError> {
@@ -144,8 +200,7 @@ async fn delete(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let repository = args.repository.get(client).await?;
-    terminal
-        .confirm(&format!("repository {} is removed from the console", repository.url), args.confirm.yes)?;
+    terminal.confirm(&format!("remove repository {} from the console", repository.url), args.confirm.yes)?;
     client.send(&DeleteGitRepository { id: repository.id }).await.map_err(|error| {
         let in_use = error.to_string() == "could not delete repository";
         let error = CliError::from(error);

@@ -124,7 +124,7 @@ pub(crate) async fn run(
             output::item(&view, output.output, terminal)
         }
         SavedViewCommand::Delete(SavedViewDeleteArgs { id, confirm }) => {
-            terminal.confirm(&format!("the saved view {id} is deleted"), confirm.yes)?;
+            terminal.confirm(&format!("delete saved view {id}"), confirm.yes)?;
             client.send(&DeleteSavedView { id: id.clone() }).await.map_err(|error| {
                 let hint = "`plural cd saved-views list` shows those you may see";
                 CliError::absent(error, || CliError::missing(format_args!("saved view {id:?}"), hint))

@@ -8,7 +8,8 @@ use plural_wire::{
 use crate::{
     args::ServiceDeleteArgs,
     error::CliError,
-    output::or_dash,
+    output::{counted, or_dash},
+    service_life::forgotten,
     service_sync::list_objects,
     services::{address, standing},
     terminal::Terminal,
@@ -20,21 +21,26 @@ pub(crate) async fn run(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let ServiceDetails { service, components, .. } = args.service.get(client).await?;
+    let ServiceDetails { service, components, sync_config, .. } = args.service.get(client).await?;
     let address = address(&service);
     if args.soft {
-        let plan =
-            format!("service {address} is removed from the console; its {} objects stay", components.len());
-        terminal.confirm(&plan, args.confirm.yes)?;
+        terminal.confirm(&forgotten(&address, components.len()), args.confirm.yes)?;
         client.send(&DetachServiceDeployment { id: service.id }).await?;
         terminal.say(format_args!("service {address} detached"));
         return Ok(());
     }
+    // Whether it can be deleted at all is said before anything is asked.
+    if service.protect == Some(true) {
+        return Err(CliError::new(format!("service {address} is protected"))
+            .hint(format!("`plural cd services update {address} --protect=false` removes the protection")));
+    }
+    let ask = GetServiceDeletion { id: service.id.clone(), cascade: true };
+    let deletion = client.send(&ask).await?;
     // A person's own deletion is its approval: this is what is approved.
     let plan = if args.cascade {
-        let ask = GetServiceDeletion { id: service.id.clone(), cascade: true };
-        shown_cascade(&client.send(&ask).await?, &address, terminal)?
+        shown_cascade(&deletion, &address, terminal)?
     } else {
+        check_undepended(&deletion, &service.id, &address)?;
         let objects: Vec<ObjectRef> = components
             .iter()
             .map(|component| ObjectRef {
@@ -46,10 +52,22 @@ pub(crate) async fn run(
             .collect();
         let count = count(objects.len());
         if count > 0 {
-            terminal.say("to be removed, except what is annotated to stay:");
+            terminal.say("to be deleted, except what is annotated to stay:");
             list_objects(&objects, count, terminal);
         }
-        format!("the {count} objects of service {address} are removed from its cluster")
+        if let Some(config) = &sync_config {
+            let namespace = or_dash(Some(&service.namespace));
+            if config.delete_namespace {
+                terminal
+                    .say(format_args!("its namespace {namespace} is deleted as well, unless others use it"));
+            } else if config.create_namespace {
+                terminal.say(format_args!("its namespace {namespace} stays (--delete-namespace removes it)"));
+            }
+        }
+        match objects.len() {
+            0 => format!("delete service {address}, which has no objects"),
+            all => format!("delete service {address} with its {}", counted(all, "object")),
+        }
     };
     terminal.confirm(&plan, args.confirm.yes)?;
     if args.cascade {
@@ -69,37 +87,60 @@ fn shown_cascade(
 ) -> Result<String, CliError> {
     let ServiceDeletion { services, hidden, omitted } = deletion;
     if let Some(hidden) = hidden.filter(|hidden| *hidden > 0) {
-        return Err(CliError::new(format!(
-            "{hidden} services that you may not see depend on service {address}: it cannot be deleted with them"
-        )));
+        return Err(hidden_dependents(hidden, address));
     }
-    terminal.say("to be removed, in this order, except what is annotated to stay:");
+    terminal.say("to be deleted, in this order, except what is annotated to stay:");
     let mut objects = 0;
-    for DoomedService { id: _, name, cluster, protect, components } in services {
-        let name = match cluster {
-            Some(cluster) => format!("{}/{name}", cluster.handle.as_deref().unwrap_or(&cluster.id)),
-            None => name.clone(),
-        };
+    for service in services {
+        let DoomedService { id: _, name: _, cluster: _, protect, components } = service;
         let kept = if *protect == Some(true) { ", which is protected" } else { "" };
         objects += components.len();
-        let plural = if components.len() == 1 { "" } else { "s" };
-        let all = components.len();
-        terminal.say(format_args!("service {}{kept}, {all} object{plural}:", or_dash(Some(&name))));
+        let all = counted(components.len(), "object");
+        terminal.say(format_args!("service {}{kept}, {all}:", name_of(service)));
         list_objects(components, count(components.len()), terminal);
     }
     let more = match omitted {
         Some(omitted) if *omitted > 0 => {
-            terminal.say(format_args!("and {omitted} more services"));
-            format!(", and those of {omitted} more services,")
+            let others = counted(usize::try_from(*omitted).unwrap_or_default(), "more service");
+            terminal.say(format_args!("and {others}"));
+            format!(" and {others}")
         }
         _ => String::new(),
     };
+    let objects = counted(objects, "object");
     Ok(match services.len() {
-        0 | 1 => format!("the {objects} objects of service {address} are removed from its cluster"),
-        all => format!(
-            "the {objects} objects of {all} services{more} are removed from their clusters, service {address} last"
-        ),
+        0 | 1 => format!("delete service {address} with its {objects}"),
+        all => format!("delete {objects} of {}{more}, service {address} last", counted(all, "service")),
     })
+}
+
+/// Refuses what the console would refuse after the question: a service that others depend on.
+fn check_undepended(deletion: &ServiceDeletion, id: &str, address: &str) -> Result<(), CliError> {
+    if let Some(hidden) = deletion.hidden.filter(|hidden| *hidden > 0) {
+        return Err(hidden_dependents(hidden, address));
+    }
+    let others: Vec<String> = deletion.services.iter().filter(|one| one.id != id).map(name_of).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(CliError::new(format!("services depend on service {address}: {}", others.join(", ")))
+        .hint("delete them first, end their dependency, or delete them with it: --cascade"))
+}
+
+fn hidden_dependents(hidden: i64, address: &str) -> CliError {
+    let services = counted(usize::try_from(hidden).unwrap_or_default(), "service");
+    let verb = if hidden == 1 { "depends" } else { "depend" };
+    CliError::new(format!(
+        "{services} that you may not see {verb} on service {address}: it cannot be deleted"
+    ))
+}
+
+fn name_of(service: &DoomedService) -> String {
+    let name = match &service.cluster {
+        Some(cluster) => format!("{}/{}", cluster.handle.as_deref().unwrap_or(&cluster.id), service.name),
+        None => service.name.clone(),
+    };
+    or_dash(Some(&name))
 }
 
 fn count(number: usize) -> i64 {

@@ -1,5 +1,8 @@
 //! `plural cd services files`: what a service is made of.
 
+use std::io::{Seek as _, Write as _};
+use std::path::PathBuf;
+
 use clap::Args;
 use plural_wire::{Client, GetServiceFiles, ListServiceFiles, ServiceFile};
 
@@ -34,6 +37,57 @@ pub(crate) struct ServiceFilesArgs {
 
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// Write the files that a service is made of into a folder
+///
+/// The same files as `plural cd services files`, binary ones too. A file that is there already is not overwritten.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services tarball blue/web --dir web
+  plural cd services tarball @blue/web --dir /tmp/web")]
+pub(crate) struct ServiceTarballArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    service: ServiceKey,
+
+    /// The folder; it is made where it is missing
+    #[arg(long, default_value = ".", value_name = "DIR")]
+    dir: PathBuf,
+}
+
+pub(crate) async fn tarball(
+    args: ServiceTarballArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ServiceTarballArgs { service, dir } = args;
+    let id = service.get(client).await?.service.id;
+    let mut download = client.tarball(&id).await?;
+    let mut archive = tempfile::tempfile()?;
+    while let Some(piece) = download.piece().await? {
+        archive.write_all(&piece)?;
+    }
+    archive.rewind()?;
+    let cannot =
+        |error: std::io::Error| CliError::new(format!("cannot write into {}: {error}", dir.display()));
+    std::fs::create_dir_all(&dir).map_err(cannot)?;
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(archive));
+    archive.set_overwrite(false);
+    archive.set_preserve_mtime(false);
+    let mut written = 0_usize;
+    for entry in archive.entries().map_err(cannot)? {
+        let mut entry = entry.map_err(cannot)?;
+        // The console sends nothing else: links could lead out of the folder.
+        if !entry.header().entry_type().is_file() || !entry.unpack_in(&dir).map_err(cannot)? {
+            return Err(CliError::new(
+                "the console sent an archive with something else than files below its folder",
+            ));
+        }
+        written += 1;
+    }
+    terminal.say(format_args!("{written} files written into {}", dir.display()));
+    Ok(())
 }
 
 pub(crate) async fn run(

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     ApproveServicePrune, Client, FieldChange, GetServiceDeployment, GetServicePlan, ObjectRef, PlanAction,
-    PlanService, PlannedObject, ServiceDetails, ServiceError, ServicePlan, SyncService,
+    PlanService, PlannedObject, ServiceDetails, ServicePlan, ServiceReasonKind, SyncService,
     SyncServiceAttributes,
 };
 
@@ -14,7 +14,7 @@ use crate::{
     args::{ConfirmArgs, OutputArgs, WaitArgs},
     error::CliError,
     key::{ServiceKey, parse_duration},
-    output::{self, Format, age, or_dash},
+    output::{self, Format, age, counted, or_dash},
     plain::one_line,
     services::{Patience, address, standing, until_healthy},
     sync_described::words,
@@ -205,7 +205,7 @@ pub(crate) async fn sync(
     let mut service = details.service;
     if args.wait.wait {
         let ask = GetServiceDeployment { id: Some(service.id.clone()), cluster: None, name: None };
-        let mut patience = Patience::default();
+        let mut patience = Patience::within(args.wait.timeout);
         service = wait::until(&format!("service {address}"), args.wait.timeout, terminal, async || {
             let now = client.send(&ask).await?;
             let done = now.service.sync.as_ref().and_then(|sync| sync.request_done.as_ref());
@@ -245,12 +245,13 @@ pub(crate) async fn approve_prune(
     }
     terminal.say(format_args!("{}:", or_dash(Some(&pending.reason))));
     list_objects(&pending.objects, pending.count, terminal);
-    let plan = format!("{} objects of service {address} are deleted from its cluster", pending.count);
+    let count = usize::try_from(pending.count).unwrap_or_default();
+    let plan = format!("delete {} of {address}", counted(count, "object"));
     terminal.confirm(&plan, args.confirm.yes)?;
     let digest = pending.digest;
     let service =
         client.send(&ApproveServicePrune { id: details.service.id, digest: digest.clone() }).await?;
-    terminal.say(format_args!("service {address}: {} deletions approved", pending.count));
+    terminal.say(format_args!("service {address}: {} approved", counted(count, "deletion")));
     if !args.wait.wait {
         return Ok(());
     }
@@ -296,29 +297,33 @@ async fn made(
     let request = client.send(&PlanService { id: id.clone() }).await?.request_id;
     let ask = GetServicePlan { service_id: id.clone(), request_id: Some(request) };
     let look = GetServiceDeployment { id: Some(id), cluster: None, name: None };
-    // Asking moves the service: what its agent reports from then on is later.
-    let since = client.send(&look).await?.service.updated_at;
+    let answer = |plan: ServicePlan| match &plan.error {
+        None => Observed::Done(plan),
+        Some(error) => {
+            let why = or_dash(Some(error));
+            Observed::Never(CliError::new(format!("service {address} cannot be planned: {why}")))
+        }
+    };
     wait::until_quick(&format!("a plan of service {address}"), timeout, terminal, async || {
         if let Some(plan) = client.send(&ask).await? {
-            return Ok(Observed::Done(plan));
+            return Ok(answer(plan));
         }
         let now = client.send(&look).await?;
-        // What came after the question may be the answer to it.
-        let is_later = now.service.updated_at > since;
-        let faults = || now.errors.iter().filter(move |error| is_later && error.warning != Some(true));
-        let told = |error: &ServiceError| {
-            format!("{}: {}", or_dash(Some(&error.source)), or_dash(Some(&error.message)))
-        };
-        // Without objects, nothing can be compared.
-        if let Some(error) = faults().find(|error| matches!(error.source.as_str(), "render" | "source")) {
-            let message = format!("service {address} cannot be planned: {}", told(error));
-            return Ok(Observed::Never(CliError::new(message)));
+        let reason = now.service.reason.as_ref();
+        // An agent of an earlier build reports why, and no plan. One of this build may have answered in between.
+        if let Some(error) =
+            reason.filter(|reason| reason.kind == ServiceReasonKind::Error && reason.terminal)
+        {
+            if let Some(plan) = client.send(&ask).await? {
+                return Ok(answer(plan));
+            }
+            let why = or_dash(Some(&error.message));
+            return Ok(Observed::Never(CliError::new(format!("service {address} cannot be planned: {why}"))));
         }
-        // Beside errors of a sync a plan may still come: they are of single objects, or the agent tries again. Whoever waits in
-        // vain is told of them.
-        Ok(Observed::NotYet(match faults().next() {
-            Some(error) => format!("its agent is asked; {}", told(error)),
-            None => "its agent is asked".to_owned(),
+        let away = reason.filter(|reason| reason.kind == ServiceReasonKind::Agent);
+        Ok(Observed::NotYet(match away {
+            Some(away) => or_dash(Some(&away.message)),
+            None => "its agent makes one".to_owned(),
         }))
     })
     .await
@@ -355,6 +360,34 @@ pub(crate) async fn chosen(
     Ok(all)
 }
 
+/// Kinds as kubectl abbreviates them.
+const SHORT_KINDS: [(&str, &str); 24] = [
+    ("cm", "ConfigMap"),
+    ("cj", "CronJob"),
+    ("crd", "CustomResourceDefinition"),
+    ("deploy", "Deployment"),
+    ("ds", "DaemonSet"),
+    ("ep", "Endpoints"),
+    ("hpa", "HorizontalPodAutoscaler"),
+    ("ing", "Ingress"),
+    ("job", "Job"),
+    ("limits", "LimitRange"),
+    ("netpol", "NetworkPolicy"),
+    ("no", "Node"),
+    ("ns", "Namespace"),
+    ("pc", "PriorityClass"),
+    ("pdb", "PodDisruptionBudget"),
+    ("po", "Pod"),
+    ("pv", "PersistentVolume"),
+    ("pvc", "PersistentVolumeClaim"),
+    ("quota", "ResourceQuota"),
+    ("rs", "ReplicaSet"),
+    ("sa", "ServiceAccount"),
+    ("sc", "StorageClass"),
+    ("sts", "StatefulSet"),
+    ("svc", "Service"),
+];
+
 fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
     let parts: Vec<&str> = text.split('/').collect();
     let (kind, namespace, name) = match parts[..] {
@@ -370,6 +403,8 @@ fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
         Some((kind, group)) => (kind, Some(group)),
         None => (kind, None),
     };
+    let kind =
+        SHORT_KINDS.iter().find(|(short, _)| short.eq_ignore_ascii_case(kind)).map_or(kind, |(_, kind)| kind);
     let mut fitting: Vec<&ObjectRef> = known
         .iter()
         .filter(|object| {
@@ -455,7 +490,7 @@ fn summary(plan: &ServicePlan) -> String {
         (count > 0).then(|| format!("{count} {words}"))
     })
     .collect();
-    words.push(format!("{} as it should be", plan.unchanged.unwrap_or(0)));
+    words.push(format!("{} unchanged", plan.unchanged.unwrap_or(0)));
     if let Some(omitted) = plan.omitted.filter(|omitted| *omitted > 0) {
         words.push(format!("{omitted} not listed"));
     }
@@ -520,7 +555,7 @@ mod tests {
 
     fn plan() -> ServicePlan {
         serde_json::from_value(json!({
-            "id": "1", "requestId": "2", "revisionId": "3", "digest": "d", "unchanged": 4, "omitted": 0,
+            "id": "1", "requestId": "2", "revisionId": "3", "digest": "d", "unchanged": 4, "omitted": 0, "error": null,
             "insertedAt": null,
             "objects": [
                 {"object": {"group": "", "kind": "ConfigMap", "namespace": "shop", "name": "new"},
@@ -547,7 +582,7 @@ change    Deployment.apps/shop/web  (sync, wave 2)
             /spec/replicas: 4 → 1, written by somebody 5m ago
             /spec/paused: true → nothing
 prune     ConfigMap/shop/old [2J
-1 to create, 1 to change, 1 to prune, 4 as it should be
+1 to create, 1 to change, 1 to prune, 4 unchanged
 ";
         assert_eq!(planned(&plan(), now), expected);
         let expected = "\
@@ -577,6 +612,8 @@ prune     ConfigMap/shop/old [2J
         let known = ["Deployment.apps/shop/web", "ConfigMap/shop/web", "ConfigMap/other/web"].map(object);
         let found = |text: &str| meant(text, &known).map(|object| object.to_string());
         assert_eq!(found("deployment/web").unwrap(), "Deployment.apps/shop/web");
+        assert_eq!(found("deploy/web").unwrap(), "Deployment.apps/shop/web");
+        assert_eq!(found("cm/other/web").unwrap(), "ConfigMap/other/web");
         assert_eq!(found("Deployment.apps/shop/web").unwrap(), "Deployment.apps/shop/web");
         assert_eq!(found("configmap/other/web").unwrap(), "ConfigMap/other/web");
         assert!(found("configmap/web").unwrap_err().to_string().contains("is ambiguous"));

@@ -1,28 +1,32 @@
 //! `plural cd services …`.
 
-use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use plural_wire::{
     Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, GetServiceDeployment,
     GetServiceFacts, GitRefAttributes, KickService, ListServiceDeployments, PAGE_SIZE, PinUntil, Secret,
     ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceFacts,
-    ServicePin, ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
+    ServicePin, ServiceReasonKind, ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
     args::{
-        ServiceCommand, ServiceCreateArgs, ServiceDescribeArgs, ServiceKickArgs, ServiceListArgs,
-        ServiceSourceArgs, ServiceUpdateArgs,
+        ServiceCommand, ServiceCreateArgs, ServiceDescribeArgs, ServiceGoal, ServiceKickArgs,
+        ServiceListArgs, ServiceSourceArgs, ServiceUpdateArgs, ServiceWaitArgs, WaitArgs,
     },
     canary, deprecations,
     error::CliError,
     file,
     key::{ClusterKey, ServiceKey},
     links,
-    output::{self, Row, age, columns, or_dash},
+    output::{self, Row, age, columns, counted, or_dash},
     preview, rendering, service_delete, service_drift, service_files, service_life, service_sync,
     service_tree, sync_described,
     terminal::Terminal,
@@ -37,8 +41,22 @@ const NOTHING: &str = "no services found; `plural cd services create CLUSTER/NAM
 const FAILED_LOOKS: u32 = 15;
 
 impl Row for ServiceDeployment {
-    const HEADINGS: (&'static [&'static str], usize) =
-        (&["SERVICE", "NAMESPACE", "STATUS", "REF", "COMMIT", "FOLDER", "REPOSITORY", "ID"], 5);
+    const HEADINGS: (&'static [&'static str], usize) = (
+        &[
+            "SERVICE",
+            "READY",
+            "STATUS",
+            "AGE",
+            "REF",
+            "COMMIT",
+            "REASON",
+            "NAMESPACE",
+            "FOLDER",
+            "REPOSITORY",
+            "ID",
+        ],
+        7,
+    );
 
     fn id(&self) -> &str {
         &self.id
@@ -48,14 +66,17 @@ impl Row for ServiceDeployment {
         format!("service/{}", address(self))
     }
 
-    fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
+    fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
         let git = self.git.as_ref();
         vec![
             or_dash(Some(&address(self))),
-            or_dash(Some(&self.namespace)),
+            or_dash(self.component_status.as_deref().map(|ready| ready.replace(' ', "")).as_deref()),
             status(self),
-            or_dash(git.map(|git| git.reference.as_str())),
-            or_dash(self.sha.as_deref().map(|sha| sha.get(..10).unwrap_or(sha))),
+            age(self.inserted_at, now),
+            or_dash(git.map(|git| short_commit(&git.reference))),
+            or_dash(self.sha.as_deref().map(short_commit)),
+            output::cell(self.reason.as_ref().map(|reason| reason.message.as_str())),
+            or_dash(Some(&self.namespace)),
             or_dash(git.map(|git| git.folder.as_str())),
             or_dash(self.repository.as_ref().map(|repository| repository.url.as_str())),
             self.id.clone(),
@@ -71,22 +92,15 @@ pub(crate) fn address(service: &ServiceDeployment) -> String {
     }
 }
 
-fn status(service: &ServiceDeployment) -> String {
-    if service.deleted_at.is_some() {
-        return "DELETING".into();
-    }
-    let held = match (service.paused, &service.pin) {
-        (Some(true), _) => " (paused)",
-        (_, Some(pin)) if pin.until == PinUntil::Dependencies => " (waits)",
-        (_, Some(_)) => " (pinned)",
-        _ => "",
-    };
-    if service.pending_approval.is_some() {
-        return format!("{} (deletions wait for approval)", service.status.as_str());
-    }
-    let held =
-        if held.is_empty() { sync_described::step(service).unwrap_or_default() } else { held.to_owned() };
-    format!("{}{held}", service.status.as_str())
+/// A commit as people write it; a branch or a tag as it is.
+pub(crate) fn short_commit(reference: &str) -> &str {
+    let is_commit = reference.len() == 40 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_commit { reference.get(..10).unwrap_or(reference) } else { reference }
+}
+
+/// The word of the API, or that it is being deleted.
+pub(crate) fn status(service: &ServiceDeployment) -> String {
+    if service.deleted_at.is_some() { "DELETING".into() } else { service.status.as_str().to_owned() }
 }
 
 pub(crate) async fn run(
@@ -110,6 +124,8 @@ pub(crate) async fn run(
         ServiceCommand::Clone(args) => service_life::clone(args, client, terminal).await,
         ServiceCommand::Detach(args) => service_life::detach(args, client, terminal).await,
         ServiceCommand::Kick(args) => kick(args, client, terminal).await,
+        ServiceCommand::Wait(args) => wait_for(args, client, terminal).await,
+        ServiceCommand::Tarball(args) => service_files::tarball(args, client, terminal).await,
         ServiceCommand::Files(args) => service_files::run(args, client, terminal).await,
         ServiceCommand::Render(args) => preview::run(args, client, terminal).await,
         ServiceCommand::Plan(args) => service_sync::plan(args, client, terminal).await,
@@ -175,6 +191,7 @@ async fn create(
     let attributes = ServiceDeploymentAttributes {
         namespace: args.namespace.unwrap_or_else(|| name.clone()),
         name,
+        version: args.label,
         repository_id,
         git,
         configuration,
@@ -201,11 +218,13 @@ async fn update(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let source = &args.source;
-    let configuration = configuration(source, terminal)?;
+    let (configuration, merge_configuration) = configuration_change(&args, terminal)?;
     let sync_config = args.sync.attributes(terminal)?;
     let links = links::attributes(&args.links, client).await?;
     let changes_git = source.git_ref.is_some() || source.git_folder.is_some();
-    if configuration.is_none()
+    if args.namespace.is_none()
+        && configuration.is_none()
+        && merge_configuration.is_none()
         && !changes_git
         && source.repository.is_none()
         && source.dry_run.is_none()
@@ -226,9 +245,11 @@ async fn update(
     };
     let rendering = args.rendering.of_known(&current.service.id, client, terminal).await?;
     let attributes = ServiceUpdateAttributes {
+        namespace: args.namespace.clone(),
         repository_id,
         git,
         configuration,
+        merge_configuration,
         dry_run: source.dry_run,
         protect: source.protect,
         templated: source.templated,
@@ -284,6 +305,39 @@ async fn kick(args: ServiceKickArgs, client: &Client, terminal: &mut Terminal<'_
     output::item(&service, args.output.output, terminal)
 }
 
+async fn wait_for(
+    args: ServiceWaitArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let until = Instant::now() + args.timeout;
+    let left = || until.saturating_duration_since(Instant::now());
+    let mut done = Vec::with_capacity(args.services.len());
+    for key in &args.services {
+        let found = match (key.get(client).await, args.goal) {
+            // Gone before it was looked for, or never there: nothing tells one from the other.
+            (Err(error), ServiceGoal::Deleted) if error.is_missing() => {
+                terminal.say(format_args!("service {} does not exist", key.text()));
+                continue;
+            }
+            (found, _) => found?.service,
+        };
+        match args.goal {
+            ServiceGoal::Healthy => done.push(until_healthy(&found, left(), client, terminal).await?),
+            ServiceGoal::Deleted => {
+                let what = format!("service {}", address(&found));
+                let wait = WaitArgs { wait: true, timeout: left() };
+                let ask = GetServiceDeployment { id: Some(found.id), cluster: None, name: None };
+                wait::until_gone(&what, &wait, (client, &ask), terminal, standing).await?;
+            }
+        }
+    }
+    match args.goal {
+        ServiceGoal::Healthy => output::list(&done, args.output.output, NOTHING, terminal),
+        ServiceGoal::Deleted => Ok(()),
+    }
+}
+
 /// The kicked service once its repository was fetched anew, its agent went through it, and it is healthy.
 async fn until_looked_at(
     kicked: &ServiceDeployment,
@@ -295,7 +349,7 @@ async fn until_looked_at(
     let address = address(kicked);
     // Both times are the console's.
     let since = kicked.updated_at;
-    let mut patience = Patience::default();
+    let mut patience = Patience::within(timeout);
     wait::until(&format!("service {address}"), timeout, terminal, async || {
         let now = client.send(&ask).await?;
         let behind = now.service.repository.as_ref().filter(|repository| repository.pulled_at < since);
@@ -305,7 +359,11 @@ async fn until_looked_at(
                 None => "its repository is being fetched".to_owned(),
             })
         } else if now.service.updated_at <= since {
-            Observed::NotYet("its agent is asked to reconcile".to_owned())
+            let away = now.service.reason.as_ref().filter(|reason| reason.kind == ServiceReasonKind::Agent);
+            Observed::NotYet(match away {
+                Some(away) => or_dash(Some(&away.message)),
+                None => "its agent is asked to reconcile".to_owned(),
+            })
         } else {
             patience.look(&address, now)
         })
@@ -322,49 +380,86 @@ pub(crate) async fn until_healthy(
 ) -> Result<ServiceDeployment, CliError> {
     let ask = GetServiceDeployment { id: Some(service.id.clone()), cluster: None, name: None };
     let address = address(service);
-    let mut patience = Patience::default();
+    let mut patience = Patience::within(timeout);
     wait::until(&format!("service {address}"), timeout, terminal, async || {
         Ok(patience.look(&address, client.send(&ask).await?))
     })
     .await
 }
 
-/// How often a service was seen failed in a row.
-#[derive(Default)]
+/// How long it is worth waiting for a service.
 pub(crate) struct Patience {
+    /// When waiting ends in any case.
+    deadline: DateTime<Utc>,
+    /// How often in a row the service was seen failed.
     failed: u32,
 }
 
 impl Patience {
+    pub(crate) fn within(timeout: Duration) -> Self {
+        let timeout = TimeDelta::from_std(timeout).unwrap_or(TimeDelta::MAX);
+        let deadline = Utc::now().checked_add_signed(timeout).unwrap_or(DateTime::<Utc>::MAX_UTC);
+        Self { deadline, failed: 0 }
+    }
+
+    /// Healthy, not yet, or never by waiting: what only a person can mend ends the wait at once, and so does a sync window
+    /// that opens too late.
     pub(crate) fn look(&mut self, address: &str, now: ServiceDetails) -> Observed<ServiceDeployment> {
         self.failed = if now.service.status == ServiceDeploymentStatus::Failed { self.failed + 1 } else { 0 };
-        match now.service.status {
-            ServiceDeploymentStatus::Healthy => Observed::Done(now.service),
-            ServiceDeploymentStatus::Failed if self.failed >= FAILED_LOOKS => Observed::Never(
-                CliError::new(format!("service {address} failed: {}", standing(&now)))
-                    .hint(format!("`plural cd services describe {address}` shows its objects")),
-            ),
-            _ => Observed::NotYet(standing(&now)),
+        let reason = now.service.reason.as_ref();
+        let away = reason.is_some_and(|reason| reason.kind == ServiceReasonKind::Agent);
+        if now.service.status == ServiceDeploymentStatus::Healthy && !away {
+            return Observed::Done(now.service);
         }
+        let given_up = match reason {
+            Some(reason) if reason.terminal => true,
+            Some(reason) if reason.until.is_some_and(|until| until > self.deadline) => true,
+            _ => self.failed >= FAILED_LOOKS,
+        };
+        if !given_up {
+            return Observed::NotYet(standing(&now));
+        }
+        let error = match self.failed {
+            0 => CliError::new(format!(
+                "service {address} does not become healthy by waiting: {}",
+                standing(&now)
+            )),
+            _ => CliError::new(format!("service {address} failed: {}", standing(&now))),
+        };
+        Observed::Never(error.hint(next_step(reason.map(|reason| reason.kind), address)))
+    }
+}
+
+/// What to do about a service that waiting does not help.
+fn next_step(kind: Option<ServiceReasonKind>, address: &str) -> String {
+    match kind {
+        Some(ServiceReasonKind::Paused) => format!("`plural cd services resume {address}` resumes it"),
+        Some(ServiceReasonKind::Approval) => {
+            format!("`plural cd services approve-prune {address}` shows the deletions and approves them")
+        }
+        Some(ServiceReasonKind::Manual) => format!("`plural cd services sync {address} --wait` syncs it"),
+        Some(ServiceReasonKind::Window) => {
+            format!("`plural cd services release {address}` does not wait for it")
+        }
+        _ => format!("`plural cd services describe {address}` shows its objects and errors"),
     }
 }
 
 /// How a service stands, in one line.
 pub(crate) fn standing(details: &ServiceDetails) -> String {
-    if let Some(error) = details.errors.first() {
-        let more = match details.errors.len() {
-            1 => String::new(),
-            count => format!(" (and {} more)", count - 1),
-        };
-        return format!("{}: {}{more}", or_dash(Some(&error.source)), or_dash(Some(&error.message)));
-    }
-    let waits = sync_described::waiting(details).map(|words| format!("; {words}")).unwrap_or_default();
     let ready = details
         .components
         .iter()
         .filter(|component| component.state == Some(ComponentState::Running))
         .count();
-    format!("{}, {ready} of {} objects ready{waits}", status(&details.service), details.components.len())
+    let all = details.components.len();
+    match &details.service.reason {
+        Some(reason) if all == 0 => or_dash(Some(&reason.message)),
+        Some(reason) => {
+            format!("{} ({ready} of {} ready)", or_dash(Some(&reason.message)), counted(all, "object"))
+        }
+        None => format!("{}, {ready} of {} ready", status(&details.service), counted(all, "object")),
+    }
 }
 
 /// Cluster and name of a new service from `CLUSTER/NAME`, or from `CLUSTER` and `--name`.
@@ -402,6 +497,31 @@ fn configuration(
     Ok(Some(values.into_iter().map(|(name, value)| ConfigAttributes { name, value }).collect()))
 }
 
+/// Values for templates, if any are given.
+type Values = Option<Vec<ConfigAttributes>>;
+
+/// What an update asks for: all values, or those to set and to remove.
+fn configuration_change(
+    args: &ServiceUpdateArgs,
+    terminal: &mut Terminal<'_>,
+) -> Result<(Values, Values), CliError> {
+    let given = configuration(&args.source, terminal)?;
+    if args.replace_conf {
+        return Ok((Some(given.unwrap_or_default()), None));
+    }
+    if given.is_none() && args.unset_conf.is_empty() {
+        return Ok((None, None));
+    }
+    let mut changes = given.unwrap_or_default();
+    for name in &args.unset_conf {
+        if changes.iter().any(|change| change.name == *name) {
+            return Err(CliError::usage(format!("{name:?} is both set and unset")));
+        }
+        changes.push(ConfigAttributes { name: name.clone(), value: None });
+    }
+    Ok((None, Some(changes)))
+}
+
 /// The values of a mapping, which must be plain.
 pub(crate) fn configuration_of(mapping: Map<String, Value>) -> Result<Vec<ConfigAttributes>, CliError> {
     let value = |(name, value)| {
@@ -419,6 +539,9 @@ pub(crate) fn configuration_of(mapping: Map<String, Value>) -> Result<Vec<Config
     };
     mapping.into_iter().map(value).collect()
 }
+
+/// Which line of a description is the status.
+const STATUS_LINE: usize = 3;
 
 fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
     let ServiceDetails {
@@ -444,10 +567,12 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         line("Id", service.id.clone()),
         line("Namespace", or_dash(Some(&service.namespace))),
         line("Status", status(service)),
+        line("Age", age(service.inserted_at, now)),
         line("Repository", or_dash(service.repository.as_ref().map(|repository| repository.url.as_str()))),
         line("Ref", or_dash(git.map(|git| git.reference.as_str()))),
         line("Folder", or_dash(git.map(|git| git.folder.as_str()))),
         line("Commit", or_dash(service.sha.as_deref())),
+        line("Message", or_dash(service.message.as_deref())),
         line("Revision", or_dash(service.revision.as_ref().map(|revision| revision.id.as_str()))),
         line("Configuration", or_dash(Some(&names.join(", ")))),
         line(
@@ -459,6 +584,9 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         line("Protected", yes(service.protect)),
         line("Paused", yes(service.paused)),
     ];
+    if let Some(reason) = &service.reason {
+        lines.insert(STATUS_LINE + 1, line("Reason", or_dash(Some(&reason.message))));
+    }
     lines.extend(rendering::described(helm.as_ref(), kustomize.as_ref(), renderers));
     lines.extend(sync_described::lines(service, sync_config.as_ref()));
     if let Some(ServicePin { revision_id, newest_revision_id: _, by, until, inserted_at }) = &service.pin {
@@ -478,9 +606,15 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
     }
     let mut text = columns(&lines, 2);
     text.push_str(&sync_described::blocks(service));
-    if !errors.is_empty() {
-        text.push_str("\nErrors:\n");
-        for error in errors {
+    for (heading, warning) in [("Errors", false), ("Notes", true)] {
+        let told: Vec<_> = errors
+            .iter()
+            .filter(|error| (error.warning == Some(true)) == warning && error.source != "pin")
+            .collect();
+        if !told.is_empty() {
+            let _ = writeln!(text, "\n{heading}:");
+        }
+        for error in told {
             let _ = writeln!(text, "  {}: {}", or_dash(Some(&error.source)), or_dash(Some(&error.message)));
         }
     }

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use plural_wire::{
-    PendingApproval, ServiceDeployment, ServiceDetails, ServiceSync, SyncConfig, SyncHook, SyncStep,
-    SyncWaiting,
+    PendingApproval, ServiceDeployment, ServiceSync, SyncConfig, SyncHook, SyncStep, SyncWaiting,
 };
 
 use crate::output::or_dash;
@@ -17,32 +16,11 @@ pub(crate) fn words(word: &str) -> String {
     word.to_ascii_lowercase().replace('_', "-")
 }
 
-/// Behind the status in a list: which wave, or that it waits for a person.
-pub(crate) fn step(service: &ServiceDeployment) -> Option<String> {
-    let sync = service.sync.as_ref()?;
-    match sync.step? {
-        SyncStep::Held => Some(" (waits for a sync)".to_owned()),
-        SyncStep::Waiting | SyncStep::Running => Some(format!(" ({})", wave(sync)?)),
-        SyncStep::Complete | SyncStep::Failed | SyncStep::Unknown => None,
-    }
-}
-
 /// `pre-sync, wave 2, 1 of 5 done`; nothing for a service of one wave.
 fn wave(sync: &ServiceSync) -> Option<String> {
     let (done, all) = (sync.waves_done?, sync.waves.filter(|waves| *waves > 1)?);
     let phase = sync.phase.map_or_else(|| "sync".to_owned(), |phase| words(phase.as_str()));
     Some(format!("{phase}, wave {}, {done} of {all} done", sync.wave.unwrap_or(0)))
-}
-
-/// What its sync waits for.
-pub(crate) fn waiting(details: &ServiceDetails) -> Option<String> {
-    let sync = details.service.sync.as_ref()?;
-    let SyncWaiting { object, why } = sync.waiting_for.first()?;
-    let more = match sync.waiting_for.len() {
-        1 => String::new(),
-        count => format!(" (and {} more)", count - 1),
-    };
-    Some(format!("waits for {}: {}{more}", or_dash(Some(&object.to_string())), or_dash(Some(why))))
 }
 
 /// Lines of `describe`.

@@ -88,6 +88,10 @@ pub(crate) struct SyncWindowCreateArgs {
     #[command(flatten)]
     pub(crate) of: OfArgs,
 
+    /// What it is called; files name windows by it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
     /// When it opens: minute, hour, day of the month, month, day of the week, as in cron
     #[arg(long, value_name = "CRON")]
     pub(crate) schedule: String,
@@ -126,7 +130,7 @@ pub(crate) struct SyncWindowDeleteArgs {
 
 impl Row for SyncWindow {
     const HEADINGS: (&'static [&'static str], usize) =
-        (&["KIND", "SCHEDULE", "DURATION", "TIME ZONE", "ID", "DESCRIPTION"], 6);
+        (&["KIND", "SCHEDULE", "DURATION", "TIME ZONE", "ID", "NAME", "DESCRIPTION"], 7);
 
     fn id(&self) -> &str {
         &self.id
@@ -148,6 +152,7 @@ impl Row for SyncWindow {
             length(self.duration),
             or_dash(Some(&self.time_zone)),
             self.id.clone(),
+            or_dash(self.name.as_deref()),
             or_dash(self.description.as_deref()),
         ]
     }
@@ -163,14 +168,15 @@ fn length(seconds: i64) -> String {
 }
 
 /// Ids of the project, the cluster or the service that is named.
-struct Of {
-    project: Option<String>,
-    cluster: Option<String>,
-    service: Option<String>,
+#[derive(Debug, Clone)]
+pub(crate) struct Of {
+    pub(crate) project: Option<String>,
+    pub(crate) cluster: Option<String>,
+    pub(crate) service: Option<String>,
 }
 
 impl OfArgs {
-    async fn find(&self, client: &Client) -> Result<Of, CliError> {
+    pub(crate) async fn find(&self, client: &Client) -> Result<Of, CliError> {
         let mut of = Of { project: None, cluster: None, service: None };
         if let Some(project) = &self.project {
             of.project = Some(key::project(client, project).await?.id);
@@ -217,9 +223,10 @@ async fn create(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let SyncWindowCreateArgs { kind, of, schedule, duration, time_zone, description, output } = args;
+    let SyncWindowCreateArgs { kind, of, name, schedule, duration, time_zone, description, output } = args;
     let Of { project: project_id, cluster: cluster_id, service: service_id } = of.find(client).await?;
     let attributes = SyncWindowAttributes {
+        name,
         kind: match kind {
             KindArg::Allow => SyncWindowKind::Allow,
             KindArg::Deny => SyncWindowKind::Deny,
@@ -240,7 +247,7 @@ async fn delete(
 ) -> Result<(), CliError> {
     let Of { project: project_id, cluster: cluster_id, service: service_id } = args.of.find(client).await?;
     let id = args.window;
-    terminal.confirm(&format!("the sync window {id} is removed"), args.confirm.yes)?;
+    terminal.confirm(&format!("delete sync window {id}"), args.confirm.yes)?;
     client.send(&DeleteSyncWindow { id: id.clone(), project_id, cluster_id, service_id }).await?;
     terminal.say(format_args!("sync window {id} deleted"));
     Ok(())

@@ -106,16 +106,19 @@ impl<'a> Terminal<'a> {
         Ok(line.trim_end_matches(['\r', '\n']).to_owned())
     }
 
-    /// Makes sure that the person means it. `plan` says what would happen.
-    pub(crate) fn confirm(&mut self, plan: &str, yes: bool) -> Result<(), CliError> {
+    /// Makes sure that the person means it. `what` is what would be done: "delete context network".
+    pub(crate) fn confirm(&mut self, what: &str, yes: bool) -> Result<(), CliError> {
         if yes {
             return Ok(());
         }
         if !self.interactive {
-            return Err(CliError::usage(format!("{plan}: this needs a confirmation"))
-                .hint("add --yes if that is what you want"));
+            return Err(CliError::usage(format!("not confirmed: {what}")).hint("re-run with --yes to do it"));
         }
-        write!(self.err, "{}. Continue? [y/N] ", one_line(plan))?;
+        let mut question = one_line(what);
+        if let Some(first) = question.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        write!(self.err, "{question}? [y/N] ")?;
         self.err.flush()?;
         if matches!(self.line()?.trim(), "y" | "Y" | "yes") {
             Ok(())

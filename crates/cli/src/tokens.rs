@@ -114,7 +114,7 @@ async fn revoke(args: TokenRevokeArgs, client: &Client, terminal: &mut Terminal<
         return Err(CliError::usage("a token is named by its id, not by its text")
             .hint("`plural tokens list` shows the ids"));
     }
-    terminal.confirm(&format!("token {id} and those that were made with it are revoked"), confirm.yes)?;
+    terminal.confirm(&format!("revoke token {id} and those that were made with it"), confirm.yes)?;
     client.send(&DeleteAccessToken { token: Secret::new(&id) }).await.map_err(|error| {
         CliError::absent(error, || {
             CliError::missing(format!("token {id}"), "`plural tokens list` shows yours")

@@ -73,7 +73,8 @@ async fn until_every<T>(
     terminal: &mut Terminal<'_>,
     mut look: impl AsyncFnMut() -> Result<Observed<T>, ClientError>,
 ) -> Result<T, CliError> {
-    let deadline = Instant::now() + timeout;
+    let started = Instant::now();
+    let deadline = started + timeout;
     let mut told = String::new();
     loop {
         let found = match look().await {
@@ -87,7 +88,10 @@ async fn until_every<T>(
             Observed::NotYet(state) => state,
         };
         if state != told {
-            terminal.say(format_args!("waiting for {what}: {state}"));
+            match started.elapsed().as_secs() {
+                0..2 => terminal.say(format_args!("waiting for {what}: {state}")),
+                seconds => terminal.say(format_args!("waiting for {what} ({seconds} s): {state}")),
+            }
             told = state;
         }
         if Instant::now() + interval > deadline {

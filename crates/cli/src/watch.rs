@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use plural_wire::ClientError;
 
 use crate::{
@@ -44,7 +44,7 @@ pub(crate) async fn watch<T: Row>(
         let mut now_known = HashMap::with_capacity(items.len());
         let mut changed = Vec::new();
         for item in items {
-            let value = serde_json::to_value(&item).unwrap_or_default();
+            let value = shown(&item, format);
             let is_known = known.remove(item.id()).as_ref() == Some(&value);
             now_known.insert(item.id().to_owned(), value);
             if !is_known {
@@ -52,7 +52,7 @@ pub(crate) async fn watch<T: Row>(
             }
         }
         for gone in known.into_values() {
-            let name = gone.get("name").or_else(|| gone.get("url")).and_then(serde_json::Value::as_str);
+            let name = gone.get(0).and_then(serde_json::Value::as_str);
             terminal.say(format_args!("{} is gone", name.unwrap_or("an item")));
         }
         print(&changed, first, format, nothing, terminal)?;
@@ -61,6 +61,16 @@ pub(crate) async fn watch<T: Row>(
         first = false;
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+/// What a person or a program would see of an item: it is printed again when that changed.
+fn shown<T: Row>(item: &T, format: Format) -> serde_json::Value {
+    let shown = match format {
+        // Ages grow by themselves: all rows are compared as of one time.
+        Format::Table | Format::Wide => serde_json::to_value((item.name(), item.cells(DateTime::UNIX_EPOCH))),
+        Format::Json | Format::Yaml | Format::Name => serde_json::to_value((item.name(), item)),
+    };
+    shown.unwrap_or_default()
 }
 
 fn print<T: Row>(

@@ -16,6 +16,8 @@ pub(crate) const SCALARS: &[(&str, &str)] = &[
 
 /// Texts that are secret wherever a field, an argument or a variable has this name.
 pub(crate) const SECRET_NAMES: &[&str] = &[
+    "applicationCredentials",
+    "clientSecret",
     "currentPassword",
     "deployToken",
     "joinToken",
@@ -24,7 +26,9 @@ pub(crate) const SECRET_NAMES: &[&str] = &[
     "password",
     "privateKey",
     "secret",
+    "secretAccessKey",
     "serviceGateUrl",
+    "signingPrivateKey",
     "token",
     "webhookSecret",
 ];
@@ -39,6 +43,7 @@ pub(crate) const SECRET_FIELDS: &[&str] = &[
     "HelmValue.value",
     "HelmValueAttributes.value",
     "HttpProxyAttributes.url",
+    "KubeconfigAttributes.raw",
     "ServiceConfiguration.value",
 ];
 

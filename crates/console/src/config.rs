@@ -73,6 +73,10 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<String>,
 
+    /// The cluster that this console runs in, if it does: its handle or id, as clients see it in `Cluster.self`
+    #[arg(long, env = "PLURAL_OWN_CLUSTER", value_name = "CLUSTER")]
+    pub own_cluster: Option<String>,
+
     /// Certificate chain (PEM); with it the console serves TLS
     #[arg(long, env = "PLURAL_TLS_CERT", value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -256,6 +260,7 @@ impl ConsoleConfig {
             database_url: None,
             database_timeout_seconds: 30,
             public_url: None,
+            own_cluster: None,
             tls_cert: None,
             tls_key: None,
             insecure_http: false,

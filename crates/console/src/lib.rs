@@ -10,6 +10,7 @@ mod gateway;
 mod git;
 mod keys;
 mod metrics;
+mod opened;
 mod previews;
 mod server;
 mod templates;
@@ -19,23 +20,21 @@ use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::Router;
 use plural_api::{ApiOptions, CONNECTIONS_OF_USER, Network, Route, Routes};
-use plural_app::app::{Ports, Settings};
-use plural_app::ctx::SystemClock;
 use plural_app::login::FirstAdmin;
 use plural_app::replica::ReplicaAddress;
-use plural_app::{App, Store};
+use plural_app::App;
 use plural_core::specs::Email;
 use plural_gateway::{Proxy, ReplicaIdentity};
-use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options, Quota};
-use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown, private_folder};
-use plural_reach::Guard;
-use plural_store::{Database, DatabaseOptions, Quotas, SoleUse};
-use secrecy::{ExposeSecret, SecretString};
+use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown};
+use plural_store::{Database, SoleUse};
 use tokio::task::{JoinError, JoinHandle};
 
 pub use config::{ConsoleConfig, Reach, SshHostKeys};
 pub use keys::random_password;
 
+use opened::Opened;
+pub use opened::reset_password;
+use server::Bound;
 pub use server::Server;
 
 /// Why a console does not start. Every text names the setting to correct.
@@ -64,6 +63,14 @@ pub enum StartError {
         file: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// Nobody has the address whose password is to be reset.
+    #[error("no user has the address {email:?}; administrators: {admins}")]
+    NoSuchUser {
+        /// The address.
+        email: String,
+        /// Addresses of administrators.
+        admins: String,
     },
     /// The place for artifacts cannot be used.
     #[error("cannot keep artifacts in {url}: {reason}; correct --blob-store or the AWS_… variables")]
@@ -243,160 +250,52 @@ impl RunningConsole {
 }
 
 async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<RunningConsole, StartError> {
-    let ConsoleConfig {
-        listen,
-        data_dir,
-        database_url,
-        database_timeout_seconds,
-        public_url,
-        tls_cert,
-        tls_key,
-        insecure_http,
-        metrics_listen,
-        metrics_token,
-        trusted_proxies,
-        replica_listen,
-        replica_address,
-        blob_store,
-        admin_email,
-        admin_password,
-        encryption_key_file,
-        webhook_secret,
-        restored,
-        allow_local_repositories,
-        protected_tags,
-        poll_seconds,
-        chart_poll_seconds,
-        reach,
-        deploy_token_days,
-        registry_reach,
-        allow_credentials_over_http,
-        ssh_host_keys,
-        registry_sign_in,
-        git_timeout_seconds,
-        git_mirror_mib,
-        git_mirrors_mib,
-        git_memory_mib,
-        git_no_fsck,
-        max_repositories,
-        max_services,
-        max_tokens,
-        preview_memory_mib,
-        preview_seconds,
-        keep_alive_seconds,
-        drain_seconds,
-    } = config;
-    let admin_email: Email = admin_email.parse().map_err(|error: plural_core::specs::NameError| {
-        StartError::AdminEmail { email: admin_email.clone(), reason: error.to_string() }
+    let admin_email: Email = config.admin_email.parse().map_err(|error: plural_core::specs::NameError| {
+        StartError::AdminEmail { email: config.admin_email.clone(), reason: error.to_string() }
     })?;
-    if tls_cert.is_none() && !insecure_http && !listen.ip().to_canonical().is_loopback() {
+    let listen = config.listen;
+    if config.tls_cert.is_none() && !config.insecure_http && !listen.ip().to_canonical().is_loopback() {
         return Err(StartError::PlainHttp { address: listen });
     }
-    metrics::check_token(metrics_token.as_ref())?;
-    private_folder(&data_dir).map_err(|error| StartError::DataFolder {
-        folder: data_dir.display().to_string(),
-        reason: error.to_string(),
-    })?;
-    let sealer = match &encryption_key_file {
-        Some(file) => keys::sealer(file, false)?,
-        None => keys::sealer(&data_dir.join("encryption.key"), true)?,
+    metrics::check_token(config.metrics_token.as_ref())?;
+    // Whatever can refuse the settings does so before anything is made: the first password is printed once.
+    let bound = Bound::new(listen, config.tls_cert.as_deref().zip(config.tls_key.as_deref()))?;
+    let bound_metrics = match (config.metrics_listen, metrics.as_ref()) {
+        (Some(address), Some(metrics)) => Some((metrics::bind(address)?, metrics)),
+        _ => None,
     };
-    let webhook_secret = match webhook_secret {
-        Some(secret) if secret.expose_secret().trim().is_empty() => {
-            let setting = "--webhook-secret (PLURAL_WEBHOOK_SECRET)";
-            return Err(StartError::Short { setting, least: 1 });
-        }
-        Some(secret) => secret,
-        None => keys::secret(&data_dir.join("webhook.secret"))?,
-    };
-    let blobs: Arc<dyn BlobStore> = match &blob_store {
-        Some(url) => Arc::new(blobs::S3Blobs::open(url)?),
-        None => Arc::new(DiskBlobs::open(DiskOptions::new(data_dir.join("artifacts")))?),
-    };
-    let mut options = Options::new(data_dir.join("git"));
-    options.timeout = Duration::from_secs(git_timeout_seconds);
-    options.clone_timeout = options.timeout * 15;
-    options.fsck = !git_no_fsck;
-    options.quota = Quota {
-        mirror_bytes: git_mirror_mib << 20,
-        mirrors_bytes: git_mirrors_mib << 20,
-        process_bytes: git_memory_mib << 20,
-    };
-    if allow_local_repositories {
-        options.local = LocalPaths::Read;
-    }
-    let reach: plural_reach::Reach = reach.or(registry_reach).unwrap_or(Reach::Private).into();
-    options.guard = Guard::new(reach);
-    options.credentials_over_http = allow_credentials_over_http;
-    options.new_host_keys = ssh_host_keys.into();
-    let git = Arc::new(git::Git::new(Mirrors::open(options)?, Arc::clone(&blobs)));
-    let options = plural_registry::Options {
-        reach,
-        credentials_over_http: allow_credentials_over_http,
-        sign_in: registry_sign_in,
-        ..plural_registry::Options::default()
-    };
-    let composer = charts::Charts::new(options, Arc::clone(&git), Arc::clone(&blobs));
-    let database_url = database_url
-        .unwrap_or_else(|| SecretString::from(format!("sqlite://{}", data_dir.join("plural.db").display())));
-    let options = DatabaseOptions {
-        renew_epoch: restored,
-        deadline: Duration::from_secs(database_timeout_seconds),
-        quotas: Quotas { repositories: max_repositories, services: max_services, tokens: max_tokens },
-        ..DatabaseOptions::new(database_url.expose_secret())
-    };
-    let sole_use = SoleUse::take(&options.url).await?;
-    let database = Arc::new(Database::open(&options).await?);
-
-    let mut settings = Settings {
-        // Without it each replica has a folder of its own.
-        share_mirrors: blob_store.is_some(),
-        allow_local_repositories,
-        credentials_over_http: allow_credentials_over_http,
-        protected_tags,
-        poll_seconds,
-        chart_poll_seconds,
-        deploy_token_days: (deploy_token_days > 0).then_some(deploy_token_days),
-        // One connection is left to everything else.
-        whole_answers: usize::try_from(options.connections.saturating_sub(1)).unwrap_or(1),
-        ..Settings::new(webhook_secret)
-    };
-    // What it held when it was killed, it holds again.
-    settings.replica = replica(&data_dir, database.is_postgres());
-    let previews = previews::Renderers::new(
-        Arc::clone(&blobs),
-        preview_memory_mib.map(|mebibytes| mebibytes << 20),
-        Duration::from_secs(preview_seconds),
-    );
-    let ports = Ports {
-        store: Arc::clone(&database) as Arc<dyn Store>,
-        previews: Arc::new(previews),
-        git,
-        composer: Arc::new(composer),
-        blobs: Arc::new(blobs::Artifacts::new(blobs)),
-        templates: Arc::new(templates::Liquid),
-        sealer,
-        clock: Arc::new(SystemClock),
-    };
-    let app = App::new(ports, settings).await.map_err(StartError::Installation)?;
+    let replicas = config
+        .replica_listen
+        .map(|listen| bind_for_replicas(listen, config.replica_address.as_deref()))
+        .transpose()?;
+    let Opened { app, database, sole_use } = opened::open(&config, &config.data_dir).await?;
+    let ConsoleConfig {
+        public_url,
+        own_cluster,
+        metrics_token,
+        trusted_proxies,
+        admin_password,
+        keep_alive_seconds,
+        drain_seconds,
+        ..
+    } = config;
     let first_admin = app.install(&admin_email, admin_password).await.map_err(StartError::Installation)?;
 
-    let tls = tls_cert.as_deref().zip(tls_key.as_deref());
     let keep_alive = Duration::from_secs(keep_alive_seconds);
     let trusted: Arc<[Network]> = trusted_proxies.clone().into();
     let admission = Admission::new(AdmissionLimits::of_descriptors(descriptors()));
-    let server = Server::bind(listen, tls)
-        .await?
+    let address = bound.address().map_err(|cause| StartError::Listen { address: listen, cause })?;
+    let url = format!("{}://{address}", bound.scheme());
+    let server = bound
+        .listen()?
         .with_keep_alive(keep_alive)
         .with_admission(Arc::clone(&admission), Arc::clone(&trusted));
-    let address = server.address().map_err(|cause| StartError::Listen { address: listen, cause })?;
-    let url = format!("{}://{address}", server.scheme());
     let public_url = public_url.unwrap_or_else(|| url.clone()).trim_end_matches('/').to_owned();
 
     let shutdown = Shutdown::new();
     let mut inner = None;
-    if let Some(listen) = replica_listen {
-        let (server, told) = listen_for_replicas(listen, replica_address.as_deref()).await?;
+    if let Some((bound, told)) = replicas {
+        let server = bound.listen()?;
         tracing::info!(replica.address = told.authority, "the console listens for other replicas");
         app.replica_listens(told);
         inner = Some(server.with_admission(Arc::clone(&admission), Arc::new([])));
@@ -404,7 +303,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let proxy = Proxy::new(Arc::clone(&app), shutdown.signal(), CONNECTIONS_OF_USER)
         .map_err(StartError::Installation)?;
     let agents = agents::routes(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
-    let api = ApiOptions { public_url: Some(public_url), trusted_proxies, ..ApiOptions::default() };
+    let api =
+        ApiOptions { public_url: Some(public_url), own_cluster, trusted_proxies, ..ApiOptions::default() };
     let public = plural_api::routes(Arc::clone(&app), api)
         .merge(metrics::with_token(metrics.as_ref(), metrics_token))
         .merge(agents.clone())
@@ -420,7 +320,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let inner = inner.map(|server| (server, passed.into_router()));
     let router = public.into_router();
     let drain = Duration::from_secs(drain_seconds);
-    let measured = metrics::listen(metrics_listen, metrics.as_ref()).await?;
+    let measured = bound_metrics.map(|(bound, metrics)| metrics::listen(bound, metrics)).transpose()?;
     let metrics_address = measured.as_ref().and_then(|(server, _)| server.address().ok());
     let measured = measured.map(|(server, served)| {
         routes.extend(listed(Listener::Metrics, &served));
@@ -443,22 +343,21 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     })
 }
 
-/// Binds the listener for other replicas; also the address that they are told.
-async fn listen_for_replicas(
+/// Takes the address for other replicas; also the one that they are told.
+fn bind_for_replicas(
     address: SocketAddr,
     told: Option<&str>,
-) -> Result<(Server, ReplicaAddress), StartError> {
+) -> Result<(Bound, ReplicaAddress), StartError> {
     let identity = ReplicaIdentity::new().map_err(|error| StartError::Tls {
         file: "the certificate for other replicas".to_owned(),
         reason: error.to_string(),
     })?;
     let (certificate, key) = identity.tls();
-    let server = Server::bind_with(address, certificate, key).await?;
-    let bound = server.address().map_err(|cause| StartError::Listen { address, cause })?;
-    let told = identity
-        .address(bound, told)
-        .ok_or_else(|| StartError::ReplicaAddress { address: bound.to_string() })?;
-    Ok((server, told))
+    let bound = Bound::with_certificate(address, certificate, key)?;
+    let at = bound.address().map_err(|cause| StartError::Listen { address, cause })?;
+    let told =
+        identity.address(at, told).ok_or_else(|| StartError::ReplicaAddress { address: at.to_string() })?;
+    Ok((bound, told))
 }
 
 /// The name under which a console holds leases: the same after a restart in the same place. Nobody else has

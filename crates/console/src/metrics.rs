@@ -15,7 +15,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::{Server, StartError};
+use crate::{Server, StartError, server::Bound};
 
 /// Characters that nobody guesses.
 const LEAST: usize = 16;
@@ -31,19 +31,26 @@ pub(crate) fn check_token(token: Option<&SecretString>) -> Result<(), StartError
 }
 
 /// A listener that serves metrics and nothing else.
-pub(crate) async fn listen(
-    address: Option<SocketAddr>,
-    metrics: Option<&Metrics>,
-) -> Result<Option<(Server, Routes)>, StartError> {
-    let (Some(address), Some(metrics)) = (address, metrics) else { return Ok(None) };
-    let server = Server::bind(address, None).await.map_err(|error| match error {
+pub(crate) fn bind(address: SocketAddr) -> Result<Bound, StartError> {
+    Bound::new(address, None).map_err(its_own)
+}
+
+/// Serves them there.
+pub(crate) fn listen(bound: Bound, metrics: &Metrics) -> Result<(Server, Routes), StartError> {
+    let server = bound.listen().map_err(its_own)?;
+    if let Ok(address) = server.address() {
+        tracing::info!(metrics.address = %address, "the console serves metrics");
+    }
+    let metrics = metrics.clone();
+    Ok((server, Routes::new().get("/metrics", move || async move { page(&metrics) })))
+}
+
+/// Says whose address it is that is taken.
+fn its_own(error: StartError) -> StartError {
+    match error {
         StartError::Listen { address, cause } => StartError::MetricsListen { address, cause },
         other => other,
-    })?;
-    let bound = server.address().map_err(|cause| StartError::MetricsListen { address, cause })?;
-    tracing::info!(metrics.address = %bound, "the console serves metrics");
-    let metrics = metrics.clone();
-    Ok(Some((server, Routes::new().get("/metrics", move || async move { page(&metrics) }))))
+    }
 }
 
 /// The same on the console's own address, for who holds the token; nothing without one.

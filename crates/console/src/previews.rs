@@ -99,7 +99,8 @@ fn refused(limits: LaneLimits, overrun: Overrun) -> Preview {
     let message = format!(
         "there is no preview of the service: {overrun} (limit of one preview, {setting}); its agent has limits of its own"
     );
-    let error = ServiceError { source: "render".to_owned(), message, warning: false, location: None };
+    let error =
+        ServiceError { source: "render".to_owned(), message, warning: false, terminal: true, location: None };
     Preview { objects: Vec::new(), errors: vec![error] }
 }
 
@@ -130,6 +131,31 @@ impl Previews for Renderers {
         .await
         .map_err(|error| Error::internal("reading an artifact", error))?
     }
+
+    async fn archive(&self, digest: &str, root: &str) -> Result<Vec<u8>> {
+        let (turn, tar) = self.artifact(digest).await?;
+        let root = root.to_owned();
+        tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            archive(&tar, &root)
+        })
+        .await
+        .map_err(|error| Error::internal("reading an artifact", error))?
+        .map_err(|error| Error::internal("writing an archive", error))
+    }
+}
+
+fn archive(tar: &[u8], root: &str) -> std::io::Result<Vec<u8>> {
+    let tree = Tree::from_tar(tar, &TreeLimits::default()).map_err(std::io::Error::other)?.below(root);
+    let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut archive = tar::Builder::new(gzip);
+    for (path, content) in tree.walk("") {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, path, content)?;
+    }
+    archive.into_inner()?.finish()
 }
 
 fn files(tar: &[u8], root: &str, path: &str) -> Result<Vec<ServiceFile>> {
@@ -148,6 +174,7 @@ fn preview(tar: &[u8], root: &str, inputs: &Inputs) -> Preview {
         source: source.to_owned(),
         message,
         warning: false,
+        terminal: true,
         location,
     };
     let tree = match Tree::from_tar(tar, &TreeLimits::default()) {
@@ -177,6 +204,7 @@ fn preview(tar: &[u8], root: &str, inputs: &Inputs) -> Preview {
         source: "render".to_owned(),
         message: warning.message,
         warning: true,
+        terminal: false,
         location: Some(format!("{}:{}", warning.origin.path, warning.origin.line)),
     });
     Preview { objects: objects.collect(), errors: errors.collect() }

@@ -30,7 +30,7 @@ use plural_kit::{Admission, AdmissionLimits, Ending, OpenRequest, ShutdownSignal
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
     task::JoinSet,
     time::{MissedTickBehavior, interval},
 };
@@ -46,12 +46,79 @@ const HEAD: Duration = Duration::from_secs(10);
 const SWEEP: Duration = Duration::from_secs(1);
 /// Bytes that one HTTP/2 connection may have on the way: 100 ms of 320 MB/s.
 const WINDOW: u32 = 32 << 20;
+/// Connections that the system keeps until they are accepted, as `TcpListener::bind` has it.
+const BACKLOG: u32 = 1024;
 /// Bytes of a request's headers.
 const HEADERS: u32 = 16 << 10;
 /// How often a silent connection is given or asked for a sign of life, if nothing else is said.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// Requests that one HTTP/2 connection may have open.
 const STREAMS: u32 = 1024;
+
+/// An address that is taken, whose certificate can be used, and at which nobody listens yet: what could refuse the settings of a
+/// console has done so, and clients are refused until it is ready.
+pub(crate) struct Bound {
+    socket: TcpSocket,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Bound {
+    /// Take an address; `tls` are the files of a certificate chain and its key.
+    ///
+    /// # Errors
+    /// When the address is taken or a file cannot be used.
+    pub(crate) fn new(address: SocketAddr, tls: Option<(&Path, &Path)>) -> Result<Self, StartError> {
+        let tls = tls.map(|(chain, key)| acceptor(chain, key)).transpose()?;
+        Self::at(address, tls)
+    }
+
+    /// Take an address with a certificate that is in no file.
+    pub(crate) fn with_certificate(
+        address: SocketAddr,
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, StartError> {
+        let unusable = |error: rustls::Error| StartError::Tls {
+            file: "the certificate for other replicas".to_owned(),
+            reason: error.to_string(),
+        };
+        Self::at(address, Some(tls_acceptor(vec![certificate], key).map_err(unusable)?))
+    }
+
+    fn at(address: SocketAddr, tls: Option<TlsAcceptor>) -> Result<Self, StartError> {
+        let taken = |cause| StartError::Listen { address, cause };
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+        let socket = socket.map_err(taken)?;
+        // As `TcpListener::bind` does: a console that ended a moment ago is no reason to refuse.
+        socket.set_reuseaddr(true).map_err(taken)?;
+        socket.bind(address).map_err(taken)?;
+        Ok(Self { socket, address, tls })
+    }
+
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// `http` or `https`.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Clients may connect from now on.
+    ///
+    /// # Errors
+    /// When another process listens there since.
+    pub(crate) fn listen(self) -> Result<Server, StartError> {
+        let Self { socket, address, tls } = self;
+        let listener = socket.listen(BACKLOG).map_err(|cause| StartError::Listen { address, cause })?;
+        Ok(Server::new(listener, tls))
+    }
+}
 
 /// A bound listener that does not accept yet: the console's own stack, for a bench to serve something else on.
 pub struct Server {
@@ -90,32 +157,13 @@ impl Server {
     ///
     /// # Errors
     /// When the address is taken or a file cannot be used.
-    pub async fn bind(address: SocketAddr, tls: Option<(&Path, &Path)>) -> Result<Self, StartError> {
-        let tls = tls.map(|(chain, key)| acceptor(chain, key)).transpose()?;
-        let listener =
-            TcpListener::bind(address).await.map_err(|cause| StartError::Listen { address, cause })?;
-        Ok(Self::new(listener, tls))
+    pub fn bind(address: SocketAddr, tls: Option<(&Path, &Path)>) -> Result<Self, StartError> {
+        Bound::new(address, tls)?.listen()
     }
 
     fn new(listener: TcpListener, tls: Option<TlsAcceptor>) -> Self {
         let admission = Admission::new(AdmissionLimits::of_descriptors(usize::MAX));
         Self { listener, tls, keep_alive: KEEP_ALIVE, admission, asks: Asks::Nothing }
-    }
-
-    /// Bind an address with a certificate that is in no file.
-    pub(crate) async fn bind_with(
-        address: SocketAddr,
-        certificate: CertificateDer<'static>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<Self, StartError> {
-        let unusable = |error: rustls::Error| StartError::Tls {
-            file: "the certificate for other replicas".to_owned(),
-            reason: error.to_string(),
-        };
-        let tls = tls_acceptor(vec![certificate], key).map_err(unusable)?;
-        let listener =
-            TcpListener::bind(address).await.map_err(|cause| StartError::Listen { address, cause })?;
-        Ok(Self::new(listener, Some(tls)))
     }
 
     /// Lets nobody keep a connection who shows no credential, but for these proxies.
@@ -134,11 +182,6 @@ impl Server {
     /// When the system does not tell.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
-    }
-
-    /// `http` or `https`.
-    pub fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
     }
 
     /// Serves until asked to stop, then lets open requests end for at most `drain`.

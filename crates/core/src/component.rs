@@ -1,9 +1,12 @@
 //! One Kubernetes object that a service owns, as its agent last saw it.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::ids::ServiceId;
+use crate::sync::ObjectRef;
 
 /// One object of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +57,14 @@ pub struct ComponentKey {
     pub namespace: String,
     /// Name.
     pub name: String,
+}
+
+impl fmt::Display for ComponentKey {
+    /// `Deployment.apps/shop/web`, as an object is written everywhere else.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, version: _, kind, namespace, name } = self.clone();
+        ObjectRef { group, kind, namespace, name }.fmt(f)
+    }
 }
 
 /// Health of one object, named as in the API.

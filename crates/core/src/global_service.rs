@@ -17,8 +17,8 @@ use crate::page::Keyed;
 use crate::policy::BindingsChange;
 use crate::rollout::{CohortMembers, Rollout, RolloutStrategy};
 use crate::service::{
-    Configuration, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering, RenderingChange,
-    ServiceChange,
+    Configuration, ConfigurationEdit, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering,
+    RenderingChange, ServiceChange,
 };
 use crate::target::ClusterTarget;
 
@@ -212,6 +212,54 @@ pub struct TemplateSecrets {
     pub helm: HelmValues,
     /// Values of the renderers, by their place in the list.
     pub renderers: Vec<Option<String>>,
+    /// Of a change: which of the stored values stay.
+    #[serde(skip)]
+    pub keep: KeptValues,
+}
+
+/// Which of a template's stored values a change of it leaves as they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KeptValues {
+    /// None: what is given is all there is.
+    #[default]
+    None,
+    /// Those of the chart and of the renderers that are not given.
+    Rendering,
+    /// Those, and the values for templates.
+    All,
+}
+
+impl TemplateSecrets {
+    /// What is stored after a change to `template`: what is given, and what stays of `current`, which was that of `known`.
+    #[must_use]
+    pub fn over(self, template: &ServiceTemplate, current: &Self, known: &ServiceTemplate) -> Self {
+        let Self { configuration, helm, renderers, keep } = self;
+        if keep == KeptValues::None {
+            return Self { configuration, helm, renderers, keep };
+        }
+        let has_chart = template.rendering.helm.is_some() && known.rendering.helm.is_some();
+        let stays = |at: usize| {
+            let path = &template.rendering.renderers.get(at)?.path;
+            let before = known.rendering.renderers.iter().position(|one| one.path == *path)?;
+            current.renderers.get(before)?.clone()
+        };
+        Self {
+            configuration: match keep {
+                KeptValues::All => current.configuration.clone(),
+                KeptValues::Rendering | KeptValues::None => configuration,
+            },
+            helm: HelmValues {
+                inline: helm.inline.or_else(|| current.helm.inline.clone().filter(|_| has_chart)),
+                set: helm.set.or_else(|| current.helm.set.clone().filter(|_| has_chart)),
+            },
+            renderers: renderers
+                .into_iter()
+                .enumerate()
+                .map(|(at, given)| given.or_else(|| stays(at)))
+                .collect(),
+            keep: KeptValues::None,
+        }
+    }
 }
 
 impl fmt::Debug for TemplateSecrets {
@@ -274,7 +322,8 @@ impl ServiceTemplate {
             dry_run: Some(self.dry_run),
             templated: Some(self.templated.unwrap_or(true)),
             interval_seconds: None,
-            configuration: Some(secrets.configuration.clone()),
+            namespace: None,
+            configuration: Some(ConfigurationEdit::Replace(secrets.configuration.clone())),
             links: self.links()?,
             bindings: BindingsChange::default(),
         })

@@ -16,6 +16,8 @@ pub struct Group {
     pub name: Name,
     /// For people.
     pub description: Option<String>,
+    /// Every user is a member.
+    pub global: bool,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
@@ -29,6 +31,8 @@ pub struct NewGroup {
     pub name: Name,
     /// For people.
     pub description: Option<String>,
+    /// Every user is a member.
+    pub global: bool,
 }
 
 /// What changes of a group; `None` leaves a field as it is.
@@ -38,6 +42,8 @@ pub struct GroupChange {
     pub name: Option<Name>,
     /// New description.
     pub description: Option<String>,
+    /// Whether every user is a member.
+    pub global: Option<bool>,
 }
 
 /// One user's membership in one group.

@@ -43,12 +43,14 @@ pub mod service_context;
 pub mod service_error;
 pub mod service_file;
 pub mod service_metadata;
+pub mod service_reason;
 pub mod status;
 pub mod sync;
 pub mod sync_window;
 pub mod target;
 pub mod token;
 pub mod user;
+pub mod web_address;
 pub mod work;
 
 pub use {error::Error, error::ErrorCode, error::Result};

@@ -10,6 +10,7 @@ use crate::address::{Address, Scheme};
 use crate::ids::{ProjectId, RepositoryId};
 use crate::name::NameError;
 use crate::page::Keyed;
+use crate::web_address::{WebAddress, WebAddressChange};
 
 /// A git repository. Credentials are sealed in the store and never part of this.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Repository {
     pub auth_method: Option<AuthMethod>,
     /// Only commits that somebody signed who may are taken from it.
     pub signed: bool,
+    /// Where people read it.
+    pub web: WebAddress,
     /// How the last fetch went.
     pub health: Option<GitHealth>,
     /// Why the last fetch failed, without credentials.
@@ -91,6 +94,8 @@ pub struct NewRepository {
     pub url: RepositoryUrl,
     /// The default project when absent.
     pub project_id: Option<ProjectId>,
+    /// Where people read it.
+    pub web: WebAddress,
 }
 
 /// What changes of a repository; `None` leaves a field as it is.
@@ -98,6 +103,8 @@ pub struct NewRepository {
 pub struct RepositoryChange {
     /// New place.
     pub url: Option<RepositoryUrl>,
+    /// Where people read it.
+    pub web: WebAddressChange,
 }
 
 /// Where a repository is: `https://…`, `http://…`, `ssh://…`, `user@host:path`, or an absolute local path

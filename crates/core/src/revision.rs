@@ -26,6 +26,8 @@ pub struct Revision {
     pub by: Option<String>,
     /// What it was made into is known, so that the service can go back to it.
     pub restorable: bool,
+    /// When all of it was applied and ready for the first time; absent: it never was, or before that was kept.
+    pub healthy_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
 }

@@ -75,6 +75,8 @@ pub struct Service {
     pub paused: bool,
     /// Grows with each change, kicks included.
     pub sequence: u64,
+    /// Its agent has reported since the last change.
+    pub observed: bool,
     /// The global service whose instance it is.
     pub owner: Option<GlobalServiceId>,
     /// Whose its secrets are, where a global service let it go as it was.
@@ -208,6 +210,53 @@ impl Configuration {
     }
 }
 
+/// A change of a configuration. Its `Debug` shows names only.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ConfigurationEdit {
+    /// These values and no others.
+    Replace(Configuration),
+    /// Sets these values and removes those that are `None`; all others stay.
+    Merge(BTreeMap<String, Option<String>>),
+}
+
+impl std::fmt::Debug for ConfigurationEdit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Replace(configuration) => f.debug_tuple("Replace").field(configuration).finish(),
+            Self::Merge(values) => f.debug_set().entries(values.keys()).finish(),
+        }
+    }
+}
+
+impl ConfigurationEdit {
+    /// The configuration with this change.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the values that result are refused by [`Configuration::check`], or when a value that is to
+    /// be removed does not exist.
+    pub fn over(&self, old: &Configuration) -> Result<Configuration> {
+        let new = match self {
+            Self::Replace(configuration) => configuration.clone(),
+            Self::Merge(values) => {
+                let mut new = old.clone();
+                for (name, value) in values {
+                    match value {
+                        Some(value) => drop(new.0.insert(name.clone(), value.clone())),
+                        None if new.0.remove(name).is_none() => {
+                            let reason = format!("cannot remove {name:?}: the service has no such value");
+                            return Err(Error::invalid("configuration", reason));
+                        }
+                        None => {}
+                    }
+                }
+                new
+            }
+        };
+        new.check()?;
+        Ok(new)
+    }
+}
+
 /// What a new service is made from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewService {
@@ -269,6 +318,8 @@ impl NewService {
 /// What changes of a service; `None` leaves a field as it is.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServiceChange {
+    /// Another namespace for its objects. Those in the one before are pruned like what left git, and so wait for approval.
+    pub namespace: Option<KubeName>,
     /// Another repository.
     pub repository_id: Option<RepositoryId>,
     /// Another place in it.
@@ -287,8 +338,8 @@ pub struct ServiceChange {
     pub templated: Option<bool>,
     /// New wanted seconds between full checks.
     pub interval_seconds: Option<u32>,
-    /// All values: those not named here are gone.
-    pub configuration: Option<Configuration>,
+    /// Other values for templates.
+    pub configuration: Option<ConfigurationEdit>,
     /// What it depends on, and what its templates read.
     pub links: ServiceLinks,
     /// Who may use it from now on, besides those whom its cluster lets.
@@ -319,6 +370,7 @@ impl ServiceSettings {
     /// [`Error::Invalid`] for a sync config that makes no sense as a whole.
     pub fn changed(self, change: &ServiceChange) -> Result<Self> {
         let ServiceChange {
+            namespace: _,
             repository_id,
             git,
             rendering,
@@ -365,6 +417,7 @@ impl ServiceChange {
     /// given count, as they have sealed values, and so does a configuration.
     pub fn difference(&self, old: &ServiceSettings, new: &ServiceSettings) -> ServiceDifference {
         let Self {
+            namespace,
             repository_id: _,
             git: _,
             rendering,
@@ -385,7 +438,7 @@ impl ServiceChange {
             || old.repository_id != new.repository_id
             || old.git != new.git
             || old.rendering != new.rendering;
-        let asks_for_more = moves_source || old.sync_config != new.sync_config;
+        let asks_for_more = moves_source || old.sync_config != new.sync_config || namespace.is_some();
         let makes_revision = asks_for_more
             || version.is_some()
             || old.dry_run != new.dry_run

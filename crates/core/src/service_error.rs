@@ -9,6 +9,8 @@ pub struct ServiceError {
     pub message: String,
     /// Does not make the service fail.
     pub warning: bool,
+    /// Trying again does not help: somebody has to change something first.
+    pub terminal: bool,
     /// "path/in/the/repository.yaml:12" where one is known.
     pub location: Option<String>,
 }
@@ -17,13 +19,31 @@ impl ServiceError {
     /// The console's own source: what it notices before an agent hears of the service.
     pub const GIT: &'static str = "git";
 
+    /// Deletions of objects that left git.
+    pub const PRUNE: &'static str = "prune";
+
+    /// Notes on what a service depends on.
+    pub const DEPENDENCIES: &'static str = "dependencies";
+
     /// Something that everybody who looks at a service should know; it does not make it fail.
     pub fn note(source: &str, message: impl Into<String>) -> Self {
-        Self { source: source.to_owned(), message: message.into(), warning: true, location: None }
+        Self {
+            source: source.to_owned(),
+            message: message.into(),
+            warning: true,
+            terminal: false,
+            location: None,
+        }
     }
 
     /// An error of the console's git work.
     pub fn git(message: impl Into<String>, location: Option<String>) -> Self {
-        Self { source: Self::GIT.to_owned(), message: message.into(), warning: false, location }
+        Self {
+            source: Self::GIT.to_owned(),
+            message: message.into(),
+            warning: false,
+            terminal: false,
+            location,
+        }
     }
 }

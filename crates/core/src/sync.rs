@@ -317,6 +317,8 @@ pub struct SyncPlan {
     pub unchanged: u32,
     /// Objects that are not listed.
     pub omitted: u32,
+    /// Why it could not be made; it has no objects then.
+    pub error: Option<String>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
 }
@@ -389,6 +391,8 @@ pub struct ReportedPlan {
     pub unchanged: u32,
     /// Objects that are not listed.
     pub omitted: u32,
+    /// Why it could not be made; it has no objects then.
+    pub error: Option<String>,
 }
 
 /// What an agent tells of a sync besides components and errors.

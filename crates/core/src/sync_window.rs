@@ -56,11 +56,76 @@ pub struct WindowRule {
 pub struct SyncWindow {
     /// Id.
     pub id: SyncWindowId,
+    /// What it is called, unique among the windows of what it is of; files name windows by it.
+    pub name: Option<String>,
     /// When.
     pub rule: WindowRule,
     /// Why there is one, for people.
     pub description: Option<String>,
 }
+
+/// What holds new commits back, and until when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowHold {
+    /// The window: its name, else its description, else its schedule.
+    pub window: String,
+    /// When new commits go on; absent when that is more than a year away.
+    pub opens_at: Option<DateTime<Utc>>,
+    /// The time zone of its schedule.
+    pub time_zone: Tz,
+}
+
+impl WindowHold {
+    /// `held by the sync window "weekend" until Mon 2026-11-23 08:00 CET`
+    pub fn words(&self) -> String {
+        let Self { window, opens_at, time_zone } = self;
+        let until = match opens_at {
+            Some(at) => format!("until {}", at.with_timezone(time_zone).format("%a %Y-%m-%d %H:%M %Z")),
+            None => "for more than a year".to_owned(),
+        };
+        format!("a new revision is held by the sync window {window:?} {until}")
+    }
+}
+
+/// What holds new commits back at `now`; nothing when they go on.
+pub fn window_hold(windows: &[SyncWindow], now: DateTime<Utc>) -> Option<WindowHold> {
+    let holding = holding(windows, now)?;
+    let window = match holding.name.as_ref().or(holding.description.as_ref()) {
+        Some(words) => words.clone(),
+        None => format!("{} {}", holding.rule.kind.as_str().to_lowercase(), holding.rule.schedule),
+    };
+    Some(WindowHold { window, opens_at: opens_at(windows, now), time_zone: holding.rule.time_zone })
+}
+
+/// The window that holds new commits back: one that denies and is open, or else the first that allows, of which none is open.
+fn holding(windows: &[SyncWindow], now: DateTime<Utc>) -> Option<&SyncWindow> {
+    let of = |kind| windows.iter().filter(move |window| window.rule.kind == kind);
+    let is_open = |window: &&SyncWindow| window.rule.open_until(now).is_some();
+    of(SyncWindowKind::Deny).find(is_open).or_else(|| {
+        if of(SyncWindowKind::Allow).any(|window| is_open(&window)) {
+            return None;
+        }
+        of(SyncWindowKind::Allow)
+            .min_by_key(|window| window.rule.opens_after(now).unwrap_or(DateTime::<Utc>::MAX_UTC))
+    })
+}
+
+/// The first time from `now` on at which no window holds new commits back.
+fn opens_at(windows: &[SyncWindow], now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let mut at = now;
+    // Each step ends one window or begins one: a year of minutes is the most that could be asked, and is not waited for.
+    for _ in 0..MAX_STEPS {
+        let Some(holding) = holding(windows, at) else { return Some(at) };
+        at = match holding.rule.kind {
+            SyncWindowKind::Deny => holding.rule.open_until(at)?,
+            SyncWindowKind::Allow => holding.rule.opens_after(at)?,
+        };
+    }
+    None
+}
+
+/// Windows that are looked at one after the other for the time at which commits go on.
+const MAX_STEPS: u32 = 1_000;
 
 /// Whether new commits go on now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +169,18 @@ impl WindowRule {
             })
             .map(|opened| opened + length)
             .filter(|closes| now < *closes)
+    }
+
+    /// When the window opens next after `now`; nothing when that is more than a year away.
+    pub fn opens_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let today = now.with_timezone(&self.time_zone).date_naive();
+        (0..=366)
+            .filter_map(|days| today.checked_add_signed(Duration::days(days)))
+            .filter(|date| self.schedule.on_day(*date))
+            .find_map(|date| {
+                let times = self.schedule.times();
+                times.filter_map(|time| self.instant(date.and_time(time))).find(|opens| *opens > now)
+            })
     }
 
     /// A local time as an instant. One that the clocks skip is the moment after; of one that comes
@@ -164,7 +241,7 @@ mod tests {
 
     fn window(kind: SyncWindowKind, schedule: &str, hours: u32, zone: &str) -> SyncWindow {
         let rule = WindowRule::new(kind, schedule, hours * 3600, zone).unwrap();
-        SyncWindow { id: SyncWindowId::new(), rule, description: None }
+        SyncWindow { id: SyncWindowId::new(), name: None, rule, description: None }
     }
 
     fn open(windows: &[SyncWindow], now: &str) -> bool {
@@ -198,6 +275,31 @@ mod tests {
         assert!(open(&windows, "2026-11-23T13:00:00Z"));
         let decision = window_decision(&windows, "2026-11-22T03:00:00Z".parse().unwrap());
         assert!(decision.why.contains("until 2026-11-23 08:00 EST"), "{}", decision.why);
+    }
+
+    #[test]
+    fn what_holds_says_until_when() {
+        let hold = |windows: &[SyncWindow], now: &str| {
+            window_hold(windows, now.parse().unwrap()).as_ref().map(WindowHold::words)
+        };
+        let named =
+            |window: SyncWindow, name: &str| SyncWindow { description: Some(name.to_owned()), ..window };
+        let office = named(window(Allow, "0 9 * * mon-fri", 8, "Europe/Berlin"), "office hours");
+        let freeze = window(Deny, "0 8 * * mon", 2, "Europe/Berlin");
+        // A Sunday: Monday at nine the office opens, but the freeze ends only at ten.
+        let both = [office.clone(), freeze];
+        assert_eq!(
+            hold(&both, "2026-11-22T12:00:00Z").unwrap(),
+            "a new revision is held by the sync window \"office hours\" until Mon 2026-11-23 10:00 CET"
+        );
+        assert_eq!(
+            hold(&both, "2026-11-23T08:30:00Z").unwrap(),
+            "a new revision is held by the sync window \"deny 0 8 * * mon\" until Mon 2026-11-23 10:00 CET"
+        );
+        assert_eq!(hold(&both, "2026-11-23T09:00:00Z"), None);
+        let never = [window(Deny, "* * * * *", 1, "UTC")];
+        let words = hold(&never, "2026-11-23T09:00:00Z").unwrap();
+        assert!(words.ends_with("for more than a year"), "{words}");
     }
 
     #[test]

@@ -92,7 +92,12 @@ pub(crate) struct Number {
     pub(crate) text: Str,
     pub(crate) int: Option<i64>,
     pub(crate) float: Option<f64>,
+    /// Real and imaginary part of a number that is written with `i`.
+    pub(crate) complex: Option<(f64, f64)>,
 }
+
+/// The slot of a variable that Go's parser knows and that is not set when it is used: reading or assigning it fails.
+pub(crate) const UNSET: u32 = u32::MAX;
 
 /// Some part of a tree, for error texts.
 #[derive(Debug, Clone, Copy)]

@@ -251,10 +251,10 @@ impl Engine<'_> {
         let item = if field { item.into_field() } else { item };
         match branch.pipe.decl.as_slice() {
             [] => {}
-            [one] => frame.vars[one.0 as usize] = (item.clone(), field),
+            [one] => self.set(frame, one, item.clone(), field)?,
             [first, second, ..] => {
-                frame.vars[first.0 as usize] = (index, false);
-                frame.vars[second.0 as usize] = (item.clone(), field);
+                self.set(frame, first, index, false)?;
+                self.set(frame, second, item.clone(), field)?;
             }
         }
         self.walk(frame, Dot { value: &item, field }, &branch.list, out)

@@ -160,6 +160,17 @@ fn unescape<'a>(text: &'a str, quote: char, out: &mut Vec<u8>) -> Option<&'a str
 
 /// `strconv.ParseFloat(text, 64)` of a finite number.
 pub(crate) fn parse_float(text: &str) -> Option<f64> {
+    if text.contains('_') {
+        // Between digits, or after the `0x`, it only separates.
+        let bytes = text.as_bytes();
+        let good = |at: usize| {
+            let before = at.checked_sub(1).and_then(|at| bytes.get(at));
+            before.is_some_and(|b| b.is_ascii_hexdigit() || matches!(b, b'x' | b'X'))
+                && bytes.get(at + 1).is_some_and(u8::is_ascii_hexdigit)
+        };
+        let separate = text.match_indices('_').all(|(at, _)| good(at));
+        return separate.then(|| text.replace('_', "")).and_then(|text| parse_float(&text));
+    }
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
     match body.to_ascii_lowercase().as_str() {
         "inf" | "infinity" => {
@@ -442,6 +453,15 @@ fn print_verb(out: &mut Vec<u8>, value: &Value, verb: char, flags: &Flags, depth
         }
         Value::Uint64(inner) => integer(out, value, false, *inner, verb, flags),
         Value::Float(inner) => float(out, value, *inner, verb, flags),
+        Value::Complex(real, imaginary) => {
+            if !matches!(verb, 'v' | 'b' | 'g' | 'G' | 'x' | 'X' | 'f' | 'F' | 'e' | 'E') {
+                return bad_verb(out, value, verb, flags);
+            }
+            out.push(b'(');
+            float(out, value, *real, verb, flags);
+            float(out, value, *imaginary, verb, &Flags { plus: true, ..flags.clone() });
+            out.extend_from_slice(b"i)");
+        }
         Value::Str(text) => string(out, value, text.as_bytes(), verb, flags),
         Value::Raw(bytes) => string(out, value, bytes, verb, flags),
         Value::Bytes(bytes) => match verb {

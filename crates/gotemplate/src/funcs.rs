@@ -10,6 +10,7 @@ mod helm;
 mod lists;
 mod numbers;
 mod paths;
+mod re2;
 mod regexes;
 mod strings;
 mod times;

@@ -65,6 +65,7 @@ fn write(out: &mut String, value: &Value, style: Style, depth: usize) -> Result<
         Value::Int(value) | Value::Int64(value) | Value::Duration(value) => write!(out, "{value}"),
         Value::Uint64(value) => write!(out, "{value}"),
         Value::Float(value) if value.is_finite() => out.write_str(&numbers::format_json(*value)),
+        Value::Complex(..) => return Err("json: unsupported type: complex128".to_owned()),
         Value::Float(value) => return Err(format!("json: unsupported value: {}", numbers::format_g(*value))),
         Value::Str(text) => {
             quote(out, text, style.escape_html);

@@ -344,6 +344,19 @@ impl<'a> Lexer<'a> {
     }
 
     fn number(&mut self, start: usize) -> Item {
+        let mut good = self.scan_number();
+        // A complex number has two parts without a space, of which the second ends in `i`.
+        if good && self.rest().starts_with(['+', '-']) {
+            good = self.scan_number() && self.input[..self.pos].ends_with('i');
+        }
+        if good {
+            return self.item(Tok::Number, start);
+        }
+        let text = format::quote(&self.input[start..self.pos]);
+        self.error(format!("bad number syntax: {text}"))
+    }
+
+    fn scan_number(&mut self) -> bool {
         self.accept("+-");
         let mut digits = "0123456789_";
         if self.accept("0") {
@@ -364,15 +377,13 @@ impl<'a> Lexer<'a> {
             self.accept_run("0123456789_");
         }
         self.accept("i");
-        let next = self.rest().chars().next();
-        if next.is_some_and(word_char) || matches!(next, Some('+' | '-')) {
-            if let Some(c) = next.filter(|c| word_char(*c)) {
+        match self.rest().chars().next().filter(|c| word_char(*c)) {
+            Some(c) => {
                 self.pos += c.len_utf8();
+                false
             }
-            let text = format::quote(&self.input[start..self.pos]);
-            return self.error(format!("bad number syntax: {text}"));
+            None => true,
         }
-        self.item(Tok::Number, start)
     }
 }
 

@@ -3,7 +3,7 @@
 use plural_yaml::{governor, numbers};
 
 use super::{
-    ast::{Branch, Call, Cmd, Expr, ExprKind, Node, Number, Pipe, Tree},
+    ast::{Branch, Call, Cmd, Expr, ExprKind, Node, Number, Pipe, Tree, UNSET},
     format, funcs,
     lex::{Item, Lexer, Tok},
     value::Str,
@@ -32,6 +32,8 @@ struct Parser<'a> {
     /// Line of the token read last.
     line: usize,
     vars: Vec<Str>,
+    /// Variables of bodies that do not run where one of these names is read: known, but unset.
+    unset: Vec<Str>,
     /// While a statement is read: the variables before it, which are all that it can read.
     visible: Option<usize>,
     slots: usize,
@@ -58,6 +60,7 @@ pub fn parse(file: &str, text: &Str) -> Result<Vec<Tree>> {
         back: Vec::new(),
         line: 1,
         vars: vec!["$".into()],
+        unset: Vec::new(),
         visible: None,
         slots: 1,
         ranges: 0,
@@ -189,6 +192,7 @@ impl<'a> Parser<'a> {
     /// Parses a body of its own: fresh variables until its end.
     fn body(&mut self, context: &str) -> Result<(Vec<Node>, usize)> {
         let vars = std::mem::replace(&mut self.vars, vec!["$".into()]);
+        let unset = std::mem::take(&mut self.unset);
         let visible = self.visible.take();
         let slots = std::mem::replace(&mut self.slots, 1);
         let ranges = std::mem::take(&mut self.ranges);
@@ -197,6 +201,7 @@ impl<'a> Parser<'a> {
             return self.fail(format!("unexpected {{{{else}}}} in {context}"));
         }
         self.vars = vars;
+        self.unset = unset;
         self.visible = visible;
         self.ranges = ranges;
         Ok((list, std::mem::replace(&mut self.slots, slots)))
@@ -337,12 +342,14 @@ impl<'a> Parser<'a> {
         self.ranges += usize::from(context == "range");
         let (list, end) = self.item_list()?;
         self.ranges -= usize::from(context == "range");
-        // What the body declares is not seen by the branch that runs instead of it.
-        self.vars.truncate(declared);
+        // The branch that runs instead of the body knows what the body declares, but nothing has set it.
+        let unset = self.unset.len();
+        self.unset.extend(self.vars.drain(declared..));
         let otherwise = match end {
             End::End => None,
             End::Else => Some(self.otherwise(context)?),
         };
+        self.unset.truncate(unset);
         self.vars.truncate(scope);
         Ok(Branch { pos: pipe.pos, pipe, list, otherwise })
     }
@@ -375,9 +382,15 @@ impl<'a> Parser<'a> {
     }
 
     /// The slot of a variable that is read or assigned.
-    fn resolve(&self, name: &str) -> Option<usize> {
-        let visible = self.visible.unwrap_or(self.vars.len());
-        self.vars[..visible].iter().rposition(|var| **var == *name)
+    fn resolve(&self, name: &str) -> Result<(u32, Str)> {
+        let (visible, hidden) = self.vars.split_at(self.visible.unwrap_or(self.vars.len()));
+        let slot = match visible.iter().rposition(|var| **var == *name) {
+            Some(slot) => slot as u32,
+            // Declared by this very statement, or by a body beside this one.
+            None if hidden.iter().chain(&self.unset).any(|var| **var == *name) => UNSET,
+            None => return self.fail(format!("undefined variable {}", format::quote(name))),
+        };
+        Ok((slot, name.into()))
     }
 
     fn pipeline(&mut self, context: &str, end: Tok) -> Result<Pipe> {
@@ -418,14 +431,7 @@ impl<'a> Parser<'a> {
         let outer = self.visible;
         self.visible = outer.or(Some(scope));
         for name in names {
-            let slot = if pipe.assign {
-                match self.resolve(name) {
-                    Some(slot) => (slot as u32, name.into()),
-                    None => return self.fail(format!("undefined variable {}", format::quote(name))),
-                }
-            } else {
-                self.declare(name)
-            };
+            let slot = if pipe.assign { self.resolve(name)? } else { self.declare(name) };
             pipe.decl.push(slot);
         }
         loop {
@@ -526,10 +532,8 @@ impl<'a> Parser<'a> {
             Tok::Dot => ExprKind::Dot,
             Tok::Nil => ExprKind::Nil,
             Tok::Variable => {
-                let Some(slot) = self.resolve(text) else {
-                    return self.fail(format!("undefined variable {}", format::quote(text)));
-                };
-                ExprKind::Variable { slot: slot as u32, name: self.vars[slot].clone(), fields: Vec::new() }
+                let (slot, name) = self.resolve(text)?;
+                ExprKind::Variable { slot, name, fields: Vec::new() }
             }
             Tok::Field => ExprKind::Field(vec![text[1..].into()]),
             Tok::Bool => ExprKind::Bool(text == "true"),
@@ -563,13 +567,31 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// The parts of a complex number, read without its `i`: `2`, or `1+2`.
+fn complex(text: &str) -> Option<(f64, f64)> {
+    // A sign after an exponent's letter is the exponent's.
+    let signs = text.rmatch_indices(['+', '-']).map(|(at, _)| at);
+    let middle = signs.filter(|at| *at > 0).find(|at| !text[..*at].ends_with(['e', 'E', 'p', 'P']));
+    let (real, imaginary) = middle.map_or(("0", text), |at| text.split_at(at));
+    Some((format::parse_float(real)?, format::parse_float(imaginary)?))
+}
+
 fn number(text: &str, char_constant: bool) -> std::result::Result<Number, String> {
     if char_constant {
         let Some(inner) = format::unquote_char(text) else {
             return Err(format!("malformed character constant: {text}"));
         };
         let code = i64::from(inner as u32);
-        return Ok(Number { text: text.into(), int: Some(code), float: Some(code as f64) });
+        return Ok(Number { text: text.into(), int: Some(code), float: Some(code as f64), complex: None });
+    }
+    if let Some(parts) = text.strip_suffix('i') {
+        let Some(complex @ (real, imaginary)) = complex(parts) else {
+            return Err(format!("illegal number syntax: {}", format::quote(text)));
+        };
+        // Where a parameter needs another kind of number, one without an imaginary part will do.
+        let float = (imaginary == 0.0).then_some(real);
+        let int = float.filter(|v| v.fract() == 0.0 && v.abs() < 9.2e18).map(|v| v as i64);
+        return Ok(Number { text: text.into(), int, float, complex: Some(complex) });
     }
     let uint = numbers::parse_uint(text, 0);
     let mut int = numbers::parse_int(text, 0);
@@ -588,5 +610,5 @@ fn number(text: &str, char_constant: bool) -> std::result::Result<Number, String
     if float.is_none() {
         return Err(format!("illegal number syntax: {}", format::quote(text)));
     }
-    Ok(Number { text: text.into(), int, float })
+    Ok(Number { text: text.into(), int, float, complex: None })
 }

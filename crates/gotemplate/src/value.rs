@@ -34,6 +34,8 @@ pub enum Value {
     Uint64(u64),
     /// `float64`
     Float(f64),
+    /// `complex128`: real and imaginary part. Only a literal such as `1i` makes one.
+    Complex(f64, f64),
     /// `string`
     Str(Str),
     /// A string that is not UTF-8.
@@ -117,6 +119,7 @@ impl Value {
             Self::Int64(_) | Self::Duration(_) => "int64",
             Self::Uint64(_) => "uint64",
             Self::Float(_) => "float64",
+            Self::Complex(..) => "complex128",
             Self::Str(_) | Self::Raw(_) => "string",
             Self::Bytes(_) | Self::List(_) => "slice",
             Self::Map(_) => "map",
@@ -136,6 +139,7 @@ impl Value {
             Self::Int64(_) => "int64",
             Self::Uint64(_) => "uint64",
             Self::Float(_) => "float64",
+            Self::Complex(..) => "complex128",
             Self::Str(_) | Self::Raw(_) => "string",
             Self::Bytes(_) => "[]uint8",
             Self::List(list) => match list.ty() {
@@ -165,6 +169,7 @@ impl Value {
             Self::Int(value) | Self::Int64(value) | Self::Duration(value) => *value != 0,
             Self::Uint64(value) => *value != 0,
             Self::Float(value) => *value != 0.0,
+            Self::Complex(real, imaginary) => (*real, *imaginary) != (0.0, 0.0),
             Self::Str(text) => !text.is_empty(),
             Self::Raw(bytes) | Self::Bytes(bytes) => !bytes.is_empty(),
             Self::List(list) => !list.is_empty(),
@@ -506,6 +511,7 @@ fn equal_level(a: &Value, b: &Value, depth: usize) -> bool {
         | (Value::Duration(a), Value::Duration(b)) => a == b,
         (Value::Uint64(a), Value::Uint64(b)) => a == b,
         (Value::Float(a), Value::Float(b)) => a == b,
+        (Value::Complex(a, b), Value::Complex(c, d)) => (a, b) == (c, d),
         (Value::Str(a), Value::Str(b)) => a == b,
         (Value::Raw(a), Value::Raw(b)) | (Value::Bytes(a), Value::Bytes(b)) => a == b,
         (Value::List(a), Value::List(b)) => {

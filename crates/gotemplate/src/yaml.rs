@@ -137,6 +137,7 @@ fn write(
             }
         }
         Value::Float(_) => return Err("json: unsupported value".to_owned()),
+        Value::Complex(..) => return Err("json: unsupported type: complex128".to_owned()),
         Value::Str(text) if !direct && !plural_yaml::is_readable(text) => return Err(UNREADABLE.to_owned()),
         Value::Str(text) => emitter.text(place, text),
         Value::Raw(bytes) => {

@@ -111,7 +111,9 @@ fn every_command_of_the_pages_is_taken() {
                     }
                 }
                 count += 1;
-                if let Err(error) = super::command().try_get_matches_from(&words) {
+                let mut command = super::command();
+                let words = plural_cli::in_full(&command, &words);
+                if let Err(error) = command.try_get_matches_from_mut(words) {
                     wrong.push(format!("{}: {line}\n{error}", page.display()));
                 }
             }

@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     }
     memory::set_up();
     let mut command = command();
-    let matches = match command.try_get_matches_from_mut(std::env::args_os()) {
+    let args = plural_cli::in_full(&command, std::env::args_os());
+    let matches = match command.try_get_matches_from_mut(args) {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version are not failures: clap knows which is which, and where each goes.

@@ -78,14 +78,18 @@ impl<'i> Liquid<'i> {
         let bytes = outcome
             .unwrap_or_else(|_| Err("the template engine cannot read this template".to_owned()))
             .map_err(|message| {
-                let (line, message) = self.explain(&message);
+                let (line, message) = self.explain(source, &message);
                 problem(line, message)
             })?;
         String::from_utf8(bytes).map_err(|_| problem(0, "the output is not UTF-8".to_owned()))
     }
 
     /// The engine's message in one line without anything that it quotes from the data.
-    fn explain(&self, message: &str) -> (usize, String) {
+    fn explain(&self, source: &str, message: &str) -> (usize, String) {
+        if let Some((line, words)) = unknown_name(source, message) {
+            let words = self.inputs.without_values(&words);
+            return (line, words.chars().take(500).collect());
+        }
         let line = message
             .lines()
             .find_map(|line| line.trim_start_matches("liquid:").trim().strip_prefix("--> "))
@@ -110,6 +114,43 @@ impl<'i> Liquid<'i> {
         let words = self.inputs.without_values(&words);
         (line, words.chars().take(500).collect())
     }
+}
+
+/// What to say of a name that the data does not have, and where the template asks for it; nothing of other messages.
+fn unknown_name(source: &str, message: &str) -> Option<(usize, String)> {
+    let field = |name: &str| {
+        message.lines().find_map(|line| line.trim().strip_prefix(name)).map(|value| value.trim().to_owned())
+    };
+    let (variable, known) = match (field("variable="), field("requested variable=")) {
+        (Some(variable), _) => (Some(variable), field("available indexes=")),
+        (None, Some(_)) => (None, field("available variables=")),
+        (None, None) => return None,
+    };
+    let name = field("requested index=").or_else(|| field("requested variable="))?;
+    let asked = match &variable {
+        Some(variable) => format!("{variable}.{name}"),
+        None => name.clone(),
+    };
+    let places = source.lines().enumerate().filter(|(_, line)| line.contains(&asked));
+    let line = places.map(|(place, _)| place + 1).next().unwrap_or(0);
+    let has = match known.as_deref() {
+        None | Some("") => "there are none".to_owned(),
+        Some(known) => format!("there are: {known}"),
+    };
+    let words = match variable.as_deref() {
+        Some("configuration") => format!(
+            "the configuration has no value {name:?}; {has}. `plural cd services update SERVICE --conf {name}=VALUE` \
+             sets it"
+        ),
+        Some("contexts") => {
+            format!(
+                "the service reads no context {name:?}; {has}. `plural cd services update SERVICE --context {name}` adds it"
+            )
+        }
+        Some(variable) => format!("{variable} has no {name:?}; {has}"),
+        None => format!("there is no {name:?} in templates; {has}"),
+    };
+    Some((line, words))
 }
 
 /// A short text with Liquid in it, over any data. It sees no clock: time filters start at the epoch. And there is no

@@ -1,4 +1,7 @@
-//! Lua 5.1 scripts in a sandbox: dynamic Helm values, and health scripts as Argo CD runs them.
+//! Lua scripts in a sandbox: dynamic Helm values, and health scripts as Argo CD runs them.
+//!
+//! The language is Lua 5.1 with `goto`, that of gopher-lua, for which these scripts are written. The virtual machine is that of
+//! Lua 5.2, which has `goto` and the numbers of 5.1; what 5.2 took away is put back.
 //!
 //! # Guarantees
 //! - A script sees its data, a subset of the standard library (`string`, `table`, `math` without
@@ -8,6 +11,7 @@
 //!   that ends it.
 
 mod convert;
+mod dialect;
 mod fuel;
 mod modules;
 mod os;
@@ -28,7 +32,7 @@ pub use values::{LuaValues, lua_values};
 /// Why a script gave no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LuaError {
-    /// The script is not Lua 5.1, or raised an error. The text names chunk and line.
+    /// The script is not Lua, or raised an error. The text names chunk and line.
     #[error("{0}")]
     Script(String),
     /// A limit ended the script.
@@ -103,6 +107,7 @@ impl Sandbox {
         let math: mlua::Table = globals.get("math")?;
         math.raw_remove("random")?;
         math.raw_remove("randomseed")?;
+        dialect::restore(&lua)?;
         fuel::install_calls(&lua, fuel)?;
         strings::install(&lua, fuel)?;
         tables::install(&lua, fuel)?;

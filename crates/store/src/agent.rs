@@ -223,24 +223,33 @@ impl AgentStore for Database {
         difference.write_on(&write.tx).await?;
         let none = (Vec::new(), Errors::default());
         let mut healthy: Vec<dependency::Key> = Vec::new();
+        let mut revisions: Vec<Uuid> = Vec::new();
         for row in rows.values_mut() {
             let components = components.get(&row.id).unwrap_or(&none.0);
             let all = errors.get(&row.id).unwrap_or(&none.1).all();
             let status = status_of(row, components, &all).as_str();
             let count = component_status(components);
             if changed.contains(&row.id) || row.status != status || row.component_status != count {
-                if row.status != status && status == ServiceStatus::Healthy.as_str() {
-                    healthy.push(dependency::key_of(row));
+                if status == ServiceStatus::Healthy.as_str() {
+                    // One that stayed healthy may have come to another revision.
+                    revisions.push(row.revision_id);
+                    if row.status != status {
+                        healthy.push(dependency::key_of(row));
+                    }
                 }
                 status.clone_into(&mut row.status);
                 row.component_status = count;
                 write_reported_on(&write.tx, row).await?;
             }
         }
+        let latest = reports.iter().map(|report| report.at).max();
+        if let Some(at) = latest {
+            revision::healthy_on(&write.tx, &revisions, at).await?;
+        }
         sync_report::store_on(&write.tx, &told).await?;
         let said = told.iter().filter_map(|(said, _)| Some((said.id.uuid(), said.metadata.as_ref()?)));
         service_metadata::store_on(&write.tx, said.collect()).await?;
-        if let Some(at) = reports.iter().map(|report| report.at).max() {
+        if let Some(at) = latest {
             dependency::wake_in_tx(&mut write, &healthy, at).await?;
         }
         remove_in_tx(&mut write, gone).await?;

@@ -50,12 +50,13 @@ pub enum OpenError {
     Connect(#[source] sqlx::Error),
     /// Another console has the SQLite file.
     #[error(
-        "another console uses the database {file}: stop it first. Several consoles can share a PostgreSQL database \
-         (DATABASE_URL)"
+        "{holder} uses the database {file}: stop it first. Several consoles can share a PostgreSQL database (DATABASE_URL)"
     )]
     InUse {
         /// The file.
         file: String,
+        /// Who has it: `another console (process 4711 on host-1)`.
+        holder: String,
     },
     /// Its schema cannot be brought up to date.
     #[error("cannot bring the database's schema up to date")]

@@ -9,10 +9,12 @@ use plural_core::group::{Group, GroupChange, GroupMember, NewGroup};
 use plural_core::ids::{GroupId, GroupMemberId, UserId};
 use plural_core::user::User;
 use plural_core::{Error, Result};
-use sea_orm::sea_query::Query;
+use sea_orm::sea_query::{Condition, Query};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect, Select,
 };
+use uuid::Uuid;
 
 use crate::convert::parse;
 use crate::database::Database;
@@ -32,6 +34,7 @@ pub(crate) mod row {
         pub id: Uuid,
         pub name: String,
         pub description: Option<String>,
+        pub global: bool,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
     }
@@ -65,9 +68,9 @@ impl TryFrom<row::Model> for Group {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, name, description, created_at, updated_at } = row;
+        let row::Model { id, name, description, global, created_at, updated_at } = row;
         let name = parse(&name, "a group's name")?;
-        Ok(Self { id: GroupId::from_uuid(id), name, description, created_at, updated_at })
+        Ok(Self { id: GroupId::from_uuid(id), name, description, global, created_at, updated_at })
     }
 }
 
@@ -80,6 +83,18 @@ impl From<member::Model> for GroupMember {
             user_id: UserId::from_uuid(user_id),
         }
     }
+}
+
+/// The groups that every user is a member of.
+pub(crate) async fn global_on(connection: &impl ConnectionTrait) -> Result<Vec<Uuid>> {
+    row::Entity::find()
+        .select_only()
+        .column(row::Column::Id)
+        .filter(row::Column::Global.eq(true))
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db("reading global groups"))
 }
 
 async fn member_on(
@@ -124,13 +139,14 @@ impl GroupStore for Database {
         id: GroupId,
         new: &NewGroup,
     ) -> Result<Group> {
-        let NewGroup { name, description } = new;
+        let NewGroup { name, description, global } = new;
         let at = by.entry().at;
         let write = self.write().await?;
         let row = row::ActiveModel {
             id: set(id.uuid()),
             name: set(name.to_string()),
             description: set(description.clone()),
+            global: set(*global),
             created_at: set(at),
             updated_at: set(at),
         };
@@ -141,7 +157,7 @@ impl GroupStore for Database {
     }
 
     async fn group_update(&self, by: Audited<'_, Group, Write>, change: &GroupChange) -> Result<Group> {
-        let GroupChange { name, description } = change;
+        let GroupChange { name, description, global } = change;
         let write = self.write().await?;
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(by.target().id.uuid()),
@@ -153,6 +169,9 @@ impl GroupStore for Database {
         }
         if let Some(description) = description {
             row.description = set(Some(description.clone()));
+        }
+        if let Some(global) = global {
+            row.global = set(*global);
         }
         let row =
             row.update(&write.tx).await.map_err(gone_or("group", unique("changing a group", UNIQUE)))?;
@@ -201,7 +220,15 @@ impl GroupStore for Database {
     ) -> Result<GroupMember> {
         let write = self.write().await?;
         let row = member_on(&write.tx, by.target().id, user.id).await?;
-        let row = row.ok_or(Error::not_found("group member"))?;
+        let row = match row {
+            Some(row) => row,
+            None if by.target().global => {
+                return Err(Error::conflict(
+                    "every user is a member of this group, because it is global; set global to false first",
+                ));
+            }
+            None => return Err(Error::not_found("group member")),
+        };
         member::Entity::delete_by_id(row.id).exec(&write.tx).await.map_err(db("ending a membership"))?;
         write.audit(by.entry()).await?;
         write.commit().await?;
@@ -213,7 +240,7 @@ impl GroupStore for Database {
         mine.column(member::Column::GroupId).from(member::Entity);
         mine.and_where(member::Column::UserId.eq(user.id.uuid()));
         row::Entity::find()
-            .filter(row::Column::Id.in_subquery(mine))
+            .filter(Condition::any().add(row::Column::Id.in_subquery(mine)).add(row::Column::Global.eq(true)))
             .order_by_asc(row::Column::Id)
             .all(&self.reader)
             .await
@@ -227,8 +254,10 @@ impl GroupStore for Database {
         let mut members = Query::select();
         members.column(member::Column::UserId).from(member::Entity);
         members.and_where(member::Column::GroupId.eq(group.id.uuid()));
+        let among = user::row::Column::Id.in_subquery(members);
+        let members = Condition::any().add_option((!group.global).then_some(among));
         user::row::Entity::find()
-            .filter(user::row::Column::Id.in_subquery(members))
+            .filter(members)
             .order_by_asc(user::row::Column::Id)
             .all(&self.reader)
             .await

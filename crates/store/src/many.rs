@@ -77,13 +77,11 @@ impl ManyStore for Database {
     ) -> Result<HashMap<ServiceId, ServiceSecrets>> {
         let mut found = HashMap::with_capacity(services.len());
         for chunk in services.chunks(AT_ONCE) {
-            let ids: Vec<Uuid> = chunk.iter().map(|service| service.revision_id.uuid()).collect();
+            let ids: Vec<Uuid> = chunk.iter().map(|service| service.settings_revision().uuid()).collect();
             let mut secrets = revision::secrets_on(&self.reader, &ids).await?;
-            found.extend(
-                chunk
-                    .iter()
-                    .filter_map(|service| Some((service.id, secrets.remove(&service.revision_id.uuid())?))),
-            );
+            found.extend(chunk.iter().filter_map(|service| {
+                Some((service.id, secrets.remove(&service.settings_revision().uuid())?))
+            }));
         }
         Ok(found)
     }
@@ -117,7 +115,7 @@ impl ManyStore for Database {
                 .select_only()
                 .column(Column::ServiceId)
                 .column(Column::Configuration)
-                .filter(Column::Id.is_in(chunk.iter().map(|service| service.revision_id.uuid())))
+                .filter(Column::Id.is_in(chunk.iter().map(|service| service.settings_revision().uuid())))
                 .into_tuple()
                 .all(&self.reader)
                 .await
@@ -134,7 +132,14 @@ impl ManyStore for Database {
         groups: &[GroupId],
     ) -> Result<Vec<(GroupId, User)>> {
         let groups: Vec<Uuid> = groups.iter().map(|id| id.uuid()).collect();
-        let pairs = self.memberships(group::member::Column::GroupId, &groups).await?;
+        let mut pairs = self.memberships(group::member::Column::GroupId, &groups).await?;
+        let global: Vec<Uuid> =
+            group::global_on(&self.reader).await?.into_iter().filter(|id| groups.contains(id)).collect();
+        if !global.is_empty() {
+            let all = self.user_ids().await?;
+            pairs.retain(|(group, _)| !global.contains(group));
+            pairs.extend(global.iter().flat_map(|group| all.iter().map(|user| (*group, *user))));
+        }
         let ids: Vec<Uuid> = unique(pairs.iter().map(|(_, user)| *user));
         let users: Vec<User> =
             self.rows::<user::row::Entity, _>(user::row::Column::Id, &ids, "reading members").await?;
@@ -151,7 +156,10 @@ impl ManyStore for Database {
         users: &[UserId],
     ) -> Result<Vec<(UserId, Group)>> {
         let users: Vec<Uuid> = users.iter().map(|id| id.uuid()).collect();
-        let pairs = self.memberships(group::member::Column::UserId, &users).await?;
+        let mut pairs = self.memberships(group::member::Column::UserId, &users).await?;
+        let global = group::global_on(&self.reader).await?;
+        pairs.retain(|(group, _)| !global.contains(group));
+        pairs.extend(global.iter().flat_map(|group| users.iter().map(|user| (*group, *user))));
         let ids: Vec<Uuid> = unique(pairs.iter().map(|(group, _)| *group));
         let groups: Vec<Group> =
             self.rows::<group::row::Entity, _>(group::row::Column::Id, &ids, "reading groups").await?;
@@ -164,6 +172,18 @@ impl ManyStore for Database {
 }
 
 impl Database {
+    /// Every user, oldest first.
+    async fn user_ids(&self) -> Result<Vec<Uuid>> {
+        user::row::Entity::find()
+            .select_only()
+            .column(user::row::Column::Id)
+            .order_by_asc(user::row::Column::Id)
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db("reading users"))
+    }
+
     /// Group and user of each membership, oldest group and user first.
     async fn memberships(&self, of: group::member::Column, ids: &[Uuid]) -> Result<Vec<(Uuid, Uuid)>> {
         use group::member::Column;

@@ -39,6 +39,11 @@ mod m0054_cleared_asks;
 mod m0055_agent_contracts;
 mod m0056_instances_by_cluster;
 mod m0057_saved_views;
+mod m0058_terminal_errors;
+mod m0059_healthy_revisions;
+mod m0060_plan_errors;
+mod m0061_clients;
+mod m0062_window_names;
 #[cfg(test)]
 mod tests;
 
@@ -89,6 +94,11 @@ impl MigratorTrait for Migrator {
             Box::new(m0055_agent_contracts::Migration),
             Box::new(m0056_instances_by_cluster::Migration),
             Box::new(m0057_saved_views::Migration),
+            Box::new(m0058_terminal_errors::Migration),
+            Box::new(m0059_healthy_revisions::Migration),
+            Box::new(m0060_plan_errors::Migration),
+            Box::new(m0061_clients::Migration),
+            Box::new(m0062_window_names::Migration),
         ]
     }
 }

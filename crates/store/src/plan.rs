@@ -2,6 +2,7 @@
 
 use plural_core::Result;
 use plural_core::ids::{PlanId, RevisionId, ServiceId};
+use plural_core::specs::without_nul;
 use plural_core::sync::{ReportedPlan, SyncPlan};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::ExprTrait,
@@ -34,6 +35,7 @@ pub(crate) mod row {
         pub objects: Json,
         pub unchanged: i32,
         pub omitted: i32,
+        pub error: Option<String>,
         pub created_at: DateTimeUtc,
     }
 
@@ -55,6 +57,7 @@ impl TryFrom<row::Model> for SyncPlan {
             objects,
             unchanged,
             omitted,
+            error,
             created_at,
         } = row;
         Ok(Self {
@@ -66,6 +69,7 @@ impl TryFrom<row::Model> for SyncPlan {
             objects: json(objects, "a plan")?,
             unchanged: unchanged.cast_unsigned(),
             omitted: omitted.cast_unsigned(),
+            error,
             created_at,
         })
     }
@@ -87,7 +91,7 @@ pub(crate) async fn keep_on(
     for chunk in plans.chunks(AT_ONCE) {
         let mut rows = Vec::with_capacity(chunk.len());
         for (service, plan, at) in chunk {
-            let ReportedPlan { request_id, revision_id, digest, objects, unchanged, omitted } = plan;
+            let ReportedPlan { request_id, revision_id, digest, objects, unchanged, omitted, error } = plan;
             rows.push(row::ActiveModel {
                 id: set(PlanId::new().uuid()),
                 service_id: set(*service),
@@ -97,6 +101,7 @@ pub(crate) async fn keep_on(
                 objects: set(to_json(objects, "a plan")?),
                 unchanged: set(number(*unchanged)),
                 omitted: set(number(*omitted)),
+                error: set(error.as_deref().map(without_nul)),
                 created_at: set(*at),
             });
         }

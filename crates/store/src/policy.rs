@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
 use plural_app::access::{Admin, Audited, Authorized, Grant, Read};
-use plural_app::policy::PolicyStore;
+use plural_app::policy::{PolicyStore, RoleChange};
 use plural_core::access::{Action, Actor, Scope, Visibility};
 use plural_core::ids::{BindingId, GroupId, PolicyId, ProjectId, UserId};
 use plural_core::policy::{Binding, BindingSubject, Policy, PolicyNoun, Role};
@@ -196,20 +196,25 @@ async fn insert_in_tx(
     Ok(())
 }
 
+/// Locks a policy against other changes of its bindings, not against things that are made below it meanwhile.
+async fn lock_in_tx(write: &Write<'_>, of: Policy) -> Result<()> {
+    row::Entity::find_by_id(of.id().uuid())
+        .filter(row::Column::Name.is_null())
+        .lock(LockType::NoKeyUpdate)
+        .one(&write.tx)
+        .await
+        .map_err(db("reading a policy"))?
+        .ok_or(Error::not_found(of.noun().as_str()))
+        .map(drop)
+}
+
 /// Replaces the bindings of these roles. Of two that do this at once, the second waits for the first and replaces what that wrote.
 pub(crate) async fn replace_in_tx(
     write: &Write<'_>,
     of: Policy,
     roles: &[(Role, Vec<BindingSubject>)],
 ) -> Result<()> {
-    row::Entity::find_by_id(of.id().uuid())
-        .filter(row::Column::Name.is_null())
-        // Not against things that are made below it meanwhile.
-        .lock(LockType::NoKeyUpdate)
-        .one(&write.tx)
-        .await
-        .map_err(db("reading a policy"))?
-        .ok_or(Error::not_found(of.noun().as_str()))?;
+    lock_in_tx(write, of).await?;
     for (role, subjects) in roles {
         bound::Entity::delete_many()
             .filter(bound::Column::PolicyId.eq(of.id().uuid()))
@@ -408,6 +413,36 @@ impl PolicyStore for Database {
         replace_in_tx(&write, policy, roles).await?;
         write.audit(by.entry()).await?;
         let bindings = list_on(&write.tx, &[policy.id().uuid()]).await?;
+        write.commit().await?;
+        Ok(bindings)
+    }
+
+    async fn binding_change(
+        &self,
+        by: Audited<'_, Policy, Admin>,
+        change: &RoleChange,
+    ) -> Result<Vec<Binding>> {
+        let RoleChange { role, add, remove } = change;
+        let policy = *by.target();
+        let write = self.write().await?;
+        lock_in_tx(&write, policy).await?;
+        let id = policy.id().uuid();
+        let known = list_on(&write.tx, &[id]).await?;
+        let known = || known.iter().filter(|binding| binding.role == *role);
+        let gone = known().filter(|known| remove.contains(&known.subject) && !add.contains(&known.subject));
+        let gone: Vec<Uuid> = gone.map(|binding| binding.id.uuid()).collect();
+        for chunk in gone.chunks(AT_ONCE) {
+            bound::Entity::delete_many()
+                .filter(bound::Column::Id.is_in(chunk.iter().copied()))
+                .exec(&write.tx)
+                .await
+                .map_err(db("removing bindings"))?;
+        }
+        let is_known = |subject: &&BindingSubject| known().any(|binding| binding.subject == **subject);
+        let new: Vec<BindingSubject> = add.iter().filter(|subject| !is_known(subject)).copied().collect();
+        insert_in_tx(&write, policy.id(), *role, &new).await?;
+        write.audit(by.entry()).await?;
+        let bindings = list_on(&write.tx, &[id]).await?;
         write.commit().await?;
         Ok(bindings)
     }

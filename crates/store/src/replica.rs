@@ -1,5 +1,6 @@
 //! Replicas, leases, and which replica holds which agent's stream. All times are the database's.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use plural_app::replica::{Replica, ReplicaAddress, ReplicaBeat, ReplicaStore, Re
 use plural_core::ids::{ClusterId, ReplicaId};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryResult};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryResult, Statement};
 use uuid::Uuid;
 
 use crate::convert::bytes32;
@@ -230,6 +231,28 @@ impl ReplicaStore for Database {
                 .map_err(db(doing))?;
         }
         write.commit().await
+    }
+
+    async fn agent_streams(&self, clusters: &[ClusterId]) -> Result<HashSet<ClusterId>> {
+        let doing = "looking for agents' streams";
+        let mut found = HashSet::new();
+        for chunk in clusters.chunks(CHUNK) {
+            let places: Vec<String> = (1..=chunk.len()).map(|place| format!("${place}")).collect();
+            let sql = format!(
+                "SELECT s.cluster_id FROM agent_streams s JOIN replicas r ON r.id = s.replica_id \
+                 WHERE r.alive_until > {} AND s.cluster_id IN ({})",
+                self.clock(),
+                places.join(", ")
+            );
+            let values: Vec<sea_orm::Value> = chunk.iter().map(|id| id.uuid().into()).collect();
+            let statement = Statement::from_sql_and_values(self.backend, sql, values);
+            let rows = self.reader.query_all_raw(statement).await.map_err(db(doing))?;
+            for row in rows {
+                let id: Uuid = row.try_get("", "cluster_id").map_err(db(doing))?;
+                found.insert(ClusterId::from_uuid(id));
+            }
+        }
+        Ok(found)
     }
 
     async fn agent_stream(&self, cluster: ClusterId) -> Result<Option<Replica>> {

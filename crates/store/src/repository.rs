@@ -21,6 +21,7 @@ use plural_core::project::Project;
 use plural_core::repository::{
     AuthMethod, GitHealth, NewRepository, Repository, RepositoryChange, RepositoryUrl,
 };
+use plural_core::web_address::WebAddress;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr, LockType, Query, SimpleExpr};
 use sea_orm::{
@@ -56,6 +57,8 @@ pub(crate) mod row {
         pub pulled_at: Option<DateTimeUtc>,
         pub reach: Option<Vec<u8>>,
         pub signed: bool,
+        pub https_path: Option<String>,
+        pub url_format: Option<String>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
     }
@@ -83,6 +86,8 @@ impl TryFrom<row::Model> for Repository {
             pulled_at,
             reach: _,
             signed,
+            https_path,
+            url_format,
             created_at,
             updated_at,
         } = row;
@@ -95,6 +100,7 @@ impl TryFrom<row::Model> for Repository {
                 Some(text) => Some(word(AuthMethod::parse(&text), "a repository's auth method")?),
             },
             signed,
+            web: WebAddress { https_path, url_format },
             health: match health {
                 None => None,
                 Some(text) => Some(word(GitHealth::parse(&text), "a repository's health")?),
@@ -198,7 +204,8 @@ impl RepositoryStore for Database {
         repository: &RepositoryCreate,
     ) -> Result<Repository> {
         let RepositoryCreate { id, new, auth_method, credentials, reach } = repository;
-        let NewRepository { url, project_id: _ } = new;
+        let NewRepository { url, project_id: _, web } = new;
+        let WebAddress { https_path, url_format } = web.clone();
         let at = by.entry().at;
         let mut write = self.write().await?;
         write.check_repositories(by.target().id.uuid()).await?;
@@ -213,6 +220,8 @@ impl RepositoryStore for Database {
             pulled_at: set(None),
             reach: set(reach.as_ref().map(|(sealed, _)| sealed.as_bytes().to_vec())),
             signed: set(reach.as_ref().is_some_and(|(_, signed)| *signed)),
+            https_path: set(https_path),
+            url_format: set(url_format),
             created_at: set(at),
             updated_at: set(at),
         };
@@ -231,7 +240,7 @@ impl RepositoryStore for Database {
         may_feed: bool,
     ) -> Result<Repository> {
         let RepositorySecrets { credentials, reach, before } = secrets;
-        let RepositoryChange { url } = change;
+        let RepositoryChange { url, web } = change;
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
         let mut row = row::ActiveModel {
@@ -262,6 +271,15 @@ impl RepositoryStore for Database {
                 "how the repository is reached was changed at the same time: look at it and try again",
             ));
         }
+        if moves || reach.is_some() || matches!(credentials, CredentialsChange::Set(..)) {
+            // What is known of it is about how it was reached before.
+            row.health = set(None);
+            row.error = set(None);
+        }
+        let before = WebAddress { https_path: stored.https_path, url_format: stored.url_format };
+        let WebAddress { https_path, url_format } = web.clone().over(before);
+        row.https_path = set(https_path);
+        row.url_format = set(url_format);
         match credentials {
             CredentialsChange::Keep => {}
             CredentialsChange::Set(method, sealed) => {
@@ -350,7 +368,9 @@ impl RepositoryStore for Database {
         let mut update = row::Entity::update_many()
             .col_expr(row::Column::Health, Expr::value(health.as_str()))
             .col_expr(row::Column::Error, Expr::value(error.clone()))
-            .filter(row::Column::Id.eq(id.uuid()));
+            .filter(row::Column::Id.eq(id.uuid()))
+            // A fetch that began before a change of the repository says nothing of it as it is now.
+            .filter(row::Column::UpdatedAt.lte(*at));
         if *health == GitHealth::Pullable {
             update = update.col_expr(row::Column::PulledAt, Expr::value(*at));
         }

@@ -43,6 +43,7 @@ pub(crate) mod row {
         pub artifact_digest: Option<Vec<u8>>,
         pub artifact_folder: Option<String>,
         pub made_by: Option<String>,
+        pub healthy_at: Option<DateTimeUtc>,
         pub created_at: DateTimeUtc,
     }
 
@@ -69,6 +70,7 @@ impl TryFrom<row::Model> for Revision {
             artifact_digest,
             artifact_folder: _,
             made_by,
+            healthy_at,
             created_at,
         } = row;
         let git = match git {
@@ -84,6 +86,7 @@ impl TryFrom<row::Model> for Revision {
             message,
             by: made_by,
             restorable: artifact_digest.is_some(),
+            healthy_at,
             created_at,
         })
     }
@@ -125,6 +128,7 @@ pub(crate) fn row_of(new: NewRevision) -> row::ActiveModel {
         artifact_digest: set(artifact_digest),
         artifact_folder: set(artifact_folder),
         made_by: set(Some(by)),
+        healthy_at: set(None),
         created_at: set(at),
     }
 }
@@ -177,6 +181,24 @@ pub(crate) async fn kept_on(
         });
     }
     Ok(kept)
+}
+
+/// Records that revisions are healthy, those that never were before.
+pub(crate) async fn healthy_on(
+    connection: &impl ConnectionTrait,
+    ids: &[Uuid],
+    at: DateTime<Utc>,
+) -> Result<()> {
+    for chunk in ids.chunks(500) {
+        row::Entity::update_many()
+            .set(row::ActiveModel { healthy_at: set(Some(at)), ..Default::default() })
+            .filter(row::Column::Id.is_in(chunk.iter().copied()))
+            .filter(row::Column::HealthyAt.is_null())
+            .exec(connection)
+            .await
+            .map_err(db("recording healthy revisions"))?;
+    }
+    Ok(())
 }
 
 /// [`prune_on`] for many services, of which few have anything to remove.

@@ -136,7 +136,7 @@ impl TryFrom<row::Model> for Service {
             seed: _,
             applied_revision_id: _,
             applied_sha: _,
-            reported_sequence: _,
+            reported_sequence,
             owner_id,
             owner_generation: _,
             owner_given_at: _,
@@ -172,6 +172,7 @@ impl TryFrom<row::Model> for Service {
             pin: pin.map(|pin| json(pin, "a service's pin")).transpose()?,
             paused,
             sequence: sequence.cast_unsigned(),
+            observed: reported_sequence >= sequence,
             owner: owner_id.map(GlobalServiceId::from_uuid),
             withheld: secrets_home.as_deref().map(home_of).transpose()?,
             cascaded,
@@ -502,6 +503,11 @@ impl ServiceStore for Database {
     }
 
     async fn service_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets> {
-        secrets_on(&self.reader, service.revision_id.uuid()).await
+        secrets_on(&self.reader, service.settings_revision().uuid()).await
+    }
+
+    async fn service_newest_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets> {
+        let newest = service.pin.as_ref().map_or(service.revision_id, |pin| pin.newest);
+        secrets_on(&self.reader, newest.uuid()).await
     }
 }

@@ -432,6 +432,12 @@ impl ServiceContextStore for Database {
         Ok(found)
     }
 
+    async fn context_sealed(&self, context: &Authorized<ServiceContext, Write>) -> Result<Option<Sealed>> {
+        let row = row::Entity::find_by_id(context.id.uuid()).one(&self.reader).await;
+        let row = row.map_err(db("reading a context"))?.ok_or(Error::not_found("service context"))?;
+        Ok(row.secrets.map(Sealed::from_bytes))
+    }
+
     async fn context_users(&self, context: &Authorized<ServiceContext, Write>) -> Result<ContextUsers> {
         readers_on(&self.reader, context.id.uuid()).await
     }

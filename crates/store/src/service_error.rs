@@ -26,6 +26,7 @@ pub(crate) mod row {
         pub message: String,
         pub warning: bool,
         pub location: Option<String>,
+        pub terminal: bool,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -35,8 +36,9 @@ pub(crate) mod row {
 
 impl From<row::Model> for ServiceError {
     fn from(row: row::Model) -> Self {
-        let row::Model { id: _, service_id: _, by_console: _, source, message, warning, location } = row;
-        Self { source, message, warning, location }
+        let row::Model { id: _, service_id: _, by_console: _, source, message, warning, location, terminal } =
+            row;
+        Self { source, message, warning, terminal, location }
     }
 }
 
@@ -92,7 +94,7 @@ pub(crate) async fn replace_on(
         return Ok(());
     }
     let rows = errors.iter().map(|error| {
-        let ServiceError { source, message, warning, location } = error;
+        let ServiceError { source, message, warning, terminal, location } = error;
         row::ActiveModel {
             id: set(Uuid::now_v7()),
             service_id: set(service),
@@ -101,6 +103,7 @@ pub(crate) async fn replace_on(
             // They quote files.
             message: set(without_nul(message)),
             warning: set(*warning),
+            terminal: set(*terminal),
             location: set(location.as_deref().map(without_nul)),
         }
     });

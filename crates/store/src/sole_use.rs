@@ -4,7 +4,7 @@
 //! gone, and what one writes it tells nobody else.
 
 use std::fs::{File, TryLockError};
-use std::io;
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::time::{Duration, Instant};
@@ -16,6 +16,8 @@ use crate::database::OpenError;
 
 /// How long a console that is ending is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes that are read of a lock file.
+const MAX_WORDS: u64 = 512;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The right to use a SQLite database, until it is dropped or its process ends.
@@ -47,7 +49,7 @@ impl SoleUse {
         path.push(".lock");
         let path = PathBuf::from(path);
         plural_kit::private_file(&path).map_err(failed)?;
-        let file = File::options().write(true).open(&path).map_err(failed)?;
+        let mut file = File::options().read(true).write(true).open(&path).map_err(failed)?;
         let until = Instant::now() + PATIENCE;
         loop {
             match file.try_lock() {
@@ -57,7 +59,8 @@ impl SoleUse {
                     tokio::time::sleep(PAUSE).await;
                 }
                 Err(TryLockError::WouldBlock) => {
-                    return Err(OpenError::InUse { file: database.display().to_string() });
+                    let file_name = database.display().to_string();
+                    return Err(OpenError::InUse { file: file_name, holder: holder(&mut file) });
                 }
                 Err(TryLockError::Error(error)) => {
                     tracing::warn!(
@@ -68,6 +71,30 @@ impl SoleUse {
                 }
             }
         }
+        // Only words for a person: the lock holds without them.
+        if let Err(error) = sign(&mut file) {
+            tracing::debug!(path = %path.display(), error = %error, "cannot write down who has the database");
+        }
         Ok(Some(Self { _file: file }))
+    }
+}
+
+/// Writes into the lock file who has it.
+fn sign(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    writeln!(file, "process {} on {host}", std::process::id())
+}
+
+/// Who has the lock file's lock, by its own words.
+fn holder(file: &mut File) -> String {
+    let mut words = String::new();
+    let is_read = file.take(MAX_WORDS).read_to_string(&mut words).is_ok();
+    match words.trim() {
+        words if is_read && words.starts_with("process ") && !words.contains(char::is_control) => {
+            format!("another console ({words})")
+        }
+        _ => "another console".to_owned(),
     }
 }

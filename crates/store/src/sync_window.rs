@@ -9,18 +9,20 @@ use plural_core::audit::AuditTarget;
 use plural_core::ids::{ServiceId, SyncWindowId};
 use plural_core::policy::Policy;
 use plural_core::service::PinUntil;
+use plural_core::service::Service;
 use plural_core::sync_window::{SyncWindow, SyncWindowKind, WindowRule};
 use plural_core::work::WorkChange;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::SimpleExpr;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect,
 };
 use uuid::Uuid;
 
 use crate::convert::word;
 use crate::database::{Database, corrupt};
-use crate::error::db;
+use crate::error::{db, unique};
 use crate::service_life::{pin_of, released_in_tx, write_moved_on};
 use crate::transaction::set;
 use crate::{dependency, policy, service};
@@ -42,6 +44,7 @@ pub(crate) mod row {
         pub seconds: i32,
         pub time_zone: String,
         pub description: Option<String>,
+        pub name: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -53,12 +56,37 @@ impl TryFrom<row::Model> for SyncWindow {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, policy_id: _, kind, schedule, seconds, time_zone, description } = row;
+        let row::Model { id, policy_id: _, kind, schedule, seconds, time_zone, description, name } = row;
         let kind = word(SyncWindowKind::parse(&kind), "a window's kind")?;
         let rule = WindowRule::new(kind, &schedule, seconds.cast_unsigned(), &time_zone)
             .map_err(|_| corrupt("a sync window"))?;
-        Ok(Self { id: SyncWindowId::from_uuid(id), rule, description })
+        Ok(Self { id: SyncWindowId::from_uuid(id), name, rule, description })
     }
+}
+
+const UNIQUE: &[(&str, &str)] =
+    &[("sync_windows_policy_id_name_key", "another window of it already has this name; choose another name")];
+
+/// The columns of a window, all but those that say whose it is.
+fn written(window: &SyncWindow) -> row::ActiveModel {
+    let SyncWindow { id, name, rule, description } = window;
+    let WindowRule { kind, schedule, seconds, time_zone } = rule;
+    row::ActiveModel {
+        id: set(id.uuid()),
+        policy_id: ActiveValue::NotSet,
+        kind: set(kind.as_str().to_owned()),
+        schedule: set(schedule.to_string()),
+        seconds: set(seconds.cast_signed()),
+        time_zone: set(time_zone.name().to_owned()),
+        description: set(description.clone()),
+        name: set(name.clone()),
+    }
+}
+
+fn check_name(others: &[SyncWindow], window: &SyncWindow) -> Result<()> {
+    let taken = window.name.is_some()
+        && others.iter().any(|other| other.id != window.id && other.name == window.name);
+    if taken { Err(Error::conflict(UNIQUE[0].1)) } else { Ok(()) }
 }
 
 fn on(policy: Policy) -> SimpleExpr {
@@ -76,24 +104,33 @@ pub(crate) async fn of_services_on(
     connection: &impl ConnectionTrait,
     services: &[service::row::Model],
 ) -> Result<HashMap<Uuid, Vec<SyncWindow>>> {
+    let places: Vec<(Uuid, Uuid)> = services.iter().map(|row| (row.id, row.cluster_id)).collect();
+    of_places_on(connection, &places).await
+}
+
+/// The windows that concern services, each given with its cluster.
+async fn of_places_on(
+    connection: &impl ConnectionTrait,
+    services: &[(Uuid, Uuid)],
+) -> Result<HashMap<Uuid, Vec<SyncWindow>>> {
     let doing = "reading sync windows";
     let all = row::Entity::find().order_by_asc(row::Column::Id).all(connection).await.map_err(db(doing))?;
     if all.is_empty() {
         return Ok(HashMap::new());
     }
-    let mut clusters: Vec<Uuid> = services.iter().map(|service| service.cluster_id).collect();
+    let mut clusters: Vec<Uuid> = services.iter().map(|(_, cluster)| *cluster).collect();
     clusters.sort_unstable();
     clusters.dedup();
     let chains = policy::chains_on(connection, &clusters).await?;
     let mut found = HashMap::new();
-    for service in services {
-        let above = chains.get(&service.cluster_id).map(Vec::as_slice).unwrap_or_default();
+    for (service, cluster) in services {
+        let above = chains.get(cluster).map(Vec::as_slice).unwrap_or_default();
         let concerns =
-            |window: &&row::Model| window.policy_id == service.id || above.contains(&window.policy_id);
+            |window: &&row::Model| window.policy_id == *service || above.contains(&window.policy_id);
         let windows: Vec<SyncWindow> =
             all.iter().filter(concerns).cloned().map(SyncWindow::try_from).collect::<Result<_>>()?;
         if !windows.is_empty() {
-            found.insert(service.id, windows);
+            found.insert(*service, windows);
         }
     }
     Ok(found)
@@ -108,23 +145,30 @@ impl SyncWindowStore for Database {
     async fn sync_window_create(&self, by: Audited<'_, Policy, Write>, window: &SyncWindow) -> Result<()> {
         let write = self.write().await?;
         let policy = *by.target();
-        if list_on(&write.tx, policy).await?.len() >= MAX_WINDOWS {
+        let others = list_on(&write.tx, policy).await?;
+        if others.len() >= MAX_WINDOWS {
             return Err(Error::conflict(format!(
                 "there are {MAX_WINDOWS} windows already: remove one first"
             )));
         }
-        let SyncWindow { id, rule, description } = window;
-        let WindowRule { kind, schedule, seconds, time_zone } = rule;
-        let row = row::ActiveModel {
-            id: set(id.uuid()),
-            policy_id: set(policy.id().uuid()),
-            kind: set(kind.as_str().to_owned()),
-            schedule: set(schedule.to_string()),
-            seconds: set(seconds.cast_signed()),
-            time_zone: set(time_zone.name().to_owned()),
-            description: set(description.clone()),
-        };
-        row.insert(&write.tx).await.map_err(db("making a sync window"))?;
+        check_name(&others, window)?;
+        let row = row::ActiveModel { policy_id: set(policy.id().uuid()), ..written(window) };
+        row.insert(&write.tx).await.map_err(unique("making a sync window", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn sync_window_update(&self, by: Audited<'_, Policy, Write>, window: &SyncWindow) -> Result<()> {
+        let doing = "changing a sync window";
+        let write = self.write().await?;
+        let all = list_on(&write.tx, *by.target()).await?;
+        let known = all.iter().find(|one| one.id == window.id).ok_or(Error::not_found("sync window"))?;
+        if known == window {
+            return Ok(());
+        }
+        check_name(&all, window)?;
+        let row = row::ActiveModel { id: ActiveValue::Unchanged(window.id.uuid()), ..written(window) };
+        row.update(&write.tx).await.map_err(unique(doing, UNIQUE))?;
         write.audit(by.entry()).await?;
         write.commit().await
     }
@@ -142,6 +186,16 @@ impl SyncWindowStore for Database {
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
+    }
+
+    async fn services_windows(
+        &self,
+        services: &[&Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<SyncWindow>>> {
+        let places: Vec<(Uuid, Uuid)> =
+            services.iter().map(|one| (one.id.uuid(), one.cluster_id.uuid())).collect();
+        let found = of_places_on(&self.reader, &places).await?;
+        Ok(found.into_iter().map(|(id, windows)| (ServiceId::from_uuid(id), windows)).collect())
     }
 
     async fn sync_window_held(&self) -> Result<Vec<(ServiceId, Vec<SyncWindow>)>> {

@@ -87,7 +87,9 @@ impl TokenStore for Database {
             .await
             .map_err(db("looking up a user's groups"))?
             .into_iter()
-            .map(|member| GroupId::from_uuid(member.group_id))
+            .map(|member| member.group_id)
+            .chain(group::global_on(&self.reader).await?)
+            .map(GroupId::from_uuid)
             .collect();
         Ok(Some(UserActor {
             id: UserId::from_uuid(user.id),

@@ -12,8 +12,10 @@ const NAMED: usize = 5;
 /// What is known of a service when something of it should be deleted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
-    /// Objects of the service, wanted or not.
+    /// Objects of the service, wanted or not; one that moves to another namespace counts once.
     pub(crate) total: usize,
+    /// Objects that go and are in another namespace now.
+    pub(crate) moved: usize,
     /// It wants nothing any more.
     pub(crate) empties: bool,
 }
@@ -51,6 +53,16 @@ pub(crate) fn review(
     }
     let share = (extent.total * policy.prune_percent() as usize).div_ceil(100);
     let allowed = share.max(policy.prune_objects() as usize).min(extent.total / 2);
+    if going.len() > allowed && going.len() <= extent.moved {
+        return Some(format!(
+            "what git holds is in another namespace now, and {} of the {} objects of the service would be deleted in the \
+             one before ({}). Nothing was deleted: go back to that namespace, or approve it once what they hold is \
+             no longer needed",
+            going.len(),
+            extent.total,
+            names(going)
+        ));
+    }
     if going.len() > allowed {
         return Some(format!(
             "git no longer holds {} of the {} objects of the service, more than the {allowed} that may be deleted \
@@ -89,7 +101,7 @@ mod tests {
     fn halts(going: usize, total: usize) -> bool {
         let keys = maps(going);
         let keys: Vec<&ObjectKey> = keys.iter().collect();
-        review(&keys, &[], Extent { total, empties: false }, &SyncPolicy::default()).is_some()
+        review(&keys, &[], Extent { total, moved: 0, empties: false }, &SyncPolicy::default()).is_some()
     }
 
     #[test]
@@ -110,6 +122,18 @@ mod tests {
     }
 
     #[test]
+    fn a_service_that_moves_waits_in_words_of_its_own() {
+        let keys = maps(1);
+        let keys: Vec<&ObjectKey> = keys.iter().collect();
+        let of = |total, moved| {
+            review(&keys, &[], Extent { total, moved, empties: false }, &SyncPolicy::default())
+        };
+        assert!(of(1, 1).unwrap().contains("in another namespace now"));
+        assert!(of(1, 0).unwrap().contains("git no longer holds"));
+        assert!(of(20, 1).is_none());
+    }
+
+    #[test]
     fn what_cannot_be_had_back_always_waits() {
         for key in [
             "/Namespace//a",
@@ -118,13 +142,13 @@ mod tests {
         ] {
             let key: ObjectKey = key.parse().unwrap();
             let reason =
-                review(&[&key], &[], Extent { total: 100, empties: false }, &SyncPolicy::default()).unwrap();
+                review(&[&key], &[], Extent { total: 100, moved: 0, empties: false }, &SyncPolicy::default()).unwrap();
             assert!(reason.contains("loses data") && reason.contains(&key.words()), "{reason}");
         }
         let key = &maps(1)[0];
-        let extent = Extent { total: 100, empties: false };
+        let extent = Extent { total: 100, moved: 0, empties: false };
         assert!(review(&[key], &[key], extent, &SyncPolicy::default()).unwrap().contains("after approval"));
-        let reason = review(&[key], &[], Extent { total: 1, empties: true }, &SyncPolicy::default()).unwrap();
+        let reason = review(&[key], &[], Extent { total: 1, moved: 0, empties: true }, &SyncPolicy::default()).unwrap();
         assert!(reason.contains("renders to nothing"), "{reason}");
     }
 

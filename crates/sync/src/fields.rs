@@ -128,6 +128,39 @@ fn strip(fields: &Value, desired: &mut Value) {
     }
 }
 
+/// Takes out of `value` what the field set `theirs` names and none of the sets `kept` does.
+pub(crate) fn strip_unowned(theirs: &Value, kept: &[&Value], value: &mut Value) {
+    let Some(theirs) = theirs.as_object() else { return };
+    for (key, below) in theirs {
+        let kept: Vec<&Value> = kept.iter().filter_map(|set| set.get(key)).collect();
+        let is_whole = below.as_object().is_none_or(|below| below.keys().all(|key| key == "."));
+        match (key.split_once(':'), &mut *value) {
+            (Some(("f", name)), Value::Object(map)) => {
+                if is_whole && kept.is_empty() {
+                    map.remove(name);
+                } else if let Some(child) = map.get_mut(name) {
+                    strip_unowned(below, &kept, child);
+                }
+            }
+            // An element that nobody owns any more goes as a whole, with what was defaulted in it.
+            (Some(("k", text)), Value::Array(items)) if kept.is_empty() => {
+                items.retain(|item| !names(text, item));
+            }
+            (Some(("k", text)), Value::Array(items)) => {
+                for item in items.iter_mut().filter(|item| names(text, item)) {
+                    strip_unowned(below, &kept, item);
+                }
+            }
+            (Some(("v", text)), Value::Array(items)) if kept.is_empty() => {
+                if let Ok(element) = serde_json::from_str::<Value>(text) {
+                    items.retain(|item| *item != element);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The places in `live` that a pointer with `*` means.
 pub(crate) fn places(pointer: &[String], live: &Value) -> Vec<Vec<String>> {
     let [segment, rest @ ..] = pointer else { return vec![Vec::new()] };

@@ -293,7 +293,8 @@ pub(crate) fn other_owner(state: &State, target: &Target, key: &ObjectKey) -> Op
     let owner = state.claims.get(key).copied().or(marked).filter(|owner| *owner != target.id)?;
     // The mark of a service that nobody knows binds nobody.
     let known = state.services.get(&owner)?;
-    Some(format!("{} ({owner})", known.name))
+    let place = if target.cluster.is_empty() { String::new() } else { format!("{}/", target.cluster) };
+    Some(format!("{place}{} ({owner})", known.name))
 }
 
 /// The line of a plan that a verdict makes.

@@ -62,7 +62,7 @@ pub struct PlannedObject {
 /// What a sync does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncPlan {
-    /// Hex SHA-256 of everything below.
+    /// Hex SHA-256 of everything below, as it was planned.
     pub digest: String,
     /// Everything but what is unchanged: applied first, in order, then pruned, in order.
     pub objects: Vec<PlannedObject>,

@@ -9,6 +9,7 @@ use crate::{
     engine::Engine,
     judge::{Mode, Verdict, begin, conflict, hook_record, line, other_owner, surplus},
     key::ObjectKey,
+    migrate,
     phase::Phase,
     plan::{Action, PlannedObject, plan},
     prepare::{Item, Prepared, location},
@@ -118,6 +119,9 @@ async fn compare(sync: &Sync<'_>, api: &Api, item: &Item) -> PlannedObject {
     };
     let Some(live) = live else { return line(item, &Verdict::Absent) };
     let (mut before, mut after) = (live.clone(), after);
+    if sync.adopts(item) {
+        migrate::strip_taken_over(&mut after);
+    }
     for side in [&mut before, &mut after] {
         item.rules.strip(side);
         item.rules.strip_managed(&live, side);

@@ -1,7 +1,7 @@
 //! Deleting what left the desired state: guarded, in reverse order, recorded until confirmed.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     time::Duration,
 };
 
@@ -56,7 +56,7 @@ impl Engine {
     pub(crate) async fn prune(&self, target: &Target, api: &Api, outcome: &mut Outcome) {
         let (extent, mut surplus) = self.inner().with_state(|state| {
             let Some(known) = state.services.get(&target.id) else {
-                return (Extent { total: 0, empties: false }, BTreeSet::new());
+                return (Extent { total: 0, moved: 0, empties: false }, BTreeSet::new());
             };
             let surplus: BTreeSet<ObjectKey> = known
                 .recorded
@@ -65,7 +65,10 @@ impl Engine {
                 .cloned()
                 .collect();
             let empties = known.wanted.is_empty() && known.blocked.is_empty();
-            (Extent { total: known.recorded.len(), empties }, surplus)
+            let namesake = |key: &ObjectKey| (key.kind.clone(), key.name.clone());
+            let staying: HashSet<_> = known.recorded.difference(&surplus).map(namesake).collect();
+            let moved = surplus.iter().filter(|key| staying.contains(&namesake(key))).count();
+            (Extent { total: known.recorded.len() - moved, moved, empties }, surplus)
         });
         if surplus.is_empty() {
             return;
@@ -110,7 +113,7 @@ impl Engine {
             outcome.leaving = recorded.len();
             return;
         }
-        let extent = Extent { total: recorded.len(), empties: true };
+        let extent = Extent { total: recorded.len(), moved: 0, empties: true };
         let review = self.review(target, Cause::Destroyed, extent, &recorded, outcome).await;
         if !review.approved {
             outcome.leaving = recorded.len();

@@ -7,7 +7,14 @@ use plural_core::ids::ServiceId;
 use plural_core::specs::{ServiceAccount, SyncConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::{diff::FieldChange, key::ObjectKey, limits::Limits, phase::Phase, plan::SyncPlan, tree::Child};
+use crate::{
+    diff::FieldChange,
+    key::ObjectKey,
+    limits::Limits,
+    phase::Phase,
+    plan::{Action, PlannedObject, SyncPlan},
+    tree::Child,
+};
 
 /// Whose rights a service has that names an account which cannot be one.
 const NOBODY: &str = "plural:invalid-service-account";
@@ -20,6 +27,8 @@ pub struct Target {
     pub id: ServiceId,
     /// Its name, for messages and the record.
     pub name: String,
+    /// The handle of this cluster, for messages; empty where it is not known.
+    pub cluster: String,
     /// Where its namespaced objects go unless they say otherwise.
     pub namespace: String,
     /// Plan only: no write of any kind.
@@ -61,6 +70,7 @@ impl Target {
             keeps_found_namespace: false,
             request: None,
             promotion: None,
+            cluster: String::new(),
         }
     }
 
@@ -156,6 +166,8 @@ pub struct Problem {
     pub message: String,
     /// It does not keep the service from being applied.
     pub warning: bool,
+    /// Trying again does not help: somebody has to change something first.
+    pub terminal: bool,
     /// `path:line` in the artifact, empty when there is none.
     pub location: String,
 }
@@ -214,6 +226,11 @@ pub enum Retry {
 }
 
 impl Retry {
+    /// What is wrong stays wrong until somebody changes something.
+    pub fn is_for_a_person(self) -> bool {
+        matches!(self, Self::OnChange | Self::Later)
+    }
+
     /// The sooner of two.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
@@ -323,13 +340,24 @@ pub struct PendingApproval {
 
 impl Outcome {
     pub(crate) fn error(&mut self, part: Part, message: String, location: String, retry: Retry) {
-        self.problems.push(Problem { part, message, warning: false, location });
+        let terminal = retry.is_for_a_person();
+        self.problems.push(Problem { part, message, warning: false, terminal, location });
         self.lasting |= part != Part::Prune && retry != Retry::Soon;
         self.retry = self.retry.sooner(retry);
     }
 
+    /// Corrects the plan where an object that was about to be created is there already: only what is ours is watched.
+    pub(crate) fn found(&mut self, key: &ObjectKey) {
+        let Some(plan) = &mut self.plan else { return };
+        let is_it = |line: &&mut PlannedObject| line.action == Action::Create && line.key == *key;
+        if let Some(line) = plan.objects.iter_mut().find(is_it) {
+            line.action = Action::Change;
+            "it was there already, and is adopted".clone_into(&mut line.why);
+        }
+    }
+
     pub(crate) fn warn(&mut self, part: Part, message: String, location: String) {
-        self.problems.push(Problem { part, message, warning: true, location });
+        self.problems.push(Problem { part, message, warning: true, terminal: false, location });
     }
 
     /// Whether anything went wrong.

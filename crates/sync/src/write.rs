@@ -30,16 +30,26 @@ const TAKE_OVER_TRIES: usize = 10;
 /// How long an object that is replaced may take to go.
 const REPLACE_DEADLINE: Duration = Duration::from_secs(20);
 
+/// What a write came to.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// The object as the API server answered it.
+    answer: Value,
+    /// It was there before, made by somebody else.
+    was_there: bool,
+}
+
+impl Written {
+    fn new(answer: Value) -> Self {
+        Self { answer, was_there: false }
+    }
+}
+
 impl Sync<'_> {
     /// Makes the live object what `item` says.
-    pub(crate) async fn write(&self, item: &Item) -> Result<Value, ApiError> {
+    pub(crate) async fn write(&self, item: &Item) -> Result<Written, ApiError> {
         // Asked before it carries our mark: the watch may tell of that before the answer is here.
-        let adopts = item.directives.migrate
-            && !item.directives.replace
-            && self
-                .engine
-                .inner()
-                .with_state(|state| state.live.get(&item.key).is_none_or(|live| live.mark.is_none()));
+        let adopts = self.adopts(item);
         if self.target.keeps_found_namespace && item.key.kind.is("", "Namespace") {
             self.make_namespace(item).await?;
         }
@@ -51,14 +61,28 @@ impl Sync<'_> {
                     && item.key.namespace == self.target.namespace =>
             {
                 inventory::create_namespace(&self.api, &self.target.namespace).await?;
-                self.send(item).await
+                self.send(item).await.map(Written::new)
             }
             Err(error) if item.directives.force && matches!(error.code(), 409 | 422) => {
-                self.recreate(item).await
+                self.recreate(item).await.map(Written::new)
             }
-            Ok(answer) if adopts => self.take_over(item, answer).await,
-            answer => answer,
+            Ok(answer) if adopts => {
+                // Asked before other writers are gone from it.
+                let was_there = migrate::was_there(&answer);
+                Ok(Written { answer: self.take_over(item, answer).await?, was_there })
+            }
+            answer => answer.map(Written::new),
         }
+    }
+
+    /// Whether the object, if it is there, becomes ours with what other tools applied of it.
+    pub(crate) fn adopts(&self, item: &Item) -> bool {
+        item.directives.migrate
+            && !item.directives.replace
+            && self
+                .engine
+                .inner()
+                .with_state(|state| state.live.get(&item.key).is_none_or(|live| live.mark.is_none()))
     }
 
     /// Creates a namespace that is not there, and notes on it for whom. One that is there stays as it was found.
@@ -166,11 +190,14 @@ impl Sync<'_> {
         }
     }
 
-    pub(crate) fn take_result(&self, item: &Item, result: Result<Value, ApiError>, outcome: &mut Outcome) {
+    pub(crate) fn take_result(&self, item: &Item, result: Result<Written, ApiError>, outcome: &mut Outcome) {
         let inner = self.engine.inner();
         match result {
-            Ok(answer) => {
+            Ok(Written { answer, was_there }) => {
                 outcome.changed += 1;
+                if was_there {
+                    outcome.found(&item.key);
+                }
                 inner.with_state(|state| {
                     state.applied(self.target.id, &item.key, &answer);
                     if !item.key.namespace.is_empty() {

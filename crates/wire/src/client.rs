@@ -226,9 +226,22 @@ impl Client {
     /// # Errors
     /// See [`ClientError`]. Not tried again: whoever reads is told in the console's audit log each time.
     pub async fn recording(&self, id: &str) -> Result<Download, ClientError> {
+        self.download(&format!("/ext/v1/recordings/{id}"), None).await
+    }
+
+    /// Begins to read the files that a service is made of, a `tar.gz`.
+    ///
+    /// # Errors
+    /// As of [`Client::recording`].
+    pub async fn tarball(&self, service: &str) -> Result<Download, ClientError> {
+        self.download("/v1/git/tarballs", Some(&format!("id={service}"))).await
+    }
+
+    async fn download(&self, path: &str, query: Option<&str>) -> Result<Download, ClientError> {
         let mut url = self.endpoint.clone();
         let base = url.path().strip_suffix("/gql").unwrap_or_default().to_owned();
-        url.set_path(&format!("{base}/ext/v1/recordings/{id}"));
+        url.set_path(&format!("{base}{path}"));
+        url.set_query(query);
         let sent = self.http.get(url).timeout(LONGEST_DOWNLOAD).send().await;
         let mut response = sent.map_err(|cause| self.broken(cause).error)?;
         let status = response.status();

@@ -188,6 +188,11 @@ impl ClientError {
             Self::Status { status: 404, url, .. } => {
                 Some(format!("{url} answers but has no /gql: it does not seem to be a console"))
             }
+            Self::Status { status: 413, .. } => Some(
+                "what was sent is too large for one request: put long values and charts into files of the repository and name \
+                 them there (valuesFiles)"
+                    .into(),
+            ),
             Self::Status { .. } => Some("try again; if it stays, look at the console's log".into()),
             Self::Answer { .. } => {
                 Some("is this a console of the same version? compare with `plural version`".into())

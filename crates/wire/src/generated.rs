@@ -4,12 +4,14 @@
 
 mod access_token;
 mod background_job;
+mod binding;
 mod cluster;
 mod common;
 mod component;
 mod dependency;
 mod git_repository;
 mod global_service;
+mod group;
 mod helm_repository;
 mod managed_namespace;
 mod preview;
@@ -28,12 +30,14 @@ mod user;
 
 pub use access_token::*;
 pub use background_job::*;
+pub use binding::*;
 pub use cluster::*;
 pub use common::*;
 pub use component::*;
 pub use dependency::*;
 pub use git_repository::*;
 pub use global_service::*;
+pub use group::*;
 pub use helm_repository::*;
 pub use managed_namespace::*;
 pub use preview::*;
@@ -62,6 +66,10 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListBackgroundJobs::NAME, ListBackgroundJobs::DOCUMENT),
     (RetryBackgroundJob::NAME, RetryBackgroundJob::DOCUMENT),
     (DeleteBackgroundJob::NAME, DeleteBackgroundJob::DOCUMENT),
+    (GetProjectBindings::NAME, GetProjectBindings::DOCUMENT),
+    (GetClusterBindings::NAME, GetClusterBindings::DOCUMENT),
+    (GetServiceBindings::NAME, GetServiceBindings::DOCUMENT),
+    (ChangeBindings::NAME, ChangeBindings::DOCUMENT),
     (ListClusters::NAME, ListClusters::DOCUMENT),
     (GetCluster::NAME, GetCluster::DOCUMENT),
     (GetClusterWithToken::NAME, GetClusterWithToken::DOCUMENT),
@@ -80,6 +88,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListGitRepositories::NAME, ListGitRepositories::DOCUMENT),
     (GetGitRepository::NAME, GetGitRepository::DOCUMENT),
     (CreateGitRepository::NAME, CreateGitRepository::DOCUMENT),
+    (UpdateGitRepository::NAME, UpdateGitRepository::DOCUMENT),
     (DeleteGitRepository::NAME, DeleteGitRepository::DOCUMENT),
     (ListGlobalServices::NAME, ListGlobalServices::DOCUMENT),
     (GetGlobalService::NAME, GetGlobalService::DOCUMENT),
@@ -88,6 +97,12 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (UpdateGlobalService::NAME, UpdateGlobalService::DOCUMENT),
     (DeleteGlobalService::NAME, DeleteGlobalService::DOCUMENT),
     (SteerRollout::NAME, SteerRollout::DOCUMENT),
+    (ListGroups::NAME, ListGroups::DOCUMENT),
+    (GetGroup::NAME, GetGroup::DOCUMENT),
+    (CreateGroup::NAME, CreateGroup::DOCUMENT),
+    (DeleteGroup::NAME, DeleteGroup::DOCUMENT),
+    (CreateGroupMember::NAME, CreateGroupMember::DOCUMENT),
+    (DeleteGroupMember::NAME, DeleteGroupMember::DOCUMENT),
     (ListHelmRepositories::NAME, ListHelmRepositories::DOCUMENT),
     (UpsertHelmRepository::NAME, UpsertHelmRepository::DOCUMENT),
     (DeleteHelmRepository::NAME, DeleteHelmRepository::DOCUMENT),
@@ -98,6 +113,9 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (UpdateManagedNamespace::NAME, UpdateManagedNamespace::DOCUMENT),
     (DeleteManagedNamespace::NAME, DeleteManagedNamespace::DOCUMENT),
     (GetServicePreview::NAME, GetServicePreview::DOCUMENT),
+    (ListProjects::NAME, ListProjects::DOCUMENT),
+    (CreateProject::NAME, CreateProject::DOCUMENT),
+    (DeleteProject::NAME, DeleteProject::DOCUMENT),
     (GetProject::NAME, GetProject::DOCUMENT),
     (SetProjectLimits::NAME, SetProjectLimits::DOCUMENT),
     (ListRecordings::NAME, ListRecordings::DOCUMENT),
@@ -147,4 +165,10 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ChangePassword::NAME, ChangePassword::DOCUMENT),
     (Me::NAME, Me::DOCUMENT),
     (SignIn::NAME, SignIn::DOCUMENT),
+    (WhoAmI::NAME, WhoAmI::DOCUMENT),
+    (ListUsers::NAME, ListUsers::DOCUMENT),
+    (GetUser::NAME, GetUser::DOCUMENT),
+    (CreateUser::NAME, CreateUser::DOCUMENT),
+    (UpdateUser::NAME, UpdateUser::DOCUMENT),
+    (DeleteUser::NAME, DeleteUser::DOCUMENT),
 ];

@@ -25,6 +25,7 @@ mod page;
 mod rendering;
 mod secret;
 mod shared;
+mod untyped;
 
 pub use attributes::{GlobalServiceAttributes, ManagedNamespaceAttributes};
 pub use client::{Client, ClientOptions, Download, ProxyOptions};
@@ -45,3 +46,4 @@ pub use rendering::{
 };
 pub use secret::Secret;
 pub use shared::{Id, Tag};
+pub use untyped::*;

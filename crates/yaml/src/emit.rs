@@ -455,8 +455,10 @@ fn write_double_quoted(out: &mut String, text: &str, fold: Option<usize>) {
     let bytes = text.as_bytes();
     let mut at = column(out);
     let mut after_space = false;
+    // Go's emitter takes every character of such a text for the mark itself.
+    let marked = text.starts_with('\u{FEFF}');
     for (index, c) in text.char_indices() {
-        if c == ' ' {
+        if c == ' ' && !marked {
             let inside = index > 0 && index + 1 < text.len();
             if let (Some(indent), false, true) = (fold, after_space, at > WIDTH && inside) {
                 at = new_line(out, indent);
@@ -472,7 +474,7 @@ fn write_double_quoted(out: &mut String, text: &str, fold: Option<usize>) {
             continue;
         }
         after_space = false;
-        if is_printable(bytes, index) && !break_at(bytes, index) && c != '"' && c != '\\' {
+        if !marked && is_printable(bytes, index) && !break_at(bytes, index) && c != '"' && c != '\\' {
             out.push(c);
             at += 1;
             continue;

@@ -22,14 +22,18 @@ pub(crate) const MOST_WEIGHT: u64 = 200_000;
 const PAGE: (u64, u64) = (100, 500);
 /// How long a list without pages usually is.
 const USUAL_LENGTH: u64 = 10;
-/// Lists without pages that are usually longer.
-const LONGER: [(&str, &str, u64); 5] = [
+/// Lists without pages that are usually longer, or shorter.
+const LONGER: [(&str, &str, u64); 6] = [
+    ("ClusterStatus", "conditions", 1),
     ("Group", "members", 50),
     ("ServiceDeployment", "components", 50),
     ("ServicePlan", "objects", 50),
     ("ServicePreview", "objects", 50),
     ("Cluster", "apiDeprecations", 50),
 ];
+/// Types that nothing has: fields of them are null.
+const NOTHING: [&str; 6] =
+    ["ClusterProvider", "ComponentContent", "Flow", "NodePool", "ProviderCredential", "Taint"];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
 const COSTLY: [(&str, &str, u64); 8] = [
     ("RootQueryType", "servicePreview", 2_000),
@@ -220,6 +224,7 @@ impl Walk<'_> {
         self.enter(&shape.of)?;
         let rows = if shape.paged { self.page_size(field) } else { 1 };
         let times = match (shape.list, name) {
+            _ if NOTHING.contains(&shape.of.as_str()) => 0,
             (true, "edges") => parent.rows,
             (true, _) => listed(&LONGER, of, name).unwrap_or(USUAL_LENGTH),
             (false, _) => 1,

@@ -1,7 +1,7 @@
 //! Bindings: who may do what with a thing.
 
-use async_graphql::{Context, ID, Object, Result};
-use plural_app::policy::{BoundSubject, SubjectNoun};
+use async_graphql::{Context, Enum, ID, Object, Result};
+use plural_app::policy::{BoundSubject, RoleChange, SubjectNoun};
 use plural_core::Error;
 use plural_core::ids::{ClusterId, ProjectId, ServiceId};
 use plural_core::policy::{Policy, Role};
@@ -11,9 +11,30 @@ use super::{
     group::Group,
     limited::limited,
     request::request,
-    shared::RbacAttributes,
+    shared::{PolicyBindingAttributes, RbacAttributes, subjects},
     user::User,
 };
+
+/// What a binding lets do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+pub(crate) enum PolicyRole {
+    /// Look.
+    Read,
+    /// Change.
+    Write,
+    /// Delete, and decide who may do what.
+    Admin,
+}
+
+impl From<PolicyRole> for Role {
+    fn from(role: PolicyRole) -> Self {
+        match role {
+            PolicyRole::Read => Self::Read,
+            PolicyRole::Write => Self::Write,
+            PolicyRole::Admin => Self::Admin,
+        }
+    }
+}
 
 /// A user or a group that may do something with a thing.
 pub(crate) struct PolicyBinding(BoundSubject);
@@ -59,6 +80,33 @@ pub(crate) struct BindingMutation;
 /// Changing who may do what.
 #[Object]
 impl BindingMutation {
+    /// Gives a role on exactly one thing to some users and groups, and takes it from others. Unlike `updateRbac`, it leaves all
+    /// other bindings as they are.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
+    async fn change_bindings(
+        &self,
+        ctx: &Context<'_>,
+        role: PolicyRole,
+        #[graphql(desc = "Who gets the role, or keeps it.")] add: List<PolicyBindingAttributes>,
+        #[graphql(desc = "Who loses the role.")] remove: List<PolicyBindingAttributes>,
+        service_id: Option<ID>,
+        cluster_id: Option<ID>,
+        project_id: Option<ID>,
+    ) -> Nullable<bool> {
+        nullable(async {
+            let request = request(ctx);
+            let of = policy(service_id, cluster_id, project_id).into_graphql(ctx)?;
+            let change = RoleChange {
+                role: role.into(),
+                add: subjects("add", add).into_graphql(ctx)?.unwrap_or_default(),
+                remove: subjects("remove", remove).into_graphql(ctx)?.unwrap_or_default(),
+            };
+            request.app.binding_change(&request.op, of, &change).await.into_graphql(ctx)?;
+            Ok(Some(true))
+        })
+        .await
+    }
+
     /// Replaces the bindings of exactly one thing, role by role as given.
     async fn update_rbac(
         &self,

@@ -16,6 +16,11 @@ use secrecy::{ExposeSecret, SecretString};
 use super::{
     binding::{PolicyBinding, bindings_of},
     cluster_audit::ClusterAuditLogConnection,
+    cluster_provider::{
+        CloudSettingsAttributes, ClusterProvider, ClusterServiceAttributes, KubeconfigAttributes, NodePool,
+        NodePoolAttributes, ProviderCredential, ProvisioningAttributes, UpgradePlanAttributes,
+    },
+    cluster_status::ClusterStatus,
     error::{
         IntoGraphql, List, Nullable, exactly_one, id, id_option, items, list, nullable, parse, parse_option,
     },
@@ -114,6 +119,45 @@ impl Cluster {
     /// Unique short name.
     async fn handle(&self) -> Option<&str> {
         Some(self.cluster.handle.as_str())
+    }
+
+    /// Whether its agent is connected now.
+    async fn connected(&self, ctx: &Context<'_>) -> Nullable<bool> {
+        nullable(async {
+            let request = request(ctx);
+            let look_up =
+                async |ids: Vec<_>| request.app.clusters_presence(&request.op, &ids).await.into_graphql(ctx);
+            let presence = request.batches.presence.get(self.cluster.id, look_up).await?;
+            Ok(presence.map(|presence| presence.connected))
+        })
+        .await
+    }
+
+    /// It is the one that this console runs in, as its operator told with `--own-cluster`; false while that is not known.
+    #[graphql(name = "self")]
+    async fn is_own(&self, ctx: &Context<'_>) -> Option<bool> {
+        let own = request(ctx).own_cluster.as_deref();
+        Some(own.is_some_and(|own| own == self.cluster.handle.as_str() || own == self.cluster.id.to_string()))
+    }
+
+    /// Whether its agent is connected.
+    async fn status(&self, ctx: &Context<'_>) -> Option<ClusterStatus> {
+        Some(ClusterStatus::of(&self.cluster, request(ctx).app.now()))
+    }
+
+    /// The cloud that it was provisioned in. Always null: this console provisions no clusters.
+    async fn provider(&self) -> Option<ClusterProvider> {
+        None
+    }
+
+    /// The credential that it was provisioned with. Always null: this console provisions no clusters.
+    async fn credential(&self) -> Option<ProviderCredential> {
+        None
+    }
+
+    /// The nodes that it was provisioned with. Always null: this console provisions no nodes.
+    async fn node_pools(&self) -> List<NodePool> {
+        None
     }
 
     /// The Kubernetes version that its creator recorded.
@@ -313,6 +357,20 @@ pub(crate) struct ClusterAttributes {
     write_bindings: List<PolicyBindingAttributes>,
     /// Names and values by which it is selected.
     tags: List<TagAttributes>,
+    /// Refused: this console does not provision clusters.
+    provider_id: Option<ID>,
+    /// Refused: this console does not provision clusters.
+    credential_id: Option<ID>,
+    /// Refused: this console does not provision clusters.
+    cloud_settings: Option<CloudSettingsAttributes>,
+    /// Refused: this console does not provision nodes.
+    node_pools: List<NodePoolAttributes>,
+    /// Refused: this console keeps no kubeconfig.
+    kubeconfig: Option<KubeconfigAttributes>,
+    /// Refused: there is no checklist of upgrades.
+    upgrade_plan: Option<UpgradePlanAttributes>,
+    /// There is no AI here: `false` is refused.
+    disable_ai: Option<bool>,
 }
 
 /// What of a cluster changes; what is absent stays as it is.
@@ -340,6 +398,16 @@ pub(crate) struct ClusterUpdateAttributes {
     set_tags: List<TagAttributes>,
     /// Names of tags to take away; others stay. Not together with `tags`.
     remove_tags: List<String>,
+    /// Refused: this console does not provision clusters.
+    service: Option<ClusterServiceAttributes>,
+    /// Refused: this console does not provision nodes.
+    node_pools: List<NodePoolAttributes>,
+    /// Refused: this console keeps no kubeconfig.
+    kubeconfig: Option<KubeconfigAttributes>,
+    /// Refused: there is no checklist of upgrades.
+    upgrade_plan: Option<UpgradePlanAttributes>,
+    /// There is no AI here: `false` is refused.
+    disable_ai: Option<bool>,
 }
 
 fn metadata(json: Option<Json>) -> plural_core::Result<Option<serde_json::Map<String, serde_json::Value>>> {
@@ -383,7 +451,25 @@ impl ClusterAttributes {
             read_bindings,
             write_bindings,
             tags: tag_list,
+            provider_id,
+            credential_id,
+            cloud_settings,
+            node_pools,
+            kubeconfig,
+            upgrade_plan,
+            disable_ai,
         } = self;
+        let provisioning = ProvisioningAttributes {
+            provider_id,
+            credential_id,
+            service: None,
+            cloud_settings,
+            node_pools,
+            kubeconfig,
+            upgrade_plan,
+            disable_ai,
+        };
+        provisioning.check()?;
         Ok(NewCluster {
             name: parse("attributes.name", &name)?,
             handle: parse_option("attributes.handle", handle.as_deref())?,
@@ -412,7 +498,21 @@ impl ClusterUpdateAttributes {
             tags,
             set_tags,
             remove_tags,
+            service,
+            node_pools,
+            kubeconfig,
+            upgrade_plan,
+            disable_ai,
         } = self;
+        let provisioning = ProvisioningAttributes {
+            service,
+            node_pools,
+            kubeconfig,
+            upgrade_plan,
+            disable_ai,
+            ..ProvisioningAttributes::default()
+        };
+        provisioning.check()?;
         Ok(ClusterChange {
             name: parse_option("attributes.name", name.as_deref())?,
             handle: parse_option("attributes.handle", handle.as_deref())?,

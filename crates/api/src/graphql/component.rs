@@ -64,6 +64,13 @@ impl ServiceComponent {
         std::future::ready(limited(ctx, self.owned.iter().cloned().map(Into::into))).await
     }
 
+    /// The whole object, as it is and as it should be. Always null: plans tell the fields that differ, without the data that
+    /// whoever may see the service may not see.
+    async fn content(&self) -> Option<ComponentContent> {
+        // The macro takes no function that is not async.
+        std::future::ready(None).await
+    }
+
     /// Whose it is.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
         nullable(async { by_id::<plural_core::service::Service, _>(ctx, self.of).await }).await
@@ -79,6 +86,17 @@ impl ServiceComponent {
         })
         .await
     }
+}
+
+/// A whole object. There is none: fields of this type are null.
+#[derive(SimpleObject)]
+pub(crate) struct ComponentContent {
+    /// Id.
+    id: ID,
+    /// As it is.
+    live: Option<String>,
+    /// As it should be.
+    desired: Option<String>,
 }
 
 /// An object that a component owns, directly or through others.

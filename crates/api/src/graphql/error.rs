@@ -128,6 +128,11 @@ where
     }
 }
 
+/// Refuses what clients of the original console may give and this one cannot honour, with the reason and the next step.
+pub(crate) fn unsupported(field: &'static str, given: bool, why: &'static str) -> Result<()> {
+    if given { Err(Error::invalid(field, why)) } else { Ok(()) }
+}
+
 /// A nullable list of nullable items, as the schema types its lists.
 pub(crate) type List<T> = Option<Vec<Option<T>>>;
 

@@ -5,11 +5,12 @@ use chrono::{DateTime, Utc};
 use plural_app::records::Search;
 use plural_app::repository::{NewCredentials, RepositorySelector};
 use plural_app::repository_reach::NewReach;
-use plural_core::repository::{NewRepository, RepositoryChange};
+use plural_core::repository::{NewRepository, RepositoryChange, RepositoryUrl};
+use plural_core::web_address::{WebAddress, WebAddressChange};
 use secrecy::SecretString;
 
 use super::{
-    error::{IntoGraphql, Nullable, exactly_one, id, id_option, nullable, parse},
+    error::{IntoGraphql, Nullable, exactly_one, id, id_option, nullable, parse, unsupported},
     helm_repository::HttpProxyAttributes,
     page::{connection, page_args},
     project::Project,
@@ -46,6 +47,13 @@ impl From<plural_core::repository::Repository> for GitRepository {
     }
 }
 
+impl GitRepository {
+    /// Where people read a folder of it.
+    pub(crate) fn folder_url(&self, git: &plural_core::service::GitRef) -> Option<String> {
+        self.0.web.of_folder(&self.0.url, git)
+    }
+}
+
 connection!(GitRepositoryConnection, GitRepositoryEdge, GitRepository);
 
 /// A repository that services are read from.
@@ -74,6 +82,26 @@ impl GitRepository {
     /// How the console signs in; absent when it does not.
     async fn auth_method(&self) -> Option<AuthMethod> {
         self.0.auth_method.map(Into::into)
+    }
+
+    /// Files that git-crypt encrypted are decrypted. Always false: this is not supported.
+    async fn decrypt(&self) -> Option<bool> {
+        Some(false)
+    }
+
+    /// Submodules are fetched too. Always false: this is not supported.
+    async fn recurse_submodules(&self) -> Option<bool> {
+        Some(false)
+    }
+
+    /// Where people read it with a browser, unless that follows from `url`.
+    async fn https_path(&self) -> Option<&str> {
+        self.0.web.https_path.as_deref()
+    }
+
+    /// How the address of one of its folders is made, with `{url}`, `{ref}` and `{folder}`; as GitHub does when absent.
+    async fn url_format(&self) -> Option<&str> {
+        self.0.web.url_format.as_deref()
     }
 
     /// Only commits that an allowed key has signed are taken from it.
@@ -125,6 +153,16 @@ pub(crate) struct GitAttributes {
     known_hosts: Option<String>,
     /// Whose signature a commit must carry.
     verify: Option<GitVerifyAttributes>,
+    /// Where people read it with a browser, `https://…`; an empty text ends it.
+    https_path: Option<String>,
+    /// How the address of a folder is made from `{url}`, `{ref}` and `{folder}`; an empty text ends it.
+    url_format: Option<String>,
+    /// Refused: there are no connections to git hosts here.
+    connection_id: Option<ID>,
+    /// `true` is refused: nothing is decrypted.
+    decrypt: Option<bool>,
+    /// `true` is refused: submodules are not fetched.
+    recurse_submodules: Option<bool>,
 }
 
 /// Whose signature a commit must carry: with any of these, others are refused.
@@ -137,7 +175,7 @@ pub(crate) struct GitVerifyAttributes {
 }
 
 impl GitAttributes {
-    fn parse(self) -> plural_core::Result<(plural_core::repository::RepositoryUrl, NewCredentials)> {
+    fn parse(self) -> plural_core::Result<(RepositoryUrl, WebAddressChange, NewCredentials)> {
         let Self {
             url,
             private_key,
@@ -148,7 +186,30 @@ impl GitAttributes {
             ca_certificate,
             known_hosts,
             verify,
+            https_path,
+            url_format,
+            connection_id,
+            decrypt,
+            recurse_submodules,
         } = self;
+        unsupported(
+            "attributes.connectionId",
+            connection_id.is_some_and(|id| !id.is_empty()),
+            "is not supported: there are no connections to git hosts. Give the credentials themselves: username and \
+             password, or privateKey",
+        )?;
+        unsupported(
+            "attributes.decrypt",
+            decrypt == Some(true),
+            "is not supported: the console does not run git-crypt. Keep secrets in the service's configuration instead",
+        )?;
+        unsupported(
+            "attributes.recurseSubmodules",
+            recurse_submodules == Some(true),
+            "is not supported: submodules are not fetched. Register the submodule's repository, and add it to the service \
+             as one of its sources",
+        )?;
+        let web = WebAddressChange::new(https_path, url_format)?;
         let (allowed_signers, openpgp_keys) = match verify {
             Some(GitVerifyAttributes { allowed_signers, openpgp_keys }) => (allowed_signers, openpgp_keys),
             None => (None, None),
@@ -161,14 +222,14 @@ impl GitAttributes {
             private_key: given(private_key).map(SecretString::from),
             passphrase: given(passphrase).map(SecretString::from),
             reach: NewReach {
-                proxy: proxy.map(|HttpProxyAttributes { url }| SecretString::from(url)),
+                proxy: proxy.map(HttpProxyAttributes::parse).transpose()?.map(SecretString::from),
                 ca_pem: ca_certificate,
                 known_hosts,
                 allowed_signers,
                 openpgp_keys,
             },
         };
-        Ok((parse("attributes.url", &url)?, credentials))
+        Ok((parse("attributes.url", &url)?, web, credentials))
     }
 }
 
@@ -224,8 +285,9 @@ impl GitRepositoryMutation {
     ) -> Nullable<GitRepository> {
         nullable(async {
             let request = request(ctx);
-            let (url, credentials) = attributes.parse().into_graphql(ctx)?;
-            let new = NewRepository { url, project_id: id_option(project_id.as_deref()).into_graphql(ctx)? };
+            let (url, web, credentials) = attributes.parse().into_graphql(ctx)?;
+            let project_id = id_option(project_id.as_deref()).into_graphql(ctx)?;
+            let new = NewRepository { url, project_id, web: web.over(WebAddress::default()) };
             Ok(Some(
                 request.app.repository_create(&request.op, new, credentials).await.into_graphql(ctx)?.into(),
             ))
@@ -243,8 +305,8 @@ impl GitRepositoryMutation {
     ) -> Nullable<GitRepository> {
         nullable(async {
             let request = request(ctx);
-            let (url, credentials) = attributes.parse().into_graphql(ctx)?;
-            let change = RepositoryChange { url: Some(url) };
+            let (url, web, credentials) = attributes.parse().into_graphql(ctx)?;
+            let change = RepositoryChange { url: Some(url), web };
             let id = super::error::id(&id).into_graphql(ctx)?;
             Ok(Some(
                 request

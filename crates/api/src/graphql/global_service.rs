@@ -10,11 +10,13 @@ use plural_specs::{Map, SyncConfigObject};
 
 use super::{
     cluster::{Cluster, ClusterDistro},
+    cluster_provider::ClusterProvider,
     error::{IntoGraphql, List, Nullable, id_option, id_or_name, list, nullable},
     global_service_input::GlobalServiceAttributes,
     page::{connection, page_args},
     project::Project,
     record::{by_id, one, page_of},
+    rendering::{HelmSpec, Kustomize, Renderer, ServiceSource},
     request::request,
     rollout_strategy::RolloutStrategy,
     service::{GitRef, ServiceDeployment, ServiceDeploymentStatus},
@@ -113,6 +115,20 @@ pub(crate) struct ServiceTemplate {
     repository_id: Option<ID>,
     /// Where in it.
     git: Option<GitRef>,
+    /// A label for people.
+    version: Option<String>,
+    /// They refuse deletion.
+    protect: Option<bool>,
+    /// Planned and reported, never applied.
+    dry_run: Option<bool>,
+    /// Its chart, and how that is rendered; without values, which are never shown.
+    helm: Option<HelmSpec>,
+    /// Its Kustomization.
+    kustomize: Option<Kustomize>,
+    /// What renders which part of its folder, without values; empty: what the root holds decides.
+    renderers: Option<Vec<Renderer>>,
+    /// Further places in git whose files join its own.
+    sources: Option<Vec<ServiceSource>>,
     /// How they are applied.
     sync_config: Option<SyncConfigObject>,
     /// Services that each instance depends on, on its own cluster.
@@ -131,12 +147,20 @@ pub(crate) async fn service_template(
     let contexts = try_join_all(contexts).await?.into_iter().flatten();
     let mut contexts: Vec<String> = contexts.map(|context| context.name.into()).collect();
     contexts.sort();
+    let renderers = template.rendering.renderers.into_iter().enumerate();
     Ok(ServiceTemplate {
         name: template.name,
         namespace: template.namespace,
         templated: template.templated,
         repository_id: template.repository_id.map(|id| id.to_string().into()),
         git: template.git.map(Into::into),
+        version: template.version,
+        protect: Some(template.protect),
+        dry_run: Some(template.dry_run),
+        helm: template.rendering.helm.map(|helm| HelmSpec { service: None, helm }),
+        kustomize: template.rendering.kustomize.map(Into::into),
+        renderers: Some(renderers.map(|(place, stored)| Renderer { service: None, place, stored }).collect()),
+        sources: Some(template.rendering.sources.into_iter().map(Into::into).collect()),
         sync_config: Some(template.sync_config.into()),
         dependency_names: Some(template.dependencies),
         contexts: Some(contexts),
@@ -219,6 +243,11 @@ impl GlobalService {
     /// The distribution that a cluster must have to be meant.
     async fn distro(&self) -> Option<ClusterDistro> {
         self.0.spec.target.distro.map(Into::into)
+    }
+
+    /// The provider whose clusters are meant. Always null: this console provisions no clusters.
+    async fn provider(&self) -> Option<ClusterProvider> {
+        None
     }
 
     /// Tags that a cluster must have to be meant.

@@ -3,7 +3,7 @@
 use async_graphql::{ID, InputObject, MaybeUndefined, OneofObject};
 use plural_core::global_service::{
     Cascade, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec, GlobalServiceSpecChange,
-    NewGlobalService, ServiceTemplate, TemplateSecrets,
+    KeptValues, NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
 use plural_core::ids::{ServiceContextId, ServiceId};
 use plural_core::rollout::{Cohort, CohortMembers, RolloutStrategy, Share};
@@ -15,7 +15,7 @@ use plural_specs::{Json, SyncConfigPatch};
 use super::{
     cluster::ClusterDistro,
     dependency::ServiceDependencyAttributes,
-    error::{List, id, id_option, items, parse},
+    error::{List, id, id_option, items, parse, unsupported},
     rendering_input::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
         ServiceSourceAttributes, change,
@@ -23,6 +23,9 @@ use super::{
     service_input::{ConfigAttributes, GitRefAttributes, new_sync_config, values},
     shared::{TagAttributes, tags},
 };
+
+/// Why no parent is taken.
+pub(super) const NO_PARENT: &str = "is not supported: nothing is made by another service here. Leave it out; whoever makes it deletes it too";
 
 /// What a global service is given. In an update what is absent stays as it is, and null clears it; what is given replaces
 /// the whole field.
@@ -49,6 +52,14 @@ pub(crate) struct GlobalServiceAttributes {
     template: Option<ServiceTemplateAttributes>,
     /// How changes move from cluster to cluster; without it to all at once.
     rollout: MaybeUndefined<RolloutAttributes>,
+    /// Every registered cluster is a target, so the console's own is too: `false` is refused.
+    mgmt: Option<bool>,
+    /// Refused: this console provisions no clusters; target tags instead.
+    provider_id: Option<ID>,
+    /// Refused: a global service is not made by another service here.
+    parent_id: Option<ID>,
+    /// Refused: changes are spread at once, without an interval.
+    interval: Option<String>,
 }
 
 /// What becomes of instances that are no longer wanted: one of the two, or neither.
@@ -102,6 +113,8 @@ pub(crate) struct ServiceTemplateAttributes {
     dependencies: List<ServiceDependencyAttributes>,
     /// Names of the contexts that their templates read.
     contexts: List<String>,
+    /// In an update: values that are not given stay as they are stored, those in `configuration`, of the chart and of renderers.
+    keep_values: Option<bool>,
 }
 
 /// How changes move from cluster to cluster.
@@ -203,7 +216,29 @@ impl GlobalServiceAttributes {
             context,
             template,
             rollout,
+            mgmt,
+            provider_id,
+            parent_id,
+            interval,
         } = self;
+        let named = |id: Option<ID>| id.is_some_and(|id| !id.is_empty());
+        unsupported(
+            "attributes.mgmt",
+            mgmt == Some(false),
+            "cannot be false: every registered cluster that has the tags is a target. Leave it out, and name clusters to \
+             leave out in ignoreClusters",
+        )?;
+        unsupported(
+            "attributes.providerId",
+            named(provider_id),
+            "is not supported: this console provisions no clusters. Leave it out, and target tags or a distro instead",
+        )?;
+        unsupported("attributes.parentId", named(parent_id), NO_PARENT)?;
+        unsupported(
+            "attributes.interval",
+            interval.is_some_and(|interval| !interval.is_empty()),
+            "is not supported: a global service is spread at each change of it, of its source and of clusters. Leave it out",
+        )?;
         let ignore = items(list_change(ignore_clusters))
             .map(|all| all.iter().map(|cluster| id(cluster)).collect())
             .transpose()?;
@@ -281,10 +316,17 @@ impl ServiceTemplateAttributes {
             renderers,
             dependencies,
             contexts: _,
+            keep_values,
         } = self;
         let rendering = RenderingAttributes { helm, kustomize, renderers, sources }.change()?;
+        let configuration = values(configuration)?;
         let mut secrets = TemplateSecrets {
-            configuration: values(configuration)?.unwrap_or_default(),
+            keep: match (keep_values, &configuration) {
+                (None | Some(false), _) => KeptValues::None,
+                (Some(true), None) => KeptValues::All,
+                (Some(true), Some(_)) => KeptValues::Rendering,
+            },
+            configuration: configuration.unwrap_or_default(),
             ..TemplateSecrets::default()
         };
         if let Change::Set(config) = &rendering.helm {

@@ -44,6 +44,11 @@ impl Group {
         self.0.description.as_deref()
     }
 
+    /// Every user is a member.
+    async fn global(&self) -> Option<bool> {
+        Some(self.0.global)
+    }
+
     /// Its members.
     async fn members(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<User>>> {
         nullable(async {
@@ -96,6 +101,8 @@ pub(crate) struct GroupAttributes {
     name: String,
     /// What it is for.
     description: Option<String>,
+    /// Makes every user a member, those who come later too.
+    global: Option<bool>,
 }
 
 /// Reading groups.
@@ -136,8 +143,9 @@ impl GroupMutation {
     async fn create_group(&self, ctx: &Context<'_>, attributes: GroupAttributes) -> Nullable<Group> {
         nullable(async {
             let request = request(ctx);
-            let GroupAttributes { name, description } = attributes;
-            let new = NewGroup { name: parse("attributes.name", &name).into_graphql(ctx)?, description };
+            let GroupAttributes { name, description, global } = attributes;
+            let name = parse("attributes.name", &name).into_graphql(ctx)?;
+            let new = NewGroup { name, description, global: global.unwrap_or_default() };
             Ok(Some(request.app.group_create(&request.op, &new).await.into_graphql(ctx)?.into()))
         })
         .await
@@ -152,9 +160,9 @@ impl GroupMutation {
     ) -> Nullable<Group> {
         nullable(async {
             let request = request(ctx);
-            let GroupAttributes { name, description } = attributes;
-            let change =
-                GroupChange { name: Some(parse("attributes.name", &name).into_graphql(ctx)?), description };
+            let GroupAttributes { name, description, global } = attributes;
+            let name = Some(parse("attributes.name", &name).into_graphql(ctx)?);
+            let change = GroupChange { name, description, global };
             let id = super::error::id(&group_id).into_graphql(ctx)?;
             Ok(Some(request.app.group_update(&request.op, id, &change).await.into_graphql(ctx)?.into()))
         })

@@ -6,7 +6,7 @@ use plural_app::helm_repository::NewHelmAccess;
 use secrecy::SecretString;
 
 use super::{
-    error::{IntoGraphql, Nullable, id, nullable},
+    error::{IntoGraphql, Nullable, id, nullable, unsupported},
     git_repository::GitHealth,
     page::{connection, page_args},
     project::Project,
@@ -117,6 +117,12 @@ pub(crate) struct HelmAuthAttributes {
     basic: Option<HelmBasicAuthAttributes>,
     /// A token.
     bearer: Option<HelmBearerAuthAttributes>,
+    /// Refused: the console does not sign in at clouds.
+    aws: Option<HelmAwsAuthAttributes>,
+    /// Refused: the console does not sign in at clouds.
+    azure: Option<HelmAzureAuthAttributes>,
+    /// Refused: the console does not sign in at clouds.
+    gcp: Option<HelmGcpAuthAttributes>,
 }
 
 /// A proxy.
@@ -124,6 +130,52 @@ pub(crate) struct HelmAuthAttributes {
 pub(crate) struct HttpProxyAttributes {
     /// `http://host:port`; empty for none.
     pub(crate) url: String,
+    /// Refused: the proxy is that of one repository.
+    noproxy: Option<String>,
+}
+
+impl HttpProxyAttributes {
+    /// The proxy's address.
+    pub(crate) fn parse(self) -> plural_core::Result<String> {
+        let Self { url, noproxy } = self;
+        unsupported(
+            "attributes.proxy.noproxy",
+            noproxy.is_some_and(|hosts| !hosts.is_empty()),
+            "is not supported: a proxy belongs to one repository. Leave the proxy out where the repository needs none",
+        )?;
+        Ok(url)
+    }
+}
+
+/// A sign-in at a cloud. Refused.
+#[derive(InputObject)]
+pub(crate) struct HelmAwsAuthAttributes {
+    /// The access key.
+    access_key: Option<String>,
+    /// Its secret.
+    secret_access_key: Option<String>,
+    /// The role to take.
+    assume_role_arn: Option<String>,
+}
+
+/// A sign-in at a cloud. Refused.
+#[derive(InputObject)]
+pub(crate) struct HelmAzureAuthAttributes {
+    /// The client.
+    client_id: Option<String>,
+    /// Its secret.
+    client_secret: Option<String>,
+    /// The tenant.
+    tenant_id: Option<String>,
+    /// The subscription.
+    subscription_id: Option<String>,
+}
+
+/// A sign-in at a cloud. Refused.
+#[derive(InputObject)]
+pub(crate) struct HelmGcpAuthAttributes {
+    /// The service account's key.
+    application_credentials: Option<String>,
 }
 
 /// User name and password.
@@ -151,7 +203,14 @@ impl HelmRepositoryAttributes {
             Some(text) => Some(Some(id(text)?)),
         };
         let (proxy, basic, bearer) = match auth {
-            Some(HelmAuthAttributes { proxy, basic, bearer }) => (proxy, basic, bearer),
+            Some(HelmAuthAttributes { proxy, basic, bearer, aws, azure, gcp }) => {
+                const WHY: &str = "is not supported: the console does not sign in at clouds. Give basic or bearer \
+                                   credentials of the registry";
+                unsupported("attributes.auth.aws", aws.is_some(), WHY)?;
+                unsupported("attributes.auth.azure", azure.is_some(), WHY)?;
+                unsupported("attributes.auth.gcp", gcp.is_some(), WHY)?;
+                (proxy, basic, bearer)
+            }
             None => (None, None, None),
         };
         Ok(NewHelmAccess {
@@ -162,7 +221,7 @@ impl HelmRepositoryAttributes {
             }),
             bearer: bearer.map(|HelmBearerAuthAttributes { token }| SecretString::from(token)),
             ca: ca_certificate,
-            proxy: proxy.map(|HttpProxyAttributes { url }| url),
+            proxy: proxy.map(HttpProxyAttributes::parse).transpose()?,
         })
     }
 }

@@ -13,8 +13,8 @@ use plural_specs::Json;
 
 use super::{
     cluster::ClusterDistro,
-    error::{List, id_option, items, parse, parse_option},
-    global_service_input::{CascadeAttributes, ServiceTemplateAttributes},
+    error::{List, id_option, items, parse, parse_option, unsupported},
+    global_service_input::{CascadeAttributes, NO_PARENT, ServiceTemplateAttributes},
     rendering_input::change,
 };
 
@@ -42,6 +42,8 @@ pub(crate) struct ManagedNamespaceAttributes {
     /// What becomes of it on clusters that are no longer meant. Without it the namespace is forgotten, and the service in it
     /// stays as one of its own.
     cascade: Option<CascadeAttributes>,
+    /// Refused: a managed namespace is not made by another service here.
+    parent_id: Option<ID>,
 }
 
 /// Which clusters are meant: those that have all of it. In an update what is absent stays as it is, and null clears it.
@@ -109,7 +111,9 @@ impl ManagedNamespaceAttributes {
             service,
             target,
             cascade,
+            parent_id,
         } = self;
+        unsupported("attributes.parentId", parent_id.is_some_and(|id| !id.is_empty()), NO_PARENT)?;
         let (tags, distro) = match target {
             None => (None, Change::Keep),
             Some(ClusterTargetAttributes { tags, distro }) => {

@@ -10,7 +10,7 @@ use plural_core::project::{NewProject, ProjectChange};
 
 use super::{
     binding::{PolicyBinding, bindings_of},
-    error::{IntoGraphql, List, Nullable, id_or_name, nullable, parse, parse_option},
+    error::{IntoGraphql, List, Nullable, id_or_name, nullable, parse, parse_option, unsupported},
     page::{connection, page_args},
     project_limits::ProjectLimits,
     record::{one, page_of},
@@ -52,6 +52,11 @@ impl Project {
     /// What it is for.
     async fn description(&self) -> Option<&str> {
         self.0.description.as_deref()
+    }
+
+    /// Insights by AI are off. Always true: there are none here.
+    async fn disable_insights(&self) -> Option<bool> {
+        Some(true)
     }
 
     /// What its services may touch.
@@ -122,10 +127,20 @@ pub(crate) struct ProjectAttributes {
     name: String,
     /// What it is for.
     description: Option<String>,
+    /// There are no insights here: `false` is refused.
+    disable_insights: Option<bool>,
     /// Who may look; replaces the list.
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change; replaces the list.
     write_bindings: List<PolicyBindingAttributes>,
+}
+
+fn insights(disable: Option<bool>) -> plural_core::Result<()> {
+    unsupported(
+        "attributes.disableInsights",
+        disable == Some(false),
+        "cannot be false: this console has no insights to enable. Leave it out, or set it to true",
+    )
 }
 
 /// Reading projects.
@@ -171,7 +186,9 @@ impl ProjectMutation {
     async fn create_project(&self, ctx: &Context<'_>, attributes: ProjectAttributes) -> Nullable<Project> {
         nullable(async {
             let request = request(ctx);
-            let ProjectAttributes { name, description, read_bindings, write_bindings } = attributes;
+            let ProjectAttributes { name, description, disable_insights, read_bindings, write_bindings } =
+                attributes;
+            insights(disable_insights).into_graphql(ctx)?;
             let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
             let name = parse("attributes.name", &name).into_graphql(ctx)?;
             let new = NewProject { name, description, bindings: rbac.change().into_graphql(ctx)? };
@@ -189,7 +206,9 @@ impl ProjectMutation {
     ) -> Nullable<Project> {
         nullable(async {
             let request = request(ctx);
-            let ProjectAttributes { name, description, read_bindings, write_bindings } = attributes;
+            let ProjectAttributes { name, description, disable_insights, read_bindings, write_bindings } =
+                attributes;
+            insights(disable_insights).into_graphql(ctx)?;
             let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
             let name = parse_option("attributes.name", Some(&name)).into_graphql(ctx)?;
             let change = ProjectChange { name, description, bindings: rbac.change().into_graphql(ctx)? };

@@ -58,7 +58,8 @@ pub(crate) struct HelmValue {
 
 /// A chart, and how it is rendered.
 pub(crate) struct HelmSpec {
-    pub(crate) service: ServiceId,
+    /// Whose it is; none for one of a template, whose values are never shown.
+    pub(crate) service: Option<ServiceId>,
     pub(crate) helm: plural_core::service::Helm,
 }
 
@@ -100,16 +101,20 @@ impl HelmSpec {
         list(self.helm.values_files.iter().map(String::as_str))
     }
 
-    /// Values given inline, as YAML; absent when you may not change the service.
+    /// Values given inline, as YAML; absent when you may not change the service, and in a template.
     async fn values(&self, ctx: &Context<'_>) -> Nullable<String> {
-        nullable(async { Ok(values_of(ctx, self.service).await?.and_then(|values| values.helm.inline)) })
-            .await
+        nullable(async {
+            let Some(service) = self.service else { return Ok(None) };
+            Ok(values_of(ctx, service).await?.and_then(|values| values.helm.inline))
+        })
+        .await
     }
 
-    /// One value by the path of its name; absent when you may not change the service.
+    /// One value by the path of its name; absent when you may not change the service, and in a template.
     async fn set(&self, ctx: &Context<'_>) -> Nullable<HelmValue> {
         nullable(async {
-            let set = values_of(ctx, self.service).await?.and_then(|values| values.helm.set);
+            let Some(service) = self.service else { return Ok(None) };
+            let set = values_of(ctx, service).await?.and_then(|values| values.helm.set);
             Ok(set.map(|plural_core::service::HelmSet { name, value }| HelmValue { name, value }))
         })
         .await
@@ -163,7 +168,8 @@ pub(crate) struct HelmVerify {
 
 /// One part of a service's folder and what renders it.
 pub(crate) struct Renderer {
-    pub(crate) service: ServiceId,
+    /// Whose it is; none for one of a template, whose values are never shown.
+    pub(crate) service: Option<ServiceId>,
     /// Its place in the list.
     pub(crate) place: usize,
     pub(crate) stored: plural_core::service::Renderer,
@@ -213,7 +219,7 @@ impl Renderer {
 
 /// How a renderer's chart is rendered.
 pub(crate) struct HelmMinimal {
-    service: ServiceId,
+    service: Option<ServiceId>,
     place: usize,
     helm: RendererHelm,
 }
@@ -221,10 +227,11 @@ pub(crate) struct HelmMinimal {
 /// How a renderer's chart is rendered.
 #[Object]
 impl HelmMinimal {
-    /// Values given inline, as YAML; absent when you may not change the service.
+    /// Values given inline, as YAML; absent when you may not change the service, and in a template.
     async fn values(&self, ctx: &Context<'_>) -> Nullable<String> {
         nullable(async {
-            let values = values_of(ctx, self.service).await?;
+            let Some(service) = self.service else { return Ok(None) };
+            let values = values_of(ctx, service).await?;
             Ok(values.and_then(|values| values.renderers.into_iter().nth(self.place).flatten()))
         })
         .await

@@ -9,7 +9,7 @@ use plural_core::specs::Change;
 use plural_core::{Error, Result};
 
 use super::{
-    error::{List, id, id_option, items},
+    error::{List, id, id_option, items, unsupported},
     rendering::RendererType,
     service_input::GitRefAttributes,
 };
@@ -48,6 +48,12 @@ pub(crate) struct HelmConfigAttributes {
     lua_file: Option<String>,
     /// The same in all Lua files of a folder, in path order.
     lua_folder: Option<String>,
+    /// Refused: values are not made with Python here.
+    python_script: Option<String>,
+    /// Refused: values are not made with Python here.
+    python_file: Option<String>,
+    /// Refused: values are not made with Python here.
+    python_folder: Option<String>,
     /// One value by the path of its name, over all others but Lua's. Kept encrypted.
     set: Option<HelmValueAttributes>,
     /// Where in git the chart is.
@@ -179,6 +185,10 @@ fn some(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
+/// Why no Python is taken.
+const NO_PYTHON: &str = "is not supported: values are made with Lua, not with Python; see luaScript, luaFile and \
+    luaFolder";
+
 impl HelmConfigAttributes {
     fn parse(self) -> Result<HelmConfig> {
         let Self {
@@ -193,6 +203,9 @@ impl HelmConfigAttributes {
             lua_script,
             lua_file,
             lua_folder,
+            python_script,
+            python_file,
+            python_folder,
             set,
             git,
             kustomize_postrender,
@@ -200,6 +213,9 @@ impl HelmConfigAttributes {
             verify,
             repository,
         } = self;
+        unsupported("helm.pythonScript", some(python_script).is_some(), NO_PYTHON)?;
+        unsupported("helm.pythonFile", some(python_file).is_some(), NO_PYTHON)?;
+        unsupported("helm.pythonFolder", some(python_folder).is_some(), NO_PYTHON)?;
         if let Some(NamespacedName { name, namespace }) = repository {
             let reason = format!(
                 "names the object {namespace}/{name} of a cluster, which the console does not read: give the \

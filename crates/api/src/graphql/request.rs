@@ -12,7 +12,7 @@ use plural_app::records::Record;
 use plural_app::{App, OpCtx};
 use plural_core::Page;
 use plural_core::ids::{
-    GlobalServiceId, GroupId, ManagedNamespaceId, ProjectId, RevisionId, ServiceId, UserId,
+    ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, ProjectId, RevisionId, ServiceId, UserId,
 };
 use plural_core::policy::Policy;
 
@@ -20,6 +20,7 @@ use super::{
     batch::{Batch, ByNoun, Paged},
     budget::Budget,
 };
+use crate::options::ApiOptions;
 
 /// One request.
 pub(crate) struct Request {
@@ -27,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) op: OpCtx,
     /// The console's address as others reach it.
     pub(crate) public_url: Option<String>,
+    /// Handle or id of the cluster that the console runs in.
+    pub(crate) own_cluster: Option<String>,
     /// What its answer may take.
     pub(crate) budget: Arc<Budget>,
     /// What the rows of lists ask for.
@@ -47,6 +50,8 @@ pub(crate) struct Batches {
     pub(crate) metadata: Batch<ServiceId, plural_core::service_metadata::ServiceMetadata>,
     pub(crate) deprecations: Batch<ServiceId, Vec<plural_core::api_deprecation::DeprecatedComponent>>,
     pub(crate) errors: Batch<ServiceId, Vec<plural_core::service_error::ServiceError>>,
+    pub(crate) reasons: Batch<ServiceId, plural_core::service_reason::ServiceReason>,
+    pub(crate) presence: Batch<ClusterId, plural_core::service_reason::AgentPresence>,
     pub(crate) revisions: Batch<ServiceId, plural_core::revision::Revision>,
     pub(crate) syncs: Batch<ServiceId, plural_core::sync::ServiceSync>,
     pub(crate) plans: Batch<(ServiceId, RevisionId), plural_core::sync::SyncPlan>,
@@ -60,8 +65,9 @@ pub(crate) struct Batches {
 }
 
 impl Request {
-    pub(crate) fn new(app: Arc<App>, op: OpCtx, public_url: Option<String>, budget: Arc<Budget>) -> Self {
-        Self { app, op, public_url, budget, batches: Batches::default() }
+    pub(crate) fn new(app: Arc<App>, op: OpCtx, options: &ApiOptions, budget: Arc<Budget>) -> Self {
+        let (public_url, own_cluster) = (options.public_url.clone(), options.own_cluster.clone());
+        Self { app, op, public_url, own_cluster, budget, batches: Batches::default() }
     }
 
     /// Look-ups of a noun by id.

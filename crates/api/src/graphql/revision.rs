@@ -72,6 +72,24 @@ impl Revision {
         }
     }
 
+    /// When all of it was applied and ready for the first time; absent: it never was, or before that was kept.
+    async fn healthy_at(&self, ctx: &Context<'_>) -> Nullable<DateTime<Utc>> {
+        nullable(async {
+            match self {
+                Self::Stored(revision) => Ok(revision.healthy_at),
+                Self::Current(service) => {
+                    let request = request(ctx);
+                    let look_up = async |ids: Vec<_>| {
+                        request.app.services_revisions(&request.op, &ids).await.into_graphql(ctx)
+                    };
+                    let revision = request.batches.revisions.get(service.id, look_up).await?;
+                    Ok(revision.and_then(|revision| revision.healthy_at))
+                }
+            }
+        })
+        .await
+    }
+
     /// Who made it; absent for those made before that was kept.
     async fn by(&self, ctx: &Context<'_>) -> Nullable<String> {
         nullable(async {

@@ -15,6 +15,7 @@ use super::{
     component::ServiceComponent,
     dependency::Links,
     error::{IntoGraphql, List, Nullable, exactly_one, id, id_option, list, nullable},
+    flow::Flow,
     git_repository::GitRepository,
     limited::limited,
     page::{connection, page_args},
@@ -25,6 +26,7 @@ use super::{
     service_input::{ServiceDeploymentAttributes, ServiceUpdateAttributes},
     service_life::ServicePin,
     service_metadata::Described,
+    service_reason::ServiceReason,
     sync::{PendingApproval, ServiceSync, sync_of},
     sync_plan::{DriftEventConnection, ServicePlanConnection},
 };
@@ -73,19 +75,21 @@ pub(crate) struct ServiceError {
     message: String,
     /// Does not make the service fail.
     warning: Option<bool>,
+    /// Trying again does not help: somebody has to change something first.
+    terminal: bool,
     /// File and line, where one is known.
     location: Option<String>,
 }
 
 impl From<plural_core::service_error::ServiceError> for ServiceError {
     fn from(error: plural_core::service_error::ServiceError) -> Self {
-        let plural_core::service_error::ServiceError { source, message, warning, location } = error;
+        let plural_core::service_error::ServiceError { source, message, warning, terminal, location } = error;
         // Clients of the original ask for the message alone: it has to say where, too.
         let message = match &location {
             Some(location) if !message.contains(location.as_str()) => format!("{location}: {message}"),
             _ => message,
         };
-        Self { source, message, warning: Some(warning), location }
+        Self { source, message, warning: Some(warning), terminal, location }
     }
 }
 
@@ -140,6 +144,17 @@ impl ServiceDeployment {
     /// How many of its objects are ready, as `n / m`.
     async fn component_status(&self) -> Option<&str> {
         Some(self.0.component_status.as_str())
+    }
+
+    /// Why it is not as it should be, the first cause to hear of; null for one that is.
+    async fn reason(&self, ctx: &Context<'_>) -> Nullable<ServiceReason> {
+        nullable(async {
+            let request = request(ctx);
+            let look_up =
+                async |ids: Vec<_>| request.app.services_reasons(&request.op, &ids).await.into_graphql(ctx);
+            Ok(request.batches.reasons.get(self.0.id, look_up).await?.map(Into::into))
+        })
+        .await
     }
 
     /// Deleting it is refused.
@@ -221,7 +236,7 @@ impl ServiceDeployment {
     /// Its chart, and how that is rendered.
     async fn helm(&self) -> Option<HelmSpec> {
         let helm = self.0.rendering.helm.clone()?;
-        Some(HelmSpec { service: self.0.id, helm })
+        Some(HelmSpec { service: Some(self.0.id), helm })
     }
 
     /// Its Kustomization.
@@ -232,7 +247,31 @@ impl ServiceDeployment {
     /// What renders which part of its folder; empty: what the root holds decides.
     async fn renderers(&self) -> List<Renderer> {
         let all = self.0.rendering.renderers.iter().cloned().enumerate();
-        list(all.map(|(place, stored)| Renderer { service: self.0.id, place, stored }))
+        list(all.map(|(place, stored)| Renderer { service: Some(self.0.id), place, stored }))
+    }
+
+    /// What it is grouped by in the original console. Always null: there are no flows here.
+    async fn flow(&self) -> Option<Flow> {
+        None
+    }
+
+    /// Where the files that it is made of are downloaded from, as a `tar.gz`; for those who may change the service. Absent until
+    /// its source was fetched.
+    async fn tarball(&self, ctx: &Context<'_>) -> Option<String> {
+        self.0.artifact_digest.as_ref()?;
+        let console = request(ctx).public_url.as_deref()?;
+        Some(format!("{}{}?id={}", console.trim_end_matches('/'), crate::tarball::PATH, self.0.id))
+    }
+
+    /// Where people read its folder with a browser; absent where that is not known, or you may not see the repository.
+    async fn folder_url(&self, ctx: &Context<'_>) -> Nullable<String> {
+        nullable(async {
+            let (Some(id), Some(git)) = (self.0.repository_id, &self.0.git) else { return Ok(None) };
+            let found: Option<GitRepository> =
+                by_id::<plural_core::repository::Repository, _>(ctx, id).await?;
+            Ok(found.and_then(|repository| repository.folder_url(git)))
+        })
+        .await
     }
 
     /// Further places in git whose files join its own.

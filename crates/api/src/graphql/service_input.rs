@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
-use plural_core::service::{Configuration, GitRef, NewService, ServiceChange};
+use plural_core::service::{Configuration, ConfigurationEdit, GitRef, NewService, ServiceChange};
 use plural_core::specs::{Document as _, Edit, Fault, Seconds, SyncConfig};
 use plural_core::{Error, Result};
 use plural_specs::SyncConfigPatch;
 
 use super::{
     dependency::{ServiceDependencyAttributes, links},
-    error::{List, id_option, items, parse, parse_option},
+    error::{List, id_option, items, parse, parse_option, unsupported},
+    global_service_input::NO_PARENT,
     rendering_input::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
         ServiceSourceAttributes,
@@ -38,6 +39,13 @@ pub(crate) struct ConfigAttributes {
     name: String,
     /// Its value.
     value: Option<String>,
+}
+
+/// A stack whose outputs templates read.
+#[derive(InputObject)]
+pub(crate) struct ServiceImportAttributes {
+    /// Its id.
+    stack_id: ID,
 }
 
 /// What a new service is given.
@@ -83,11 +91,21 @@ pub(crate) struct ServiceDeploymentAttributes {
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it.
     write_bindings: List<PolicyBindingAttributes>,
+    /// Refused: a service is not made by another one here.
+    parent_id: Option<ID>,
+    /// Refused: agents for coding are not part of this console.
+    agent_id: Option<ID>,
+    /// Refused: there are no flows here.
+    flow_id: Option<ID>,
+    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
+    imports: List<ServiceImportAttributes>,
 }
 
 /// What of a service changes; what is absent stays as it is.
 #[derive(InputObject)]
 pub(crate) struct ServiceUpdateAttributes {
+    /// Another namespace for its objects; those in the one before are deleted once that is approved.
+    namespace: Option<String>,
     /// A label for people.
     version: Option<String>,
     /// How it is applied.
@@ -114,6 +132,9 @@ pub(crate) struct ServiceUpdateAttributes {
     sources: MaybeUndefined<Vec<Option<ServiceSourceAttributes>>>,
     /// Values for templates; replaces the whole list.
     configuration: List<ConfigAttributes>,
+    /// Values for templates that are set, or removed where the value is null; all others stay. Not together with
+    /// `configuration`.
+    merge_configuration: List<ConfigAttributes>,
     /// Services that have to be healthy before it gets a new revision; replaces the list.
     dependencies: List<ServiceDependencyAttributes>,
     /// Contexts that its templates read; replaces the list.
@@ -122,6 +143,14 @@ pub(crate) struct ServiceUpdateAttributes {
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it; replaces the list.
     write_bindings: List<PolicyBindingAttributes>,
+    /// Refused: a service is not made by another one here.
+    parent_id: Option<ID>,
+    /// Refused: agents for coding are not part of this console.
+    agent_id: Option<ID>,
+    /// Refused: there are no flows here.
+    flow_id: Option<ID>,
+    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
+    imports: List<ServiceImportAttributes>,
 }
 
 impl ServiceDeploymentAttributes {
@@ -148,7 +177,12 @@ impl ServiceDeploymentAttributes {
             context_bindings,
             read_bindings,
             write_bindings,
+            parent_id,
+            agent_id,
+            flow_id,
+            imports,
         } = self;
+        Unserved { parent_id, agent_id, flow_id, imports }.check()?;
         Ok(NewService {
             name: parse("attributes.name", &name)?,
             namespace: parse("attributes.namespace", &namespace)?,
@@ -173,6 +207,7 @@ impl ServiceUpdateAttributes {
     /// The change, with who may do what with the service.
     pub(crate) fn parse(self) -> Result<ServiceChange> {
         let Self {
+            namespace,
             version,
             sync_config,
             protect,
@@ -186,12 +221,19 @@ impl ServiceUpdateAttributes {
             renderers,
             sources,
             configuration,
+            merge_configuration,
             dependencies,
             context_bindings,
             read_bindings,
             write_bindings,
+            parent_id,
+            agent_id,
+            flow_id,
+            imports,
         } = self;
+        Unserved { parent_id, agent_id, flow_id, imports }.check()?;
         Ok(ServiceChange {
+            namespace: parse_option("attributes.namespace", namespace.as_deref())?,
             repository_id: id_option(repository_id.as_deref())?,
             git: git.map(GitRefAttributes::parse).transpose()?,
             rendering: RenderingAttributes { helm, kustomize, renderers, sources }.change()?,
@@ -201,10 +243,47 @@ impl ServiceUpdateAttributes {
             dry_run,
             templated,
             interval_seconds: interval_seconds(interval.as_deref())?,
-            configuration: values(configuration)?,
+            configuration: configuration_edit(configuration, merge_configuration)?,
             links: links(dependencies, context_bindings)?,
             bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?,
         })
+    }
+}
+
+/// What clients of the original console may tie a service to.
+struct Unserved {
+    parent_id: Option<ID>,
+    agent_id: Option<ID>,
+    flow_id: Option<ID>,
+    imports: List<ServiceImportAttributes>,
+}
+
+impl Unserved {
+    /// Refuses all of it.
+    fn check(self) -> Result<()> {
+        let Self { parent_id, agent_id, flow_id, imports } = self;
+        let named = |id: Option<ID>| id.is_some_and(|id| !id.is_empty());
+        unsupported("attributes.parentId", named(parent_id), NO_PARENT)?;
+        unsupported(
+            "attributes.agentId",
+            named(agent_id),
+            "is not supported: agents for coding are not part of this console. Leave it out",
+        )?;
+        unsupported(
+            "attributes.flowId",
+            named(flow_id),
+            "is not supported: there are no flows here. Leave it out, and group services by cluster, tags or project",
+        )?;
+        let stacks: Vec<String> = items(imports)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|import| import.stack_id.to_string())
+            .collect();
+        unsupported(
+            "attributes.imports",
+            !stacks.is_empty(),
+            "is not supported: there are no stacks yet. Save the outputs as a context, and bind that (contextBindings)",
+        )
     }
 }
 
@@ -215,19 +294,38 @@ impl GitRefAttributes {
     }
 }
 
+/// A change of a configuration: all of it, or some values.
+fn configuration_edit(
+    all: List<ConfigAttributes>,
+    some: List<ConfigAttributes>,
+) -> Result<Option<ConfigurationEdit>> {
+    match (values(all)?, named_values("attributes.mergeConfiguration", some)?) {
+        (Some(_), Some(_)) => Err(Error::invalid(
+            "attributes.mergeConfiguration",
+            "cannot be given together with \"configuration\", which replaces all values",
+        )),
+        (all, some) => Ok(all.map(ConfigurationEdit::Replace).or(some.map(ConfigurationEdit::Merge))),
+    }
+}
+
 pub(crate) fn values(list: List<ConfigAttributes>) -> Result<Option<Configuration>> {
-    items(list)
-        .map(|list| {
-            let mut values = BTreeMap::new();
-            for ConfigAttributes { name, value } in list {
-                if values.insert(name.clone(), value.unwrap_or_default()).is_some() {
-                    let reason = format!("lists {name:?} twice");
-                    return Err(Error::invalid("attributes.configuration", reason));
-                }
-            }
-            Ok(Configuration(values))
-        })
-        .transpose()
+    let values = named_values("attributes.configuration", list)?;
+    let value = |(name, value): (String, Option<String>)| (name, value.unwrap_or_default());
+    Ok(values.map(|values| Configuration(values.into_iter().map(value).collect())))
+}
+
+fn named_values(
+    argument: &'static str,
+    list: List<ConfigAttributes>,
+) -> Result<Option<BTreeMap<String, Option<String>>>> {
+    let Some(list) = items(list) else { return Ok(None) };
+    let mut values = BTreeMap::new();
+    for ConfigAttributes { name, value } in list {
+        if values.insert(name.clone(), value).is_some() {
+            return Err(Error::invalid(argument, format!("lists {name:?} twice")));
+        }
+    }
+    Ok(Some(values))
 }
 
 /// The sync config of something new.

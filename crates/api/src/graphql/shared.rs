@@ -88,7 +88,10 @@ impl RbacAttributes {
     }
 }
 
-fn subjects(field: &'static str, list: List<PolicyBindingAttributes>) -> Result<Option<Vec<BindingSubject>>> {
+pub(crate) fn subjects(
+    field: &'static str,
+    list: List<PolicyBindingAttributes>,
+) -> Result<Option<Vec<BindingSubject>>> {
     items(list).map(|list| list.iter().map(|binding| subject(field, binding)).collect()).transpose()
 }
 

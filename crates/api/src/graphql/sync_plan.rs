@@ -155,6 +155,8 @@ pub(crate) struct ServicePlan {
     unchanged: Option<u32>,
     /// Objects that are not listed because there are too many.
     omitted: Option<u32>,
+    /// Why it could not be made; it has no objects then.
+    error: Option<String>,
     /// When it was made.
     inserted_at: Option<DateTime<Utc>>,
 }
@@ -170,6 +172,7 @@ impl From<plural_core::sync::SyncPlan> for ServicePlan {
             objects,
             unchanged,
             omitted,
+            error,
             created_at,
         } = plan;
         Self {
@@ -180,6 +183,7 @@ impl From<plural_core::sync::SyncPlan> for ServicePlan {
             objects: list(objects.into_iter().map(Into::into)),
             unchanged: Some(unchanged),
             omitted: Some(omitted),
+            error,
             inserted_at: Some(created_at),
         }
     }

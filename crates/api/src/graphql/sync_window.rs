@@ -7,7 +7,7 @@ use plural_core::policy::Policy;
 use plural_core::sync_window::WindowRule;
 
 use super::{
-    error::{IntoGraphql, Nullable, exactly_one, id, id_option, nullable},
+    error::{IntoGraphql, Nullable, exactly_one, id, id_option, nullable, parse_option},
     limited::limited,
     request::request,
 };
@@ -27,6 +27,8 @@ pub(crate) enum SyncWindowKind {
 pub(crate) struct SyncWindow {
     /// Id.
     id: ID,
+    /// What it is called, unique among the windows of what it is of.
+    name: Option<String>,
     /// Lets through, or holds back.
     kind: SyncWindowKind,
     /// When it opens, in cron's five fields.
@@ -41,10 +43,11 @@ pub(crate) struct SyncWindow {
 
 impl From<plural_core::sync_window::SyncWindow> for SyncWindow {
     fn from(window: plural_core::sync_window::SyncWindow) -> Self {
-        let plural_core::sync_window::SyncWindow { id, rule, description } = window;
+        let plural_core::sync_window::SyncWindow { id, name, rule, description } = window;
         let WindowRule { kind, schedule, seconds, time_zone } = rule;
         Self {
             id: id.to_string().into(),
+            name,
             kind: kind.into(),
             schedule: schedule.to_string(),
             duration: seconds.into(),
@@ -54,9 +57,11 @@ impl From<plural_core::sync_window::SyncWindow> for SyncWindow {
     }
 }
 
-/// A window to make.
+/// A window to make, or what becomes of one.
 #[derive(Debug, InputObject)]
 pub(crate) struct SyncWindowAttributes {
+    /// What it is called, unique among the windows of what it is of.
+    name: Option<String>,
     /// Lets through, or holds back.
     kind: SyncWindowKind,
     /// When it opens, in cron's five fields.
@@ -67,6 +72,16 @@ pub(crate) struct SyncWindowAttributes {
     time_zone: Option<String>,
     /// Why there is one.
     description: Option<String>,
+}
+
+impl SyncWindowAttributes {
+    fn parse(self) -> plural_core::Result<NewSyncWindow> {
+        let Self { name, kind, schedule, duration, time_zone, description } = self;
+        let seconds = u32::try_from(duration).unwrap_or(0);
+        let time_zone = time_zone.as_deref().unwrap_or("UTC");
+        let rule = WindowRule::new(kind.into(), &schedule, seconds, time_zone)?;
+        Ok(NewSyncWindow { name: parse_option("attributes.name", name.as_deref())?, rule, description })
+    }
 }
 
 /// The one of three things that is named.
@@ -128,12 +143,30 @@ impl SyncWindowMutation {
             let request = request(ctx);
             let of =
                 policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).into_graphql(ctx)?;
-            let SyncWindowAttributes { kind, schedule, duration, time_zone, description } = attributes;
-            let seconds = u32::try_from(duration).unwrap_or(0);
-            let time_zone = time_zone.as_deref().unwrap_or("UTC");
-            let rule = WindowRule::new(kind.into(), &schedule, seconds, time_zone).into_graphql(ctx)?;
-            let new = NewSyncWindow { rule, description };
+            let new = attributes.parse().into_graphql(ctx)?;
             Ok(Some(request.app.sync_window_create(&request.op, of, new).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Changes a window of a project, a cluster or a service: what is absent is not set.
+    async fn update_sync_window(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] window: ID,
+        project_id: Option<ID>,
+        cluster_id: Option<ID>,
+        service_id: Option<ID>,
+        attributes: SyncWindowAttributes,
+    ) -> Nullable<SyncWindow> {
+        nullable(async {
+            let request = request(ctx);
+            let of =
+                policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).into_graphql(ctx)?;
+            let window = id(&window).into_graphql(ctx)?;
+            let new = attributes.parse().into_graphql(ctx)?;
+            let changed = request.app.sync_window_update(&request.op, of, window, new).await;
+            Ok(Some(changed.into_graphql(ctx)?.into()))
         })
         .await
     }

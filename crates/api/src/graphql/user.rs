@@ -1,6 +1,6 @@
 //! Users, and signing in.
 
-use async_graphql::{Context, ID, InputObject, Object, Result, SimpleObject};
+use async_graphql::{Context, Enum, ID, InputObject, Object, Result, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::records::Search;
 use plural_app::user::{NewPassword, UserSelector};
@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     access_token::AccessTokenConnection,
-    error::{IntoGraphql, Nullable, nullable, parse, parse_option},
+    error::{IntoGraphql, Nullable, nullable, parse, parse_option, unsupported},
     group::Group,
     limited::limited,
     page::{connection, page_args},
@@ -129,6 +129,30 @@ pub(crate) struct UserAttributes {
     password: Option<String>,
     /// What the user may do everywhere.
     roles: Option<UserRoleAttributes>,
+    /// Refused: there is no page to choose.
+    homepage: Option<Homepage>,
+    /// Refused: the console sends no mail.
+    email_settings: Option<EmailSettingsAttributes>,
+    /// Refused: the console signs no commits.
+    signing_private_key: Option<String>,
+}
+
+/// The page that a user sees first in the original console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+pub(crate) enum Homepage {
+    /// Clusters.
+    Clusters,
+    /// Workbenches.
+    Workbenches,
+    /// Flows.
+    Flows,
+}
+
+/// Mail that a user gets.
+#[derive(Debug, InputObject)]
+pub(crate) struct EmailSettingsAttributes {
+    /// A summary, now and then.
+    digest: Option<bool>,
 }
 
 /// How it is proven who sets a password, and what becomes of the tokens.
@@ -147,7 +171,22 @@ struct Parsed {
 
 impl UserAttributes {
     fn parse(self, proof: Proof) -> plural_core::Result<Parsed> {
-        let Self { name, email, password, roles } = self;
+        let Self { name, email, password, roles, homepage, email_settings, signing_private_key } = self;
+        unsupported(
+            "attributes.homepage",
+            homepage.is_some(),
+            "is not supported: this console has no page to choose. Leave it out",
+        )?;
+        unsupported(
+            "attributes.emailSettings",
+            email_settings.is_some_and(|settings| settings.digest == Some(true)),
+            "is not supported: this console sends no mail. Leave it out",
+        )?;
+        unsupported(
+            "attributes.signingPrivateKey",
+            signing_private_key.is_some_and(|key| !key.is_empty()),
+            "is not supported: this console makes no commits to sign. Leave it out",
+        )?;
         let Proof { current_password, end_tokens } = proof;
         let mut current = current_password.map(SecretString::from);
         if end_tokens == Some(true) && password.is_none() {

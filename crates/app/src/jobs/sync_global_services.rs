@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use plural_core::global_service::{Cascade, GlobalService};
 use plural_core::ids::GlobalServiceId;
-use plural_core::service::{SecretsHome, Service};
+use plural_core::service::{SecretsHome, Service, ServiceChange};
 use plural_core::{Error, Result};
 use plural_kit::{Backoff, ShutdownSignal};
 use tokio::sync::Notify;
@@ -22,7 +22,7 @@ use self::spread::Spread;
 use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::global_service::{GlobalServiceSelector, GlobalServiceWork, Instance};
+use crate::global_service::{GlobalServiceSelector, GlobalServiceWork, Instance, Ownership};
 use crate::service::ServiceSelector;
 
 /// Between two looks at one that wants nothing, when nothing was told.
@@ -160,6 +160,14 @@ async fn let_go(app: &App, ctx: &OpCtx, instance: &Instance, global: &GlobalServ
     let service = app.authorized::<Service, Write>(ctx, &selector).await?;
     match global.spec.cascade {
         Cascade::Keep => {
+            // A rollout placed it at a commit: on its own it follows the template's ref again. First, so that a console that is
+            // stopped in between finds it still owned, and does this again.
+            if let Some(git) = global.template.git.as_ref().filter(|git| service.git.as_ref() != Some(git)) {
+                let change = ServiceChange { git: Some(git.clone()), ..ServiceChange::default() };
+                let owner = Ownership { owner: global.id, generation: instance.generation };
+                app.service_change(ctx, &selector, change, Some(owner)).await?;
+            }
+            let service = app.authorized::<Service, Write>(ctx, &selector).await?;
             let home = SecretsHome::of(global.project_id);
             app.store.service_disown(service.audited(ctx, "service.disown"), home).await
         }

@@ -87,7 +87,8 @@ async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
         blame(app, &services, |service| {
             // What runs goes on running: only a service that never had an artifact fails.
             let warning = service.closure_digest.is_some();
-            Some(ServiceError { warning, ..service_error("cannot fetch the repository", error) })
+            let told = service_error("cannot fetch the repository", error);
+            Some(ServiceError { warning, terminal: told.terminal && !warning, ..told })
         })
         .await?;
         return Ok(Outcome::Done { refs });
@@ -341,5 +342,6 @@ async fn record_fetch(
 }
 
 fn service_error(doing: &str, error: &GitError) -> ServiceError {
-    ServiceError::git(format!("{doing}: {}", error.message), error.location.clone())
+    let told = ServiceError::git(format!("{doing}: {}", error.message), error.location.clone());
+    ServiceError { terminal: !error.transient, ..told }
 }

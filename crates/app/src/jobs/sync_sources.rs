@@ -304,10 +304,11 @@ async fn blame(app: &App, group: &Group, error: &GitError) -> Result<()> {
         app.sources.failed();
     }
     verdict(app, group, |service| {
-        let GitError { message, location, transient: _ } = error;
+        let GitError { message, location, transient } = error;
         // What runs goes on running: only a service that never had an artifact fails.
         let warning = service.closure_digest.is_some();
-        Some(ServiceError { warning, ..ServiceError::git(message.clone(), location.clone()) })
+        let terminal = !transient && !warning;
+        Some(ServiceError { warning, terminal, ..ServiceError::git(message.clone(), location.clone()) })
     })
     .await
 }

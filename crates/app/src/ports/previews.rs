@@ -44,4 +44,10 @@ pub trait Previews: Send + Sync + 'static {
     /// # Errors
     /// `Unavailable` when too many are looked at already, `NotFound` when the artifact or the path is gone.
     async fn files(&self, digest: &str, root: &str, path: &str) -> Result<Vec<ServiceFile>>;
+
+    /// All files of an artifact as a `tar.gz`, named in the same way.
+    ///
+    /// # Errors
+    /// As of [`Previews::files`].
+    async fn archive(&self, digest: &str, root: &str) -> Result<Vec<u8>>;
 }

@@ -24,12 +24,26 @@ pub(crate) enum ClusterCommand {
     List(ClusterListArgs),
     Create(ClusterCreateArgs),
     Describe(ClusterDescribeArgs),
+    Update(ClusterUpdateArgs),
     Deprecations(ClusterDeprecationsArgs),
     Tag(ClusterTagArgs),
     Delete(ClusterDeleteArgs),
-    Bootstrap(BootstrapArgs),
+    #[command(alias = "install")]
+    Bootstrap(Box<BootstrapArgs>),
+    /// Add a cluster anew whose agent is lost: the same as `bootstrap --rejoin` of a cluster that is registered
+    #[command(
+        hide = true,
+        after_help = "Examples:
+  plural cd clusters reinstall blue --image IMAGE --apply"
+    )]
+    Reinstall(Box<BootstrapArgs>),
     RotateToken(RotateTokenArgs),
     Kubeconfig(KubeconfigArgs),
+    /// Add a cluster to your kubeconfig: the same as `kubeconfig --merge`
+    #[command(after_help = "Examples:
+  plural cd clusters get-credentials blue
+  plural cd clusters get-credentials @blue --file blue.yaml")]
+    GetCredentials(KubeconfigArgs),
     Credential(CredentialArgs),
     Recordings(RecordingsArgs),
 }
@@ -122,6 +136,30 @@ pub(crate) struct ClusterDescribeArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// Change the handle or the name of a cluster
+///
+/// Services, bindings and agents stay: they know the cluster by its id. Kubeconfigs name the handle; write them again.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters update blue --handle blue-eu
+  plural cd clusters update @blue --name 'Blue (EU)'")]
+pub(crate) struct ClusterUpdateArgs {
+    /// The cluster: its handle or id
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: ClusterKey,
+
+    /// The new handle, unique
+    #[arg(long, required_unless_present = "name", value_name = "HANDLE")]
+    pub(crate) handle: Option<String>,
+
+    /// The new name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
 /// Change the tags of a cluster
 ///
 /// Global services and managed namespaces that target the new tags come by themselves; those that no longer do go as
@@ -180,7 +218,12 @@ pub(crate) struct ClusterDeleteArgs {
   plural cd clusters bootstrap blue --image IMAGE --apply --context blue-admin --wait")]
 pub(crate) struct BootstrapArgs {
     /// Name of the cluster
-    pub(crate) name: String,
+    #[arg(required_unless_present = "name")]
+    pub(crate) cluster: Option<String>,
+
+    /// The same as an option
+    #[arg(long, conflicts_with = "cluster", value_name = "NAME")]
+    pub(crate) name: Option<String>,
 
     #[command(flatten)]
     pub(crate) properties: ClusterProperties,

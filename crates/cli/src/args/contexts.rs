@@ -53,17 +53,20 @@ pub(crate) struct ContextGetArgs {
 ///
 /// What is not given stays as it was. Secret values come from a file, so that they never stand on the command line.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    visible_alias = "upsert",
+    after_help = "Examples:
   plural cd contexts save network --file network.yaml
   plural cd contexts save database --file database.yaml --secrets-file secrets.yaml --project shop
-  printf 'region: eu-west-1\\n' | plural cd contexts save network --file -")]
+  printf 'region: eu-west-1\\n' | plural cd contexts save network --file -"
+)]
 pub(crate) struct ContextSaveArgs {
     /// Its name: templates read contexts.NAME
     #[arg(value_name = "CONTEXT")]
     pub(crate) name: String,
 
     /// JSON or YAML file with the whole document, or - for standard input
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "config-file", value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
     /// JSON or YAML file that maps names to secret values; replaces all of them

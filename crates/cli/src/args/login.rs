@@ -19,6 +19,27 @@ pub(crate) struct LoginArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 
+    #[command(flatten)]
+    pub(crate) how: LoginHow,
+}
+
+/// Log in to a console and save the login: the same as `plural login`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd login --url https://console.example.com
+  plural cd login --url https://console.example.com --token-stdin < token.txt")]
+pub(crate) struct CdLoginArgs {
+    #[command(flatten)]
+    pub(crate) how: LoginHow,
+
+    /// Refused: whoever lists processes could read the token. Pipe it in with --token-stdin
+    #[arg(long, hide = true, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+}
+
+/// How to log in
+#[derive(Debug, Args)]
+pub(crate) struct LoginHow {
     /// E-mail address to sign in with; asked for when absent
     #[arg(long, value_name = "EMAIL")]
     pub(crate) email: Option<String>,

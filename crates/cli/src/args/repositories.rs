@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::{ConfirmArgs, OutputArgs, WaitArgs};
 use crate::key::RepositoryKey;
 
-/// Git repositories: list, create, delete
+/// Git repositories: list, get, create, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "repos", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct RepositoriesArgs {
@@ -18,7 +18,9 @@ pub(crate) struct RepositoriesArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum RepositoryCommand {
     List(RepositoryListArgs),
-    Create(RepositoryCreateArgs),
+    Get(RepositoryGetArgs),
+    Update(Box<RepositoryUpdateArgs>),
+    Create(Box<RepositoryCreateArgs>),
     Delete(RepositoryDeleteArgs),
 }
 
@@ -39,6 +41,23 @@ pub(crate) struct RepositoryListArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// Show one git repository
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "describe",
+    after_help = "Examples:
+  plural cd repositories get https://git.example.com/team/deploy.git
+  plural cd repositories get https://git.example.com/team/deploy.git -o json"
+)]
+pub(crate) struct RepositoryGetArgs {
+    /// The repository: its URL or id
+    #[arg(value_name = "REPOSITORY")]
+    pub(crate) repository: RepositoryKey,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
 /// Register a git repository
 ///
 /// Secrets never stand on the command line: the password or access token is read from standard input
@@ -52,9 +71,59 @@ pub(crate) struct RepositoryListArgs {
   plural cd repositories create https://git.example.com/team/deploy.git --allowed-signers allowed_signers")]
 pub(crate) struct RepositoryCreateArgs {
     /// Where to fetch from: https, ssh or git@host:path
-    #[arg(value_name = "REPOSITORY")]
-    pub(crate) repository: String,
+    #[arg(value_name = "REPOSITORY", required_unless_present = "repository_url")]
+    pub(crate) repository: Option<String>,
 
+    /// The same as an option; beside REPOSITORY, the address of the console
+    #[arg(id = "repository_url", long = "url", value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    /// Address of the console; else the profile's
+    // It has the id of the `--url` of every other command, whose place is taken here.
+    #[arg(id = "url", long = "console-url", value_name = "URL", help_heading = "Connection")]
+    pub(crate) console_url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) access: RepositoryAccessArgs,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Change a git repository: its address, its credentials, who signs for it
+///
+/// Options that you leave out keep their value, and services go on reading from it meanwhile. Secrets are read as `create`
+/// reads them. Credentials do not follow a repository to another host: give them again with --to.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd repositories update https://git.example.com/team/deploy.git --username bot --password-stdin < token.txt
+  plural cd repositories update git@git.example.com:team/deploy.git --private-key ~/.ssh/new --wait
+  plural cd repositories update https://old.example.com/deploy.git --to https://new.example.com/deploy.git")]
+pub(crate) struct RepositoryUpdateArgs {
+    /// The repository: its URL or id
+    #[arg(value_name = "REPOSITORY")]
+    pub(crate) repository: RepositoryKey,
+
+    /// Where to fetch from instead
+    #[arg(long = "to", visible_alias = "new-url", value_name = "URL")]
+    pub(crate) new_url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) access: RepositoryAccessArgs,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// How it is fetched
+#[derive(Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct RepositoryAccessArgs {
     /// User name for basic authentication
     #[arg(long, value_name = "NAME")]
     pub(crate) username: Option<String>,
@@ -82,12 +151,6 @@ pub(crate) struct RepositoryCreateArgs {
     /// File with the OpenPGP public keys that commits must be signed with, armoured
     #[arg(long, value_name = "FILE")]
     pub(crate) openpgp_keys: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) wait: WaitArgs,
-
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// Delete a git repository that no service uses

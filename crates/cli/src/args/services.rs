@@ -1,17 +1,17 @@
 //! `plural cd services …`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{ConfirmArgs, LinksArgs, OutputArgs, WaitArgs};
 use crate::{
     canary::CanaryArgs,
-    key::{ClusterKey, RepositoryKey, ServiceKey, parse_pair},
+    key::{ClusterKey, RepositoryKey, ServiceKey, parse_duration, parse_pair},
     preview::ServiceRenderArgs,
     rendering::RenderingArgs,
     service_drift::{ServiceDriftArgs, ServiceIgnoreArgs, ServiceTakeOverArgs},
-    service_files::ServiceFilesArgs,
+    service_files::{ServiceFilesArgs, ServiceTarballArgs},
     service_life::{
         ServiceAgentUpgradeArgs, ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs,
         ServiceReleaseArgs, ServiceResumeArgs, ServiceRevisionsArgs, ServiceRollbackArgs,
@@ -39,7 +39,9 @@ pub(crate) enum ServiceCommand {
     Revisions(ServiceRevisionsArgs),
     Events(ServiceEventsArgs),
     Kick(ServiceKickArgs),
+    Wait(ServiceWaitArgs),
     Files(ServiceFilesArgs),
+    Tarball(ServiceTarballArgs),
     Render(ServiceRenderArgs),
     Plan(ServicePlanArgs),
     Diff(ServiceDiffArgs),
@@ -141,6 +143,10 @@ pub(crate) struct ServiceCreateArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
+    /// Label for people
+    #[arg(long = "version", value_name = "VERSION")]
+    pub(crate) label: Option<String>,
+
     /// Namespace its objects go to unless they name one; else the service's name
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
@@ -164,22 +170,36 @@ pub(crate) struct ServiceCreateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Change a service; omitted settings are unchanged
+/// Change a service; options that you leave out keep their value
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services update blue/web --ref v1.4.0 --wait
-  plural cd services update blue/web --conf replicas=5
+  plural cd services update blue/web --conf replicas=5 --unset-conf greeting   # all other values stay
+  plural cd services update blue/web --conf-file values.yaml --replace-conf   # no others stay
   plural cd services update blue/redis --chart-version 19.1.2
   plural cd services update blue/web --sync manual --self-heal=false
   plural cd services update blue/web --set policy.prunePercent=30
+  plural cd services update blue/web --namespace shop   # then: plural cd services approve-prune blue/web
   plural cd services update blue/web --dry-run=false")]
 pub(crate) struct ServiceUpdateArgs {
     /// The service: CLUSTER/NAME or its id
     #[arg(value_name = "SERVICE")]
     pub(crate) service: ServiceKey,
 
+    /// Another namespace for its objects; those in the one before are deleted once you approve that
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+
     #[command(flatten)]
     pub(crate) source: ServiceSourceArgs,
+
+    /// Remove a value for templates; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unset_conf: Vec<String>,
+
+    /// Remove all values for templates that --conf and --conf-file do not name
+    #[arg(long, conflicts_with = "unset_conf")]
+    pub(crate) replace_conf: bool,
 
     #[command(flatten)]
     pub(crate) rendering: Box<RenderingArgs>,
@@ -216,7 +236,7 @@ pub(crate) struct ServiceDescribeArgs {
 
 /// Fetch the repository of a service and reconcile now
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(visible_aliases = ["refresh", "reconcile"], after_help = "Examples:
   plural cd services kick blue/web
   plural cd services kick blue/web --wait   # until it was looked at and is healthy")]
 pub(crate) struct ServiceKickArgs {
@@ -229,6 +249,41 @@ pub(crate) struct ServiceKickArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Wait until services are healthy, or gone
+///
+/// Ends at once, with exit code 1, where waiting does not help: an error that somebody has to mend, deletions that wait for
+/// approval, a service that is paused or syncs manually.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services wait blue/web
+  plural cd services wait blue/web green/web --timeout 10m
+  plural cd services wait blue/old --for deleted")]
+pub(crate) struct ServiceWaitArgs {
+    /// The services: CLUSTER/NAME or ids
+    #[arg(value_name = "SERVICE", required = true)]
+    pub(crate) services: Vec<ServiceKey>,
+
+    /// What to wait for
+    #[arg(long = "for", value_enum, default_value_t = ServiceGoal::Healthy, value_name = "GOAL")]
+    pub(crate) goal: ServiceGoal,
+
+    /// How long to wait: 90s, 5m, 1h
+    #[arg(long, default_value = "5m", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServiceGoal {
+    /// Its current revision is applied, and all its objects are ready.
+    Healthy,
+    /// It and its objects are gone.
+    Deleted,
 }
 
 /// Delete a service and its objects in the cluster

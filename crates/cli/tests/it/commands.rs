@@ -21,7 +21,19 @@ fn clusters(handles: &[&str]) -> Value {
     json!({"pageInfo": {"hasNextPage": false, "endCursor": null}, "edges": edges})
 }
 
+/// Errors as the console tells them.
+fn errors_of(errors: &Value) -> Value {
+    let mut errors = errors.clone();
+    for error in errors.as_array_mut().into_iter().flatten() {
+        if error.get("terminal").is_none() {
+            error["terminal"] = json!(false);
+        }
+    }
+    errors
+}
+
 fn service(status: &str, errors: &Value) -> Value {
+    let errors = errors_of(errors);
     json!({"id": ID, "name": "web", "namespace": "shop", "status": status, "sha": "5f3c1d0e9a7b6c5d",
         "protect": false, "deletedAt": null, "git": {"ref": "main", "folder": "web"},
         "repository": repository(), "cluster": {"id": ID, "name": "Blue", "handle": "blue"},
@@ -105,7 +117,9 @@ async fn clusters_are_listed_in_every_format() {
     assert_eq!(person.run("cd cluster ls -o name").await.out, "cluster/blue\ncluster/green\n");
     let table = person.run("cd clusters list").await.out;
     assert!(
-        table.starts_with("HANDLE   VERSION   STATUS    LAST PING   AGE\nblue     v1.36.2   Pending   -"),
+        table.starts_with(
+            "HANDLE   VERSION   STATUS    CONNECTED   LAST PING   AGE\nblue     v1.36.2   Pending   -           -"
+        ),
         "{table}"
     );
 
@@ -253,23 +267,38 @@ async fn removed_credentials_of_a_chart_repository_are_told() {
 
 #[tokio::test]
 async fn whoever_waits_for_a_plan_hears_why_none_comes() {
-    for (source, told) in [
-        ("render", "service blue/web cannot be planned: render: it is busy\n"),
-        ("sync", "waiting for a plan of service blue/web: its agent is asked; sync: it is busy\nhint: "),
+    let reason = |kind: &str, message: &str, terminal: bool| {
+        let mut found = service("FAILED", &json!([]));
+        found["reason"] = json!({"kind": kind, "message": message, "terminal": terminal, "until": null});
+        found
+    };
+    let failed = json!({"id": ID, "requestId": ID, "revisionId": ID, "digest": "", "objects": [], "unchanged": 0,
+        "omitted": 0, "error": "the API server cannot be asked", "insertedAt": null});
+    let away = "the agent of blue is not connected";
+    for (plan, found, told) in [
+        // What an agent answers.
+        (
+            failed,
+            reason("PROGRESSING", "", false),
+            "service blue/web cannot be planned: the API server cannot be asked\n",
+        ),
+        // What one of an earlier build reports instead.
+        (
+            Value::Null,
+            reason("ERROR", "render: it is broken", true),
+            "service blue/web cannot be planned: render: it is broken\n",
+        ),
+        (
+            Value::Null,
+            reason("AGENT", away, false),
+            "waiting for a plan of service blue/web: the agent of blue is not connected\nhint: ",
+        ),
     ] {
-        let at = |time: &str| {
-            let mut found = service("FAILED", &json!([{"source": source, "message": "it is busy"}]));
-            found["updatedAt"] = json!(time);
-            found
-        };
-        let (before, after) = (at("2026-01-02T03:04:05Z"), at("2026-01-02T03:04:06Z"));
         let server = Server::start()
             .await
             .data("PlanService", "planService", &json!({"requestId": ID}))
-            .data("GetServicePlan", "servicePlan", &Value::Null)
-            .data("GetServiceDeployment", "serviceDeployment", &before)
-            .data("GetServiceDeployment", "serviceDeployment", &before)
-            .data("GetServiceDeployment", "serviceDeployment", &after);
+            .data("GetServicePlan", "servicePlan", &plan)
+            .data("GetServiceDeployment", "serviceDeployment", &found);
         let done = Person::of(&server.url).run("cd services diff blue/web --timeout 1s").await;
         assert_eq!((done.code, done.out.as_str()), (2, ""), "{}", done.err);
         assert!(done.err.contains(told), "{}", done.err);
@@ -358,8 +387,8 @@ async fn a_service_is_rendered() {
         json!({"kind": "ConfigMap", "namespace": null, "name": name, "source": "app/a.yaml:1",
             "content": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}})
     };
-    let warning = json!([{"source": "render", "message": "written twice"}]);
-    let broken = json!([{"source": "render", "message": "app/a.yaml:3: not YAML"}]);
+    let warning = errors_of(&json!([{"source": "render", "message": "written twice"}]));
+    let broken = errors_of(&json!([{"source": "render", "message": "app/a.yaml:3: not YAML"}]));
     let server = Server::start()
         .await
         .data(
@@ -382,7 +411,7 @@ async fn a_service_is_rendered() {
         done.err
     );
     let done = person.run("cd services render blue/web").await;
-    assert!(done.code == 1 && done.err.contains("there is no service"), "{}", done.err);
+    assert!(done.code == 1 && done.err.contains("not found (or you have no access)"), "{}", done.err);
 }
 
 #[tokio::test]
@@ -469,6 +498,7 @@ async fn a_service_is_described_kicked_and_deleted() {
         .data("GetServiceDeployment", "serviceDeployment", &service("FAILED", &trouble))
         .error("GetServiceDeployment", "NOT_FOUND", "could not find resource")
         .data("GetServiceFacts", "serviceDeployment", &facts())
+        .data("GetServiceDeletion", "serviceDeletion", &json!({"hidden": 0, "omitted": 0, "services": []}))
         .data("KickService", "kickService", &service("STALE", &json!([])))
         .data("DeleteServiceDeployment", "deleteServiceDeployment", &json!({"id": ID}));
     let person = Person::of(&server.url);

@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod commands;
+mod documents;
 mod generated;
 mod global_services;
 mod help;
 mod hostile;
 mod jobs;
 mod managed_namespaces;
+mod original;
 mod run;
 mod server;
 mod tokens;

@@ -82,7 +82,7 @@ async fn one_that_is_not_there_is_named() {
     let server = Server::start().await.error("GetManagedNamespace", "NOT_FOUND", "could not find it");
     let done = Person::of(&server.url).run("cd managed-namespaces get team-b").await;
     assert_eq!(done.code, 1);
-    assert!(done.err.contains("there is no managed namespace \"team-b\" that you may see"), "{}", done.err);
+    assert!(done.err.contains("managed namespace \"team-b\" not found"), "{}", done.err);
 }
 
 #[tokio::test]

@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::run::Person;
 
-struct Whole {
-    console: RunningConsole,
+pub(crate) struct Whole {
+    pub(crate) console: RunningConsole,
     _folder: tempfile::TempDir,
-    person: Person,
+    pub(crate) person: Person,
 }
 
 /// A console, and its administrator logged in by `plural login`.
-async fn whole() -> Whole {
+pub(crate) async fn whole() -> Whole {
     let folder = tempfile::tempdir().unwrap();
     let mut config = ConsoleConfig::local(folder.path().join("data"));
     config.admin_email = "ada@example.com".into();
@@ -28,17 +28,17 @@ async fn whole() -> Whole {
 }
 
 impl Whole {
-    async fn ok(&self, line: &str) -> String {
+    pub(crate) async fn ok(&self, line: &str) -> String {
         let done = self.person.run(line).await;
         assert_eq!(done.code, 0, "{line}\n{}", done.err);
         done.out
     }
 
-    async fn json(&self, line: &str) -> Value {
+    pub(crate) async fn json(&self, line: &str) -> Value {
         serde_json::from_str(&self.ok(&format!("{line} -o json")).await).unwrap()
     }
 
-    async fn fails(&self, line: &str) -> String {
+    pub(crate) async fn fails(&self, line: &str) -> String {
         let done = self.person.run(line).await;
         assert_eq!((done.code, done.out.as_str()), (1, ""), "{line}\n{}", done.err);
         done.err
@@ -90,11 +90,14 @@ async fn from_login_to_a_service_and_back() {
     w.ok("cd services update blue/web --protect=false").await;
     w.ok("cd services delete blue/web --soft --yes").await;
     let gone = w.fails("cd services describe blue/web").await;
-    assert!(gone.starts_with("error: there is no service \"blue/web\" that you may see\nhint: "), "{gone}");
+    assert!(
+        gone.starts_with("error: service \"blue/web\" not found (or you have no access)\nhint: "),
+        "{gone}"
+    );
     w.ok(&format!("cd repositories delete {url} --yes")).await;
     w.ok("cd clusters delete green --yes --wait --timeout 30s").await;
     let gone = w.fails("cd clusters describe green").await;
-    assert!(gone.starts_with("error: there is no cluster \"green\" that you may see"), "{gone}");
+    assert!(gone.starts_with("error: cluster \"green\" not found"), "{gone}");
     w.console.stop().await.unwrap();
 }
 
@@ -138,7 +141,7 @@ async fn contexts_dependencies_and_canaries() {
     let used = w.fails("cd contexts delete network --yes").await;
     assert!(used.contains("blue/web"), "{used}");
     let unknown = w.fails("cd services update blue/web --context nowhere").await;
-    assert!(unknown.contains("there is no context \"nowhere\""), "{unknown}");
+    assert!(unknown.contains("context \"nowhere\" not found"), "{unknown}");
 
     // What was never applied has no canary that could be told anything.
     for word in ["proceed", "rollback"] {
@@ -168,9 +171,12 @@ async fn bad_input_is_told_with_its_field() {
     let told = w.fails("cd repositories create ext::sh").await;
     assert!(told.contains("attributes.url: must be https://"), "{told}");
     let told = w.fails("cd services create blue/web --repository nowhere --ref main --folder x").await;
-    assert!(told.starts_with("error: there is no repository \"nowhere\"\nhint: "), "{told}");
+    assert!(
+        told.starts_with("error: repository \"nowhere\" not found (or you have no access)\nhint: "),
+        "{told}"
+    );
     let told = w.fails("cd clusters create red --project nowhere").await;
-    assert!(told.starts_with("error: there is no project \"nowhere\""), "{told}");
+    assert!(told.starts_with("error: project \"nowhere\" not found"), "{told}");
     let told = w.fails("cd clusters list --profile nowhere").await;
     assert!(told.contains("there are: default"), "{told}");
 }

@@ -338,8 +338,8 @@ fn state_of(state: v1::ComponentState) -> Option<ComponentState> {
 }
 
 fn error(error: v1::ServiceError) -> ServiceError {
-    let v1::ServiceError { source, message, warning, location } = error;
-    ServiceError { source, message, warning, location: some(location) }
+    let v1::ServiceError { source, message, warning, location, terminal } = error;
+    ServiceError { source, message, warning, terminal, location: some(location) }
 }
 
 pub(super) fn id<T: std::str::FromStr>(text: &str) -> Result<T, Status>

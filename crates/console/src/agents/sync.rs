@@ -138,7 +138,7 @@ pub(super) fn pending(told: v1::PendingApproval) -> PendingApproval {
 }
 
 pub(super) fn plan(told: v1::SyncPlan) -> Result<ReportedPlan, Status> {
-    let v1::SyncPlan { request_id, revision_id, digest, objects, unchanged, omitted } = told;
+    let v1::SyncPlan { request_id, revision_id, digest, objects, unchanged, omitted, error } = told;
     Ok(ReportedPlan {
         request_id: some(request_id).map(|text| id(&text)).transpose()?,
         revision_id: id(&revision_id)?,
@@ -146,6 +146,7 @@ pub(super) fn plan(told: v1::SyncPlan) -> Result<ReportedPlan, Status> {
         objects: objects.into_iter().filter_map(planned).collect(),
         unchanged,
         omitted,
+        error: some(error),
     })
 }
 

@@ -14,6 +14,7 @@ mod api_settings;
 mod api_tokens;
 mod credentials;
 mod field_sweep;
+mod original_clients;
 mod previous_build;
 mod reseal;
 mod saved_view;

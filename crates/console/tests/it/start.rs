@@ -71,12 +71,30 @@ async fn plain_http_beyond_this_machine_is_refused_unless_it_is_allowed() {
     RunningConsole::start(config, None).await.unwrap().stop().await.unwrap();
 }
 
+/// The first password is told once: a start that fails must not have used it up.
+#[tokio::test]
+async fn what_cannot_be_served_is_found_before_anything_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = || Some(folder.path().join("nowhere.pem"));
+    let told =
+        refusal(ConsoleConfig { tls_cert: nowhere(), tls_key: nowhere(), ..config(folder.path()) }).await;
+    assert!(told.contains("nowhere.pem"), "{told}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let told = refusal(ConsoleConfig { listen: address, ..config(folder.path()) }).await;
+    assert!(told.contains(&address.to_string()), "{told}");
+    let told = refusal(ConsoleConfig { replica_listen: Some(address), ..config(folder.path()) }).await;
+    assert!(told.contains(&address.to_string()), "{told}");
+    assert!(!folder.path().join("data").exists());
+}
+
 #[tokio::test]
 async fn one_console_at_a_time_has_a_sqlite_database() {
     let folder = tempfile::tempdir().unwrap();
     let console = RunningConsole::start(config(folder.path()), None).await.unwrap();
     let told = refusal(config(folder.path())).await;
-    assert!(told.contains("another console") && told.contains("plural.db"), "{told}");
+    let holder = format!("another console (process {} on ", std::process::id());
+    assert!(told.contains(&holder) && told.contains("plural.db"), "{told}");
     console.stop().await.unwrap();
     let killed = RunningConsole::start(config(folder.path()), None).await.unwrap();
     killed.kill().await;

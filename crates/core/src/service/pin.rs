@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::Service;
 use crate::ids::RevisionId;
 
 /// What ends a pin.
@@ -30,6 +31,17 @@ pub struct Pin {
     pub at: DateTime<Utc>,
     /// What ends it.
     pub until: PinUntil,
+}
+
+impl Service {
+    /// The revision that was made by the last change of its settings, and keeps their secret values: one that waits for what the
+    /// service depends on, or else the one that the service stands at.
+    pub fn settings_revision(&self) -> RevisionId {
+        match &self.pin {
+            Some(pin) if pin.until == PinUntil::Dependencies => pin.newest,
+            Some(_) | None => self.revision_id,
+        }
+    }
 }
 
 impl Pin {

@@ -98,8 +98,8 @@ impl Engine<'_> {
             ExprKind::Field(fields) => {
                 self.chain(frame, dot, dot.value.clone(), dot.field, expr, fields, &[], None)?
             }
-            ExprKind::Variable { slot, fields, .. } => {
-                let (value, field) = frame.vars[*slot as usize].clone();
+            ExprKind::Variable { slot, name, fields } => {
+                let (value, field) = self.variable(frame, *slot, name)?;
                 self.chain(frame, dot, value, field, expr, fields, &[], None)?
             }
             ExprKind::Pipe(pipe) => self.pipeline(frame, dot, pipe)?,

@@ -23,10 +23,33 @@ impl Engine<'_> {
             value = Some(self.command(frame, dot, cmd, value)?.unwrap_field());
         }
         let value = value.unwrap_or_default();
-        for (slot, _) in &pipe.decl {
-            frame.vars[*slot as usize] = (value.clone(), false);
+        for variable in &pipe.decl {
+            self.set(frame, variable, value.clone(), false)?;
         }
         Ok(value)
+    }
+
+    /// Sets a variable; `field` says whether the value is a field's.
+    pub(super) fn set(
+        &self,
+        frame: &mut Frame<'_>,
+        (slot, name): &(u32, Str),
+        value: Value,
+        field: bool,
+    ) -> Result<()> {
+        let Some(place) = frame.vars.get_mut(*slot as usize) else {
+            return self.fail(frame, format!("undefined variable: {name}"));
+        };
+        *place = (value, field);
+        Ok(())
+    }
+
+    /// The value of a variable, and whether it is a field's.
+    pub(super) fn variable(&self, frame: &Frame<'_>, slot: u32, name: &str) -> Result<(Value, bool)> {
+        match frame.vars.get(slot as usize) {
+            Some(found) => Ok(found.clone()),
+            None => self.fail(frame, format!("undefined variable: {name}")),
+        }
     }
 
     pub(super) fn command<'t>(
@@ -46,9 +69,9 @@ impl Engine<'_> {
                 frame.at = At::Expr(first);
                 self.chain(frame, dot, dot.value.clone(), dot.field, first, fields, &cmd.args[1..], last)
             }
-            ExprKind::Variable { slot, fields, .. } => {
+            ExprKind::Variable { slot, name, fields } => {
                 frame.at = At::Expr(first);
-                let (value, field) = frame.vars[*slot as usize].clone();
+                let (value, field) = self.variable(frame, *slot, name)?;
                 if fields.is_empty() {
                     self.not_a_function(frame, cmd, last.as_ref())?;
                     return Ok(value);
@@ -87,6 +110,9 @@ impl Engine<'_> {
 
     pub(super) fn constant(&self, frame: &Frame<'_>, expr: &Expr) -> Result<Value> {
         let ExprKind::Number(number) = &expr.kind else { return Ok(Value::Nil) };
+        if let Some((real, imaginary)) = number.complex {
+            return Ok(Value::Complex(real, imaginary));
+        }
         let hex = number.text.len() > 2
             && (number.text.starts_with("0x") || number.text.starts_with("0X"))
             && !number.text.contains(['p', 'P']);

@@ -122,6 +122,7 @@ enum Basic {
     Int,
     Uint,
     Float,
+    Complex,
     Text,
     None,
 }
@@ -132,6 +133,7 @@ fn basic(value: &Value) -> Basic {
         Value::Int(_) | Value::Int64(_) | Value::Duration(_) => Basic::Int,
         Value::Uint64(_) => Basic::Uint,
         Value::Float(_) => Basic::Float,
+        Value::Complex(..) => Basic::Complex,
         Value::Str(_) | Value::Raw(_) => Basic::Text,
         _ => Basic::None,
     }
@@ -176,6 +178,9 @@ fn equal(a: &Value, b: &Value) -> std::result::Result<bool, Fault> {
     if let (Value::Float(a), Value::Float(b)) = (a, b) {
         return Ok((a - b).abs() == 0.0);
     }
+    if let (Value::Complex(real, imaginary), Value::Complex(other_real, other_imaginary)) = (a, b) {
+        return Ok((real, imaginary) == (other_real, other_imaginary));
+    }
     if let Some(order) = order(a, b) {
         return Ok(order.is_eq());
     }
@@ -214,7 +219,10 @@ fn less(a: &Value, b: &Value) -> std::result::Result<bool, Fault> {
     }
     let bad = || Fault::Text("invalid type for comparison".to_owned());
     match (basic(a), basic(b)) {
-        (Basic::None, _) | (_, Basic::None) | (Basic::Bool, Basic::Bool) => Err(bad()),
+        (Basic::None, _)
+        | (_, Basic::None)
+        | (Basic::Bool, Basic::Bool)
+        | (Basic::Complex, Basic::Complex) => Err(bad()),
         _ => match order(a, b) {
             Some(order) => Ok(order.is_lt()),
             None => Err(incompatible(a, b)),

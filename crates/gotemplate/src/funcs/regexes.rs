@@ -1,10 +1,8 @@
 //! Regular expressions in Go's syntax.
 
-use std::fmt::Write as _;
-
 use regex::Regex;
 
-use super::{Func, Ty, int, text};
+use super::{Func, Ty, int, re2, text};
 use crate::{
     exec::{Engine, Fault},
     format,
@@ -115,139 +113,16 @@ fn must(result: Result, args: &[Value]) -> Result {
 
 /// Compiles an expression of Go: its classes are those of ASCII.
 pub fn translate(pattern: &str) -> Compiled {
-    let mut out = String::with_capacity(pattern.len() + 16);
-    let mut chars = pattern.chars().peekable();
-    let mut class = false;
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match chars.next() {
-                Some('d') if class => out.push_str("0-9"),
-                Some('w') if class => out.push_str("0-9A-Za-z_"),
-                Some('s') if class => out.push_str(r"\t\n\x0C\r "),
-                Some('d') => out.push_str("[0-9]"),
-                Some('D') => out.push_str("[^0-9]"),
-                Some('w') => out.push_str("[0-9A-Za-z_]"),
-                Some('W') => out.push_str("[^0-9A-Za-z_]"),
-                Some('s') => out.push_str(r"[\t\n\x0C\r ]"),
-                Some('S') => out.push_str(r"[^\t\n\x0C\r ]"),
-                Some('b') if !class => out.push_str("(?-u:\\b)"),
-                Some('B') if !class => out.push_str("(?-u:\\B)"),
-                Some('Q') => {
-                    let rest: String = chars.by_ref().collect();
-                    let (literal, after) = rest.split_once("\\E").unwrap_or((&rest, ""));
-                    out.push_str(&regex::escape(literal));
-                    return finish(pattern, &format!("{out}{after}"));
-                }
-                Some('C') => out.push_str("(?s:.)"),
-                Some(escaped @ ('<' | '>')) => out.push(escaped),
-                Some(escaped) => {
-                    out.push('\\');
-                    out.push(escaped);
-                }
-                None => {
-                    return Err(
-                        "error parsing regexp: trailing backslash at end of expression: ``".to_owned()
-                    );
-                }
-            },
-            '[' if !class => {
-                class = true;
-                out.push('[');
-                if chars.peek() == Some(&'^') {
-                    chars.next();
-                    out.push('^');
-                }
-                if chars.peek() == Some(&']') {
-                    chars.next();
-                    out.push_str("\\]");
-                }
-            }
-            '[' if chars.peek() == Some(&':') => {
-                // A named class keeps its brackets.
-                out.push('[');
-                for c in chars.by_ref() {
-                    out.push(c);
-                    if c == ']' {
-                        break;
-                    }
-                }
-            }
-            '[' => out.push_str("\\["),
-            ']' if class => {
-                class = false;
-                out.push(']');
-            }
-            // Operators on sets in classes here, plain characters in Go.
-            '&' | '~' if class => {
-                let _ = write!(out, "\\{c}");
-            }
-            '-' if class && chars.peek() == Some(&'-') => out.push_str("\\-"),
-            // A brace that begins no repetition is a plain character in Go.
-            '{' if !class => {
-                let ahead: String = chars.clone().take_while(|c| *c != '}').collect();
-                let counted = !ahead.is_empty()
-                    && ahead.starts_with(|c: char| c.is_ascii_digit())
-                    && ahead.bytes().all(|b| b.is_ascii_digit() || b == b',')
-                    && chars.clone().nth(ahead.chars().count()) == Some('}');
-                out.push_str(if counted { "{" } else { "\\{" });
-            }
-            '}' if !class && !closes(&out) => out.push_str("\\}"),
-            c => out.push(c),
-        }
-    }
-    finish(pattern, &out)
-}
-
-/// Whether an open repetition precedes a closing brace.
-fn closes(out: &str) -> bool {
-    out.rfind('{').is_some_and(|at| {
-        !out[..at].ends_with('\\') && out[at + 1..].bytes().all(|b| b.is_ascii_digit() || b == b',')
-            || (out[..at].ends_with("\\p") || out[..at].ends_with("\\P") || out[..at].ends_with("\\x"))
-                && !out[at..].contains('}')
-    })
-}
-
-fn finish(pattern: &str, translated: &str) -> Compiled {
-    let mut failed = None;
+    let failed = |why: String| format!("error parsing regexp: {why}");
+    let translated = re2::to_rust(pattern).map_err(failed)?;
     for (bytes, weight) in SIZES {
-        match regex::RegexBuilder::new(translated).size_limit(bytes).build() {
+        match regex::RegexBuilder::new(&translated).size_limit(bytes).nest_limit(4096).build() {
             Ok(regex) => return Ok(Pattern { regex, weight }),
-            Err(error @ regex::Error::CompiledTooBig(_)) => failed = Some(error),
-            Err(error) => {
-                failed = Some(error);
-                break;
-            }
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(_) => return Err(failed(format!("invalid expression: `{pattern}`"))),
         }
     }
-    let shown = match failed {
-        Some(regex::Error::Syntax(message)) => problem(pattern, &message),
-        _ => "expression too large".to_owned(),
-    };
-    Err(format!("error parsing regexp: {shown}"))
-}
-
-/// The problem in Go's words where it is one of the common ones.
-fn problem(pattern: &str, message: &str) -> String {
-    let has = |text: &str| message.contains(text);
-    if has("unclosed group") {
-        format!("missing closing ): `{pattern}`")
-    } else if has("unopened group") {
-        format!("unexpected ): `{pattern}`")
-    } else if has("unclosed character class") {
-        let at = pattern.rfind('[').unwrap_or(0);
-        format!("missing closing ]: `{}`", &pattern[at..])
-    } else if has("repetition operator missing expression") {
-        let operator = pattern.chars().find(|c| matches!(c, '*' | '+' | '?')).unwrap_or('*');
-        format!("missing argument to repetition operator: `{operator}`")
-    } else if has("invalid character class range") {
-        format!("invalid character class range: `{pattern}`")
-    } else if has("look-around") {
-        "invalid or unsupported Perl syntax: `(?`".to_owned()
-    } else if has("unrecognized escape") {
-        format!("invalid escape sequence: `{pattern}`")
-    } else {
-        format!("invalid expression: `{pattern}`")
-    }
+    Err(failed("expression too large".to_owned()))
 }
 
 fn limit(args: &[Value], at: usize) -> Option<usize> {

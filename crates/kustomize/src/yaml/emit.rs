@@ -304,9 +304,11 @@ impl Emitter {
     fn double(&mut self, text: &str, fold: bool) {
         self.indicator("\"", true, false, false);
         let mut spaces = false;
+        // Go's emitter takes every character of such a text for the mark itself.
+        let marked = text.starts_with('\u{FEFF}');
         let mut chars = text.char_indices().peekable();
         while let Some((i, c)) = chars.next() {
-            if needs_escape(c) {
+            if marked || needs_escape(c) {
                 self.escape(c);
                 spaces = false;
             } else if c == ' ' {
@@ -504,7 +506,7 @@ pub(crate) fn may_be_block(text: &str) -> bool {
 
 /// Does the text stay a text when it is not quoted?
 fn is_plain(text: &str) -> bool {
-    matches!(resolve(Dialect::Old, text).0, Tag::Str) && !is_base60(text)
+    matches!(resolve(Dialect::Old, text).0, Tag::Str | Tag::Merge) && !is_base60(text)
 }
 
 /// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`: a number to readers of YAML 1.1.

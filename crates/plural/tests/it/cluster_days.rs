@@ -32,7 +32,7 @@ async fn two_services_that_claim_one_object(cluster: TestCluster) -> anyhow::Res
     w.person.stands_at(&first, &sha).await;
     let second = w.service("second").await?;
     w.person
-        .fails_with(&second, &["ConfigMap", "shared", "belongs to service first", "Remove it from one"])
+        .fails_with(&second, &["ConfigMap", "shared", "belongs to service blue/first", "Remove it from one"])
         .await;
     w.until_value("own", "1").await;
     assert_eq!(w.value("shared").await?.as_deref(), Some("first"));

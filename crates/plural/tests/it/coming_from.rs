@@ -12,7 +12,10 @@ use plural_testkit::{TestCluster, each_cluster};
 use plural_wire::{HelmConfigAttributes, RenderingAttributes};
 use serde_json::{Value, json};
 
-use crate::world::{World, attributes, map};
+use crate::{
+    sync::{Shell, service},
+    world::{World, attributes, map},
+};
 
 each_cluster!(
     an_application_of_argo_cd_is_adopted,
@@ -96,8 +99,25 @@ async fn an_application_of_argo_cd_is_adopted(cluster: TestCluster) -> anyhow::R
     applied_by(&w, "argocd-controller", &theirs).await?;
     let before = uids(&w).await?;
     let sha = w.remote.push_files(in_git())?;
-    let id = w.service("app").await?;
+    // What goes is told before it goes, with whose it is.
+    let shell = Shell::new(&w).await?;
+    let id = service(&w, &shell, &["--dry-run"]).await?;
+    let plan = shell.does(&["services", "plan", "blue/app"]).await?;
+    for line in [
+        format!("change    ConfigMap/{}/settings", w.namespace),
+        "/data/old: \"not in git\" → nothing, written by argocd-controller".to_owned(),
+        "/data/key: \"as it was\" → \"from git\", written by argocd-controller".to_owned(),
+        "/metadata/labels/app.kubernetes.io~1instance: \"shop\" → nothing".to_owned(),
+    ] {
+        assert!(plan.contains(&line), "{line}: {plan}");
+    }
+    let diff = shell.run(&["services", "diff", "blue/app"]).await?;
+    assert!(diff.out.contains("-   /data/old: \"not in git\"   # argocd-controller"), "{diff:?}");
+    assert!(!diff.out.contains("+ ConfigMap"), "it is there already: {diff:?}");
+    shell.does(&["services", "update", "blue/app", "--dry-run=false"]).await?;
     w.person.stands_at(&id, &sha).await;
+    let last = shell.does(&["services", "plan", "blue/app", "--last"]).await?;
+    assert!(last.contains("it was there already, and is adopted") && !last.contains("create "), "{last}");
     assert_eq!(uids(&w).await?, before, "nothing was made anew");
     are_ours(&w, "argocd-controller").await?;
     let annotations = w.maps().get("settings").await?.metadata.annotations.unwrap_or_default();

@@ -167,16 +167,16 @@ async fn the_limits_of_the_project_hold(cluster: TestCluster) -> anyhow::Result<
 }
 
 /// A console in a process of its own, and clusters whose agents run here.
-struct Fleet {
-    home: Home,
-    console: ConsoleProcess,
-    person: Person,
+pub(crate) struct Fleet {
+    pub(crate) home: Home,
+    pub(crate) console: ConsoleProcess,
+    pub(crate) person: Person,
     token: String,
-    clusters: BTreeMap<&'static str, (kube::Client, RunningAgent, TestCluster)>,
+    pub(crate) clusters: BTreeMap<&'static str, (kube::Client, RunningAgent, TestCluster)>,
 }
 
 impl Fleet {
-    async fn new(database: Option<&str>, handles: &[&'static str]) -> anyhow::Result<Self> {
+    pub(crate) async fn new(database: Option<&str>, handles: &[&'static str]) -> anyhow::Result<Self> {
         let home = Home::new()?;
         let console = ConsoleProcess::start(&home, database, "info").await?;
         let person = Person::administrator(&console.url()).await?;
@@ -202,7 +202,12 @@ impl Fleet {
 
     /// `plural cd …` to its end, as the administrator.
     async fn cd(&self, arguments: &[&str]) -> anyhow::Result<Done> {
-        let mut command = self.home.plural(&[&["cd"], arguments].concat());
+        self.plural(&[&["cd"], arguments].concat()).await
+    }
+
+    /// `plural …` to its end, as the administrator.
+    pub(crate) async fn plural(&self, arguments: &[&str]) -> anyhow::Result<Done> {
+        let mut command = self.home.plural(arguments);
         command.env("PLURAL_CONSOLE_URL", self.console.url()).env("PLURAL_CONSOLE_TOKEN", &self.token);
         finish(command).await
     }
@@ -297,7 +302,7 @@ async fn from_the_command_line_to_the_clusters(database: TestDatabase) -> anyhow
     assert!(plan.contains("blue: namespace team-a stays and is detached"), "{plan}");
     fleet.cd_well(&["managed-namespaces", "delete", "team-a", "--yes", "--wait"]).await?;
     let gone = fleet.cd(&["managed-namespaces", "get", "team-a"]).await?;
-    assert!(gone.code == Some(1) && gone.err.contains("there is no managed namespace"), "{gone:?}");
+    assert!(gone.code == Some(1) && gone.err.contains("managed namespace \"team-a\" not found"), "{gone:?}");
     fleet.until_teams(&[("blue", "b"), ("green", "b")]).await;
     for (_, agent, _) in fleet.clusters.into_values() {
         agent.stop().await;

@@ -222,8 +222,10 @@ impl ProxyWorld {
     pub(crate) async fn group(&self, name: &str, user: UserId) -> anyhow::Result<(GroupId, String)> {
         let ctx = self.as_admin().await?;
         let name = format!("{name}-{}", self.mark);
-        let group =
-            self.app().group_create(&ctx, &NewGroup { name: name.parse()?, description: None }).await?;
+        let group = self
+            .app()
+            .group_create(&ctx, &NewGroup { name: name.parse()?, description: None, global: false })
+            .await?;
         self.app().group_member_create(&ctx, group.id, user).await?;
         Ok((group.id, name))
     }

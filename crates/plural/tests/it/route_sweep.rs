@@ -83,6 +83,11 @@ const ROWS: &[Row] = &[
         [401, 401, 401, 404],
     ),
     public(
+        "GET /v1/git/tarballs",
+        "/v1/git/tarballs?id=0190c8a0-0000-7000-8000-000000000000",
+        [401, 401, 401, 404],
+    ),
+    public(
         "POST /ext/v1/gates/{service}/{token}/{hook}",
         "/ext/v1/gates/0190c8a0-0000-7000-8000-000000000000/token/rollout",
         [404; 4],

@@ -227,7 +227,11 @@ fn attack_30_crawling_repositories_hold_up_no_other_project() {
             if number % 2 == 1 {
                 url = url.replace("127.0.0.1", "localhost");
             }
-            let new = NewRepository { url: url.parse()?, project_id: Some(hostile.id) };
+            let new = NewRepository {
+                url: url.parse()?,
+                project_id: Some(hostile.id),
+                web: plural_core::web_address::WebAddress::default(),
+            };
             app.repository_create(&ctx, new, NewCredentials::default()).await?;
         }
         eventually(PATIENCE, async || slow_server.requests() >= 8).await;

@@ -91,7 +91,7 @@ async fn a_manual_service_waits_for_a_person(cluster: TestCluster) -> anyhow::Re
     let id = service(&w, &shell, &["--sync", "manual"]).await?;
     until(&w, &id, |found| held_at(found, &sha)).await;
     assert!(w.map_names().await?.is_empty());
-    assert!(shell.does(&["services", "list", "blue"]).await?.contains("(waits for a sync)"));
+    assert!(shell.does(&["services", "list", "blue"]).await?.contains("waits for `plural cd services sync`"));
     let diff = shell.run(&["services", "diff", "blue/app"]).await?;
     assert_eq!(diff.code, Some(1), "{diff:?}");
     assert!(diff.out.contains(&format!("+ ConfigMap/{}/a\n", w.namespace)), "{diff:?}");
@@ -101,7 +101,7 @@ async fn a_manual_service_waits_for_a_person(cluster: TestCluster) -> anyhow::Re
     let diff = shell.run(&["services", "diff", "blue/app"]).await?;
     assert_eq!((diff.code, diff.out.as_str()), (Some(0), ""), "{diff:?}");
     let last = shell.does(&["services", "plan", "blue/app", "--last"]).await?;
-    assert!(last.contains("as it should be"), "{last}");
+    assert!(last.contains("unchanged"), "{last}");
 
     // A commit waits, field by field, and what is secret is not told.
     let sha = w.remote.push_files([
@@ -152,7 +152,7 @@ async fn deletions_wait_for_an_approval(cluster: TestCluster) -> anyhow::Result<
     let found = until(&w, &id, |found| found.service.pending_approval.is_some()).await;
     let pending = found.service.pending_approval.unwrap();
     assert_eq!((pending.count, pending.objects.len()), (8, 8));
-    assert!(shell.does(&["services", "list", "blue"]).await?.contains("(deletions wait for approval)"));
+    assert!(shell.does(&["services", "list", "blue"]).await?.contains("deletions wait for approval"));
     let described = shell.does(&["services", "describe", "blue/app"]).await?;
     assert!(described.contains(&pending.digest) && described.contains("/m21\n"), "{described}");
     let wrong = shell.run(&["services", "approve-prune", "blue/app", "--yes", "--digest", "abc"]).await?;
@@ -327,7 +327,7 @@ async fn progress_is_told_wave_by_wave(cluster: TestCluster) -> anyhow::Result<(
         "the list says where it is"
     );
     let waited = shell.run(&["services", "kick", "blue/app", "--wait", "--timeout", "3s"]).await?;
-    assert!(waited.code == Some(1) && waited.err.contains("waits for Deployment"), "{waited:?}");
+    assert!(waited.code == Some(1) && waited.err.contains("waiting for Deployment"), "{waited:?}");
     let sha = w.remote.push_files([("app/database.yaml", database.replace(&pending, "some: text"))])?;
     w.person.stands_at(&id, &sha).await;
     w.end().await

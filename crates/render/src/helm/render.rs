@@ -211,7 +211,7 @@ pub fn render(chart: &Chart, options: &RenderOptions<'_>) -> Result<Release, Hel
     let (manifests, hooks) = manifest::sort(&files).map_err(failed(Stage::Sort))?;
     let mut crds = Vec::new();
     if options.include_crds {
-        collect_crds(&root, &root.name, &mut crds);
+        collect_crds(&root, &mut crds);
     }
     Ok(Release { crds, manifests, hooks, notes })
 }
@@ -232,18 +232,18 @@ fn missing_dependencies(chart: &Chart) -> Result<(), HelmError> {
     ))
 }
 
-fn collect_crds(node: &Node<'_>, path: &str, crds: &mut Vec<Crd>) {
+fn collect_crds(node: &Node<'_>, crds: &mut Vec<Crd>) {
     for (name, content) in &node.chart.files {
         let manifest = name.rsplit_once('.').is_some_and(|(_, ext)| {
             ["yaml", "yml", "json"].iter().any(|known| ext.eq_ignore_ascii_case(known))
         });
         if name.starts_with("crds/") && manifest {
             let content = String::from_utf8_lossy(content).into_owned();
-            crds.push(Crd { path: format!("{path}/{name}"), content });
+            crds.push(Crd { path: format!("{}/{name}", node.path), content });
         }
     }
     for child in &node.children {
-        collect_crds(child, &format!("{path}/charts/{}", child.name), crds);
+        collect_crds(child, crds);
     }
 }
 
@@ -267,12 +267,15 @@ fn run(root: &Node<'_>, all: &Map, options: &RenderOptions<'_>) -> Result<Vec<(S
     ]);
     let shared = Shared { release: Value::Map(release), capabilities: options.capabilities.value() };
     let mut templates = Vec::new();
-    collect(root, &root.name, Some(all.clone()), true, &shared, &mut templates);
-    // Deeper files first, so that those of the outer charts win.
+    collect(root, Some(all.clone()), true, &shared, &mut templates);
+    // Of files with one path the last one counts. Deeper files first, so that those of the outer charts win.
     templates.sort_by(|a, b| {
         let depth = |path: &str| path.matches('/').count();
         depth(&b.path).cmp(&depth(&a.path)).then_with(|| b.path.cmp(&a.path))
     });
+    templates.reverse();
+    templates.dedup_by(|later, earlier| later.path == earlier.path);
+    templates.reverse();
     let port = options.lookup.map(Port);
     let port = port.as_ref().map(|port| port as &dyn Lookup);
     let random = Random::new(options.seed, "");
@@ -318,7 +321,6 @@ struct Shared {
 
 fn collect<'c>(
     node: &Node<'c>,
-    path: &str,
     own: Option<Map>,
     root: bool,
     shared: &Shared,
@@ -349,7 +351,7 @@ fn collect<'c>(
     );
     for child in &node.children {
         let values = own.map(&child.name);
-        let inner = collect(child, &format!("{path}/charts/{}", child.name), values, false, shared, into);
+        let inner = collect(child, values, false, shared, into);
         subcharts.set(child.name.as_str().into(), Value::Map(inner.viewed(MapType::Any)));
     }
     let library = node.chart.metadata.chart_type.eq_ignore_ascii_case("library");
@@ -359,8 +361,8 @@ fn collect<'c>(
             continue;
         }
         into.push(Renderable {
-            path: format!("{path}/{}", template.name),
-            base: format!("{path}/templates"),
+            path: format!("{}/{}", node.path, template.name),
+            base: format!("{}/templates", node.path),
             template,
             dot: dot.clone(),
         });
@@ -404,8 +406,13 @@ fn chart_value(metadata: &Metadata, node: &Node<'_>, root: bool) -> Value {
         .declared
         .iter()
         .flatten()
-        .map(|d| {
-            let import = d.import_values.iter().map(Value::from_json).collect();
+        .map(|declared| {
+            let declared = declared.borrow();
+            let d = &declared.dependency;
+            let import = match &declared.imported {
+                None => d.import_values.iter().map(Value::from_json).collect(),
+                Some(done) => done.iter().map(|(child, parent)| import_of(child, parent)).collect(),
+            };
             object(
                 &objects::DEPENDENCY,
                 vec![
@@ -445,6 +452,13 @@ fn chart_value(metadata: &Metadata, node: &Node<'_>, root: bool) -> Value {
             root.into(),
         ],
     )
+}
+
+/// What a dependency imported, as Helm shows it.
+fn import_of(child: &str, parent: &str) -> Value {
+    let fields = [("child", child), ("parent", parent)];
+    let fields = fields.map(|(name, value)| (Arc::from(name), Value::str(value)));
+    Value::Map(Map::typed(MapType::Str, fields.into()))
 }
 
 fn parse_error(path: &str, error: &str) -> String {

@@ -47,6 +47,56 @@ fn eval(script: &str) -> Result<Vec<Value>, LuaError> {
 }
 
 #[test]
+fn scripts_go_on_with_goto() {
+    let kept = eval(
+        r"
+        local kept = {}
+        for i = 1, 6 do
+            if i % 2 == 0 then goto continue end
+            for _, skipped in ipairs({ 3 }) do
+                if i == skipped then goto continue end
+            end
+            kept[#kept + 1] = i
+            ::continue::
+        end
+        do goto done end
+        kept = nil
+        ::done::
+        return kept
+    ",
+    );
+    assert_eq!(kept.unwrap(), [json!([1, 5])]);
+    let error = eval("goto nowhere").unwrap_err().to_string();
+    assert!(error.contains("nowhere"), "{error}");
+}
+
+#[test]
+fn the_language_is_that_of_lua_5_1() {
+    let script = r#"
+        local maxn = table.maxn({ 1, 2, [10] = 3 })
+        return _VERSION, maxn, math.log10(1000), math.pow(2, 3), select('#', unpack({ 1, 2, 3 })),
+            string.format("%d %s %5.1f", 3.7, "x", 2), 10 / 4, 7 % 3, 2 ^ 10, 1e15, "10" + 5, 10 .. "", math.huge > 1,
+            table.pack == nil and table.unpack == nil and rawlen == nil and bit32 == nil
+    "#;
+    let expected =
+        json!(["Lua 5.1", 10, 3, 8, 3, "3 x   2.0", 2.5, 1, 1024, 1e15 as i64, 15, "10", true, true]);
+    assert_eq!(json!(eval(script).unwrap()), expected);
+}
+
+#[test]
+fn no_finalizer_runs_where_nothing_would_end_it() {
+    let script = r"
+        local ran = false
+        local meta = { __gc = function() ran = true while true do end end }
+        for i = 1, 100 do setmetatable({}, meta) end
+        local waste = {}
+        for i = 1, 20000 do waste[i % 100] = { i } end
+        return ran, meta.__gc ~= nil, getmetatable(setmetatable({}, meta)) == meta
+    ";
+    assert_eq!(eval(script).unwrap(), [json!(false), json!(true), json!(true)]);
+}
+
+#[test]
 fn a_script_computes_values_from_files_and_data() {
     let (values, files) = run(r#"
         local encoding, fs, utils = require("encoding"), require("fs"), require("utils")

@@ -68,6 +68,8 @@ struct Base {
     newest: row::Model,
     kept: ServiceSecrets,
     failing: bool,
+    /// By what its agent found.
+    fails_there: bool,
     /// What it depends on is not healthy: the revision waits.
     waits: bool,
 }
@@ -113,6 +115,7 @@ pub(super) async fn change_in_tx(
             service_repository::replace_on(&write.tx, old.id, &rendering).await?;
         }
         if difference.moves_source {
+            service_error::replace_on(&write.tx, old.id, true, &[]).await?;
             repositories.extend(row.repository_id);
             renderings.push(rendering);
         }
@@ -222,6 +225,9 @@ async fn bases_in_tx(write: &transaction::Write<'_>, all: &[&row::Model]) -> Res
         let base = Base {
             kept: kept.remove(&newest.revision_id).ok_or_else(|| corrupt("a service's revision"))?,
             failing: errors.get(&id).is_some_and(|errors| errors.all().iter().any(|error| !error.warning)),
+            fails_there: errors
+                .get(&id)
+                .is_some_and(|errors| errors.agent.iter().any(|error| !error.warning)),
             // One that waits goes on from its newest revision, not from the one it stands at.
             waits: depend.contains_key(&id) && dependency::waits_in_tx(write, id).await?,
             newest,
@@ -241,8 +247,17 @@ struct Changed {
 /// The locked service with what changes of it, and what that comes to. Only here it is known what there is to change: who
 /// asked has read it earlier, and others may have changed it since.
 fn changed(edit: &Edit<'_>, old: &row::Model, at: DateTime<Utc>) -> Result<Changed> {
-    let ServiceUpdate { change, revision_id: _, configuration: _, values: _, links: _, owner } = edit.update;
+    let ServiceUpdate {
+        change,
+        revision_id: _,
+        configuration: _,
+        configuration_over: _,
+        values: _,
+        links: _,
+        owner,
+    } = edit.update;
     let ServiceChange {
+        namespace,
         // Part of the settings.
         repository_id,
         git: _,
@@ -279,6 +294,9 @@ fn changed(edit: &Edit<'_>, old: &row::Model, at: DateTime<Utc>) -> Result<Chang
     if sync_config != known.sync_config {
         row.sync_config = to_json(&sync_config, "a sync config")?;
     }
+    if let Some(namespace) = namespace {
+        row.namespace = namespace.to_string();
+    }
     row.dry_run = dry_run;
     row.templated = templated;
     if let Some(version) = version {
@@ -314,8 +332,19 @@ fn revised(
     base: Base,
     difference: ServiceDifference,
 ) -> Result<NewRevision> {
-    let Base { newest, kept, failing, waits } = base;
-    let ServiceUpdate { change: _, revision_id, configuration, values, links: _, owner: _ } = edit.update;
+    let Base { newest, kept, failing, fails_there, waits } = base;
+    let ServiceUpdate {
+        change: _,
+        revision_id,
+        configuration,
+        configuration_over,
+        values,
+        links: _,
+        owner: _,
+    } = edit.update;
+    if configuration_over.as_ref().is_some_and(|over| *over != kept.configuration) {
+        return Err(Error::conflict("the configuration of the service was changed meanwhile; try again"));
+    }
     let at = edit.by.at;
     if waits {
         let known: Option<Pin> = pin_of(old)?;
@@ -329,7 +358,9 @@ fn revised(
             row.artifact_digest.clone_from(&newest.artifact_digest);
             row.artifact_folder.clone_from(&newest.artifact_folder);
         }
-        let status = if failing { ServiceStatus::Failed } else { ServiceStatus::Stale };
+        // What the console found is about the place that it is not read from any more.
+        let fails = if difference.moves_source { fails_there } else { failing };
+        let status = if fails { ServiceStatus::Failed } else { ServiceStatus::Stale };
         status.as_str().clone_into(&mut row.status);
     }
     // Until the job has looked, a moved source has no commit; and another place is another artifact, which the job has to

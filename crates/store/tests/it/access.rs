@@ -282,11 +282,11 @@ fn new_cluster(project: &Project) -> NewCluster {
 
 fn new_repository(project: &Project) -> NewRepository {
     let url = format!("https://example.com/{}", fresh("r")).parse().unwrap();
-    NewRepository { url, project_id: Some(project.id) }
+    NewRepository { url, project_id: Some(project.id), web: plural_core::web_address::WebAddress::default() }
 }
 
 async fn group(door: &Door) -> Group {
-    let new = NewGroup { name: fresh("g").parse().unwrap(), description: None };
+    let new = NewGroup { name: fresh("g").parse().unwrap(), description: None, global: false };
     door.app.group_create(&door.admin, &new).await.unwrap()
 }
 

@@ -411,6 +411,7 @@ async fn a_report_makes_the_status(database: TestDatabase) {
         source: "render".into(),
         message: "bad template".into(),
         warning: false,
+        terminal: false,
         location: Some("web/a.yaml:3".into()),
     };
     let answer = door.app.agent_poll(&agent, &PollAsked::at(None)).await.unwrap();
@@ -531,6 +532,7 @@ async fn bad_reports_are_cut(database: TestDatabase) {
         source: "git".into(),
         message: format!("\0{}", "ä".repeat(10_000)),
         warning: true,
+        terminal: false,
         location: None,
     };
     let said = reported(&spec, |said| said.errors = vec![long]);

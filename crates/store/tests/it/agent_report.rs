@@ -128,7 +128,13 @@ impl Any {
     }
 
     fn error(&mut self) -> ServiceError {
-        ServiceError { source: self.text(), message: self.text(), warning: false, location: self.perhaps() }
+        ServiceError {
+            source: self.text(),
+            message: self.text(),
+            warning: false,
+            terminal: false,
+            location: self.perhaps(),
+        }
     }
 
     fn field(&mut self) -> FieldChange {
@@ -159,6 +165,7 @@ impl Any {
             }),
             unchanged: self.count(),
             omitted: self.count(),
+            error: None,
         }
     }
 

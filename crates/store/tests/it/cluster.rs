@@ -244,6 +244,7 @@ async fn repositories_in_use_stay(database: TestDatabase) {
     let again = plural_core::repository::NewRepository {
         url: "https://example.com/a".parse().unwrap(),
         project_id: None,
+        web: plural_core::web_address::WebAddress::default(),
     };
     let error = door
         .app
@@ -266,7 +267,11 @@ async fn repositories_in_use_stay(database: TestDatabase) {
 async fn local_folders_are_refused_unless_allowed(database: TestDatabase) {
     let door = Door::new(database).await;
     for url in ["/srv/git/app", "file:///srv/git/app"] {
-        let new = plural_core::repository::NewRepository { url: url.parse().unwrap(), project_id: None };
+        let new = plural_core::repository::NewRepository {
+            url: url.parse().unwrap(),
+            project_id: None,
+            web: plural_core::web_address::WebAddress::default(),
+        };
         let error = door
             .app
             .repository_create(&door.admin, new, plural_app::repository::NewCredentials::default())
@@ -275,7 +280,10 @@ async fn local_folders_are_refused_unless_allowed(database: TestDatabase) {
         assert!(error.to_string().contains("--allow-local-repositories"), "{error}");
     }
     let repository = door.repository("https://example.com/a").await;
-    let change = RepositoryChange { url: Some("/srv/git/app".parse().unwrap()) };
+    let change = RepositoryChange {
+        url: Some("/srv/git/app".parse().unwrap()),
+        web: plural_core::web_address::WebAddressChange::default(),
+    };
     let none = plural_app::repository::NewCredentials::default();
     assert!(door.app.repository_update(&door.admin, repository.id, &change, none).await.is_err());
 }

@@ -117,8 +117,11 @@ fn a_full_disk_is_said_and_passes() {
         app.install(&"root@example.com".parse().unwrap(), Some("first password".into())).await.unwrap();
         let admin = app.ctx(plural_core::access::Actor::System);
         let create = async |i: usize| {
-            let new =
-                NewRepository { url: format!("https://example.com/{i}").parse().unwrap(), project_id: None };
+            let new = NewRepository {
+                url: format!("https://example.com/{i}").parse().unwrap(),
+                project_id: None,
+                web: plural_core::web_address::WebAddress::default(),
+            };
             app.repository_create(&admin, new, NewCredentials::default()).await
         };
         let ballast = disk.fill().unwrap();

@@ -434,9 +434,15 @@ async fn who_changes_while_waiting_changes_what_waits(database: TestDatabase) {
     commit(&door, &[&web], "c2", &[("web", "w2"), ("db", "d1")]).await;
     // A new configuration joins the commit that waits.
     let configuration = plural_core::service::Configuration([("k".to_owned(), "v".to_owned())].into());
-    let edit = ServiceChange { configuration: Some(configuration), ..ServiceChange::default() };
+    let edit = ServiceChange {
+        configuration: Some(plural_core::service::ConfigurationEdit::Replace(configuration)),
+        ..ServiceChange::default()
+    };
     let held = door.app.service_update(&door.admin, &service_id(&web), edit).await.unwrap();
     assert_eq!((held.status, held.artifact_digest.unwrap()), (ServiceStatus::Healthy, digest("w1")));
+    // It is what was asked for last, as the other settings are.
+    let asked = door.app.service_configuration(&door.admin, web.id).await.unwrap();
+    assert_eq!(asked.0["k"], "v");
     let told = blue.specs(&door).await.remove("web").unwrap();
     assert!(told.configuration.0.is_empty() && told.artifact_digest.unwrap() == digest("w1"));
     // Without the dependency it has nothing to wait for.

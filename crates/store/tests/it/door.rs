@@ -224,7 +224,11 @@ impl Door {
     }
 
     pub(crate) async fn repository(&self, url: &str) -> Repository {
-        let new = NewRepository { url: url.parse().unwrap(), project_id: None };
+        let new = NewRepository {
+            url: url.parse().unwrap(),
+            project_id: None,
+            web: plural_core::web_address::WebAddress::default(),
+        };
         self.app.repository_create(&self.admin, new, NewCredentials::default()).await.unwrap()
     }
 

@@ -194,6 +194,10 @@ impl Previews for FakeGit {
         Ok(ServiceFile::answer([(path, digest.as_bytes())], true))
     }
 
+    async fn archive(&self, digest: &str, root: &str) -> Result<Vec<u8>> {
+        Ok(format!("{digest}/{root}").into_bytes())
+    }
+
     async fn render(&self, _: ServiceSpec, _: Option<ClusterData>) -> Result<Preview> {
         Ok(Preview::default())
     }

@@ -13,7 +13,7 @@ use plural_core::global_service::{
     GlobalServiceSpecChange, NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
 use plural_core::rollout::RolloutState;
-use plural_core::service::{Configuration, Intent, Service, ServiceChange};
+use plural_core::service::{Configuration, ConfigurationEdit, Intent, Service, ServiceChange};
 use plural_core::service_context::ServiceContextChange;
 use plural_core::specs::DiffNormalizer;
 use plural_core::target::ClusterTarget;
@@ -220,7 +220,9 @@ async fn copies_follow_their_service(database: TestDatabase) {
     let (app, admin) = (&fleet.door.app, &fleet.door.admin);
     assert_eq!(app.service_configuration(admin, copy.id).await.unwrap().0["k"], "v1");
     let change = ServiceChange {
-        configuration: Some(Configuration([("k".to_owned(), "v2".to_owned())].into())),
+        configuration: Some(ConfigurationEdit::Replace(Configuration(
+            [("k".to_owned(), "v2".to_owned())].into(),
+        ))),
         ..ServiceChange::default()
     };
     app.service_update(admin, &service_id(&original), change).await.unwrap();
@@ -468,6 +470,7 @@ async fn a_project_decides_who_may(database: TestDatabase) {
     let repository = plural_core::repository::NewRepository {
         url: "https://example.com/team/own".parse().unwrap(),
         project_id: Some(project.id),
+        web: plural_core::web_address::WebAddress::default(),
     };
     let own = app
         .repository_create(&ada, repository, plural_app::repository::NewCredentials::default())

@@ -168,7 +168,7 @@ async fn names_are_unique(database: TestDatabase) {
         NewUser { email: "ada@example.com".parse().unwrap(), name: "x".parse().unwrap(), admin: false };
     let error = door.app.user_create(&door.admin, &again, None).await.unwrap_err();
     assert!(error.to_string().contains("user with this address already exists"), "{error}");
-    let group = NewGroup { name: "devs".parse().unwrap(), description: None };
+    let group = NewGroup { name: "devs".parse().unwrap(), description: None, global: false };
     door.app.group_create(&door.admin, &group).await.unwrap();
     let error = door.app.group_create(&door.admin, &group).await.unwrap_err();
     assert!(error.to_string().contains("group with this name already exists"), "{error}");
@@ -187,7 +187,7 @@ async fn names_are_unique(database: TestDatabase) {
 async fn members_come_and_go(database: TestDatabase) {
     let door = Door::new(database).await;
     let ada = door.user("ada").await;
-    let group = NewGroup { name: "devs".parse().unwrap(), description: Some("d".into()) };
+    let group = NewGroup { name: "devs".parse().unwrap(), description: Some("d".into()), global: false };
     let group = door.app.group_create(&door.admin, &group).await.unwrap();
     let first = door.app.group_member_create(&door.admin, group.id, ada.id).await.unwrap();
     let second = door.app.group_member_create(&door.admin, group.id, ada.id).await.unwrap();

@@ -29,7 +29,10 @@ async fn jobs(door: &Door) -> Vec<BackgroundJob> {
 }
 
 fn moved(url: &str) -> RepositoryChange {
-    RepositoryChange { url: Some(url.parse().unwrap()) }
+    RepositoryChange {
+        url: Some(url.parse().unwrap()),
+        web: plural_core::web_address::WebAddressChange::default(),
+    }
 }
 
 async fn a_new_address_and_a_new_name_renew_services_in_the_change_and_in_a_job(database: TestDatabase) {

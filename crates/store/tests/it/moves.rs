@@ -16,7 +16,7 @@ use plural_core::ids::ServiceId;
 use plural_core::project::ProjectChange;
 use plural_core::project_limits::ProjectLimits;
 use plural_core::repository::{Repository, RepositoryChange};
-use plural_core::service::{Configuration, GitRef, PinUntil, Service, ServiceChange};
+use plural_core::service::{Configuration, ConfigurationEdit, GitRef, PinUntil, Service, ServiceChange};
 use plural_core::service_context::ServiceContextChange;
 use plural_core::sync::{PendingApproval, SyncAsk, SyncReport, SyncRequest};
 use plural_core::work::WorkRef;
@@ -383,7 +383,10 @@ impl Walk<'_> {
             }
             6 => {
                 let configuration = Configuration([("n".to_owned(), n.to_string())].into());
-                let change = ServiceChange { configuration: Some(configuration), ..ServiceChange::default() };
+                let change = ServiceChange {
+                    configuration: Some(ConfigurationEdit::Replace(configuration)),
+                    ..ServiceChange::default()
+                };
                 self.change(id, change).await;
                 "configuration"
             }
@@ -456,7 +459,10 @@ impl Walk<'_> {
             }
             17 => {
                 let url = if n % 2 == 0 { URL } else { ELSEWHERE };
-                let change = RepositoryChange { url: Some(url.parse().unwrap()) };
+                let change = RepositoryChange {
+                    url: Some(url.parse().unwrap()),
+                    web: plural_core::web_address::WebAddressChange::default(),
+                };
                 let none = NewCredentials::default();
                 let repository = self.repository.id;
                 self.door.app.repository_update(&self.door.admin, repository, &change, none).await.unwrap();

@@ -37,7 +37,7 @@ async fn what_holds_nul_is_refused_and_not_stored(database: TestDatabase) {
     refused("a new project", app.project_create(admin, &new).await);
     let change = ProjectChange { description: text(), ..ProjectChange::default() };
     refused("a project", app.project_update(admin, shop.id, &change).await);
-    let new = NewGroup { name: "sre".parse().unwrap(), description: text() };
+    let new = NewGroup { name: "sre".parse().unwrap(), description: text(), global: false };
     refused("a new group", app.group_create(admin, &new).await);
     for metadata in [json!({"a": ["b", {"c": "\0"}]}), json!({"a": {"\0": 1}})] {
         let serde_json::Value::Object(metadata) = metadata else { panic!("{metadata}") };

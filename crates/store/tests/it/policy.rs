@@ -117,7 +117,7 @@ async fn an_owner_of_the_project_cannot_rebind_an_agents_upgrade(database: TestD
     let refused = door.app.binding_replace(&as_owner, service.id, BindingsChange::default()).await.err();
     assert!(matches!(refused, Some(Error::Forbidden { .. })), "{refused:?}");
     let rule = WindowRule::new(SyncWindowKind::Deny, "0 * * * *", 3600, "UTC").unwrap();
-    let window = NewSyncWindow { rule, description: None };
+    let window = NewSyncWindow { name: None, rule, description: None };
     let refused = door.app.sync_window_create(&as_owner, service.id, window).await.err();
     assert!(matches!(refused, Some(Error::Forbidden { .. })), "{refused:?}");
     // Seen as before, by both ways.
@@ -181,7 +181,7 @@ async fn windows_are_those_of_the_whole_chain(database: TestDatabase) {
     let here: [Policy; 3] = [blue.project_id.into(), blue.id.into(), web.id.into()];
     let others: [Policy; 3] = [door.project("team").await.id.into(), green.id.into(), beside.id.into()];
     for (round, policy) in here.into_iter().chain(others).enumerate() {
-        let new = NewSyncWindow { rule: rule.clone(), description: None };
+        let new = NewSyncWindow { name: None, rule: rule.clone(), description: None };
         let window = door.app.sync_window_create(&door.admin, policy, new).await.unwrap();
         assert_eq!(held(&format!("w{round}")).await, round < here.len(), "{policy:?}");
         door.app.sync_window_delete(&door.admin, policy, window.id).await.unwrap();

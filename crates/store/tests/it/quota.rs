@@ -32,7 +32,8 @@ async fn repository(
     name: &str,
 ) -> Result<plural_core::repository::Repository, Error> {
     let url = format!("https://example.com/{name}.git").parse().unwrap();
-    let new = NewRepository { url, project_id: project };
+    let new =
+        NewRepository { url, project_id: project, web: plural_core::web_address::WebAddress::default() };
     door.app.repository_create(&door.admin, new, NewCredentials::default()).await
 }
 

@@ -274,7 +274,7 @@ async fn readers_of_a_deleted_project_find_its_recordings(database: TestDatabase
         door.user("owner").await,
         door.user("stranger").await,
     );
-    let new = NewGroup { name: "auditors".parse().unwrap(), description: None };
+    let new = NewGroup { name: "auditors".parse().unwrap(), description: None, global: false };
     let group = door.app.group_create(&door.admin, &new).await.unwrap();
     door.app.group_member_create(&door.admin, group.id, eve.id).await.unwrap();
     let shop = door.project("shop").await;
@@ -292,7 +292,7 @@ async fn readers_of_a_deleted_project_find_its_recordings(database: TestDatabase
     };
     door.app.recording_policy_set(&as_owner, &project, policy).await.unwrap();
     let rule = WindowRule::new(SyncWindowKind::Deny, "0 * * * *", 3600, "UTC").unwrap();
-    let window = NewSyncWindow { rule, description: None };
+    let window = NewSyncWindow { name: None, rule, description: None };
     door.app.sync_window_create(&as_owner, shop.id, window).await.unwrap();
     let grant = grant(&door, &cluster).await;
     let (recorder, writer) = begin(&door.app, &grant).await.unwrap();

@@ -4,8 +4,8 @@ use plural_app::repository::{NewCredentials, RepositorySelector};
 use plural_app::repository_reach::NewReach;
 use plural_core::repository::{NewRepository, Repository, RepositoryChange};
 use plural_core::service::{
-    Configuration, Helm, HelmConfig, HelmSet, HelmValues, Kustomize, Renderer, RendererConfig, RendererHelm,
-    RendererKind, RenderingChange, ServiceChange,
+    Configuration, ConfigurationEdit, Helm, HelmConfig, HelmSet, HelmValues, Kustomize, Renderer,
+    RendererConfig, RendererHelm, RendererKind, RenderingChange, ServiceChange,
 };
 use plural_core::specs::Change;
 use plural_testkit::{TestDatabase, each_database};
@@ -31,7 +31,11 @@ fn configuration(value: &str) -> Configuration {
 async fn nothing_of_a_secret_lies_in_the_file(database: TestDatabase) {
     let door = Door::new(database).await;
     let made = door.cluster("blue").await;
-    let new = NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: None };
+    let new = NewRepository {
+        url: "https://example.com/a".parse().unwrap(),
+        project_id: None,
+        web: plural_core::web_address::WebAddress::default(),
+    };
     let credentials = NewCredentials { password: Some(SECRET.into()), ..NewCredentials::default() };
     let repository = door.app.repository_create(&door.admin, new, credentials).await.unwrap();
     let mut new = new_service(&repository, "web");
@@ -52,7 +56,11 @@ async fn nothing_of_a_secret_lies_in_the_file(database: TestDatabase) {
 async fn a_credential_reaches_git_and_does_not_follow_to_another_host(database: TestDatabase) {
     let mut door = Door::new(database).await;
     door.start();
-    let new = NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: None };
+    let new = NewRepository {
+        url: "https://example.com/a".parse().unwrap(),
+        project_id: None,
+        web: plural_core::web_address::WebAddress::default(),
+    };
     let credentials = NewCredentials {
         username: Some("ada".into()),
         password: Some(SECRET.into()),
@@ -66,7 +74,10 @@ async fn a_credential_reaches_git_and_does_not_follow_to_another_host(database: 
         }
         other => panic!("{other:?}"),
     }
-    let change = |url: &str| RepositoryChange { url: Some(url.parse().unwrap()) };
+    let change = |url: &str| RepositoryChange {
+        url: Some(url.parse().unwrap()),
+        web: plural_core::web_address::WebAddressChange::default(),
+    };
     let moved = door
         .app
         .repository_update(
@@ -107,7 +118,11 @@ async fn how_a_repository_is_reached_is_sealed_and_changes_by_parts(database: Te
     const CA: &str = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----";
     let mut door = Door::new(database).await;
     door.start();
-    let new = NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: None };
+    let new = NewRepository {
+        url: "https://example.com/a".parse().unwrap(),
+        project_id: None,
+        web: plural_core::web_address::WebAddress::default(),
+    };
     let proxy = format!("http://me:{SECRET}@proxy.example.com:3128");
     let reach = NewReach {
         proxy: Some(proxy.clone().into()),
@@ -180,7 +195,10 @@ async fn a_change_keeps_the_configuration_unless_it_names_one(database: TestData
     let changed = door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
     assert_ne!(changed.revision_id, service.revision_id);
     assert_eq!(door.app.service_configuration(&door.admin, service.id).await.unwrap(), configuration("one"));
-    let change = ServiceChange { configuration: Some(configuration("two")), ..ServiceChange::default() };
+    let change = ServiceChange {
+        configuration: Some(ConfigurationEdit::Replace(configuration("two"))),
+        ..ServiceChange::default()
+    };
     door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
     assert_eq!(door.app.service_configuration(&door.admin, service.id).await.unwrap(), configuration("two"));
 }

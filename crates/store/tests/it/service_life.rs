@@ -214,16 +214,32 @@ async fn a_window_holds_commits_back_until_it_ends(database: TestDatabase) {
     let (on, selector) = (service.cluster_id, service_id(&service));
     // All week: closed whenever the test runs.
     let rule = WindowRule::new(SyncWindowKind::Deny, "0 * * * *", 7 * 24 * 3600, "Europe/Berlin").unwrap();
-    let new = NewSyncWindow { rule, description: Some("freeze".to_owned()) };
+    let new = NewSyncWindow { name: None, rule, description: Some("freeze".to_owned()) };
     let window = door.app.sync_window_create(&door.admin, on, new).await.unwrap();
     assert_eq!(door.app.sync_window_list(&door.admin, on).await.unwrap(), std::slice::from_ref(&window));
+
+    // It may get a name of its own among the windows of its cluster.
+    let named = |name: &str| NewSyncWindow {
+        name: Some(name.parse().unwrap()),
+        rule: window.rule.clone(),
+        description: window.description.clone(),
+    };
+    let app = &door.app;
+    let other = app.sync_window_create(&door.admin, on, named("other")).await.unwrap();
+    let taken = app.sync_window_update(&door.admin, on, window.id, named("other")).await;
+    assert!(matches!(taken, Err(Error::Conflict { .. })), "{taken:?}");
+    let taken = app.sync_window_create(&door.admin, on, named("other")).await;
+    assert!(matches!(taken, Err(Error::Conflict { .. })), "{taken:?}");
+    app.sync_window_delete(&door.admin, on, other.id).await.unwrap();
+    let window = app.sync_window_update(&door.admin, on, window.id, named("freeze")).await.unwrap();
+    assert_eq!(app.sync_window_list(&door.admin, on).await.unwrap(), std::slice::from_ref(&window));
 
     commit(&door, &service, "c3", "three").await;
     let held = now(&door, &service).await;
     assert!(stands_at(&held, "two"), "{held:?}");
     assert_eq!(held.pin.as_ref().unwrap().until, PinUntil::Window);
     let notes = door.app.service_errors(&door.admin, service.id).await.unwrap();
-    assert!(notes[0].message.contains("when a sync window opens"), "{notes:?}");
+    assert!(notes[0].source == "window" && notes[0].message.contains("sync window \"freeze\""), "{notes:?}");
     // A person may let it go on all the same; the next commit waits again.
     assert!(stands_at(&door.app.service_release(&door.admin, &selector).await.unwrap(), "three"));
     commit(&door, &service, "c4", "four").await;

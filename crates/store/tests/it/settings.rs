@@ -210,7 +210,11 @@ async fn what_is_so_already_needs_no_right(database: TestDatabase) {
     let door = Door::new(database).await;
     let made = door.cluster("blue").await;
     let hidden = door.project("hidden").await;
-    let new = NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: Some(hidden.id) };
+    let new = NewRepository {
+        url: "https://example.com/a".parse().unwrap(),
+        project_id: Some(hidden.id),
+        web: plural_core::web_address::WebAddress::default(),
+    };
     let repository = door.app.repository_create(&door.admin, new, NewCredentials::default()).await.unwrap();
     let service = door.service(&made.cluster, &repository, "web").await;
     let user = door.user("writer").await;
@@ -286,7 +290,10 @@ async fn a_service_and_its_repository_do_not_wait_for_each_other_crosswise(datab
     limit_repositories(&door, &["https://example.com/*"]).await;
     for round in 0..ROUNDS {
         let address = format!("https://example.com/a-{round}").parse().unwrap();
-        let address = RepositoryChange { url: Some(address) };
+        let address = RepositoryChange {
+            url: Some(address),
+            web: plural_core::web_address::WebAddressChange::default(),
+        };
         let source =
             SourceRef { path: format!("lib-{round}"), repository_id, git: service.git.clone().unwrap() };
         let rendering = RenderingChange { sources: Change::Set(vec![source]), ..RenderingChange::default() };

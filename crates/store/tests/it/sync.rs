@@ -93,6 +93,7 @@ fn plan(request: Option<Uuid>, spec: &ServiceSpec, digest: &str) -> ReportedPlan
         ],
         unchanged: 3,
         omitted: 0,
+        error: None,
     }
 }
 

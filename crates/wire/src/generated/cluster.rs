@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    ClusterDistro, Connection, Id, PolicyBindingAttributes, ProjectRef, Secret, Tag, document::Operation,
-    document::OperationKind, shared::list,
+    ClusterDistro, Connection, GitRefAttributes, Id, PolicyBindingAttributes, ProjectRef, Secret, Tag,
+    document::Operation, document::OperationKind, shared::list,
 };
 
 /// The address that agents of a cluster must use.
@@ -41,6 +41,8 @@ pub struct Cluster {
     pub inserted_at: Option<DateTime<Utc>>,
     /// When its agent was last heard.
     pub pinged_at: Option<DateTime<Utc>>,
+    /// Whether its agent is connected now.
+    pub connected: Option<bool>,
     /// Set while its services are being removed; it goes when the last is gone.
     pub deleted_at: Option<DateTime<Utc>>,
     /// Names and values by which it is selected.
@@ -113,33 +115,103 @@ impl Conjunction {
     }
 }
 
+/// A place in Amazon's cloud.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct AwsCloudAttributes {
+    /// The region.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+}
+
+/// Settings of nodes in Amazon's cloud.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AwsNodeCloudAttributes {
+    /// The launch template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch_template_id: Option<String>,
+}
+
+/// A place in Azure.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AzureCloudAttributes {
+    /// The location.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// The network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The resource group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_group: Option<String>,
+    /// The subscription.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subscription_id: Option<String>,
+}
+
+/// Where a cluster is provisioned. Refused.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CloudSettingsAttributes {
+    /// In Amazon's cloud.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aws: Option<AwsCloudAttributes>,
+    /// In Azure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azure: Option<AzureCloudAttributes>,
+    /// In Google's cloud.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gcp: Option<GcpCloudAttributes>,
+}
+
 /// What a new cluster is given.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterAttributes {
+    /// Refused: this console does not provision clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud_settings: Option<CloudSettingsAttributes>,
+    /// Refused: this console does not provision clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential_id: Option<String>,
+    /// There is no AI here: `false` is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable_ai: Option<bool>,
     /// What kind it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distro: Option<ClusterDistro>,
     /// Unique short name; made from the name when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
+    /// Refused: this console keeps no kubeconfig.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubeconfig: Option<KubeconfigAttributes>,
     /// A JSON object for templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
     /// Name for people.
     pub name: String,
+    /// Refused: this console does not provision nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_pools: Option<Vec<NodePoolAttributes>>,
     /// Where it belongs; the default project when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
     /// Refuse its deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protect: Option<bool>,
+    /// Refused: this console does not provision clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
     /// Who may look at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bindings: Option<Vec<PolicyBindingAttributes>>,
     /// Names and values by which it is selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<Tag>>,
+    /// Refused: there is no checklist of upgrades.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade_plan: Option<UpgradePlanAttributes>,
     /// The Kubernetes version to record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -148,22 +220,44 @@ pub struct ClusterAttributes {
     pub write_bindings: Option<Vec<PolicyBindingAttributes>>,
 }
 
+/// The service that provisions a cluster. Refused.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterServiceAttributes {
+    /// Where in it.
+    pub git: GitRefAttributes,
+    /// Its id.
+    pub id: String,
+    /// Its repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository_id: Option<String>,
+}
+
 /// What of a cluster changes; what is absent stays as it is.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterUpdateAttributes {
+    /// There is no AI here: `false` is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable_ai: Option<bool>,
     /// What kind it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distro: Option<ClusterDistro>,
     /// Unique short name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
+    /// Refused: this console keeps no kubeconfig.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubeconfig: Option<KubeconfigAttributes>,
     /// A JSON object for templates; replaces the whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
     /// Name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Refused: this console does not provision nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_pools: Option<Vec<NodePoolAttributes>>,
     /// Refuse its deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protect: Option<bool>,
@@ -173,18 +267,77 @@ pub struct ClusterUpdateAttributes {
     /// Names of tags to take away; others stay. Not together with `tags`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_tags: Option<Vec<String>>,
+    /// Refused: this console does not provision clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<ClusterServiceAttributes>,
     /// Tags to set; others stay. Not together with `tags`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_tags: Option<Vec<Tag>>,
     /// Names and values by which it is selected; replaces the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<Tag>>,
+    /// Refused: there is no checklist of upgrades.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade_plan: Option<UpgradePlanAttributes>,
     /// The Kubernetes version to record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Who may change it; replaces the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bindings: Option<Vec<PolicyBindingAttributes>>,
+}
+
+/// A place in Google's cloud.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct GcpCloudAttributes {
+    /// The network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The region.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+}
+
+/// How to reach a cluster. Refused: only agents reach clusters.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct KubeconfigAttributes {
+    /// The kubeconfig.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<Secret>,
+}
+
+/// Nodes to provision together. Refused.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePoolAttributes {
+    /// Settings of the cloud.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud_settings: Option<NodePoolCloudAttributes>,
+    /// The machines' type.
+    pub instance_type: String,
+    /// Labels of the nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<String>,
+    /// At most so many nodes.
+    pub max_size: i64,
+    /// At least so many nodes.
+    pub min_size: i64,
+    /// Name.
+    pub name: String,
+    /// Taints of the nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taints: Option<Vec<TaintAttributes>>,
+}
+
+/// A cloud's settings of nodes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct NodePoolCloudAttributes {
+    /// Of Amazon's cloud.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aws: Option<AwsNodeCloudAttributes>,
 }
 
 /// Selects clusters by tags.
@@ -195,6 +348,31 @@ pub struct TagQuery {
     /// The tags.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<Tag>>,
+}
+
+/// A taint of nodes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct TaintAttributes {
+    /// What it does to Pods.
+    pub effect: String,
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// What is checked off before an upgrade of Kubernetes. Refused.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct UpgradePlanAttributes {
+    /// Add-ons fit the next version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compatibilities: Option<bool>,
+    /// No object is written in an API version that goes away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecations: Option<bool>,
+    /// No add-ons exclude each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incompatibilities: Option<bool>,
 }
 
 /// The clusters that the caller may see, by pages.
@@ -222,7 +400,7 @@ impl Operation for ListClusters {
     edges { node { ...Cluster } }
   }
 }
-fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
+fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt connected deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
 fragment ProjectRef on Project { id name }
 fragment Tag on Tag { name value }";
 }
@@ -242,7 +420,7 @@ impl Operation for GetCluster {
     const DOCUMENT: &'static str = "query GetCluster($id: ID, $handle: String) {
   cluster(id: $id, handle: $handle) { ...Cluster }
 }
-fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
+fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt connected deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
 fragment ProjectRef on Project { id name }
 fragment Tag on Tag { name value }";
 }
@@ -294,7 +472,7 @@ impl Operation for CreateCluster {
     const DOCUMENT: &'static str = "mutation CreateCluster($attributes: ClusterAttributes!) {
   createCluster(attributes: $attributes) { ...Cluster }
 }
-fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
+fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt connected deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
 fragment ProjectRef on Project { id name }
 fragment Tag on Tag { name value }";
 }
@@ -330,7 +508,7 @@ impl Operation for UpdateCluster {
     const DOCUMENT: &'static str = "mutation UpdateCluster($id: ID!, $attributes: ClusterUpdateAttributes!) {
   updateCluster(id: $id, attributes: $attributes) { ...Cluster }
 }
-fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
+fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt connected deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
 fragment ProjectRef on Project { id name }
 fragment Tag on Tag { name value }";
 }

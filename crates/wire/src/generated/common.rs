@@ -112,9 +112,25 @@ pub struct ConfigAttributes {
     pub value: Option<Secret>,
 }
 
+/// A place in a repository.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct GitRefAttributes {
+    /// Further files to take along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<String>>,
+    /// Folder, empty for the root.
+    pub folder: String,
+    /// Branch, tag, commit, or semver range of tags.
+    #[serde(rename = "ref")]
+    pub reference: String,
+}
+
 /// A proxy.
 #[derive(Debug, Clone, Serialize)]
 pub struct HttpProxyAttributes {
+    /// Refused: the proxy is that of one repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noproxy: Option<String>,
     /// `http://host:port`; empty for none.
     pub url: Secret,
 }

@@ -133,8 +133,9 @@ fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceComponent on ServiceComponent { id group version kind namespace name state synced }
 fragment ServiceComponentChild on ServiceComponentChild { uid parentUid group version kind namespace name state message }
-fragment ServiceDeployment on ServiceDeployment { id name namespace status sha protect deletedAt updatedAt git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
+fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
+fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }
 fragment ServiceTree on ServiceDeployment { ...ServiceDeployment components { ...ComponentTree } }";
 }

@@ -60,6 +60,15 @@ pub struct GitAttributes {
     /// PEM of the authorities that sign the host's certificate, in place of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_certificate: Option<String>,
+    /// Refused: there are no connections to git hosts here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection_id: Option<String>,
+    /// `true` is refused: nothing is decrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decrypt: Option<bool>,
+    /// Where people read it with a browser, `https://…`; an empty text ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub https_path: Option<String>,
     /// The only SSH host keys that are accepted, as in `known_hosts`. Without them the first key seen is kept, and another one
     /// refused.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,8 +86,14 @@ pub struct GitAttributes {
     /// absent of this and the following stays as it is; an empty text ends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<HttpProxyAttributes>,
+    /// `true` is refused: submodules are not fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recurse_submodules: Option<bool>,
     /// Where to fetch from.
     pub url: String,
+    /// How the address of a folder is made from `{url}`, `{ref}` and `{folder}`; an empty text ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_format: Option<String>,
     /// For basic authentication.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
@@ -151,6 +166,24 @@ impl Operation for CreateGitRepository {
     const FIELD: &'static str = "createGitRepository";
     const DOCUMENT: &'static str = "mutation CreateGitRepository($attributes: GitAttributes!) {
   createGitRepository(attributes: $attributes) { id url authMethod signedCommits health error pulledAt }
+}";
+}
+
+/// Changes a repository. What is not given stays, credentials only while host, port, scheme, user, proxy, certificates and
+/// host keys stay too: when one of these changes, credentials that are not given again are removed, and `error` says so.
+#[derive(Debug, Clone, Serialize)]
+pub struct UpdateGitRepository {
+    pub id: String,
+    pub attributes: GitAttributes,
+}
+
+impl Operation for UpdateGitRepository {
+    type Data = GitRepository;
+    const NAME: &'static str = "UpdateGitRepository";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "updateGitRepository";
+    const DOCUMENT: &'static str = "mutation UpdateGitRepository($id: ID!, $attributes: GitAttributes!) {
+  updateGitRepository(id: $id, attributes: $attributes) { id url authMethod signedCommits health error pulledAt }
 }";
 }
 

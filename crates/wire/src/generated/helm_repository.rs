@@ -59,15 +59,57 @@ impl HelmAuthProvider {
 /// Credentials of a chart repository.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct HelmAuthAttributes {
+    /// Refused: the console does not sign in at clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aws: Option<HelmAwsAuthAttributes>,
+    /// Refused: the console does not sign in at clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azure: Option<HelmAzureAuthAttributes>,
     /// User name and password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basic: Option<HelmBasicAuthAttributes>,
     /// A token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearer: Option<HelmBearerAuthAttributes>,
+    /// Refused: the console does not sign in at clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gcp: Option<HelmGcpAuthAttributes>,
     /// Proxy to go through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<HttpProxyAttributes>,
+}
+
+/// A sign-in at a cloud. Refused.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HelmAwsAuthAttributes {
+    /// The access key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access_key: Option<String>,
+    /// The role to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assume_role_arn: Option<String>,
+    /// Its secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_access_key: Option<Secret>,
+}
+
+/// A sign-in at a cloud. Refused.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HelmAzureAuthAttributes {
+    /// The client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    /// Its secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<Secret>,
+    /// The subscription.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subscription_id: Option<String>,
+    /// The tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant_id: Option<String>,
 }
 
 /// User name and password.
@@ -84,6 +126,15 @@ pub struct HelmBasicAuthAttributes {
 pub struct HelmBearerAuthAttributes {
     /// The token.
     pub token: Secret,
+}
+
+/// A sign-in at a cloud. Refused.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HelmGcpAuthAttributes {
+    /// The service account's key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application_credentials: Option<Secret>,
 }
 
 /// How a chart repository is read. What is absent stays as it was; when the proxy or the certificates change, credentials

@@ -53,6 +53,6 @@ impl Operation for GetServicePreview {
   servicePreview(id: $id, cluster: $cluster, name: $name) { ...ServicePreview }
 }
 fragment RenderedObject on RenderedObject { kind namespace name source content }
-fragment ServiceError on ServiceError { source message warning }
+fragment ServiceError on ServiceError { source message warning terminal }
 fragment ServicePreview on ServicePreview { objects { ...RenderedObject } errors { ...ServiceError } }";
 }

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    document::Operation, document::OperationKind, shared::list,
+    Connection, Id, PolicyBindingAttributes, document::Operation, document::OperationKind, shared::list,
 };
 
 /// A part of the fleet with its own readers, writers and administrators.
@@ -61,6 +61,84 @@ pub struct ProjectRef {
     pub id: String,
     /// Unique name.
     pub name: String,
+}
+
+/// What a project is given.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectAttributes {
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// There are no insights here: `false` is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable_insights: Option<bool>,
+    /// Unique name.
+    pub name: String,
+    /// Who may look; replaces the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bindings: Option<Vec<PolicyBindingAttributes>>,
+    /// Who may change; replaces the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bindings: Option<Vec<PolicyBindingAttributes>>,
+}
+
+/// The projects that the caller may see, by pages.
+#[derive(Debug, Clone, Serialize)]
+pub struct ListProjects {
+    /// The page after this cursor.
+    pub after: Option<String>,
+    /// Items of the page, from the front.
+    pub first: i64,
+}
+
+impl Operation for ListProjects {
+    type Data = Connection<Project>;
+    const NAME: &'static str = "ListProjects";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "projects";
+    const DOCUMENT: &'static str = "query ListProjects($after: String, $first: Int!) {
+  projects(after: $after, first: $first) {
+    pageInfo { hasNextPage endCursor }
+    edges { node { ...Project } }
+  }
+}
+fragment Project on Project { id name default description limits { ...ProjectLimits } }
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount }";
+}
+
+/// Makes a project.
+#[derive(Debug, Clone, Serialize)]
+pub struct CreateProject {
+    pub attributes: ProjectAttributes,
+}
+
+impl Operation for CreateProject {
+    type Data = Project;
+    const NAME: &'static str = "CreateProject";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "createProject";
+    const DOCUMENT: &'static str = "mutation CreateProject($attributes: ProjectAttributes!) {
+  createProject(attributes: $attributes) { ...Project }
+}
+fragment Project on Project { id name default description limits { ...ProjectLimits } }
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount }";
+}
+
+/// Deletes a project that holds nothing; the default one stays.
+#[derive(Debug, Clone, Serialize)]
+pub struct DeleteProject {
+    pub id: String,
+}
+
+impl Operation for DeleteProject {
+    type Data = Id;
+    const NAME: &'static str = "DeleteProject";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "deleteProject";
+    const DOCUMENT: &'static str = "mutation DeleteProject($id: ID!) {
+  deleteProject(id: $id) { id }
+}";
 }
 
 /// One project, by id or by name.

@@ -6,10 +6,11 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ClusterRef, ConfigAttributes, Connection, GitRepository, HelmSummary, Id, KustomizeAttributes,
-    LinksAttributes, PendingApproval, PolicyBindingAttributes, RendererSummary, RenderingAttributes,
-    ServiceComponent, ServiceContextRef, ServiceDependency, ServiceDeploymentStatus, ServicePin,
-    ServiceSync, SyncConfig, SyncConfigPatch, document::Operation, document::OperationKind, shared::list,
+    ClusterRef, ConfigAttributes, Connection, GitRefAttributes, GitRepository, HelmSummary, Id,
+    KustomizeAttributes, LinksAttributes, PendingApproval, PolicyBindingAttributes, RendererSummary,
+    RenderingAttributes, ServiceComponent, ServiceContextRef, ServiceDependency, ServiceDeploymentStatus,
+    ServicePin, ServiceSync, SyncConfig, SyncConfigPatch, document::Operation, document::OperationKind,
+    shared::list,
 };
 
 /// A place in a repository.
@@ -50,14 +51,22 @@ pub struct ServiceDeployment {
     pub namespace: String,
     /// How it fares.
     pub status: ServiceDeploymentStatus,
+    /// How many of its objects are ready, as `n / m`.
+    pub component_status: Option<String>,
     /// The commit that should be applied.
     pub sha: Option<String>,
+    /// First line of that commit's message.
+    pub message: Option<String>,
     /// Deleting it is refused.
     pub protect: Option<bool>,
+    /// When it was made.
+    pub inserted_at: Option<DateTime<Utc>>,
     /// Set while its objects are being removed; it goes when they are gone.
     pub deleted_at: Option<DateTime<Utc>>,
     /// When it was last changed.
     pub updated_at: Option<DateTime<Utc>>,
+    /// Why it is not as it should be, the first cause to hear of; null for one that is.
+    pub reason: Option<ServiceReason>,
     /// Where in its repository it is.
     pub git: Option<GitRef>,
     /// Its repository; absent when you may see the service but not the repository.
@@ -122,6 +131,72 @@ pub struct ServiceError {
     pub message: String,
     /// Does not make the service fail.
     pub warning: Option<bool>,
+    /// Trying again does not help: somebody has to change something first.
+    pub terminal: bool,
+}
+
+/// Why a service is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceReason {
+    /// What kind of cause.
+    pub kind: ServiceReasonKind,
+    /// The cause.
+    pub message: String,
+    /// Waiting does not help: somebody has to change something first.
+    pub terminal: bool,
+    /// When it ends by itself, where that is known.
+    pub until: Option<DateTime<Utc>>,
+}
+
+/// What keeps a service from being as it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ServiceReasonKind {
+    /// The agent of its cluster is not connected: what is known of the service is from before.
+    Agent,
+    /// Deletions wait for approval.
+    Approval,
+    /// An object of it has failed.
+    Component,
+    /// It waits for services that it depends on.
+    Dependencies,
+    /// An error.
+    Error,
+    /// It syncs manually, and a revision waits for that.
+    Manual,
+    /// It is paused.
+    Paused,
+    /// It is pinned to a revision that a person chose.
+    Pinned,
+    /// A sync goes on.
+    Progressing,
+    /// Something that does not keep it from being applied.
+    Warning,
+    /// A sync window holds a revision back.
+    Window,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl ServiceReasonKind {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "AGENT",
+            Self::Approval => "APPROVAL",
+            Self::Component => "COMPONENT",
+            Self::Dependencies => "DEPENDENCIES",
+            Self::Error => "ERROR",
+            Self::Manual => "MANUAL",
+            Self::Paused => "PAUSED",
+            Self::Pinned => "PINNED",
+            Self::Progressing => "PROGRESSING",
+            Self::Warning => "WARNING",
+            Self::Window => "WINDOW",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
 }
 
 /// A context that a service's templates read.
@@ -130,19 +205,6 @@ pub struct ServiceError {
 pub struct ContextBindingAttributes {
     /// Its id.
     pub context_id: String,
-}
-
-/// A place in a repository.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct GitRefAttributes {
-    /// Further files to take along.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<Vec<String>>,
-    /// Folder, empty for the root.
-    pub folder: String,
-    /// Branch, tag, commit, or semver range of tags.
-    #[serde(rename = "ref")]
-    pub reference: String,
 }
 
 /// A service that has to be healthy before another one gets a new revision.
@@ -159,6 +221,9 @@ pub struct ServiceDependencyAttributes {
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceDeploymentAttributes {
+    /// Refused: agents for coding are not part of this console.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
     /// Values for templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<Vec<ConfigAttributes>>,
@@ -168,9 +233,15 @@ pub struct ServiceDeploymentAttributes {
     /// Plan and report, apply nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
+    /// Refused: there are no flows here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<String>,
     /// Where in the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitRefAttributes>,
+    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imports: Option<Vec<ServiceImportAttributes>>,
     /// Time between full checks: `90s`, `5m`, `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<String>,
@@ -178,6 +249,9 @@ pub struct ServiceDeploymentAttributes {
     pub name: String,
     /// Namespace that its objects go to unless they name one.
     pub namespace: String,
+    /// Refused: a service is not made by another one here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<String>,
     /// Refuse its deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protect: Option<bool>,
@@ -207,22 +281,49 @@ pub struct ServiceDeploymentAttributes {
     pub links: LinksAttributes,
 }
 
+/// A stack whose outputs templates read.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceImportAttributes {
+    /// Its id.
+    pub stack_id: String,
+}
+
 /// What of a service changes; what is absent stays as it is.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceUpdateAttributes {
+    /// Refused: agents for coding are not part of this console.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
     /// Values for templates; replaces the whole list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<Vec<ConfigAttributes>>,
     /// Plan and report, apply nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
+    /// Refused: there are no flows here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<String>,
     /// Where in the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitRefAttributes>,
+    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imports: Option<Vec<ServiceImportAttributes>>,
     /// Time between full checks: `90s`, `5m`, `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<String>,
+    /// Values for templates that are set, or removed where the value is null; all others stay. Not together with
+    /// `configuration`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merge_configuration: Option<Vec<ConfigAttributes>>,
+    /// Another namespace for its objects; those in the one before are deleted once that is approved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Refused: a service is not made by another one here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<String>,
     /// Refuse its deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protect: Option<bool>,
@@ -282,8 +383,9 @@ fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
-fragment ServiceDeployment on ServiceDeployment { id name namespace status sha protect deletedAt updatedAt git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
+fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
+fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }";
 }
 
@@ -319,10 +421,11 @@ fragment ServiceComponent on ServiceComponent { id group version kind namespace 
 fragment ServiceConfiguration on ServiceConfiguration { name }
 fragment ServiceContextRef on ServiceContext { name }
 fragment ServiceDependency on ServiceDependency { name cluster status healthy message }
-fragment ServiceDeployment on ServiceDeployment { id name namespace status sha protect deletedAt updatedAt git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
+fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServiceDetails on ServiceDeployment { ...ServiceDeployment dryRun templated syncConfig { ...SyncConfig } components { ...ServiceComponent } errors { ...ServiceError } helm { ...HelmSummary } kustomize { ...Kustomize } renderers { ...RendererSummary } configuration { ...ServiceConfiguration } dependencies { ...ServiceDependency } contexts { ...ServiceContextRef } pendingApproval { ...PendingApproval_objects } sync { ...ServiceSync_details } }
-fragment ServiceError on ServiceError { source message warning }
+fragment ServiceError on ServiceError { source message warning terminal }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
+fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }
 fragment ServiceSync_details on ServiceSync { waitingFor { ...SyncWaiting } hooks { ...SyncHook } requestDone planRequest promoted { ...Promoted ...Promoted_problems } }
 fragment SyncConfig on SyncConfig { createNamespace enforceNamespace deleteNamespace requireOwnership namespaceMetadata { labels annotations } diffNormalizers { name kind namespace jsonPointers backfill managers } policy { manual prune selfHeal waveWait waveTimeout retryLimit retryWait retryMaxWait prunePercent pruneObjects } serviceAccount }
@@ -352,8 +455,9 @@ fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
-fragment ServiceDeployment on ServiceDeployment { id name namespace status sha protect deletedAt updatedAt git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
+fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
+fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }";
 }
 
@@ -379,8 +483,9 @@ fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
-fragment ServiceDeployment on ServiceDeployment { id name namespace status sha protect deletedAt updatedAt git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
+fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
+fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }";
 }
 
@@ -406,8 +511,9 @@ fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
-fragment ServiceDeployment on ServiceDeployment { id name namespace status sha protect deletedAt updatedAt git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
+fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
+fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }";
 }
 

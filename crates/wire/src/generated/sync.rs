@@ -141,6 +141,8 @@ pub struct ServicePlan {
     pub unchanged: Option<i64>,
     /// Objects that are not listed because there are too many.
     pub omitted: Option<i64>,
+    /// Why it could not be made; it has no objects then.
+    pub error: Option<String>,
     /// When it was made.
     pub inserted_at: Option<DateTime<Utc>>,
 }
@@ -490,7 +492,7 @@ impl Operation for GetServicePlan {
 fragment FieldChange on FieldChange { path before after hidden manager writtenAt }
 fragment ObjectRef on ObjectRef { group kind namespace name }
 fragment PlannedObject on PlannedObject { object { ...ObjectRef } action phase wave why fields { ...FieldChange } location }
-fragment ServicePlan on ServicePlan { id requestId revisionId digest objects { ...PlannedObject } unchanged omitted insertedAt }";
+fragment ServicePlan on ServicePlan { id requestId revisionId digest objects { ...PlannedObject } unchanged omitted error insertedAt }";
 }
 
 /// Lets deletions go on that wait for a person: of exactly the objects of this digest.
@@ -513,8 +515,9 @@ fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
-fragment ServiceDeployment on ServiceDeployment { id name namespace status sha protect deletedAt updatedAt git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
+fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
+fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }";
 }
 
@@ -544,9 +547,10 @@ fragment GitRepository on GitRepository { id url authMethod signedCommits health
 fragment ObjectRef on ObjectRef { group kind namespace name }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
-fragment ServiceDeployment on ServiceDeployment { id name namespace status sha protect deletedAt updatedAt git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
+fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServiceDrift on ServiceDeployment { ...ServiceDeployment drift(last: $last) { pageInfo { hasNextPage endCursor } edges { node { ...DriftEvent } } } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
+fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }";
 }
 
@@ -570,7 +574,8 @@ fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
-fragment ServiceDeployment on ServiceDeployment { id name namespace status sha protect deletedAt updatedAt git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
+fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
+fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }";
 }

@@ -14,6 +14,8 @@ use crate::{
 pub struct SyncWindow {
     /// Id.
     pub id: String,
+    /// What it is called, unique among the windows of what it is of.
+    pub name: Option<String>,
     /// Lets through, or holds back.
     pub kind: SyncWindowKind,
     /// When it opens, in cron's five fields.
@@ -50,7 +52,7 @@ impl SyncWindowKind {
     }
 }
 
-/// A window to make.
+/// A window to make, or what becomes of one.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncWindowAttributes {
@@ -61,6 +63,9 @@ pub struct SyncWindowAttributes {
     pub duration: i64,
     /// Lets through, or holds back.
     pub kind: SyncWindowKind,
+    /// What it is called, unique among the windows of what it is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// When it opens, in cron's five fields.
     pub schedule: String,
     /// Name of the time zone that the schedule is meant in; UTC by default.
@@ -83,7 +88,7 @@ impl Operation for ListSyncWindows {
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "syncWindows";
     const DOCUMENT: &'static str = "query ListSyncWindows($projectId: ID, $clusterId: ID, $serviceId: ID) {
-  syncWindows(projectId: $projectId, clusterId: $clusterId, serviceId: $serviceId) { id kind schedule duration timeZone description }
+  syncWindows(projectId: $projectId, clusterId: $clusterId, serviceId: $serviceId) { id name kind schedule duration timeZone description }
 }";
 }
 
@@ -104,7 +109,7 @@ impl Operation for CreateSyncWindow {
     const FIELD: &'static str = "createSyncWindow";
     const DOCUMENT: &'static str = "mutation CreateSyncWindow($projectId: ID, $clusterId: ID, $serviceId: ID, $attributes: SyncWindowAttributes!) {
   createSyncWindow(projectId: $projectId, clusterId: $clusterId, serviceId: $serviceId, attributes: $attributes) {
-    id kind schedule duration timeZone description
+    id name kind schedule duration timeZone description
   }
 }";
 }

@@ -2,11 +2,12 @@
 
 //! Users and signing in.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, ListedAccessToken, Secret, document::Operation, document::OperationKind, page::Paged,
-    page::page,
+    Connection, GroupRef, Id, ListedAccessToken, Secret, document::Operation, document::OperationKind,
+    page::Paged, page::page, shared::list,
 };
 
 /// A user whose password was changed, with the first of the tokens that stay valid.
@@ -50,12 +51,76 @@ pub struct User {
     pub email: String,
 }
 
+/// A user as an administrator sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserDetails {
+    /// Id.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Unique e-mail address.
+    pub email: String,
+    /// When it was made.
+    pub inserted_at: Option<DateTime<Utc>>,
+    /// What the user may do everywhere.
+    pub roles: Option<UserRoles>,
+    /// Groups that the user is a member of.
+    #[serde(default, deserialize_with = "list")]
+    pub groups: Vec<GroupRef>,
+}
+
+/// What a user may do everywhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserRoles {
+    /// Everything.
+    pub admin: Option<bool>,
+}
+
+/// The page that a user sees first in the original console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Homepage {
+    /// Clusters.
+    Clusters,
+    /// Flows.
+    Flows,
+    /// Workbenches.
+    Workbenches,
+}
+
+impl Homepage {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Clusters => "CLUSTERS",
+            Self::Flows => "FLOWS",
+            Self::Workbenches => "WORKBENCHES",
+        }
+    }
+}
+
+/// Mail that a user gets.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct EmailSettingsAttributes {
+    /// A summary, now and then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<bool>,
+}
+
 /// What a user is given; what is absent stays as it is.
 #[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UserAttributes {
     /// Unique e-mail address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
+    /// Refused: the console sends no mail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email_settings: Option<EmailSettingsAttributes>,
+    /// Refused: there is no page to choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub homepage: Option<Homepage>,
     /// Name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -65,6 +130,9 @@ pub struct UserAttributes {
     /// What the user may do everywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roles: Option<UserRoleAttributes>,
+    /// Refused: the console signs no commits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signing_private_key: Option<Secret>,
 }
 
 /// What a user may do everywhere.
@@ -126,5 +194,127 @@ impl Operation for SignIn {
     const FIELD: &'static str = "signIn";
     const DOCUMENT: &'static str = "mutation SignIn($email: String!, $password: String!) {
   signIn(email: $email, password: $password) { id email jwt }
+}";
+}
+
+/// Who you are.
+#[derive(Debug, Clone, Serialize)]
+pub struct WhoAmI {}
+
+impl Operation for WhoAmI {
+    type Data = UserDetails;
+    const NAME: &'static str = "WhoAmI";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "me";
+    const DOCUMENT: &'static str = "query WhoAmI {
+  me { ...UserDetails }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// All users, by pages.
+#[derive(Debug, Clone, Serialize)]
+pub struct ListUsers {
+    /// The page after this cursor.
+    pub after: Option<String>,
+    /// Items of the page, from the front.
+    pub first: i64,
+}
+
+impl Operation for ListUsers {
+    type Data = Connection<UserDetails>;
+    const NAME: &'static str = "ListUsers";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "users";
+    const DOCUMENT: &'static str = "query ListUsers($after: String, $first: Int!) {
+  users(after: $after, first: $first) {
+    pageInfo { hasNextPage endCursor }
+    edges { node { ...UserDetails } }
+  }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// One user, by e-mail address.
+#[derive(Debug, Clone, Serialize)]
+pub struct GetUser {
+    pub email: String,
+}
+
+impl Operation for GetUser {
+    type Data = UserDetails;
+    const NAME: &'static str = "GetUser";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "user";
+    const DOCUMENT: &'static str = "query GetUser($email: String!) {
+  user(email: $email) { ...UserDetails }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// A new user with a password needs the caller's own.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateUser {
+    pub attributes: UserAttributes,
+    /// Your own password.
+    pub current_password: Option<Secret>,
+}
+
+impl Operation for CreateUser {
+    type Data = UserDetails;
+    const NAME: &'static str = "CreateUser";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "createUser";
+    const DOCUMENT: &'static str = "mutation CreateUser($attributes: UserAttributes!, $currentPassword: String) {
+  createUser(attributes: $attributes, currentPassword: $currentPassword) { ...UserDetails }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// Changes another user; a new password needs the caller's own.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateUser {
+    pub id: Option<String>,
+    pub attributes: UserAttributes,
+    /// Your own password, as it is now.
+    pub current_password: Option<Secret>,
+}
+
+impl Operation for UpdateUser {
+    type Data = UserDetails;
+    const NAME: &'static str = "UpdateUser";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "updateUser";
+    const DOCUMENT: &'static str = "mutation UpdateUser($id: ID, $attributes: UserAttributes!, $currentPassword: String) {
+  updateUser(id: $id, attributes: $attributes, currentPassword: $currentPassword) { ...UserDetails }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// Deletes a user with its tokens, memberships and bindings; the last administrator stays.
+#[derive(Debug, Clone, Serialize)]
+pub struct DeleteUser {
+    pub id: String,
+}
+
+impl Operation for DeleteUser {
+    type Data = Id;
+    const NAME: &'static str = "DeleteUser";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "deleteUser";
+    const DOCUMENT: &'static str = "mutation DeleteUser($id: ID!) {
+  deleteUser(id: $id) { id }
 }";
 }

@@ -19,7 +19,7 @@ fn service(more: &Value) -> Value {
     service
 }
 
-const LISTED: &str = r#""id":"1","name":"web","namespace":"shop","status":"HEALTHY","sha":null,"protect":false,"deletedAt":null,"updatedAt":"2026-01-02T03:04:05Z","git":{"ref":"main","folder":"web"},"repository":null,"cluster":{"id":"2","name":"Blue","handle":"blue"},"revision":null,"paused":false,"pin":null,"pendingApproval":null,"sync":{"step":"WAITING","phase":"PRE_SYNC","wave":-1,"waves":3,"wavesDone":0"#;
+const LISTED: &str = r#""id":"1","name":"web","namespace":"shop","status":"HEALTHY","componentStatus":null,"sha":null,"message":null,"protect":false,"insertedAt":null,"deletedAt":null,"updatedAt":"2026-01-02T03:04:05Z","reason":null,"git":{"ref":"main","folder":"web"},"repository":null,"cluster":{"id":"2","name":"Blue","handle":"blue"},"revision":null,"paused":false,"pin":null,"pendingApproval":null,"sync":{"step":"WAITING","phase":"PRE_SYNC","wave":-1,"waves":3,"wavesDone":0"#;
 
 #[test]
 fn what_only_some_ask_for_is_not_printed_by_others() {

@@ -21,7 +21,7 @@ struct Case {
 const WRITERS_WRITE: [&str; 2] = ["OK", "FORBIDDEN"];
 const NEITHER: [&str; 2] = ["FORBIDDEN", "FORBIDDEN"];
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 10] = [
     Case {
         field: "createProject",
         expected: NEITHER,
@@ -70,6 +70,13 @@ const CASES: [Case; 9] = [
         expected: WRITERS_WRITE,
         document: "mutation ($id: ID!, $a: SavedViewUpdateAttributes!) { updateSavedView(id: $id, attributes: $a) { id } }",
         variables: |w, _| json!({"id": w.view["id"], "a": {"query": "q=a"}}),
+    },
+    Case {
+        field: "changeBindings",
+        // It is about nothing else.
+        expected: NEITHER,
+        document: "mutation ($id: ID, $u: ID!) { changeBindings(role: WRITE, remove: [{userId: $u}], clusterId: $id) }",
+        variables: |w, _| json!({"id": w.cluster["id"], "u": w.user["id"]}),
     },
     Case {
         field: "updateRbac",

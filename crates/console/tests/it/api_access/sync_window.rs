@@ -18,6 +18,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"id": w.service["id"], "a": {"kind": "DENY", "schedule": "0 0 1 1 *", "duration": 3600}}),
     },
     Line {
+        field: "updateSyncWindow",
+        expected: ["401", "NOT_FOUND", "FORBIDDEN", "NOT_FOUND", "NOT_FOUND"],
+        document: "mutation ($id: ID, $w: ID!, $a: SyncWindowAttributes!) { updateSyncWindow(serviceId: $id, id: $w, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.service["id"], "w": w.service["id"], "a": {"kind": "DENY", "schedule": "0 0 1 1 *", "duration": 3600}}),
+    },
+    Line {
         field: "deleteSyncWindow",
         expected: ["401", "NOT_FOUND", "FORBIDDEN", "NOT_FOUND", "NOT_FOUND"],
         document: "mutation ($id: ID, $window: ID!) { deleteSyncWindow(serviceId: $id, id: $window) { id } }",

@@ -14,6 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("get::<Cluster>", "uhaaaa", w, c => w.door.app.get::<Cluster>(c, &by_id(&w.cluster.cluster))),
         case!("list::<Cluster>", "uhaaaa", w, c => list_clusters(w, c)),
         case!("get_many::<Cluster>", "uhaaaa", w, c => async { found(w.door.app.get_many::<Cluster>(c, &[w.cluster.cluster.id]).await?.contains_key(&w.cluster.cluster.id)) }),
+        case!("clusters_presence", "uhaaaa", w, c => async { found(w.door.app.clusters_presence(c, &[w.cluster.cluster.id]).await?.contains_key(&w.cluster.cluster.id)) }),
         case!("cluster_create", "uhdaaa", w, c => w.door.app.cluster_create(c, new_cluster(&w.project))),
         case!("cluster_create", "uhddaa", w, c => w.door.app.cluster_create(c, NewCluster { bindings: readable(w), ..new_cluster(&w.project) })),
         case!("cluster_update", "uhdaaa", w, c => update_cluster(w, c, BindingsChange::default())),

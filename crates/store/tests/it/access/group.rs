@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("group_members", "uaaaaa", w, c => w.door.app.group_members(c, w.group.id)),
         case!("get_many::<Group>", "uaaaaa", w, c => async { found(w.door.app.get_many::<Group>(c, &[w.group.id]).await?.contains_key(&w.group.id)) }),
         case!("groups_members", "uaaaaa", w, c => w.door.app.groups_members(c, &[w.group.id])),
-        case!("group_create", "udddda", w, c => w.door.app.group_create(c, &NewGroup { name: fresh("g").parse().unwrap(), description: None })),
+        case!("group_create", "udddda", w, c => w.door.app.group_create(c, &NewGroup { name: fresh("g").parse().unwrap(), description: None, global: false })),
         case!("group_update", "udddda", w, c => w.door.app.group_update(c, w.group.id, &GroupChange::default())),
         case!("group_delete", "udddda", w, c => w.door.app.group_delete(c, w.group.id)),
         case!("group_member_create", "udddda", w, c => w.door.app.group_member_create(c, w.group.id, w.user.id)),

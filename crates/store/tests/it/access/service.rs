@@ -22,11 +22,13 @@ pub(super) fn cases() -> Vec<Case> {
         case!("services_deprecations", "uaaaaa", w, c => w.door.app.services_deprecations(c, &[w.service.id])),
         // Nothing was made of its source yet: whoever may ask is told that.
         case!("service_files", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_files(c, &service_id(&w.service), None).await) }),
+        case!("service_archive", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_archive(c, &service_id(&w.service)).await) }),
         case!("canary_gate_path", "uhdaaa", w, c => w.door.app.canary_gate_path(c, &service_id(&w.service))),
         case!("get::<Service>", "uhaaaa", w, c => w.door.app.get::<Service>(c, &service_id(&w.service))),
         case!("list::<Service>", "uhaaaa", w, c => list_services(w, c)),
         case!("services_components", "uhaaaa", w, c => async { found(w.door.app.services_components(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_errors", "uhaaaa", w, c => async { found(w.door.app.services_errors(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
+        case!("services_reasons", "uhaaaa", w, c => async { found(w.door.app.services_reasons(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_revisions", "uhaaaa", w, c => async { found(w.door.app.services_revisions(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_configurations", "uhhaaa", w, c => async { found(w.door.app.services_configurations(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_configuration_names", "uhhaaa", w, c => async { found(w.door.app.services_configuration_names(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),

@@ -1,0 +1,88 @@
+//! `plural services list` for `plural cd services list`, and `plural status blue/web` for `plural cd services describe blue/web`:
+//! what people type who come from other tools.
+
+use std::ffi::OsString;
+
+use clap::Command;
+
+/// Words for commands of `plural cd services`, which is what most of them are about elsewhere.
+const VERBS: [(&str, &str); 9] = [
+    ("status", "describe"),
+    ("history", "revisions"),
+    ("refresh", "kick"),
+    ("reconcile", "kick"),
+    ("wait", "wait"),
+    ("sync", "sync"),
+    ("diff", "diff"),
+    ("rollback", "rollback"),
+    ("tree", "tree"),
+];
+
+/// The command line in full, where its first word stands for more. `command` is the whole command line: what it has itself is
+/// left alone.
+pub fn in_full<I, T>(command: &Command, args: I) -> Vec<OsString>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString>,
+{
+    let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let Some(word) = args.get(1).and_then(|word| word.to_str()).map(str::to_owned) else { return args };
+    if command.find_subcommand(&word).is_some() && !is_diff_of_service(&args) {
+        return args;
+    }
+    let is_noun = command.find_subcommand("cd").is_some_and(|cd| cd.find_subcommand(&word).is_some());
+    if is_noun {
+        args.insert(1, "cd".into());
+    } else if let Some((_, verb)) = VERBS.iter().find(|(short, _)| *short == word) {
+        args.splice(1..2, ["cd", "services", verb].map(OsString::from));
+    }
+    args
+}
+
+/// `plural diff` is about files, and about a service where no file is named.
+fn is_diff_of_service(args: &[OsString]) -> bool {
+    let mut words = args.iter().filter_map(|word| word.to_str()).skip(1);
+    words.next() == Some("diff")
+        && words.clone().any(|word| !word.starts_with('-'))
+        && !words.any(|word| {
+            let is_file = word.starts_with("-f") || word.starts_with("--filename");
+            is_file || matches!(word, "-h" | "--help")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_forms_are_those_of_cd() {
+        let full = |line: &str| {
+            let args = in_full(&crate::command(), line.split(' '));
+            let args: Vec<_> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            args.join(" ")
+        };
+        for (short, long) in [
+            ("plural services list", "plural cd services list"),
+            ("plural svc ls", "plural cd svc ls"),
+            ("plural clusters", "plural cd clusters"),
+            ("plural status blue/web", "plural cd services describe blue/web"),
+            ("plural history blue/web -o json", "plural cd services revisions blue/web -o json"),
+            ("plural refresh blue/web --wait", "plural cd services kick blue/web --wait"),
+            ("plural diff blue/web", "plural cd services diff blue/web"),
+            ("plural diff -f web.yaml", "plural diff -f web.yaml"),
+            ("plural diff --help", "plural diff --help"),
+            ("plural cd services list", "plural cd services list"),
+            ("plural login", "plural login"),
+            ("plural --help", "plural --help"),
+            ("plural nonsense", "plural nonsense"),
+            ("plural", "plural"),
+        ] {
+            assert_eq!(full(short), long);
+        }
+        for (verb, command) in VERBS {
+            let services = crate::command();
+            let services = services.find_subcommand("cd").and_then(|cd| cd.find_subcommand("services"));
+            assert!(services.is_some_and(|all| all.find_subcommand(command).is_some()), "{verb}");
+        }
+    }
+}

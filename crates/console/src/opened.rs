@@ -1,0 +1,202 @@
+//! A console's database and use cases, before anything listens.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use plural_app::{
+    App, Store,
+    app::{Ports, Settings},
+    ctx::SystemClock,
+    login::FirstAdmin,
+    records::Search,
+    user::{NewPassword, UserSelector},
+};
+use plural_core::{
+    Error, PageArgs,
+    access::Actor,
+    specs::Email,
+    user::{User, UserChange},
+};
+use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options, Quota};
+use plural_kit::private_folder;
+use plural_reach::Guard;
+use plural_store::{Database, DatabaseOptions, Quotas, SoleUse};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::{ConsoleConfig, Reach, StartError, blobs, charts, git, keys, previews, replica, templates};
+
+/// Users that are looked at for administrators to name.
+const MOST_NAMED: i64 = 100;
+
+/// What works without a listener.
+pub(crate) struct Opened {
+    pub(crate) app: Arc<App>,
+    pub(crate) database: Arc<Database>,
+    /// No other console has the database until this is dropped.
+    pub(crate) sole_use: Option<SoleUse>,
+}
+
+/// Opens the database, with mirrors and artifacts in `work`.
+pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, StartError> {
+    let ConsoleConfig {
+        data_dir,
+        database_url,
+        database_timeout_seconds,
+        blob_store,
+        encryption_key_file,
+        webhook_secret,
+        restored,
+        allow_local_repositories,
+        protected_tags,
+        poll_seconds,
+        chart_poll_seconds,
+        reach,
+        deploy_token_days,
+        registry_reach,
+        allow_credentials_over_http,
+        ssh_host_keys,
+        registry_sign_in,
+        git_timeout_seconds,
+        git_mirror_mib,
+        git_mirrors_mib,
+        git_memory_mib,
+        git_no_fsck,
+        max_repositories,
+        max_services,
+        max_tokens,
+        preview_memory_mib,
+        preview_seconds,
+        ..
+    } = config.clone();
+    private_folder(&data_dir).map_err(|error| StartError::DataFolder {
+        folder: data_dir.display().to_string(),
+        reason: error.to_string(),
+    })?;
+    let sealer = match &encryption_key_file {
+        Some(file) => keys::sealer(file, false)?,
+        None => keys::sealer(&data_dir.join("encryption.key"), true)?,
+    };
+    let webhook_secret = match webhook_secret {
+        Some(secret) if secret.expose_secret().trim().is_empty() => {
+            let setting = "--webhook-secret (PLURAL_WEBHOOK_SECRET)";
+            return Err(StartError::Short { setting, least: 1 });
+        }
+        Some(secret) => secret,
+        None => keys::secret(&data_dir.join("webhook.secret"))?,
+    };
+    let blobs: Arc<dyn BlobStore> = match &blob_store {
+        Some(url) => Arc::new(blobs::S3Blobs::open(url)?),
+        None => Arc::new(DiskBlobs::open(DiskOptions::new(work.join("artifacts")))?),
+    };
+    let mut options = Options::new(work.join("git"));
+    options.timeout = Duration::from_secs(git_timeout_seconds);
+    options.clone_timeout = options.timeout * 15;
+    options.fsck = !git_no_fsck;
+    options.quota = Quota {
+        mirror_bytes: git_mirror_mib << 20,
+        mirrors_bytes: git_mirrors_mib << 20,
+        process_bytes: git_memory_mib << 20,
+    };
+    if allow_local_repositories {
+        options.local = LocalPaths::Read;
+    }
+    let reach: plural_reach::Reach = reach.or(registry_reach).unwrap_or(Reach::Private).into();
+    options.guard = Guard::new(reach);
+    options.credentials_over_http = allow_credentials_over_http;
+    options.new_host_keys = ssh_host_keys.into();
+    let git = Arc::new(git::Git::new(Mirrors::open(options)?, Arc::clone(&blobs)));
+    let options = plural_registry::Options {
+        reach,
+        credentials_over_http: allow_credentials_over_http,
+        sign_in: registry_sign_in,
+        ..plural_registry::Options::default()
+    };
+    let composer = charts::Charts::new(options, Arc::clone(&git), Arc::clone(&blobs));
+    let database_url = database_url
+        .unwrap_or_else(|| SecretString::from(format!("sqlite://{}", data_dir.join("plural.db").display())));
+    let options = DatabaseOptions {
+        renew_epoch: restored,
+        deadline: Duration::from_secs(database_timeout_seconds),
+        quotas: Quotas { repositories: max_repositories, services: max_services, tokens: max_tokens },
+        ..DatabaseOptions::new(database_url.expose_secret())
+    };
+    let sole_use = SoleUse::take(&options.url).await?;
+    let database = Arc::new(Database::open(&options).await?);
+
+    let mut settings = Settings {
+        // Without it each replica has a folder of its own.
+        share_mirrors: blob_store.is_some(),
+        allow_local_repositories,
+        credentials_over_http: allow_credentials_over_http,
+        protected_tags,
+        poll_seconds,
+        chart_poll_seconds,
+        deploy_token_days: (deploy_token_days > 0).then_some(deploy_token_days),
+        // One connection is left to everything else.
+        whole_answers: usize::try_from(options.connections.saturating_sub(1)).unwrap_or(1),
+        ..Settings::new(webhook_secret)
+    };
+    // What it held when it was killed, it holds again.
+    settings.replica = replica(&data_dir, database.is_postgres());
+    let previews = previews::Renderers::new(
+        Arc::clone(&blobs),
+        preview_memory_mib.map(|mebibytes| mebibytes << 20),
+        Duration::from_secs(preview_seconds),
+    );
+    let ports = Ports {
+        store: Arc::clone(&database) as Arc<dyn Store>,
+        previews: Arc::new(previews),
+        git,
+        composer: Arc::new(composer),
+        blobs: Arc::new(blobs::Artifacts::new(blobs)),
+        templates: Arc::new(templates::Liquid),
+        sealer,
+        clock: Arc::new(SystemClock),
+    };
+    let app = App::new(ports, settings).await.map_err(StartError::Installation)?;
+    Ok(Opened { app, database, sole_use })
+}
+
+/// Gives a user another password, and ends what they are signed in with; for whoever has the database and nobody who may do so by
+/// other means. Without a given password a random one is drawn.
+///
+/// # Errors
+/// See [`StartError`]; [`StartError::NoSuchUser`] names the administrators that there are.
+pub async fn reset_password(
+    config: &ConsoleConfig,
+    email: &str,
+    password: Option<SecretString>,
+) -> Result<FirstAdmin, StartError> {
+    let nothing = |reason: &str| StartError::DataFolder {
+        folder: config.data_dir.display().to_string(),
+        reason: reason.to_owned(),
+    };
+    if config.database_url.is_none() && !config.data_dir.join("plural.db").is_file() {
+        return Err(nothing("no console has kept its database there: see --data-dir and DATABASE_URL"));
+    }
+    // Mirrors and artifacts are those of a console that may be running.
+    let work = tempfile::tempdir().map_err(|error| nothing(&error.to_string()))?;
+    let Opened { app, database, sole_use } = open(config, work.path()).await?;
+    let failed = StartError::Installation;
+    let ctx = app.ctx(Actor::System);
+    let found = match email.parse::<Email>() {
+        Ok(email) => match app.get::<User>(&ctx, &UserSelector::Email(email)).await {
+            Err(Error::NotFound { .. }) => None,
+            found => Some(found.map_err(failed)?),
+        },
+        Err(_) => None,
+    };
+    let Some(user) = found else {
+        let users = app.list::<User>(&ctx, &Search::default(), &PageArgs::first(MOST_NAMED)).await;
+        let users = users.map_err(failed)?.edges.into_iter().map(|edge| edge.node);
+        let admins: Vec<String> =
+            users.filter(|user| user.admin).map(|user| user.email.to_string()).collect();
+        return Err(StartError::NoSuchUser { email: email.to_owned(), admins: admins.join(", ") });
+    };
+    let text = password.map_or_else(plural_app::secret::random_password, Ok).map_err(failed)?;
+    let new = NewPassword { text: text.clone(), current: None, end_tokens: true };
+    let user =
+        app.user_update(&ctx, user.id, &UserChange::default(), Some(new)).await.map_err(failed)?;
+    database.shut().await;
+    drop(sole_use);
+    Ok(FirstAdmin { email: user.email, password: text })
+}

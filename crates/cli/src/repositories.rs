@@ -93,8 +93,7 @@ async fn create(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let url =
-        args.repository.or(args.url).ok_or_else(|| CliError::usage("a repository needs an address"))?;
+    let url = args.repository.or(args.url).ok_or_else(|| CliError::usage("a repository needs an address"))?;
     let attributes = attributes(url, args.access, terminal)?;
     let repository = client.send(&CreateGitRepository { attributes }).await?;
     finish(repository, &args.wait, args.output.output, client, terminal).await

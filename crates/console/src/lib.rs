@@ -20,9 +20,9 @@ use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::Router;
 use plural_api::{ApiOptions, CONNECTIONS_OF_USER, Network, Route, Routes};
+use plural_app::App;
 use plural_app::login::FirstAdmin;
 use plural_app::replica::ReplicaAddress;
-use plural_app::App;
 use plural_core::specs::Email;
 use plural_gateway::{Proxy, ReplicaIdentity};
 use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown};
@@ -344,10 +344,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
 }
 
 /// Takes the address for other replicas; also the one that they are told.
-fn bind_for_replicas(
-    address: SocketAddr,
-    told: Option<&str>,
-) -> Result<(Bound, ReplicaAddress), StartError> {
+fn bind_for_replicas(address: SocketAddr, told: Option<&str>) -> Result<(Bound, ReplicaAddress), StartError> {
     let identity = ReplicaIdentity::new().map_err(|error| StartError::Tls {
         file: "the certificate for other replicas".to_owned(),
         reason: error.to_string(),

@@ -194,8 +194,7 @@ pub async fn reset_password(
     };
     let text = password.map_or_else(plural_app::secret::random_password, Ok).map_err(failed)?;
     let new = NewPassword { text: text.clone(), current: None, end_tokens: true };
-    let user =
-        app.user_update(&ctx, user.id, &UserChange::default(), Some(new)).await.map_err(failed)?;
+    let user = app.user_update(&ctx, user.id, &UserChange::default(), Some(new)).await.map_err(failed)?;
     database.shut().await;
     drop(sole_use);
     Ok(FirstAdmin { email: user.email, password: text })

@@ -142,13 +142,16 @@ mod tests {
         ] {
             let key: ObjectKey = key.parse().unwrap();
             let reason =
-                review(&[&key], &[], Extent { total: 100, moved: 0, empties: false }, &SyncPolicy::default()).unwrap();
+                review(&[&key], &[], Extent { total: 100, moved: 0, empties: false }, &SyncPolicy::default())
+                    .unwrap();
             assert!(reason.contains("loses data") && reason.contains(&key.words()), "{reason}");
         }
         let key = &maps(1)[0];
         let extent = Extent { total: 100, moved: 0, empties: false };
         assert!(review(&[key], &[key], extent, &SyncPolicy::default()).unwrap().contains("after approval"));
-        let reason = review(&[key], &[], Extent { total: 1, moved: 0, empties: true }, &SyncPolicy::default()).unwrap();
+        let reason =
+            review(&[key], &[], Extent { total: 1, moved: 0, empties: true }, &SyncPolicy::default())
+                .unwrap();
         assert!(reason.contains("renders to nothing"), "{reason}");
     }
 

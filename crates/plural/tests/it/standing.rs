@@ -221,7 +221,8 @@ async fn a_service_moves_to_another_namespace_without_losing_anything_unasked(
     let id = service(&w, &shell, &["--wait"]).await?;
     let there = w.cluster.namespace().await?;
     shell.does(&["services", "update", "blue/app", "--namespace", &there]).await?;
-    let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::namespaced(w.client.clone(), &there);
+    let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> =
+        kube::Api::namespaced(w.client.clone(), &there);
     eventually(PATIENCE, async || maps.get("a").await.map_err(|error| error.to_string())).await;
     until_reason(&w, &id, ServiceReasonKind::Approval).await;
     assert_eq!(w.map_names().await?, ["a"], "the object in the namespace before waits for approval");

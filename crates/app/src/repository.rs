@@ -246,6 +246,7 @@ impl App {
         let given_reach = reach.as_ref().map(|(sealed, _)| sealed);
         if same_credentials
             && *url == stored.url
+            && change.web.clone().over(stored.web.clone()) == stored.web
             && self.is_same_reach(id, stored_reach.as_ref(), given_reach)?
         {
             return Ok(repository.into_inner());

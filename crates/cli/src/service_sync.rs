@@ -5,10 +5,12 @@ use std::{fmt::Write as _, time::Duration};
 use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
-    ApproveServicePrune, Client, FieldChange, GetServiceDeployment, GetServicePlan, ObjectRef, PlanAction,
-    PlanService, PlannedObject, ServiceDetails, ServicePlan, ServiceReasonKind, SyncService,
+    ApproveServicePrune, Client, ErrorCode, FieldChange, GetServiceDeployment, GetServicePlan, ObjectRef,
+    PlanAction, PlanService, PlannedObject, ServiceDetails, ServicePlan, ServiceReasonKind, SyncService,
     SyncServiceAttributes,
 };
+
+use tokio::time::Instant;
 
 use crate::{
     args::{ConfirmArgs, OutputArgs, WaitArgs},
@@ -294,9 +296,34 @@ async fn made(
 ) -> Result<ServicePlan, CliError> {
     let id = details.service.id.clone();
     let address = address(&details.service);
-    let request = client.send(&PlanService { id: id.clone() }).await?.request_id;
-    let ask = GetServicePlan { service_id: id.clone(), request_id: Some(request) };
-    let look = GetServiceDeployment { id: Some(id), cluster: None, name: None };
+    let look = GetServiceDeployment { id: Some(id.clone()), cluster: None, name: None };
+    let plan = PlanService { id: id.clone() };
+    let started = Instant::now();
+    let source = format!("the source of service {address}");
+    let request = wait::until_quick(&source, timeout, terminal, async || {
+        let refused = match client.send(&plan).await {
+            Ok(asked) => return Ok(Observed::Done(asked.request_id)),
+            Err(error) if error.code() == Some(ErrorCode::Conflict) => error,
+            Err(error) => return Err(error),
+        };
+        // A service that was made a moment ago: its first fetch may still come. Anything else does not pass.
+        let now = client.send(&look).await?;
+        if let Some(never) = now.service.reason.as_ref().filter(|reason| reason.terminal) {
+            let why = or_dash(Some(&never.message));
+            return Ok(Observed::Never(CliError::new(format!("service {address} cannot be planned: {why}"))));
+        }
+        if now.service.sha.is_some() || now.service.deleted_at.is_some() {
+            // It may have been fetched between the two questions.
+            return Ok(match client.send(&plan).await {
+                Ok(asked) => Observed::Done(asked.request_id),
+                Err(_) => Observed::Never(refused.into()),
+            });
+        }
+        Ok(Observed::NotYet("it is being fetched".to_owned()))
+    })
+    .await?;
+    let timeout = timeout.saturating_sub(started.elapsed());
+    let ask = GetServicePlan { service_id: id, request_id: Some(request) };
     let answer = |plan: ServicePlan| match &plan.error {
         None => Observed::Done(plan),
         Some(error) => {

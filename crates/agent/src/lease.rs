@@ -67,7 +67,7 @@ impl Lease {
                 Ok(Err(error)) => {
                     let message = error.to_string();
                     if said != message {
-                        tracing::warn!(%message, "cannot take or renew the lease {}/{NAME}", self.namespace);
+                        tracing::warn!(reason = %message, "cannot take or renew the lease {}/{NAME}", self.namespace);
                         said = message;
                     }
                     backoff.next_wait()

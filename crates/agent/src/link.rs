@@ -118,9 +118,9 @@ impl Line {
         while let Err(error) = self.core.credential.settle(&self.core).await {
             let (message, refused) = (error.to_string(), error.is_refusal());
             if refused {
-                tracing::error!(%message, "the agent cannot log in to the console");
+                tracing::error!(reason = %message, "the agent cannot log in to the console");
             } else {
-                tracing::info!(%message, "the agent cannot log in to the console yet");
+                tracing::info!(reason = %message, "the agent cannot log in to the console yet");
             }
             self.core.emit(AgentEvent::Disconnected { message, refused });
             tokio::time::sleep(backoff.next_wait()).await;
@@ -152,9 +152,9 @@ impl Line {
                 Err(error) => (error.to_string(), error.is_unauthorized()),
             };
             if refused {
-                tracing::error!(%message, "the console refuses this agent");
+                tracing::error!(reason = %message, "the console refuses this agent");
             } else {
-                tracing::info!(%message, "no stream to the console");
+                tracing::info!(reason = %message, "no stream to the console");
             }
             self.core.emit(AgentEvent::Disconnected { message, refused });
             // A stream that lasted was good; one that ends at once again and again is not.

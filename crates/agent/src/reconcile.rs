@@ -292,7 +292,7 @@ fn report_failed(core: &Core, service: &v1::Service, errors: &[v1::ServiceError]
             location => format!("{location}: {}", error.message),
         })
         .collect();
-    tracing::warn!(service.id = %service.id, service.name = %service.name, message = %words.join("; "), "not as it should be");
+    tracing::warn!(service.id = %service.id, service.name = %service.name, reason = %words.join("; "), "not as it should be");
     core.emit(AgentEvent::Failed {
         service_id: service.id.clone(),
         service: service.name.clone(),

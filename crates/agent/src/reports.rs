@@ -102,7 +102,7 @@ impl Reports {
             match self.send(console, uplink, request).await {
                 Ok(()) => backoff.reset(),
                 Err(message) => {
-                    tracing::debug!(%message, "a report was not taken; it is kept");
+                    tracing::debug!(reason = %message, "a report was not taken; it is kept");
                     self.put_back(batch);
                     tokio::time::sleep(backoff.next_wait()).await;
                 }

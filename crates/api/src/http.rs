@@ -60,7 +60,7 @@ pub(crate) struct Api {
     pub(crate) gates: Arc<Permits<ServiceId>>,
     /// Permits for requests of people.
     pub(crate) places: RequestPermits,
-    pub(crate) options: ApiOptions,
+    pub(crate) options: Arc<ApiOptions>,
     schema: Schema,
     preparation: Arc<Preparation>,
     pool: Pool,
@@ -78,7 +78,7 @@ impl Api {
             preparation: Arc::default(),
             pool: Pool::default(),
             sending: Sending::default(),
-            options,
+            options: Arc::new(options),
         }
     }
 }
@@ -197,7 +197,7 @@ async fn answer(api: &Api, asked: Asked, body: Bytes) -> Response {
             let effect = effect(&mut request);
             let deadline = Instant::now() + api.options.timeout;
             let op = api.app.ctx(actor).with_request_id(request_id).with_deadline(deadline).with_peer(peer);
-            let data = Request::new(api.app, op, &api.options, Arc::clone(&budget));
+            let data = Request::new(api.app, op, Arc::clone(&api.options), Arc::clone(&budget));
             let request = request.data(data).data(budget);
             let schema = api.schema;
             Ok((until_validated(async move { schema.execute(request).await }), effect))

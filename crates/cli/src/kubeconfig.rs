@@ -9,7 +9,10 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_wire::{Client, ClientOptions, CreateShortAccessToken, ErrorCode, Me, ScopeAttributes, Secret};
+use plural_wire::{
+    Client, ClientOptions, CreateShortAccessToken, ErrorCode, GetClusterKubernetes, Me, ScopeAttributes,
+    Secret,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -37,14 +40,15 @@ pub(crate) async fn kubeconfig(
     let cluster = args.cluster.get(client).await?;
     let handle = cluster.handle.clone().unwrap_or_else(|| cluster.id.clone());
     let console = client.url().trim_end_matches('/');
-    if !console.starts_with("https://") {
-        return Err(CliError::new(format!("kubectl sends no credential to {console}: it is not https"))
-            .hint("start the console with --tls-cert and --tls-key, and log in to its https address"));
-    }
+    let (server, ca_pem) = if console.starts_with("https://") {
+        (format!("{console}/k8s/{handle}"), ca_pem.clone())
+    } else {
+        beside(&cluster.id, client).await?
+    };
     let name = args.name.unwrap_or_else(|| format!("plural-{handle}"));
     let entry = Entry {
         name: &name,
-        server: format!("{console}/k8s/{handle}"),
+        server,
         ca_pem: ca_pem.as_deref(),
         user: user(&name, console, &cluster.id, (ca_file.as_deref(), profile.as_deref())),
     };
@@ -63,6 +67,25 @@ pub(crate) async fn kubeconfig(
         terminal.out.flush()?;
     }
     Ok(())
+}
+
+/// Where a console that answers over plain HTTP serves kubectl over TLS, and the authority of its certificate.
+async fn beside(cluster: &str, client: &Client) -> Result<(String, Option<Vec<u8>>), CliError> {
+    let console = client.url();
+    let told = client.send(&GetClusterKubernetes { id: cluster.to_owned() }).await?;
+    let server = told.kas_url.filter(|url| url.starts_with("https://")).ok_or_else(|| {
+        CliError::new(format!("kubectl only sends credentials over HTTPS, and {console} is plain HTTP"))
+            .hint("start the console with --tls-cert and --tls-key, and log in to its https address")
+    })?;
+    let authority = told.kas_ca_certificate.map(String::into_bytes);
+    // Whoever is between us and the console could name an authority of their own.
+    if authority.is_some() && !client.is_local() {
+        return Err(CliError::new(format!(
+            "{console} names the authority of {server} over plain HTTP, where anybody in between could name another one"
+        ))
+        .hint("log in to the https address itself, with its authority in --ca-file"));
+    }
+    Ok((server, authority))
 }
 
 /// One cluster, its user and its context.

@@ -249,6 +249,23 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_DRAIN_SECONDS", value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(0..=600))]
     pub drain_seconds: u64,
+
+    /// A second address that serves the same with TLS, for kubectl: it sends credentials over TLS only.
+    #[arg(skip)]
+    pub kubernetes: Option<KubernetesListener>,
+}
+
+/// An address with TLS, beside that of [`ConsoleConfig::listen`].
+#[derive(Debug, Clone)]
+pub struct KubernetesListener {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// File of the certificate chain (PEM).
+    pub certificate: PathBuf,
+    /// File of its key (PEM).
+    pub key: PathBuf,
+    /// The authority that signed it (PEM), which `Cluster.kasCaCertificate` tells.
+    pub authority: String,
 }
 
 impl ConsoleConfig {
@@ -297,6 +314,7 @@ impl ConsoleConfig {
             preview_seconds: 10,
             keep_alive_seconds: 20,
             drain_seconds: 10,
+            kubernetes: None,
         }
     }
 }

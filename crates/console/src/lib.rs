@@ -29,7 +29,7 @@ use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown};
 use plural_store::{Database, SoleUse};
 use tokio::task::{JoinError, JoinHandle};
 
-pub use config::{ConsoleConfig, Reach, SshHostKeys};
+pub use config::{ConsoleConfig, KubernetesListener, Reach, SshHostKeys};
 pub use keys::random_password;
 
 use opened::Opened;
@@ -160,6 +160,8 @@ pub struct RunningConsole {
     pub address: SocketAddr,
     /// The address as a URL, `http://127.0.0.1:8080`.
     pub url: String,
+    /// Where it serves kubectl, if on an address of its own.
+    pub kubernetes_address: Option<SocketAddr>,
     /// Where it serves metrics, if on an address of their own.
     pub metrics_address: Option<SocketAddr>,
     /// Set at the very first start of an installation: tell it, once.
@@ -260,6 +262,12 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     metrics::check_token(config.metrics_token.as_ref())?;
     // Whatever can refuse the settings does so before anything is made: the first password is printed once.
     let bound = Bound::new(listen, config.tls_cert.as_deref().zip(config.tls_key.as_deref()))?;
+    let kubernetes = match &config.kubernetes {
+        Some(KubernetesListener { listen, certificate, key, authority: _ }) => {
+            Some(Bound::new(*listen, Some((certificate, key)))?)
+        }
+        None => None,
+    };
     let bound_metrics = match (config.metrics_listen, metrics.as_ref()) {
         (Some(address), Some(metrics)) => Some((metrics::bind(address)?, metrics)),
         _ => None,
@@ -277,6 +285,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         admin_password,
         keep_alive_seconds,
         drain_seconds,
+        kubernetes: kubernetes_config,
         ..
     } = config;
     let first_admin = app.install(&admin_email, admin_password).await.map_err(StartError::Installation)?;
@@ -292,6 +301,17 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         .with_admission(Arc::clone(&admission), Arc::clone(&trusted));
     let public_url = public_url.unwrap_or_else(|| url.clone()).trim_end_matches('/').to_owned();
 
+    let mut kubernetes_address = None;
+    let kubernetes = match kubernetes {
+        Some(bound) => {
+            let at = bound.address().map_err(|cause| StartError::Listen { address: listen, cause })?;
+            kubernetes_address = Some(at);
+            let server = bound.listen()?.with_keep_alive(keep_alive);
+            Some(server.with_admission(Arc::clone(&admission), Arc::clone(&trusted)))
+        }
+        None => None,
+    };
+
     let shutdown = Shutdown::new();
     let mut inner = None;
     if let Some((bound, told)) = replicas {
@@ -303,8 +323,14 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let proxy = Proxy::new(Arc::clone(&app), shutdown.signal(), CONNECTIONS_OF_USER)
         .map_err(StartError::Installation)?;
     let agents = agents::routes(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
-    let api =
-        ApiOptions { public_url: Some(public_url), own_cluster, trusted_proxies, ..ApiOptions::default() };
+    let api = ApiOptions {
+        public_url: Some(public_url),
+        kubernetes_url: kubernetes_address.map(|at| format!("https://{at}")),
+        kubernetes_authority: kubernetes_config.map(|listener| listener.authority),
+        own_cluster,
+        trusted_proxies,
+        ..ApiOptions::default()
+    };
     let public = plural_api::routes(Arc::clone(&app), api)
         .merge(metrics::with_token(metrics.as_ref(), metrics_token))
         .merge(agents.clone())
@@ -326,12 +352,14 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         routes.extend(listed(Listener::Metrics, &served));
         (server.with_admission(admission, Arc::new([])), served.into_router())
     });
-    let servers = std::iter::once((server, router)).chain(inner).chain(measured).collect();
+    let kubernetes = kubernetes.map(|server| (server, router.clone()));
+    let servers = std::iter::once((server, router)).chain(kubernetes).chain(inner).chain(measured).collect();
     let task = tokio::spawn(run(Arc::clone(&app), proxy, servers, metrics, shutdown.clone(), drain));
     tracing::info!(address = %address, "the console listens");
     Ok(RunningConsole {
         address,
         url,
+        kubernetes_address,
         metrics_address,
         first_admin,
         routes,

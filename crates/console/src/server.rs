@@ -27,7 +27,10 @@ use hyper_util::{
 };
 use plural_api::Network;
 use plural_kit::{Admission, AdmissionLimits, Ending, OpenRequest, ShutdownSignal, Visit};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use rustls::{
+    client::danger::ServerCertVerifier as _,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpSocket},
@@ -396,8 +399,33 @@ fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, StartError> {
     if certificates.is_empty() {
         return Err(cannot(chain, "it holds no certificate".to_owned()));
     }
+    check_not_an_authority(&certificates).map_err(|reason| cannot(chain, reason))?;
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| cannot(key, error.to_string()))?;
     tls_acceptor(certificates, private).map_err(|error| cannot(chain, error.to_string()))
+}
+
+/// `openssl req -x509` makes certificates of an authority. Browsers take such a one from a server when told to; agents, the CLI
+/// and whoever else follows RFC 5280 never do, and say so in words that lead nowhere.
+fn check_not_an_authority(certificates: &[CertificateDer<'static>]) -> Result<(), String> {
+    let Some((own, others)) = certificates.split_first() else { return Ok(()) };
+    let mut roots = rustls::RootCertStore::empty();
+    if roots.add(own.clone()).is_err() {
+        // What cannot be read is refused below, with its reason.
+        return Ok(());
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+    let verifier = verifier.build().map_err(|error| error.to_string())?;
+    let name = ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into());
+    match verifier.verify_server_cert(own, others, &name, &[], UnixTime::now()) {
+        Err(error) if error.to_string().contains("CaUsedAsEndEntity") => Err(
+            "it is the certificate of a certificate authority (basicConstraints CA:TRUE), which agents and the CLI refuse \
+             from a server. Make one with CA:FALSE: docs/tls.md says how"
+                .to_owned(),
+        ),
+        // Its names, times and signer are what clients judge.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn tls_acceptor(

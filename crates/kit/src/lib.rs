@@ -11,6 +11,7 @@ mod private;
 mod retry;
 mod shutdown;
 mod telemetry;
+mod tls;
 mod turns;
 
 pub use self::metrics::{Metrics, init_metrics, method_label, status_label};
@@ -21,4 +22,5 @@ pub use private::{private_file, private_folder, tighten};
 pub use retry::{Backoff, about};
 pub use shutdown::{Shutdown, ShutdownSignal};
 pub use telemetry::{LogFormat, TelemetryError, init_logs};
+pub use tls::tls_words;
 pub use turns::{Turn, Turns};

@@ -1,5 +1,7 @@
 //! Logs on stderr.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// How log lines look.
@@ -7,9 +9,12 @@ use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitEx
 pub enum LogFormat {
     /// One JSON object a line: for machines.
     Json,
-    /// Short coloured lines: for a person at a terminal.
+    /// Short lines for a person, coloured on a terminal.
     Text,
 }
+
+/// What libraries tell at length and nobody needs, unless the filter names it.
+const QUIET: &str = "sea_orm_migration=warn";
 
 /// Why telemetry could not start.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +38,7 @@ pub enum TelemetryError {
 /// # Errors
 /// When the filter is malformed or a logger is installed already.
 pub fn init_logs(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
-    let directives = EnvFilter::try_new(filter)
+    let directives = EnvFilter::try_new(format!("{QUIET},{filter}"))
         .map_err(|cause| TelemetryError::Filter { filter: filter.to_owned(), cause })?;
     let registry = tracing_subscriber::registry().with(directives);
     let started = match format {
@@ -48,7 +53,9 @@ pub fn init_logs(format: LogFormat, filter: &str) -> Result<(), TelemetryError> 
             )
             .try_init(),
         LogFormat::Text => {
-            registry.with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr)).try_init()
+            let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            let layer = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
+            registry.with(layer).try_init()
         }
     };
     started.map_err(|error| TelemetryError::Twice(error.to_string()))

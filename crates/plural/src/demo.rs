@@ -5,28 +5,34 @@ mod deployment;
 mod output;
 mod repository;
 mod state;
+mod tls;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
 use anyhow::{Context, bail};
 use plural_agent::AgentEvent;
-use plural_console::{ConsoleConfig, Reach, RunningConsole};
+use plural_console::{ConsoleConfig, KubernetesListener, Reach, RunningConsole, StartError};
 use plural_kit::{Shutdown, ShutdownSignal};
 use secrecy::SecretString;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::process::{LogArgs, keep_private};
 use clusters::{DemoCluster, Told};
-use deployment::{Deployment, Source};
+use deployment::{Deployment, Registered, Source};
 use output::{ClusterLine, Event, Output, millis};
 use repository::Repository;
 use state::State;
 
 /// Address of the demo's administrator.
 const ADMIN: &str = "admin@localhost";
+
+/// Between two looks at what sync windows hold back.
+const HELD: Duration = Duration::from_secs(2);
 
 /// Flags of `plural demo`.
 #[derive(Debug, clap::Args)]
@@ -70,9 +76,13 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Where the console listens [default: a free port of this machine]
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", hide_default_value = true)]
-    listen: std::net::SocketAddr,
+    /// Where the console listens [default: a free port of this machine, the same at every start on --data]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+
+    /// Where the console listens with TLS, for kubectl [default: as --listen, another free port]
+    #[arg(long, value_name = "ADDRESS")]
+    tls_listen: Option<SocketAddr>,
 
     /// How far the demo's console goes to addresses that you give it
     #[arg(long, env = "PLURAL_REACH", value_name = "REACH", default_value = "local")]
@@ -132,8 +142,39 @@ async fn demo(args: Args, stop: ShutdownSignal) -> anyhow::Result<()> {
     let mut state = State::open(&data)?;
 
     output.talk("starting a console");
-    let config = ConsoleConfig {
-        listen: args.listen,
+    let console = start(&args, &data, &mut state, output).await?;
+    let mut clusters = Vec::new();
+    let ran = run_on(&args, &stop, output, &data, &mut state, &console, &mut clusters).await;
+    output.talk("stopping");
+    for cluster in clusters {
+        cluster.stop().await;
+    }
+    console.stop().await?;
+    ran
+}
+
+/// Starts the console where it listened last, so that saved logins and kubeconfigs go on working; elsewhere when another
+/// process is there by now and nobody asked for that address.
+async fn start(
+    args: &Args,
+    data: &Path,
+    state: &mut State,
+    output: Output,
+) -> anyhow::Result<RunningConsole> {
+    const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+    let (plain, tls) = state.listened();
+    let listen = args.listen.or(plain).unwrap_or(ANY);
+    let free = SocketAddr::new(listen.ip(), 0);
+    let listen_tls = args.tls_listen.or(tls.filter(|tls| tls.ip() == listen.ip())).unwrap_or(free);
+    let certificate = tls::certificate(data, listen_tls.ip())?;
+    let config = |listen, listen_tls| ConsoleConfig {
+        listen,
+        kubernetes: Some(KubernetesListener {
+            listen: listen_tls,
+            certificate: certificate.chain.clone(),
+            key: certificate.key.clone(),
+            authority: certificate.authority.clone(),
+        }),
         insecure_http: args.insecure_http,
         database_url: args.database_url.clone(),
         admin_email: ADMIN.to_owned(),
@@ -143,15 +184,24 @@ async fn demo(args: Args, stop: ShutdownSignal) -> anyhow::Result<()> {
         drain_seconds: 2,
         ..ConsoleConfig::local(data.join("console"))
     };
-    let console = RunningConsole::start(config, None).await.context("the console cannot start")?;
-    let mut clusters = Vec::new();
-    let ran = run_on(&args, &stop, output, &data, &mut state, &console, &mut clusters).await;
-    output.talk("stopping");
-    for cluster in clusters {
-        cluster.stop().await;
+    let mut started = RunningConsole::start(config(listen, listen_tls), None).await;
+    if let Err(StartError::Listen { address, .. }) = &started {
+        let (mut plain, mut tls) = (listen, listen_tls);
+        if args.listen.is_none() && *address == listen {
+            plain = free;
+        } else if args.tls_listen.is_none() && *address == listen_tls {
+            tls = SocketAddr::new(listen_tls.ip(), 0);
+        }
+        if (plain, tls) != (listen, listen_tls) {
+            output
+                .talk(&format!("another process listens on {address}: listening elsewhere, so log in again"));
+            started = RunningConsole::start(config(plain, tls), None).await;
+        }
     }
-    console.stop().await?;
-    ran
+    let console = started.context("the console cannot start")?;
+    let tls = console.kubernetes_address.context("the console does not listen with TLS")?;
+    state.set_listened(console.address, tls)?;
+    Ok(console)
 }
 
 /// Everything between the start of the console and its end.
@@ -171,18 +221,31 @@ async fn run_on(
         files => format!("reading {files} kubeconfig files"),
     });
     clusters.extend(if args.kubeconfig.is_empty() {
-        clusters::simulated(args.clusters, data).await?
+        clusters::simulated(args.clusters, ADMIN, data).await?
     } else {
         clusters::of_kubeconfigs(&args.kubeconfig).await?
     });
+    let mut leaving = Vec::new();
     for cluster in clusters.iter() {
-        deployment.cluster(cluster.handle(), state).await?;
+        let handle = cluster.handle();
+        match deployment.cluster(handle, args.kubeconfig.is_empty(), state).await? {
+            Registered::AsBefore => {}
+            Registered::Again => output.talk(&format!("cluster {handle} was deleted: registering it again")),
+            Registered::Leaving => {
+                output.talk(&format!(
+                    "cluster {handle} is being deleted, which its agent ends now: the next start registers it again"
+                ));
+                leaving.push(handle.to_owned());
+            }
+        }
     }
+    let staying = |cluster: &&DemoCluster| !leaving.iter().any(|handle| handle == cluster.handle());
 
     let (source, repository) = source(args, data).await?;
     output.talk(&format!("deploying {}", source.url));
     let begun = SystemTime::now();
-    let services = deployment.services(&source, clusters.iter().map(DemoCluster::handle)).await?;
+    let services =
+        deployment.services(&source, clusters.iter().filter(staying).map(DemoCluster::handle)).await?;
 
     let names: Vec<String> = services.keys().cloned().collect();
     let (shared, mut events) = clusters::shared();
@@ -191,15 +254,21 @@ async fn run_on(
         let token = state.token(cluster.handle()).context("a cluster lost its token")?;
         cluster.start_agent(&console.url, token, &data.join("agents"), &shared)?;
     }
-    let mut times =
-        Times { begun, of: HashMap::new(), repository: repository.clone(), failures: HashMap::new() };
+    let mut times = Times {
+        begun,
+        of: HashMap::new(),
+        repository: repository.clone(),
+        failures: HashMap::new(),
+        held: HashMap::new(),
+        refused: HashSet::new(),
+    };
     let timeout = Duration::from_secs(args.timeout);
 
     if args.once {
         let first = async {
             let head =
                 repository.as_ref().context("--once needs a repository on this machine")?.head().await?;
-            let wanted = pairs(clusters, &names);
+            let wanted = pairs(clusters.iter().filter(staying), &names);
             arrive(output, &mut events, &mut times, &head, wanted).await
         };
         deployed(stop, timeout, "the first deployment", &deployment, first).await?;
@@ -229,9 +298,26 @@ async fn run_on(
         return outcome.and(removed);
     }
 
-    let mut waiting: Vec<(String, String)> = pairs(clusters, &names);
+    let mut waiting: Vec<(String, String)> = pairs(clusters.iter().filter(staying), &names);
     let mut ready = false;
-    while let Some(Some(told)) = stop.or(events.recv()).await {
+    let mut looks = interval(HELD);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let told = tokio::select! {
+            told = stop.or(events.recv()) => match told {
+                Some(Some(told)) => told,
+                _ => break,
+            },
+            _ = looks.tick() => {
+                // Nothing depends on it: a console that cannot answer now is asked again.
+                for (key, why) in deployment.held().await.unwrap_or_default() {
+                    if times.held.insert(key.clone(), why.clone()).as_ref() != Some(&why) {
+                        output.talk(&format!("{} waits on {}: {why}", key.1, key.0));
+                    }
+                }
+                continue;
+            }
+        };
         if let Some((cluster, service)) = tell(output, &mut times, told).await {
             waiting.retain(|(c, s)| *c != cluster || *s != service);
         }
@@ -274,7 +360,7 @@ async fn once(
     let before = SystemTime::now();
     let commit = repository.commit_proof(&target.folder, &marker).await?;
     times.of.insert(commit.clone(), repository.moved_at().await.unwrap_or(before));
-    let wanted = pairs(clusters, std::slice::from_ref(&target.name));
+    let wanted = pairs(clusters.iter(), std::slice::from_ref(&target.name));
     let arrived = arrive(output, events, times, &commit, wanted);
     deployed(stop, timeout, "the change", deployment, arrived).await?;
     for cluster in clusters {
@@ -322,6 +408,10 @@ struct Times {
     repository: Option<Repository>,
     /// What was last told to be wrong, by cluster and service.
     failures: HashMap<(String, String), String>,
+    /// Sync windows that held a revision back, by cluster and service, in words.
+    held: HashMap<(String, String), String>,
+    /// Clusters whose agents the console refuses.
+    refused: HashSet<String>,
 }
 
 impl Times {
@@ -353,7 +443,9 @@ async fn tell(output: Output, times: &mut Times, told: Told) -> Option<(String, 
             if drift > 0 {
                 output.talk(&format!("{service} was changed by hand on {cluster} and reverted"));
             } else if is_news {
+                let held = times.held.remove(&(cluster.clone(), service.clone())).is_some();
                 output.event(&Event::Applied {
+                    held,
                     cluster: cluster.clone(),
                     service: service.clone(),
                     commit: commit_sha,
@@ -371,11 +463,17 @@ async fn tell(output: Output, times: &mut Times, told: Told) -> Option<(String, 
             }
             None
         }
+        // An agent that goes on trying is no news.
+        AgentEvent::Disconnected { refused: true, .. } if !times.refused.insert(cluster.clone()) => None,
         AgentEvent::Disconnected { message, .. } => {
             output.talk(&format!("the agent of {cluster} lost the console: {message}"));
             None
         }
-        AgentEvent::Connected | AgentEvent::Token(_) | AgentEvent::Destroyed { .. } => None,
+        AgentEvent::Connected => {
+            times.refused.remove(&cluster);
+            None
+        }
+        AgentEvent::Token(_) | AgentEvent::Destroyed { .. } => None,
     }
 }
 
@@ -400,9 +498,8 @@ async fn arrive(
 }
 
 /// Every cluster with every service.
-fn pairs(clusters: &[DemoCluster], services: &[String]) -> Vec<(String, String)> {
+fn pairs<'a>(clusters: impl Iterator<Item = &'a DemoCluster>, services: &[String]) -> Vec<(String, String)> {
     clusters
-        .iter()
         .flat_map(|cluster| services.iter().map(|name| (cluster.handle().to_owned(), name.clone())))
         .collect()
 }

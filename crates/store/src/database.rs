@@ -139,7 +139,11 @@ impl Database {
             let scheme = url.split(':').next().unwrap_or_default();
             return Err(OpenError::Url(format!("it begins with {scheme:?}")));
         };
+        let pending = Migrator::get_pending_migrations(&writer).await.map_err(OpenError::Migrate)?.len();
         Migrator::up(&writer, None).await.map_err(OpenError::Migrate)?;
+        if pending > 0 {
+            tracing::info!(migrations = pending, "the database has the schema of this release");
+        }
         let statements = Arc::new(AtomicU64::new(0));
         for connection in [&mut writer, &mut reader] {
             let statements = Arc::clone(&statements);

@@ -13,6 +13,7 @@ use std::{
 
 use http::Uri;
 use percent_encoding::percent_decode_str;
+use plural_kit::tls_words;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
@@ -186,7 +187,8 @@ impl Dialer {
                 let protocol: &[u8] = if wrapped { b"http/1.1" } else { b"h2" };
                 config.alpn_protocols = vec![protocol.to_vec()];
                 let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
-                let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+                let connected = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+                let stream = connected.map_err(in_words)?;
                 if !wrapped && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
                     self.turn();
                     return Err(io::Error::other(
@@ -305,6 +307,14 @@ fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
         return Err("no certificate authority is known; set a file with one".to_owned());
     }
     Ok(roots)
+}
+
+/// What TLS refuses, as a person would say it.
+fn in_words(error: io::Error) -> io::Error {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(tls) => io::Error::other(tls_words(&tls.to_string()).into_owned()),
+        None => error,
+    }
 }
 
 fn client_config(roots: RootCertStore) -> Result<ClientConfig, String> {

@@ -202,6 +202,11 @@ impl Client {
         &self.url
     }
 
+    /// Whether the console is on this machine, so that nobody is between.
+    pub fn is_local(&self) -> bool {
+        is_loopback(&self.endpoint)
+    }
+
     /// Runs one operation and answers its root field.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::{error::Error as _, io};
 
+use plural_kit::tls_words;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -241,7 +242,7 @@ impl ClientError {
                 return Self::Refused { url: url.into(), cause };
             }
             if let Some(tls) = tls_error(error) {
-                return Self::Tls { url: url.into(), reason: tls.to_string() };
+                return Self::Tls { url: url.into(), reason: tls_words(&tls.to_string()).into_owned() };
             }
             if innermost.starts_with("dns error") {
                 return Self::Dns { host: host.into(), cause };

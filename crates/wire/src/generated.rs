@@ -74,6 +74,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (GetCluster::NAME, GetCluster::DOCUMENT),
     (GetClusterWithToken::NAME, GetClusterWithToken::DOCUMENT),
     (GetAgentUrl::NAME, GetAgentUrl::DOCUMENT),
+    (GetClusterKubernetes::NAME, GetClusterKubernetes::DOCUMENT),
     (CreateCluster::NAME, CreateCluster::DOCUMENT),
     (CreateClusterWithToken::NAME, CreateClusterWithToken::DOCUMENT),
     (UpdateCluster::NAME, UpdateCluster::DOCUMENT),

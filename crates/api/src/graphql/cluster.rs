@@ -136,7 +136,7 @@ impl Cluster {
     /// It is the one that this console runs in, as its operator told with `--own-cluster`; false while that is not known.
     #[graphql(name = "self")]
     async fn is_own(&self, ctx: &Context<'_>) -> Option<bool> {
-        let own = request(ctx).own_cluster.as_deref();
+        let own = request(ctx).options.own_cluster.as_deref();
         Some(own.is_some_and(|own| own == self.cluster.handle.as_str() || own == self.cluster.id.to_string()))
     }
 
@@ -227,13 +227,19 @@ impl Cluster {
 
     /// The address that its agent must use.
     async fn agent_url(&self, ctx: &Context<'_>) -> Option<String> {
-        request(ctx).public_url.clone()
+        request(ctx).options.public_url.clone()
     }
 
     /// The address of its Kubernetes API, for kubectl and the like: the bearer is an access token.
     async fn kas_url(&self, ctx: &Context<'_>) -> Option<String> {
-        let console = request(ctx).public_url.as_deref()?;
+        let options = &request(ctx).options;
+        let console = options.kubernetes_url.as_deref().or(options.public_url.as_deref())?;
         Some(format!("{}/k8s/{}", console.trim_end_matches('/'), self.cluster.handle))
+    }
+
+    /// The authority (PEM) that the certificate of `kasUrl` is signed by, where it is the console's own.
+    async fn kas_ca_certificate(&self, ctx: &Context<'_>) -> Option<String> {
+        request(ctx).options.kubernetes_authority.clone()
     }
 
     /// Who asked its API server for what, through the console; for its administrators.

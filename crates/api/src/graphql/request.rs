@@ -26,10 +26,8 @@ use crate::options::ApiOptions;
 pub(crate) struct Request {
     pub(crate) app: Arc<App>,
     pub(crate) op: OpCtx,
-    /// The console's address as others reach it.
-    pub(crate) public_url: Option<String>,
-    /// Handle or id of the cluster that the console runs in.
-    pub(crate) own_cluster: Option<String>,
+    /// What whoever started the console says of it.
+    pub(crate) options: Arc<ApiOptions>,
     /// What its answer may take.
     pub(crate) budget: Arc<Budget>,
     /// What the rows of lists ask for.
@@ -65,9 +63,8 @@ pub(crate) struct Batches {
 }
 
 impl Request {
-    pub(crate) fn new(app: Arc<App>, op: OpCtx, options: &ApiOptions, budget: Arc<Budget>) -> Self {
-        let (public_url, own_cluster) = (options.public_url.clone(), options.own_cluster.clone());
-        Self { app, op, public_url, own_cluster, budget, batches: Batches::default() }
+    pub(crate) fn new(app: Arc<App>, op: OpCtx, options: Arc<ApiOptions>, budget: Arc<Budget>) -> Self {
+        Self { app, op, options, budget, batches: Batches::default() }
     }
 
     /// Look-ups of a noun by id.

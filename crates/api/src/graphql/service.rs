@@ -259,7 +259,7 @@ impl ServiceDeployment {
     /// its source was fetched.
     async fn tarball(&self, ctx: &Context<'_>) -> Option<String> {
         self.0.artifact_digest.as_ref()?;
-        let console = request(ctx).public_url.as_deref()?;
+        let console = request(ctx).options.public_url.as_deref()?;
         Some(format!("{}{}?id={}", console.trim_end_matches('/'), crate::tarball::PATH, self.0.id))
     }
 

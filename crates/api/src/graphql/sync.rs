@@ -303,7 +303,7 @@ impl SyncQuery {
             let request = request(ctx);
             let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
             let path = request.app.canary_gate_path(&request.op, &selector).await.into_graphql(ctx)?;
-            let console = request.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+            let console = request.options.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
             Ok(Some(format!("{console}{path}")))
         })
         .await

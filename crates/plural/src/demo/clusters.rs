@@ -7,9 +7,16 @@ use std::{
 };
 
 use anyhow::Context;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::{
+    Resource as _,
+    api::{
+        core::v1::{ConfigMap, Namespace},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
-    api::DeleteParams,
+    api::{DeleteParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent, usual_render_limits};
@@ -62,7 +69,7 @@ pub(super) struct DemoCluster {
 }
 
 /// Starts `count` simulated clusters and writes a kubeconfig file for each.
-pub(super) async fn simulated(count: u32, data: &Path) -> anyhow::Result<Vec<DemoCluster>> {
+pub(super) async fn simulated(count: u32, admin: &str, data: &Path) -> anyhow::Result<Vec<DemoCluster>> {
     let folder = data.join("kubeconfigs");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let sim = Sim::new()?;
@@ -73,6 +80,7 @@ pub(super) async fn simulated(count: u32, data: &Path) -> anyhow::Result<Vec<Dem
         let kubeconfig = folder.join(format!("{handle}.yaml"));
         write_private(&kubeconfig, &cluster.kubeconfig())?;
         let config = read(&kubeconfig).await?;
+        let_in(admin, config.clone()).await?;
         clusters.push(DemoCluster {
             handle,
             kubeconfig,
@@ -83,6 +91,27 @@ pub(super) async fn simulated(count: u32, data: &Path) -> anyhow::Result<Vec<Dem
         });
     }
     Ok(clusters)
+}
+
+/// Lets a person do everything in a simulated cluster: through the console, kubectl has that person's rights.
+async fn let_in(email: &str, config: kube::Config) -> anyhow::Result<()> {
+    let binding = ClusterRoleBinding {
+        metadata: ObjectMeta { name: Some("plural-demo-admin".to_owned()), ..ObjectMeta::default() },
+        role_ref: RoleRef {
+            api_group: Some(ClusterRole::GROUP.to_owned()),
+            kind: ClusterRole::KIND.to_owned(),
+            name: "cluster-admin".to_owned(),
+        },
+        subjects: Some(vec![Subject {
+            api_group: Some(ClusterRole::GROUP.to_owned()),
+            kind: "User".to_owned(),
+            name: email.to_owned(),
+            namespace: None,
+        }]),
+    };
+    let api: kube::Api<ClusterRoleBinding> = kube::Api::all(kube::Client::try_from(config)?);
+    api.create(&PostParams::default(), &binding).await.context("cannot bind the demo's administrator")?;
+    Ok(())
 }
 
 /// The clusters of kubeconfig files, each by its current context.

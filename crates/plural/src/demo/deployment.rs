@@ -6,8 +6,8 @@ use anyhow::Context;
 use plural_wire::{
     Client, ClientError, ClientOptions, ClusterAttributes, ConfigAttributes, CreateAccessToken,
     CreateClusterWithToken, CreateGitRepository, CreateServiceDeployment, DeleteServiceDeployment,
-    GetGitRepository, GetServiceDeployment, GitAttributes, GitRefAttributes, Secret,
-    ServiceDeploymentAttributes, SignIn,
+    DetachCluster, GetCluster, GetGitRepository, GetServiceDeployment, GitAttributes, GitRefAttributes,
+    ListServiceDeployments, Secret, ServiceDeploymentAttributes, ServiceReasonKind, SignIn,
 };
 
 use super::state::State;
@@ -68,6 +68,17 @@ impl Source {
     }
 }
 
+/// How a cluster stands at the console when the demo starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Registered {
+    /// As an earlier start left it, or for the first time.
+    AsBefore,
+    /// It was deleted, and is registered anew.
+    Again,
+    /// Its deletion waits for its agent.
+    Leaving,
+}
+
 /// The demo's administrator at the console.
 pub(super) struct Deployment {
     client: Client,
@@ -95,10 +106,26 @@ impl Deployment {
         Ok(Self { client, services: Vec::new() })
     }
 
-    /// Registers a cluster, unless an earlier start did.
-    pub(super) async fn cluster(&self, handle: &str, state: &mut State) -> anyhow::Result<()> {
-        if state.token(handle).is_some() {
-            return Ok(());
+    /// Registers a cluster, unless an earlier start did and nobody deleted it since. Of one that is `simulated` nothing is
+    /// left when its deletion did not end: the deletion ends here.
+    pub(super) async fn cluster(
+        &self,
+        handle: &str,
+        simulated: bool,
+        state: &mut State,
+    ) -> anyhow::Result<Registered> {
+        let known = state.token(handle).is_some();
+        if known {
+            let look = GetCluster { id: None, handle: Some(handle.to_owned()) };
+            match self.client.send(&look).await {
+                Ok(found) if found.deleted_at.is_none() => return Ok(Registered::AsBefore),
+                Ok(found) if simulated => {
+                    self.client.send(&DetachCluster { id: found.id }).await?;
+                }
+                Ok(_) => return Ok(Registered::Leaving),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         let attributes = ClusterAttributes {
             name: handle.to_owned(),
@@ -107,7 +134,8 @@ impl Deployment {
         };
         let made = self.client.send(&CreateClusterWithToken { attributes }).await?;
         let token = made.deploy_token.context("the console gave no deploy token")?;
-        state.set_token(handle, token.expose())
+        state.set_token(handle, token.expose())?;
+        Ok(if known { Registered::Again } else { Registered::AsBefore })
     }
 
     /// Registers the repository and a service on each cluster, unless an earlier start did. Answers names
@@ -214,6 +242,19 @@ impl Deployment {
                 return before.0.join("; ");
             }
         }
+    }
+
+    /// What a sync window holds back, by cluster and service, of the first hundred services; why, in words.
+    pub(super) async fn held(&self) -> Result<Vec<((String, String), String)>, ClientError> {
+        let first = ListServiceDeployments { after: None, first: 100, cluster_id: None, cluster: None };
+        let page = self.client.send(&first).await?;
+        let held = page.edges.into_iter().filter_map(|edge| {
+            let service = edge.node;
+            let reason = service.reason.filter(|reason| reason.kind == ServiceReasonKind::Window)?;
+            let cluster = service.cluster?.handle?;
+            Some(((cluster, service.name), reason.message))
+        });
+        Ok(held.collect())
     }
 
     /// What is wrong with any service, in words.

@@ -42,6 +42,9 @@ pub(super) enum Event {
         commit: String,
         /// Milliseconds since the commit was made.
         ms: u64,
+        /// A sync window held it back for a part of that time.
+        #[serde(skip)]
+        held: bool,
     },
     /// A service could not be brought to where its commit says.
     Failed {
@@ -99,14 +102,31 @@ fn text(event: &Event) -> String {
             for ClusterLine { handle, kubeconfig } in clusters {
                 lines.push(format!("  {handle:<11} kubectl --kubeconfig {kubeconfig} get all -A"));
             }
+            if let Some(ClusterLine { handle, .. }) = clusters.first() {
+                lines.push(format!(
+                    "  through it  plural cd clusters kubeconfig {handle} --merge, then kubectl get all -A"
+                ));
+            }
             lines.push(format!("  commit to   {git}"));
             lines.push(String::new());
             lines.join("\n")
         }
-        Event::Applied { cluster, service, commit, ms } => {
-            format!("{} {service} applied on {cluster} in {ms} ms", short(commit))
+        Event::Applied { cluster, service, commit, ms, held } => {
+            let held = if *held { " (held by a sync window)" } else { "" };
+            format!("{} {service} applied on {cluster} in {}{held}", short(commit), took(*ms))
         }
         Event::Failed { cluster, service, message } => format!("{service} failed on {cluster}: {message}"),
+    }
+}
+
+/// A duration as a person says it: `13 ms`, `3 m 25 s`.
+fn took(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
+        _ if ms < 10_000 => format!("{ms} ms"),
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} m {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} m"),
     }
 }
 

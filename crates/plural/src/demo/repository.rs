@@ -32,6 +32,7 @@ impl Repository {
     pub(super) async fn sample(path: PathBuf) -> anyhow::Result<Self> {
         let repository = Self { path };
         if repository.path.join(".git").exists() {
+            repository.identify().await?;
             return Ok(repository);
         }
         for (name, content) in SAMPLE {
@@ -42,6 +43,7 @@ impl Repository {
             fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
         }
         repository.git(&["init", "--quiet", "--initial-branch=main"]).await?;
+        repository.identify().await?;
         repository.git(&["add", "--all"]).await?;
         repository.commit("a web server and its team").await?;
         Ok(repository)
@@ -114,6 +116,17 @@ impl Repository {
         self.git(&["add", "--force", "--", &path]).await?;
         self.commit("prove that a commit arrives").await?;
         self.head().await
+    }
+
+    /// Makes sure that a person can commit here: git refuses to without a name and an address.
+    async fn identify(&self) -> anyhow::Result<()> {
+        for (name, value) in [("user.name", "plural demo"), ("user.email", "demo@localhost")] {
+            // Fails where nothing is set. What a person has set for all their repositories stays.
+            if self.git(&["config", "--get", name]).await.is_err() {
+                self.git(&["config", "--local", name, value]).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn commit(&self, message: &str) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs, io,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -19,10 +20,14 @@ pub(super) struct State {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 struct Kept {
     password: String,
     access_token: Option<String>,
+    /// Where the console listened last: saved logins and kubeconfigs name it.
+    listened: Option<SocketAddr>,
+    /// The same for kubectl.
+    listened_tls: Option<SocketAddr>,
     /// Deploy tokens by cluster handle.
     tokens: BTreeMap<String, String>,
 }
@@ -67,6 +72,17 @@ impl State {
 
     pub(super) fn set_token(&mut self, handle: &str, token: &str) -> anyhow::Result<()> {
         self.kept.tokens.insert(handle.to_owned(), token.to_owned());
+        self.save()
+    }
+
+    /// Where the console and its address for kubectl listened last.
+    pub(super) fn listened(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        (self.kept.listened, self.kept.listened_tls)
+    }
+
+    pub(super) fn set_listened(&mut self, plain: SocketAddr, tls: SocketAddr) -> anyhow::Result<()> {
+        self.kept.listened = Some(plain);
+        self.kept.listened_tls = Some(tls);
         self.save()
     }
 

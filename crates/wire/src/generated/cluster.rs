@@ -54,6 +54,16 @@ pub struct Cluster {
     pub project: Option<ProjectRef>,
 }
 
+/// Where kubectl finds the API of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterKubernetes {
+    /// The address of its Kubernetes API, for kubectl and the like: the bearer is an access token.
+    pub kas_url: Option<String>,
+    /// The authority (PEM) that the certificate of `kasUrl` is signed by, where it is the console's own.
+    pub kas_ca_certificate: Option<String>,
+}
+
 /// Enough of a cluster to name it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterRef {
@@ -455,6 +465,22 @@ impl Operation for GetAgentUrl {
     const FIELD: &'static str = "cluster";
     const DOCUMENT: &'static str = "query GetAgentUrl($id: ID!) {
   cluster(id: $id) { agentUrl }
+}";
+}
+
+/// Where kubectl finds the API of a cluster.
+#[derive(Debug, Clone, Serialize)]
+pub struct GetClusterKubernetes {
+    pub id: String,
+}
+
+impl Operation for GetClusterKubernetes {
+    type Data = ClusterKubernetes;
+    const NAME: &'static str = "GetClusterKubernetes";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "cluster";
+    const DOCUMENT: &'static str = "query GetClusterKubernetes($id: ID!) {
+  cluster(id: $id) { kasUrl kasCaCertificate }
 }";
 }
 

@@ -79,6 +79,16 @@ async fn what_cannot_be_served_is_found_before_anything_is_made() {
     let told =
         refusal(ConsoleConfig { tls_cert: nowhere(), tls_key: nowhere(), ..config(folder.path()) }).await;
     assert!(told.contains("nowhere.pem"), "{told}");
+    // As `openssl req -x509` makes them: no agent would take it from a server.
+    let mut authority = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let (cert_file, key_file) = (folder.path().join("ca.pem"), folder.path().join("ca.key"));
+    fs::write(&cert_file, authority.self_signed(&key).unwrap().pem()).unwrap();
+    fs::write(&key_file, key.serialize_pem()).unwrap();
+    let (tls_cert, tls_key) = (Some(cert_file), Some(key_file));
+    let told = refusal(ConsoleConfig { tls_cert, tls_key, ..config(folder.path()) }).await;
+    assert!(told.contains("ca.pem") && told.contains("CA:FALSE"), "{told}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let told = refusal(ConsoleConfig { listen: address, ..config(folder.path()) }).await;

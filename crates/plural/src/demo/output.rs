@@ -104,7 +104,7 @@ fn text(event: &Event) -> String {
             }
             if let Some(ClusterLine { handle, .. }) = clusters.first() {
                 lines.push(format!(
-                    "  through it  plural cd clusters kubeconfig {handle} --merge, then kubectl get all -A"
+                    "  kubectl     plural cd clusters kubeconfig {handle} --merge   # through the console"
                 ));
             }
             lines.push(format!("  commit to   {git}"));

@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeSet, path::Path, process::Command as Git};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
 use plural_testkit::{GitRemote, TestCluster, TestDatabase, each_cluster, eventually, run_case};
@@ -262,6 +263,81 @@ fn it_goes_on_until_a_signal_and_resumes_on_its_data() {
         home.nothing_is_left().await;
         anyhow::Ok(())
     });
+}
+
+/// What a person with the command line asks of a demo.
+async fn person(home: &Home, ready: &Value, arguments: &[&str]) -> anyhow::Result<Done> {
+    let mut command = home.plural(arguments);
+    command.env("PLURAL_CONSOLE_URL", ready["url"].as_str().unwrap());
+    command.env("PLURAL_CONSOLE_TOKEN", ready["token"].as_str().unwrap());
+    finish(command).await
+}
+
+#[test]
+fn it_listens_where_it_did_and_a_deleted_cluster_comes_back() {
+    run_case(async {
+        let home = Home::new()?;
+        let data = home.path().join("data").display().to_string();
+        let arguments = ["demo", "--json", "--data", &data];
+        let first = watched(home.plural(&arguments)).await?;
+        let ready = first.ready.clone();
+        let kubeconfig = home.path().join("through").display().to_string();
+        let told =
+            person(&home, &ready, &["cd", "clusters", "kubeconfig", "demo-1", "--file", &kubeconfig]).await?;
+        assert_code(&told, 0);
+        let names = namespaces(Path::new(&kubeconfig), &ready).await?;
+        assert!(names.contains(&"web".to_owned()), "{names:?}");
+        let told = person(&home, &ready, &["cd", "clusters", "delete", "demo-2", "--yes"]).await?;
+        assert_code(&told, 0);
+        first.end(Signal::INT).await?;
+        // A person commits without any configuration of git.
+        let repository = ready["git"].as_str().unwrap();
+        let mut git = Git::new("git");
+        git.current_dir(repository).env("HOME", home.path()).env("GIT_CONFIG_NOSYSTEM", "1");
+        assert!(git.args(["commit", "--quiet", "--allow-empty", "--message", "mine"]).status()?.success());
+
+        let second = watched(home.plural(&arguments)).await?;
+        assert_eq!(second.ready["url"], ready["url"], "what was saved goes on working");
+        assert_eq!(second.ready["clusters"].as_array().unwrap().len(), 2);
+        let listed = person(&home, &second.ready, &["cd", "clusters", "list", "-o", "name"]).await?;
+        assert_eq!(listed.out, "cluster/demo-1\ncluster/demo-2\n", "{}", listed.err);
+        let names = namespaces(Path::new(&kubeconfig), &second.ready).await?;
+        assert!(names.contains(&"web".to_owned()), "{names:?}");
+        second.end(Signal::INT).await?;
+
+        // Another program has the address by now: it listens elsewhere, and says so.
+        let address = ready["url"].as_str().unwrap().trim_start_matches("http://");
+        let taken = std::net::TcpListener::bind(address)?;
+        let third = watched(home.plural(&arguments)).await?;
+        assert_ne!(third.ready["url"], ready["url"]);
+        third.end(Signal::INT).await?;
+        // An address that was asked for is not replaced.
+        let done = home.run(&["demo", "--once", "--data", &data, "--listen", address]).await?;
+        assert_code(&done, 1);
+        assert!(done.err.contains(&format!("cannot listen on {address}")), "{}", done.err);
+        drop(taken);
+        home.nothing_is_left().await;
+        anyhow::Ok(())
+    });
+}
+
+/// The namespaces of the cluster that a kubeconfig file reaches through the console, as the demo's administrator.
+async fn namespaces(kubeconfig: &Path, ready: &Value) -> anyhow::Result<Vec<String>> {
+    let config = kube::config::Kubeconfig::read_from(kubeconfig)?;
+    let cluster = config.clusters[0].cluster.clone().unwrap();
+    let authority = STANDARD.decode(cluster.certificate_authority_data.unwrap())?;
+    let server = cluster.server.unwrap();
+    assert!(server.starts_with("https://127.0.0.1:") && server.ends_with("/k8s/demo-1"), "{server}");
+    let client = reqwest::Client::builder()
+        .tls_certs_only([reqwest::Certificate::from_pem(&authority)?])
+        .no_proxy()
+        .build()?;
+    let request = client.get(format!("{server}/api/v1/namespaces"));
+    let answer = request.bearer_auth(ready["token"].as_str().unwrap()).send().await?;
+    assert_eq!(answer.status(), 200);
+    let list: Value = serde_json::from_str(&answer.text().await?)?;
+    let names = list["items"].as_array().unwrap().iter();
+    Ok(names.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect())
 }
 
 #[test]

@@ -22,6 +22,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+use crate::program::{Home, finish};
 use crate::world::{PATIENCE, World, map};
 
 /// A commit reaches the cluster along this line, and another after the console's stream was cut.
@@ -80,6 +81,34 @@ fn through_a_proxy_with_a_password() {
     });
 }
 
+/// A server that holds the certificate of an authority, as `openssl req -x509` makes it.
+#[test]
+fn an_authority_as_a_server_is_refused_in_words_that_help() {
+    run_case(async {
+        let is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let front = Front::with_certificate(([127, 0, 0, 1], 9).into(), is_ca).await?;
+        let home = Home::new()?;
+        let ca = home.path().join("ca.pem");
+        std::fs::write(&ca, &front.ca_pem)?;
+        let url = format!("https://{}", front.address);
+        let mut whoami = home.plural(&["whoami", "--url", &url, "--ca-file", &ca.display().to_string()]);
+        whoami.env("PLURAL_CONSOLE_TOKEN", "console-x");
+        let told = finish(whoami).await?;
+        assert_eq!(told.code, Some(1), "{told:?}");
+        assert!(told.err.contains("CA:TRUE") && told.err.contains("CA:FALSE"), "{}", told.err);
+        // The agent says the same.
+        let console = Console::new(&ConsoleOptions {
+            url,
+            token: "deploy-x".to_owned(),
+            ca_pem: Some(front.ca_pem.clone()),
+            deadline: PATIENCE,
+        })?;
+        let error = console.join("join-x", "deploy-x").await.unwrap_err().to_string();
+        assert!(error.contains("CA:TRUE") && error.contains("CA:FALSE"), "{error}");
+        anyhow::Ok(())
+    });
+}
+
 /// Something that terminates TLS and speaks HTTP/1.1 only.
 struct Front {
     address: SocketAddr,
@@ -90,10 +119,17 @@ struct Front {
 
 impl Front {
     async fn start(behind: SocketAddr) -> anyhow::Result<Self> {
-        let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
-        let ca_pem = pair.cert.pem();
+        Self::with_certificate(behind, rcgen::IsCa::NoCa).await
+    }
+
+    /// One whose certificate is, or is not, that of an authority.
+    async fn with_certificate(behind: SocketAddr, is_ca: rcgen::IsCa) -> anyhow::Result<Self> {
+        let mut certificate = rcgen::CertificateParams::new(["127.0.0.1".to_owned()])?;
+        certificate.is_ca = is_ca;
+        let own = rcgen::KeyPair::generate()?;
+        let ca_pem = certificate.self_signed(&own)?.pem();
         let chain = vec![CertificateDer::from_pem_slice(ca_pem.as_bytes())?];
-        let key = PrivateKeyDer::from_pem_slice(pair.signing_key.serialize_pem().as_bytes())?;
+        let key = PrivateKeyDer::from_pem_slice(own.serialize_pem().as_bytes())?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?

@@ -114,6 +114,7 @@ async fn a_console_that_speaks_no_tls_is_a_tls_error() {
     let client = Client::new(&ClientOptions::new(&url, Some(Secret::new("console-x")))).unwrap();
     let error = client.send(&Me {}).await.unwrap_err();
     assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
+    assert!(error.to_string().contains("does not speak TLS"), "{error}");
 }
 
 fn page(names: &[&str], next: Option<&str>) -> Value {

@@ -113,7 +113,8 @@ impl App {
     /// it comes with bindings of its own.
     pub async fn cluster_create(&self, ctx: &OpCtx, new: NewCluster) -> Result<CreatedCluster> {
         let selector = new.project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
-        let project = self.authorized::<Project, Write>(ctx, &selector).await?;
+        let project = self.authorized::<Project, Write>(ctx, &selector).await;
+        let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         let handle = match &new.handle {
             Some(handle) => handle.clone(),
             None => Handle::suggest(new.name.as_str()).map_err(|_| {

@@ -478,7 +478,8 @@ impl App {
         named.sort_unstable();
         named.dedup();
         for id in named {
-            self.authorized::<Repository, Read>(ctx, &RepositorySelector::Id(id)).await?;
+            let found = self.authorized::<Repository, Read>(ctx, &RepositorySelector::Id(id)).await;
+            found.map_err(|error| error.named_in("attributes.template.repositoryId"))?;
         }
         // Their names are no templates: what may be used is decided here, by the rights of whoever writes them.
         let contexts = self.contexts_usable(ctx, template.contexts.clone()).await?;

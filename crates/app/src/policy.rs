@@ -113,7 +113,7 @@ macro_rules! found_by {
             }
 
             /// [`Self::policy_for`] of many; those that the caller may not read are left out.
-            async fn policies_for(&self, ctx: &OpCtx, of: &[Policy]) -> Result<Vec<Authorized<Policy, Read>>> {
+            pub(crate) async fn policies_for(&self, ctx: &OpCtx, of: &[Policy]) -> Result<Vec<Authorized<Policy, Read>>> {
                 let mut allowed = Vec::with_capacity(of.len());
                 $(
                     let of_noun = of.iter().filter(|policy| policy.noun() == PolicyNoun::$noun);

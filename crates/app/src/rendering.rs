@@ -71,7 +71,8 @@ impl App {
         named.sort_unstable();
         named.dedup();
         for id in named {
-            self.authorized::<Repository, Read>(ctx, &RepositorySelector::Id(id)).await?;
+            let found = self.authorized::<Repository, Read>(ctx, &RepositorySelector::Id(id)).await;
+            found.map_err(|error| error.named_in("attributes.sources.repositoryId"))?;
         }
         Ok(change)
     }

@@ -194,7 +194,8 @@ impl App {
         credentials: NewCredentials,
     ) -> Result<Repository> {
         let selector = new.project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
-        let project = self.authorized::<Project, Write>(ctx, &selector).await?;
+        let project = self.authorized::<Project, Write>(ctx, &selector).await;
+        let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         self.check_url(&new.url)?;
         let id = RepositoryId::new();
         let reach = self.repository_reach_sealed(id, None, &credentials.reach)?;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use plural_core::access::Scope;
 use plural_core::cluster::Cluster;
 use plural_core::component::Component;
-use plural_core::ids::{ClusterId, RepositoryId, RevisionId, ServiceId};
+use plural_core::ids::{ClusterId, RepositoryId, RevisionId, ServiceContextId, ServiceId};
 use plural_core::policy::Policy;
 use plural_core::repository::Repository;
 use plural_core::revision::Revision;
@@ -47,6 +47,8 @@ pub struct ServiceFilter {
     pub cluster_id: Option<ClusterId>,
     /// From this repository.
     pub repository_id: Option<RepositoryId>,
+    /// Whose templates read this context.
+    pub context_id: Option<ServiceContextId>,
     /// Name contains this.
     pub q: Option<String>,
 }
@@ -567,7 +569,10 @@ impl App {
     ) -> Result<Option<Authorized<Repository, Read>>> {
         match id {
             None => Ok(None),
-            Some(id) => Ok(Some(self.authorized::<Repository, _>(ctx, &RepositorySelector::Id(id)).await?)),
+            Some(id) => {
+                let found = self.authorized::<Repository, _>(ctx, &RepositorySelector::Id(id)).await;
+                found.map(Some).map_err(|error| error.named_in("attributes.repositoryId"))
+            }
         }
     }
 

@@ -165,7 +165,8 @@ impl App {
             return self.store.context_update(by, &save, only.as_ref(), may_feed).await;
         }
         let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
-        let project = self.authorized::<Project, Write>(ctx, &selector).await?;
+        let project = self.authorized::<Project, Write>(ctx, &selector).await;
+        let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         let by = project.audited_new(ctx, "serviceContext.create", "service context", id, &save.name);
         self.store.context_create(by, id, &save).await
     }

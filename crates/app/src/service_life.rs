@@ -166,6 +166,7 @@ impl App {
             revision_id: _,
             sha: _,
             message: _,
+            author: _,
             artifact_digest: _,
             pin: _,
             paused: _,

@@ -117,6 +117,8 @@ pub struct ServiceRevise {
     pub sha: String,
     /// First line of the commit's message, or name and version.
     pub message: String,
+    /// Name of the commit's author; none for what is in no repository.
+    pub author: Option<String>,
     /// Closure.
     pub closure_digest: String,
     /// Artifact.

@@ -1,6 +1,6 @@
 //! When new commits may go on by themselves, for a project, a cluster or a service.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use plural_core::access::Scope;
@@ -15,11 +15,16 @@ use crate::access::{Audited, Authorized, Installation, Read, Write, authorize_in
 use crate::app::App;
 use crate::ctx::OpCtx;
 
+/// Windows that are looked through for all that somebody may read: every sync reads them all, so there are few.
+const MOST_LISTED: u64 = 1_000;
+
 /// When new commits may go on.
 #[async_trait]
 pub trait SyncWindowStore: Send + Sync + 'static {
     /// The windows of this very thing, none inherited.
     async fn sync_window_list(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<SyncWindow>>;
+    /// Windows of whatever they are of, the oldest first, `most` at most.
+    async fn sync_window_list_all(&self, most: u64) -> Result<Vec<(Policy, SyncWindow)>>;
     /// Another one; [`Error::Conflict`] where another one has its name.
     async fn sync_window_create(&self, by: Audited<'_, Policy, Write>, window: &SyncWindow) -> Result<()>;
     /// Another rule, name and description for the one of this id, if it is of this thing. `by` is not written down where
@@ -75,6 +80,18 @@ impl App {
     pub async fn sync_window_list(&self, ctx: &OpCtx, on: impl Into<Policy>) -> Result<Vec<SyncWindow>> {
         let policy = self.policy_for::<Read>(ctx, on.into()).await?;
         self.store.sync_window_list(&policy).await
+    }
+
+    /// The windows of all that the caller may read, each with what it is of; of the oldest [`MOST_LISTED`] of the installation.
+    pub async fn sync_window_list_all(&self, ctx: &OpCtx) -> Result<Vec<(Policy, SyncWindow)>> {
+        let mut windows = self.store.sync_window_list_all(MOST_LISTED).await?;
+        let mut of: Vec<Policy> = windows.iter().map(|(policy, _)| *policy).collect();
+        of.sort_unstable_by_key(|policy| policy.id());
+        of.dedup();
+        let readable = self.policies_for(ctx, &of).await?;
+        let readable: HashSet<_> = readable.iter().map(|policy| policy.id()).collect();
+        windows.retain(|(policy, _)| readable.contains(&policy.id()));
+        Ok(windows)
     }
 
     /// Another window of a project, a cluster or a service; needs write access to it.

@@ -5,8 +5,8 @@ use std::process::Stdio;
 use chrono::SecondsFormat;
 use plural_core::specs::Handle;
 use plural_wire::{
-    Client, ClusterWithToken, CreateClusterWithToken, CreateJoinToken, GetAgentUrl, GetClusterWithToken,
-    Secret,
+    Client, ClusterWithToken, CreateClusterWithToken, CreateJoinToken, DetachCluster, GetAgentUrl,
+    GetClusterWithToken, Secret,
 };
 use tokio::{io::AsyncWriteExt, process::Command};
 
@@ -57,7 +57,7 @@ pub(crate) async fn run(
     if let Some(url) = args.agent_url.as_deref().filter(|url| !args.insecure_http && is_plain(url)) {
         return Err(CliError::new(format!("cannot use {url} as --agent-url: {}", plain_http())));
     }
-    let cluster = find_or_create(&args, client, terminal).await?;
+    let (cluster, is_new) = find_or_create(&args, client, terminal).await?;
     let join_token = join_token(&args, &cluster.id, client, terminal).await?;
     let handle = cluster.handle.clone().unwrap_or_else(|| cluster.name.clone());
     let console_url = match args.agent_url {
@@ -88,8 +88,10 @@ pub(crate) async fn run(
     if args.apply {
         apply(&Secret::new(text), args.context.as_deref(), terminal).await?;
     } else {
-        write!(terminal.out, "{text}")?;
-        terminal.out.flush()?;
+        let written = write!(terminal.out, "{text}").and_then(|()| terminal.out.flush());
+        if let Err(cause) = written {
+            return Err(unread(&cluster, is_new, cause, client).await);
+        }
     }
     if args.wait.wait {
         until_pinged(&cluster.id, &handle, args.wait.timeout, client, terminal).await?;
@@ -114,12 +116,30 @@ fn is_plain(url: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") && !here.iter().any(|name| host.starts_with(name))
 }
 
-/// The registered cluster of this handle, if its agent may join anew, or a new one.
+/// What becomes of a cluster whose manifests nobody read to their end, as in `| head`: a new one is taken back, so that the same
+/// command can be given again.
+async fn unread(
+    cluster: &ClusterWithToken,
+    is_new: bool,
+    cause: std::io::Error,
+    client: &Client,
+) -> CliError {
+    let name = cluster.handle.as_ref().unwrap_or(&cluster.name);
+    let told = format!("the manifests were not read to their end ({cause})");
+    if is_new && client.send(&DetachCluster { id: cluster.id.clone() }).await.is_ok() {
+        return CliError::new(format!("{told}: cluster {name} is not registered"))
+            .hint("give the whole output to kubectl or a file");
+    }
+    CliError::new(told)
+        .hint(format!("`plural cd clusters bootstrap {name} --rejoin` prints them with another token"))
+}
+
+/// The registered cluster of this handle, if its agent may join anew, or a new one; whether it is new.
 async fn find_or_create(
     args: &BootstrapArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
-) -> Result<ClusterWithToken, CliError> {
+) -> Result<(ClusterWithToken, bool), CliError> {
     let handle = match &args.properties.handle {
         Some(handle) => Some(handle.clone()),
         // As the console would make it.
@@ -134,7 +154,7 @@ async fn find_or_create(
         None => None,
     };
     match known {
-        Some(known) if args.rejoin => Ok(known),
+        Some(known) if args.rejoin => Ok((known, false)),
         Some(known) => Err(CliError::new(format!(
             "cluster {} is registered already",
             known.handle.unwrap_or(known.name)
@@ -144,7 +164,7 @@ async fn find_or_create(
             let attributes = attributes(name(args)?, &args.properties, client, terminal).await?;
             let cluster = client.send(&CreateClusterWithToken { attributes }).await?;
             terminal.say(format_args!("cluster {} registered", cluster.name));
-            Ok(cluster)
+            Ok((cluster, true))
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
-    Client, ConfigAttributes, DeleteServiceContext, GetServiceContext, ListServiceContexts, PAGE_SIZE,
-    SaveServiceContext, ServiceContext, ServiceContextAttributes, all_pages,
+    Client, ConfigAttributes, DeleteServiceContext, GetServiceContext, ListServiceContexts,
+    ListServicesUsing, PAGE_SIZE, SaveServiceContext, ServiceContext, ServiceContextAttributes, all_pages,
 };
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::{
     error::CliError,
     file, key,
     output::{self, Format, Row, or_dash},
-    services::configuration_of,
+    services::{NAMED, check_unused, configuration_of},
     terminal::Terminal,
 };
 
@@ -113,6 +113,8 @@ async fn delete(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let context = find(client, &args.name).await?;
+    let using = ListServicesUsing { first: NAMED, repository_id: None, context_id: Some(context.id.clone()) };
+    check_unused(&format!("context {}", context.name), &using, client).await?;
     terminal.confirm(&format!("delete context {}", context.name), args.confirm.yes)?;
     client.send(&DeleteServiceContext { id: context.id }).await?;
     terminal.say(format_args!("context {} deleted", context.name));

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use plural_wire::{
     AuthMethod, Client, ClientError, CreateGitRepository, DeleteGitRepository, GetGitRepository,
     GitAttributes, GitHealth, GitRepository, GitVerifyAttributes, HttpProxyAttributes, ListGitRepositories,
-    PAGE_SIZE, Secret, UpdateGitRepository, all_pages,
+    ListServicesUsing, PAGE_SIZE, Secret, UpdateGitRepository, all_pages,
 };
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     error::CliError,
     file,
     output::{self, Format, Row, or_dash},
+    services::{NAMED, check_unused},
     terminal::Terminal,
     wait::{self, Observed},
     watch::watch,
@@ -199,6 +200,9 @@ async fn delete(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let repository = args.repository.get(client).await?;
+    let using =
+        ListServicesUsing { first: NAMED, repository_id: Some(repository.id.clone()), context_id: None };
+    check_unused(&format!("repository {}", repository.url), &using, client).await?;
     terminal.confirm(&format!("remove repository {} from the console", repository.url), args.confirm.yes)?;
     client.send(&DeleteGitRepository { id: repository.id }).await.map_err(|error| {
         let in_use = error.to_string() == "could not delete repository";

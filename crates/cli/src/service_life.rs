@@ -222,8 +222,10 @@ impl Row for Listed {
 }
 
 impl Row for RevisionDetails {
-    const HEADINGS: (&'static [&'static str], usize) =
-        (&["REVISION", "AGE", "COMMIT", "MESSAGE", "HEALTHY", "BY", "RESTORABLE", "REF", "VERSION"], 6);
+    const HEADINGS: (&'static [&'static str], usize) = (
+        &["REVISION", "AGE", "COMMIT", "MESSAGE", "HEALTHY", "BY", "RESTORABLE", "REF", "VERSION", "AUTHOR"],
+        6,
+    );
 
     fn id(&self) -> &str {
         &self.id
@@ -244,6 +246,7 @@ impl Row for RevisionDetails {
             if self.restorable == Some(true) { "yes" } else { "no" }.into(),
             or_dash(self.git.as_ref().map(|git| git.reference.as_str())),
             or_dash(Some(&self.version)),
+            or_dash(self.author.as_deref()),
         ]
     }
 }
@@ -492,6 +495,7 @@ mod tests {
             id: id.into(),
             version: "1".into(),
             sha: Some(sha.into()),
+            author: None,
             message: None,
             git: None,
             by: None,

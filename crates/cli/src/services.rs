@@ -9,9 +9,10 @@ use std::{
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_wire::{
     Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, GetServiceDeployment,
-    GetServiceFacts, GitRefAttributes, KickService, ListServiceDeployments, PAGE_SIZE, PinUntil, Secret,
-    ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceFacts,
-    ServicePin, ServiceReasonKind, ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
+    GetServiceFacts, GitRefAttributes, KickService, ListServiceDeployments, ListServicesUsing, PAGE_SIZE,
+    PinUntil, Secret, ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus,
+    ServiceDetails, ServiceFacts, ServicePin, ServiceReasonKind, ServiceUpdateAttributes,
+    UpdateServiceDeployment, all_pages,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -90,6 +91,33 @@ pub(crate) fn address(service: &ServiceDeployment) -> String {
         Some(cluster) => format!("{}/{}", cluster.handle.as_deref().unwrap_or(&cluster.id), service.name),
         None => service.name.clone(),
     }
+}
+
+/// Services that a refusal names.
+pub(crate) const NAMED: i64 = 5;
+
+/// Refuses to delete what services use, before anything is asked: at most [`NAMED`] of them are named.
+pub(crate) async fn check_unused(
+    what: &str,
+    using: &ListServicesUsing,
+    client: &Client,
+) -> Result<(), CliError> {
+    let page = client.send(using).await?;
+    if page.edges.is_empty() {
+        return Ok(());
+    }
+    let names = page.edges.iter().map(|edge| {
+        let service = &edge.node;
+        let cluster = service.cluster.as_ref();
+        let cluster = cluster.and_then(|cluster| cluster.handle.clone()).unwrap_or_default();
+        format!("{cluster}/{}", service.name)
+    });
+    let mut names: Vec<String> = names.collect();
+    if page.page_info.has_next_page {
+        names.push("others".to_owned());
+    }
+    Err(CliError::new(format!("{what} is used by {}", names.join(", ")))
+        .hint("change or delete these services first"))
 }
 
 /// A commit as people write it; a branch or a tag as it is.
@@ -548,6 +576,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         service,
         dry_run,
         templated,
+        author,
         sync_config,
         components,
         errors,
@@ -573,6 +602,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         line("Folder", or_dash(git.map(|git| git.folder.as_str()))),
         line("Commit", or_dash(service.sha.as_deref())),
         line("Message", or_dash(service.message.as_deref())),
+        line("Author", or_dash(author.as_deref())),
         line("Revision", or_dash(service.revision.as_ref().map(|revision| revision.id.as_str()))),
         line("Configuration", or_dash(Some(&names.join(", ")))),
         line(

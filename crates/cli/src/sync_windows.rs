@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand, ValueEnum};
 use plural_wire::{
-    Client, CreateSyncWindow, DeleteSyncWindow, ListSyncWindows, SyncWindow, SyncWindowAttributes,
-    SyncWindowKind,
+    Client, ClusterRef, CreateSyncWindow, DeleteSyncWindow, ListSyncWindows, SyncWindow,
+    SyncWindowAttributes, SyncWindowKind,
 };
 
 use crate::{
@@ -47,17 +47,35 @@ pub(crate) struct OfArgs {
     pub(crate) service: Option<ServiceKey>,
 }
 
-/// List the windows of a project, a cluster or a service; none that it inherits
+/// Whose windows, or those of all
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct OfAnyArgs {
+    /// Only those of a project: its name or id
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
+
+    /// Only those of a cluster: its handle or id
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: Option<ClusterKey>,
+
+    /// Only those of a service: CLUSTER/NAME or its id
+    #[arg(long, value_name = "SERVICE")]
+    service: Option<ServiceKey>,
+}
+
+/// List the windows of a project, a cluster or a service, none that it inherits; or those of all that you may see
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "ls",
     after_help = "Examples:
+  plural cd sync-windows list
   plural cd sync-windows list --cluster blue
   plural cd sync-windows list --service blue/web -o json"
 )]
 pub(crate) struct SyncWindowListArgs {
     #[command(flatten)]
-    pub(crate) of: OfArgs,
+    pub(crate) of: OfAnyArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -130,7 +148,7 @@ pub(crate) struct SyncWindowDeleteArgs {
 
 impl Row for SyncWindow {
     const HEADINGS: (&'static [&'static str], usize) =
-        (&["KIND", "SCHEDULE", "DURATION", "TIME ZONE", "ID", "NAME", "DESCRIPTION"], 7);
+        (&["OF", "KIND", "SCHEDULE", "DURATION", "TIME ZONE", "ID", "NAME", "DESCRIPTION"], 8);
 
     fn id(&self) -> &str {
         &self.id
@@ -147,6 +165,7 @@ impl Row for SyncWindow {
             SyncWindowKind::Unknown => "unknown",
         };
         vec![
+            or_dash(self.of().as_deref()),
             kind.into(),
             or_dash(Some(&self.schedule)),
             length(self.duration),
@@ -155,6 +174,24 @@ impl Row for SyncWindow {
             or_dash(self.name.as_deref()),
             or_dash(self.description.as_deref()),
         ]
+    }
+}
+
+/// What a window is of, in words.
+trait OfWhat {
+    fn of(&self) -> Option<String>;
+}
+
+impl OfWhat for SyncWindow {
+    fn of(&self) -> Option<String> {
+        let project = self.project.as_ref().map(|project| format!("project {}", project.name));
+        let handle = |cluster: &ClusterRef| cluster.handle.clone().unwrap_or_else(|| cluster.id.clone());
+        let cluster = self.cluster.as_ref().map(|cluster| format!("cluster {}", handle(cluster)));
+        let service = self.service.as_ref().map(|service| match &service.cluster {
+            Some(cluster) => format!("service {}/{}", handle(cluster), service.name),
+            None => format!("service {}", service.name),
+        });
+        project.or(cluster).or(service)
     }
 }
 
@@ -208,7 +245,9 @@ async fn list(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let Of { project: project_id, cluster: cluster_id, service: service_id } = args.of.find(client).await?;
+    let OfAnyArgs { project, cluster, service } = args.of;
+    let of = OfArgs { project, cluster, service }.find(client).await?;
+    let Of { project: project_id, cluster: cluster_id, service: service_id } = of;
     let windows = client.send(&ListSyncWindows { project_id, cluster_id, service_id }).await?;
     output::list(
         &windows,

@@ -157,7 +157,12 @@ impl GitPort for Git {
             self.mirrors.verify(&repository, commit.id, &signers).await.map_err(explain)?;
         }
         let at = DateTime::from_timestamp(commit.time, 0).unwrap_or_default();
-        Ok(CommitInfo { sha: commit.id.to_hex(), message: commit.summary, at })
+        Ok(CommitInfo {
+            sha: commit.id.to_hex(),
+            message: commit.summary,
+            author: author_line(&commit.author),
+            at,
+        })
     }
 
     async fn closures(
@@ -425,4 +430,15 @@ pub(crate) fn explain(error: plural_git::Error) -> GitError {
         location: error.location().map(ToOwned::to_owned),
         transient: error.is_transient(),
     }
+}
+
+/// Bytes of an author's name that are kept.
+const AUTHOR: usize = 200;
+
+/// The name of an author as it may be kept and shown: one line, without control characters.
+fn author_line(name: &str) -> String {
+    let mut line: String =
+        name.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    line.truncate(line.floor_char_boundary(AUTHOR));
+    line
 }

@@ -17,6 +17,8 @@ pub enum Error {
     NotFound {
         /// What was looked for: "cluster".
         noun: &'static str,
+        /// The argument that named it, where it is another than what the request is about: "attributes.repositoryId".
+        field: Option<&'static str>,
     },
     /// The caller may see it but not do this.
     #[error("forbidden: {reason}")]
@@ -115,7 +117,7 @@ pub struct PublicError {
     pub code: ErrorCode,
     /// Text for the caller.
     pub message: String,
-    /// The argument at fault, for [`ErrorCode::Invalid`].
+    /// The argument at fault, for [`ErrorCode::Invalid`]; for [`ErrorCode::NotFound`] the one that names nothing.
     pub field: Option<String>,
     /// By which the log line is found.
     pub request_id: RequestId,
@@ -124,7 +126,16 @@ pub struct PublicError {
 impl Error {
     /// It does not exist, or must seem so.
     pub const fn not_found(noun: &'static str) -> Self {
-        Self::NotFound { noun }
+        Self::NotFound { noun, field: None }
+    }
+
+    /// The same error; when something was not found, `field` is the argument that named it.
+    #[must_use]
+    pub fn named_in(self, field: &'static str) -> Self {
+        match self {
+            Self::NotFound { noun, field: None } => Self::NotFound { noun, field: Some(field) },
+            other => other,
+        }
     }
 
     /// The caller may see it but not do this.
@@ -176,6 +187,7 @@ impl Error {
         };
         let field = match self {
             Self::Invalid { field, .. } => Some(field.to_string()),
+            Self::NotFound { field, .. } => field.map(str::to_owned),
             _ => None,
         };
         PublicError { code: self.code(), message, field, request_id }
@@ -207,7 +219,7 @@ impl From<plural_specs::Fault> for Error {
 impl From<crate::ids::IdError> for Error {
     /// An id that is none names nothing that exists.
     fn from(error: crate::ids::IdError) -> Self {
-        Self::NotFound { noun: error.noun }
+        Self::NotFound { noun: error.noun, field: None }
     }
 }
 

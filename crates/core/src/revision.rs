@@ -22,6 +22,8 @@ pub struct Revision {
     pub sha: Option<String>,
     /// First line of the commit's message.
     pub message: Option<String>,
+    /// Name of the commit's author; absent for what is in no repository, and for revisions made before that was kept.
+    pub author: Option<String>,
     /// Who made it, as the audit log calls them; absent for those made before that was kept.
     pub by: Option<String>,
     /// What it was made into is known, so that the service can go back to it.

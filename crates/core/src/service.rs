@@ -67,6 +67,8 @@ pub struct Service {
     pub sha: Option<String>,
     /// First line of that commit's message.
     pub message: Option<String>,
+    /// Name of that commit's author.
+    pub author: Option<String>,
     /// Digest of the artifact that should be applied: lower-case hex SHA-256.
     pub artifact_digest: Option<String>,
     /// Held at that revision.

@@ -25,6 +25,11 @@ impl ServiceError {
     /// Notes on what a service depends on.
     pub const DEPENDENCIES: &'static str = "dependencies";
 
+    /// Where it went wrong, as people are told: the console reads charts as well as git.
+    pub fn word(&self) -> &str {
+        if self.source == Self::GIT { "source" } else { &self.source }
+    }
+
     /// Something that everybody who looks at a service should know; it does not make it fail.
     pub fn note(source: &str, message: impl Into<String>) -> Self {
         Self {

@@ -111,7 +111,7 @@ pub fn service_reason(input: &ReasonInput<'_>) -> Option<ServiceReason> {
             count => format!(" (and {} more)", count - 1),
         };
         let place = error.location.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-        let message = format!("{}: {place}{}{more}", error.source, error.message);
+        let message = format!("{}: {place}{}{more}", error.word(), error.message);
         let is_present = error.source == ServiceError::GIT || service.observed;
         return reason(ServiceReasonKind::Error, message, error.terminal && is_present);
     }

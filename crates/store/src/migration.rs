@@ -44,6 +44,7 @@ mod m0059_healthy_revisions;
 mod m0060_plan_errors;
 mod m0061_clients;
 mod m0062_window_names;
+mod m0063_commit_authors;
 #[cfg(test)]
 mod tests;
 
@@ -99,6 +100,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0060_plan_errors::Migration),
             Box::new(m0061_clients::Migration),
             Box::new(m0062_window_names::Migration),
+            Box::new(m0063_commit_authors::Migration),
         ]
     }
 }

@@ -36,6 +36,7 @@ pub(crate) mod row {
         pub git: Option<Json>,
         pub sha: Option<String>,
         pub message: Option<String>,
+        pub author: Option<String>,
         pub configuration: Vec<u8>,
         pub rendering: Option<Json>,
         pub helm_values: Option<Vec<u8>>,
@@ -63,6 +64,7 @@ impl TryFrom<row::Model> for Revision {
             git,
             sha,
             message,
+            author,
             configuration: _,
             rendering: _,
             helm_values: _,
@@ -84,6 +86,7 @@ impl TryFrom<row::Model> for Revision {
             git,
             sha,
             message,
+            author,
             by: made_by,
             restorable: artifact_digest.is_some(),
             healthy_at,
@@ -100,6 +103,7 @@ pub(crate) struct NewRevision {
     pub(crate) git: Option<JsonValue>,
     pub(crate) sha: Option<String>,
     pub(crate) message: Option<String>,
+    pub(crate) author: Option<String>,
     pub(crate) rendering: Option<JsonValue>,
     pub(crate) secrets: ServiceSecrets,
     /// What was made of it, and the root inside: once known.
@@ -110,8 +114,20 @@ pub(crate) struct NewRevision {
 }
 
 pub(crate) fn row_of(new: NewRevision) -> row::ActiveModel {
-    let NewRevision { id, service_id, version, git, sha, message, rendering, secrets, artifact, by, at } =
-        new;
+    let NewRevision {
+        id,
+        service_id,
+        version,
+        git,
+        sha,
+        message,
+        author,
+        rendering,
+        secrets,
+        artifact,
+        by,
+        at,
+    } = new;
     let ServiceSecrets { configuration, helm_values, renderer_values } = secrets;
     let (artifact_digest, artifact_folder) = artifact.unzip();
     row::ActiveModel {
@@ -121,6 +137,7 @@ pub(crate) fn row_of(new: NewRevision) -> row::ActiveModel {
         git: set(git),
         sha: set(sha),
         message: set(message),
+        author: set(author),
         configuration: set(configuration.into_bytes()),
         rendering: set(rendering),
         helm_values: set(helm_values.map(Sealed::into_bytes)),

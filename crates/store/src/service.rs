@@ -42,7 +42,7 @@ use crate::records::{Guard, Table};
 use crate::revision;
 use crate::service_error;
 use crate::transaction::{self, set};
-use crate::{cluster, component, dependency, policy};
+use crate::{cluster, component, dependency, policy, service_context};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -71,6 +71,7 @@ pub(crate) mod row {
         pub revision_id: Uuid,
         pub sha: Option<String>,
         pub message: Option<String>,
+        pub author: Option<String>,
         pub closure_digest: Option<String>,
         pub artifact_digest: Option<Vec<u8>>,
         pub artifact_folder: String,
@@ -127,6 +128,7 @@ impl TryFrom<row::Model> for Service {
             revision_id,
             sha,
             message,
+            author,
             closure_digest: _,
             artifact_digest,
             artifact_folder: _,
@@ -168,6 +170,7 @@ impl TryFrom<row::Model> for Service {
             revision_id: RevisionId::from_uuid(revision_id),
             sha,
             message,
+            author,
             artifact_digest: artifact_digest.map(hex::encode),
             pin: pin.map(|pin| json(pin, "a service's pin")).transpose()?,
             paused,
@@ -314,13 +317,16 @@ impl Table for Service {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &ServiceFilter) -> Select<row::Entity> {
-        let ServiceFilter { cluster_id, repository_id, q } = filter;
+        let ServiceFilter { cluster_id, repository_id, context_id, q } = filter;
         let mut rows = search(rows, &[row::Column::Name], q.as_deref());
         if let Some(id) = cluster_id {
             rows = rows.filter(row::Column::ClusterId.eq(id.uuid()));
         }
         if let Some(id) = repository_id {
             rows = rows.filter(row::Column::RepositoryId.eq(id.uuid()));
+        }
+        if let Some(id) = context_id {
+            rows = rows.filter(row::Column::Id.in_subquery(service_context::readers_of(id.uuid())));
         }
         rows
     }

@@ -17,7 +17,7 @@ use plural_core::project::Project;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, LockType, Query};
+use sea_orm::sea_query::{Condition, LockType, Query, SelectStatement};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect, Select,
@@ -246,6 +246,13 @@ async fn users_on(connection: &impl ConnectionTrait, context: Uuid) -> Result<Ve
         .await
         .map_err(db("reading who uses a context"))?;
     Ok(uses.into_iter().map(|one| one.service_id).collect())
+}
+
+/// The ids of the services that use a context.
+pub(crate) fn readers_of(context: Uuid) -> SelectStatement {
+    let mut users = Query::select();
+    users.column(used::Column::ServiceId).from(used::Entity).and_where(used::Column::ContextId.eq(context));
+    users
 }
 
 /// Has every service that uses the context rendered anew.

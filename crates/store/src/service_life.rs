@@ -69,6 +69,7 @@ impl ServiceLifeStore for Database {
             moved.revision_id = target.id;
             moved.sha = target.sha;
             moved.message = target.message;
+            moved.author = target.author;
             moved.artifact_digest = target.artifact_digest;
             moved.artifact_folder = target.artifact_folder.unwrap_or_default();
         }
@@ -184,6 +185,7 @@ pub(crate) async fn released_in_tx(
     service.revision_id = newest.id;
     service.sha = newest.sha;
     service.message = newest.message;
+    service.author = newest.author;
     service.artifact_digest = newest.artifact_digest;
     service.artifact_folder = newest.artifact_folder.unwrap_or_default();
     Ok(service)
@@ -203,6 +205,7 @@ pub(crate) async fn write_moved_on(
         revision_id: set(moved.revision_id),
         sha: set(moved.sha),
         message: set(moved.message),
+        author: set(moved.author),
         artifact_digest: set(moved.artifact_digest),
         artifact_folder: set(moved.artifact_folder),
         pin: set(moved.pin),

@@ -354,6 +354,7 @@ fn revise(
         rendering,
         sha,
         message,
+        author,
         closure_digest,
         artifact_digest,
         artifact_folder,
@@ -384,6 +385,7 @@ fn revise(
         git,
         sha: Some(sha.clone()),
         message: Some(message.clone()),
+        author: author.clone(),
         rendering: old.rendering.clone(),
         secrets: secrets.cloned().ok_or_else(|| corrupt("a service's revision"))?,
         artifact: Some((digest.clone(), artifact_folder.clone())),
@@ -410,6 +412,7 @@ fn revise(
     old.revision_id = revision_id.uuid();
     old.sha = Some(sha.clone());
     old.message = Some(message.clone());
+    old.author.clone_from(author);
     old.artifact_digest = Some(digest);
     old.artifact_folder.clone_from(artifact_folder);
     old.sequence += 1;
@@ -436,6 +439,7 @@ async fn write_revised_on(connection: &impl ConnectionTrait, moved: Vec<row::Mod
             C::RevisionId,
             C::Sha,
             C::Message,
+            C::Author,
             C::ClosureDigest,
             C::ArtifactDigest,
             C::ArtifactFolder,

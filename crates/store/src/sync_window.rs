@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use plural_app::access::{Audited, Authorized, Installation, Read, Write};
 use plural_app::sync_window::SyncWindowStore;
 use plural_core::audit::AuditTarget;
-use plural_core::ids::{ServiceId, SyncWindowId};
-use plural_core::policy::Policy;
+use plural_core::ids::{ClusterId, ProjectId, ServiceId, SyncWindowId};
+use plural_core::policy::{Policy, PolicyNoun};
 use plural_core::service::PinUntil;
 use plural_core::service::Service;
 use plural_core::sync_window::{SyncWindow, SyncWindowKind, WindowRule};
@@ -140,6 +140,29 @@ async fn of_places_on(
 impl SyncWindowStore for Database {
     async fn sync_window_list(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<SyncWindow>> {
         list_on(&self.reader, **policy).await
+    }
+
+    async fn sync_window_list_all(&self, most: u64) -> Result<Vec<(Policy, SyncWindow)>> {
+        let rows = row::Entity::find().order_by_asc(row::Column::Id).limit(most).all(&self.reader).await;
+        let rows = rows.map_err(db("reading sync windows"))?;
+        let ids = rows.iter().map(|row| row.policy_id);
+        let policies = policy::row::Entity::find().filter(policy::row::Column::Id.is_in(ids));
+        let policies = policies.all(&self.reader).await.map_err(db("reading sync windows"))?;
+        let policies = policies.into_iter().map(|row| {
+            let of = match PolicyNoun::parse(&row.noun) {
+                Some(PolicyNoun::Project) => ProjectId::from_uuid(row.id).into(),
+                Some(PolicyNoun::Cluster) => ClusterId::from_uuid(row.id).into(),
+                Some(PolicyNoun::Service) => ServiceId::from_uuid(row.id).into(),
+                _ => return Err(corrupt("what a sync window is of")),
+            };
+            Ok((row.id, of))
+        });
+        let policies: HashMap<Uuid, Policy> = policies.collect::<Result<_>>()?;
+        let windows = rows.into_iter().filter_map(|row| {
+            let of = *policies.get(&row.policy_id)?;
+            Some(SyncWindow::try_from(row).map(|window| (of, window)))
+        });
+        windows.collect()
     }
 
     async fn sync_window_create(&self, by: Audited<'_, Policy, Write>, window: &SyncWindow) -> Result<()> {

@@ -305,11 +305,13 @@ impl Client {
             {
                 return Err(ClientError::Unauthenticated { url: self.url.clone() });
             }
-            return Err(ClientError::Refusal {
-                message: first.message,
-                code,
-                request_id: first.extensions.request_id,
-            });
+            let message = match first.extensions.field {
+                Some(field) if code == Some(ErrorCode::NotFound) => {
+                    format!("{field} names nothing that exists (or you have no access)")
+                }
+                _ => first.message,
+            };
+            return Err(ClientError::Refusal { message, code, request_id: first.extensions.request_id });
         }
         let value = match body.data {
             Some(Value::Object(mut data)) => data.remove(O::FIELD).unwrap_or(Value::Null),

@@ -29,6 +29,8 @@ pub struct GraphQlErrorExtensions {
     pub code: Option<ErrorCode>,
     /// Finds the request in the console's log.
     pub request_id: Option<String>,
+    /// The argument at fault.
+    pub field: Option<String>,
 }
 
 /// Why a call failed. [`ClientError::hint`] says what to try.

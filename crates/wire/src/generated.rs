@@ -130,6 +130,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (UpdateSavedView::NAME, UpdateSavedView::DOCUMENT),
     (DeleteSavedView::NAME, DeleteSavedView::DOCUMENT),
     (ListServiceDeployments::NAME, ListServiceDeployments::DOCUMENT),
+    (ListServicesUsing::NAME, ListServicesUsing::DOCUMENT),
     (GetServiceDeployment::NAME, GetServiceDeployment::DOCUMENT),
     (CreateServiceDeployment::NAME, CreateServiceDeployment::DOCUMENT),
     (UpdateServiceDeployment::NAME, UpdateServiceDeployment::DOCUMENT),

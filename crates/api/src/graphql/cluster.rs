@@ -22,7 +22,8 @@ use super::{
     },
     cluster_status::ClusterStatus,
     error::{
-        IntoGraphql, List, Nullable, exactly_one, id, id_option, items, list, nullable, parse, parse_option,
+        IntoGraphql, List, Nullable, exactly_one, id, id_in, id_option, items, list, nullable, parse,
+        parse_option,
     },
     limited::limited,
     page::{connection, page_args},
@@ -479,7 +480,7 @@ impl ClusterAttributes {
         Ok(NewCluster {
             name: parse("attributes.name", &name)?,
             handle: parse_option("attributes.handle", handle.as_deref())?,
-            project_id: id_option(project_id.as_deref())?,
+            project_id: id_in("attributes.projectId", project_id.as_deref())?,
             tags: tags("attributes.tags", tag_list)?.unwrap_or_default(),
             metadata: metadata(data)?.unwrap_or_default(),
             distro: distro.map(Into::into),

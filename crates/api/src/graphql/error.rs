@@ -106,6 +106,14 @@ where
     text.map(|text| id(text)).transpose()
 }
 
+/// [`id_option`] of the argument `field`, which an error names.
+pub(crate) fn id_in<T>(field: &'static str, text: Option<&String>) -> Result<Option<T>>
+where
+    T: std::str::FromStr<Err = plural_core::ids::IdError>,
+{
+    id_option(text).map_err(|error| error.named_in(field))
+}
+
 /// Either one of two ways to name a thing.
 pub(crate) fn exactly_one(names: &'static str) -> Error {
     Error::invalid("arguments", format!("give exactly one of {names}"))

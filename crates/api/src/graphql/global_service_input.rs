@@ -15,7 +15,7 @@ use plural_specs::{Json, SyncConfigPatch};
 use super::{
     cluster::ClusterDistro,
     dependency::ServiceDependencyAttributes,
-    error::{List, id, id_option, items, parse, unsupported},
+    error::{List, id, id_in, id_option, items, parse, unsupported},
     rendering_input::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
         ServiceSourceAttributes, change,
@@ -338,7 +338,7 @@ impl ServiceTemplateAttributes {
         let template = ServiceTemplate {
             name,
             namespace,
-            repository_id: id_option(repository_id.as_deref())?,
+            repository_id: id_in("attributes.template.repositoryId", repository_id.as_deref())?,
             git: git.map(GitRefAttributes::parse).transpose()?,
             version,
             rendering: rendering.over(Rendering::default()),

@@ -13,7 +13,7 @@ use plural_specs::Json;
 
 use super::{
     cluster::ClusterDistro,
-    error::{List, id_option, items, parse, parse_option, unsupported},
+    error::{List, id_in, items, parse, parse_option, unsupported},
     global_service_input::{CascadeAttributes, NO_PARENT, ServiceTemplateAttributes},
     rendering_input::change,
 };
@@ -68,7 +68,7 @@ impl ManagedNamespaceAttributes {
     pub(crate) fn new_namespace(self, contexts: Vec<ServiceContextId>) -> Result<NewManagedNamespace> {
         let name = parse("attributes.name", &self.name)?;
         let namespace = parse_option("attributes.namespace", self.namespace.as_deref())?;
-        let project_id = id_option(self.project_id.as_ref().map(|id| &id.0))?;
+        let project_id = id_in("attributes.projectId", self.project_id.as_ref().map(|id| &id.0))?;
         let ManagedNamespaceChange { description, spec, service } = self.parts(contexts)?;
         let spec = spec.over(ManagedNamespaceSpec::default());
         let service = match service {
@@ -94,7 +94,7 @@ impl ManagedNamespaceAttributes {
         fixed("attributes.name", self.name == current.name.as_str())?;
         let namespace = self.namespace.as_deref();
         fixed("attributes.namespace", namespace.is_none_or(|given| given == current.namespace.as_str()))?;
-        let project = id_option(self.project_id.as_ref().map(|id| &id.0))?;
+        let project = id_in("attributes.projectId", self.project_id.as_ref().map(|id| &id.0))?;
         fixed("attributes.projectId", project.is_none() || project == current.project_id)?;
         self.parts(contexts)
     }

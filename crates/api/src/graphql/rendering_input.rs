@@ -9,7 +9,7 @@ use plural_core::specs::Change;
 use plural_core::{Error, Result};
 
 use super::{
-    error::{List, id, id_option, items, unsupported},
+    error::{List, id, id_in, items, unsupported},
     rendering::RendererType,
     service_input::GitRefAttributes,
 };
@@ -237,7 +237,7 @@ impl HelmConfigAttributes {
                 chart: some(chart),
                 version: some(version),
                 url: some(url),
-                repository_id: id_option(repository_id.as_deref())?,
+                repository_id: id_in("attributes.repositoryId", repository_id.as_deref())?,
                 git: git.map(GitRefAttributes::parse).transpose()?,
                 release: some(release),
                 values_files: items(values_files).unwrap_or_default(),

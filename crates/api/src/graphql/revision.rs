@@ -64,6 +64,14 @@ impl Revision {
         }
     }
 
+    /// Name of the commit's author; absent for what is in no repository.
+    async fn author(&self) -> Option<&str> {
+        match self {
+            Self::Stored(revision) => revision.author.as_deref(),
+            Self::Current(service) => service.author.as_deref(),
+        }
+    }
+
     /// Where it was read from.
     async fn git(&self) -> Option<GitRef> {
         match self {

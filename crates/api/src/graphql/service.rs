@@ -4,6 +4,7 @@ use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::cluster::ClusterSelector;
 use plural_app::service::{ServiceFilter, ServiceSelector};
+use plural_app::service_context::ServiceContextSelector;
 use plural_core::Error;
 use plural_core::policy::Role;
 use plural_specs::SyncConfigObject;
@@ -185,6 +186,11 @@ impl ServiceDeployment {
     /// The commit that should be applied.
     async fn sha(&self) -> Option<&str> {
         self.0.sha.as_deref()
+    }
+
+    /// Name of that commit's author; absent for what is in no repository.
+    async fn author(&self) -> Option<&str> {
+        self.0.author.as_deref()
     }
 
     /// First line of that commit's message.
@@ -495,6 +501,7 @@ impl ServiceQuery {
         #[graphql(desc = "Only of the cluster with this id.")] cluster_id: Option<ID>,
         #[graphql(desc = "Only of the cluster with this handle.")] cluster: Option<String>,
         #[graphql(desc = "Only from this repository.")] repository_id: Option<ID>,
+        #[graphql(desc = "Only those whose templates read this context.")] context_id: Option<ID>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
     ) -> Nullable<ServiceDeploymentConnection> {
         nullable(async {
@@ -503,6 +510,7 @@ impl ServiceQuery {
             let mut filter = ServiceFilter {
                 cluster_id: id_option(cluster_id.as_deref()).into_graphql(ctx)?,
                 repository_id: id_option(repository_id.as_deref()).into_graphql(ctx)?,
+                context_id: id_option(context_id.as_deref()).into_graphql(ctx)?,
                 q,
             };
             if let Some(handle) = cluster {
@@ -516,6 +524,13 @@ impl ServiceQuery {
                     .await
                     .into_graphql(ctx)?;
                 filter.cluster_id = Some(cluster.id);
+            }
+            if let Some(id) = filter.context_id {
+                // Whoever may not see a context does not learn who uses it.
+                let context = ServiceContextSelector::Id(id);
+                let seen =
+                    request.app.get::<plural_core::service_context::ServiceContext>(&request.op, &context);
+                seen.await.into_graphql(ctx)?;
             }
             let found = request.app.list::<plural_core::service::Service>(&request.op, &filter, &page).await;
             Ok(Some(found.into_graphql(ctx)?.into()))

@@ -8,7 +8,7 @@ use plural_core::service_context::ServiceContextChange;
 use plural_specs::{Json, Map};
 
 use super::{
-    error::{IntoGraphql, List, Nullable, id, id_option, list, nullable, parse},
+    error::{IntoGraphql, List, Nullable, id, id_in, id_option, list, nullable, parse},
     page::{connection, page_args},
     project::Project,
     record::{by_id, one, page_of},
@@ -32,7 +32,7 @@ impl ServiceContextAttributes {
         let Self { project_id, configuration, secrets } = self;
         let configuration = configuration.map_or(Ok(None), |json| json.object("attributes.configuration"))?;
         Ok(ServiceContextChange {
-            project_id: id_option(project_id.as_deref())?,
+            project_id: id_in("attributes.projectId", project_id.as_deref())?,
             configuration,
             secrets: values(secrets)?,
         })

@@ -10,7 +10,7 @@ use plural_specs::SyncConfigPatch;
 
 use super::{
     dependency::{ServiceDependencyAttributes, links},
-    error::{List, id_option, items, parse, parse_option, unsupported},
+    error::{List, id_in, items, parse, parse_option, unsupported},
     global_service_input::NO_PARENT,
     rendering_input::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
@@ -186,7 +186,7 @@ impl ServiceDeploymentAttributes {
         Ok(NewService {
             name: parse("attributes.name", &name)?,
             namespace: parse("attributes.namespace", &namespace)?,
-            repository_id: id_option(repository_id.as_deref())?,
+            repository_id: id_in("attributes.repositoryId", repository_id.as_deref())?,
             git: git.map(GitRefAttributes::parse).transpose()?,
             rendering: RenderingAttributes { helm, kustomize, renderers, sources }.change()?,
             version,
@@ -234,7 +234,7 @@ impl ServiceUpdateAttributes {
         Unserved { parent_id, agent_id, flow_id, imports }.check()?;
         Ok(ServiceChange {
             namespace: parse_option("attributes.namespace", namespace.as_deref())?,
-            repository_id: id_option(repository_id.as_deref())?,
+            repository_id: id_in("attributes.repositoryId", repository_id.as_deref())?,
             git: git.map(GitRefAttributes::parse).transpose()?,
             rendering: RenderingAttributes { helm, kustomize, renderers, sources }.change()?,
             version,

@@ -1,15 +1,19 @@
 //! When new commits may go on by themselves.
 
-use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
+use async_graphql::{ComplexObject, Context, Enum, ID, InputObject, Object, SimpleObject};
 use plural_app::sync_window::NewSyncWindow;
 use plural_core::ids::{ClusterId, ProjectId, ServiceId};
-use plural_core::policy::Policy;
+use plural_core::policy::{Policy, PolicyNoun};
 use plural_core::sync_window::WindowRule;
 
 use super::{
+    cluster::Cluster,
     error::{IntoGraphql, Nullable, exactly_one, id, id_option, nullable, parse_option},
     limited::limited,
+    project::Project,
+    record::by_id,
     request::request,
+    service::ServiceDeployment,
 };
 
 /// Whether a window lets through or holds back.
@@ -24,7 +28,10 @@ pub(crate) enum SyncWindowKind {
 
 /// A time that comes again and again, in which new commits go on, or wait.
 #[derive(Debug, Clone, SimpleObject)]
+#[graphql(complex)]
 pub(crate) struct SyncWindow {
+    #[graphql(skip)]
+    of: Policy,
     /// Id.
     id: ID,
     /// What it is called, unique among the windows of what it is of.
@@ -41,11 +48,12 @@ pub(crate) struct SyncWindow {
     description: Option<String>,
 }
 
-impl From<plural_core::sync_window::SyncWindow> for SyncWindow {
-    fn from(window: plural_core::sync_window::SyncWindow) -> Self {
+impl From<(Policy, plural_core::sync_window::SyncWindow)> for SyncWindow {
+    fn from((of, window): (Policy, plural_core::sync_window::SyncWindow)) -> Self {
         let plural_core::sync_window::SyncWindow { id, name, rule, description } = window;
         let WindowRule { kind, schedule, seconds, time_zone } = rule;
         Self {
+            of,
             id: id.to_string().into(),
             name,
             kind: kind.into(),
@@ -54,6 +62,37 @@ impl From<plural_core::sync_window::SyncWindow> for SyncWindow {
             time_zone: time_zone.name().to_owned(),
             description,
         }
+    }
+}
+
+/// A time that comes again and again, in which new commits go on, or wait.
+#[ComplexObject]
+impl SyncWindow {
+    /// The project whose services it concerns, if it is a project's.
+    async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
+        if self.of.noun() != PolicyNoun::Project {
+            return None;
+        }
+        let id = ProjectId::from_uuid(self.of.id().uuid());
+        nullable(async { by_id::<plural_core::project::Project, _>(ctx, id).await }).await
+    }
+
+    /// The cluster whose services it concerns, if it is a cluster's.
+    async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
+        if self.of.noun() != PolicyNoun::Cluster {
+            return None;
+        }
+        let id = ClusterId::from_uuid(self.of.id().uuid());
+        nullable(async { by_id::<plural_core::cluster::Cluster, _>(ctx, id).await }).await
+    }
+
+    /// The service that it concerns, if it is a service's.
+    async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
+        if self.of.noun() != PolicyNoun::Service {
+            return None;
+        }
+        let id = ServiceId::from_uuid(self.of.id().uuid());
+        nullable(async { by_id::<plural_core::service::Service, _>(ctx, id).await }).await
     }
 }
 
@@ -104,7 +143,8 @@ pub(crate) struct SyncWindowQuery;
 /// Reading windows.
 #[Object]
 impl SyncWindowQuery {
-    /// The windows of a project, a cluster or a service; none that it inherits.
+    /// The windows of a project, a cluster or a service, none that it inherits; without any of them those of all that you may
+    /// see.
     async fn sync_windows(
         &self,
         ctx: &Context<'_>,
@@ -114,10 +154,14 @@ impl SyncWindowQuery {
     ) -> Nullable<Vec<Option<SyncWindow>>> {
         nullable(async {
             let request = request(ctx);
+            if project_id.is_none() && cluster_id.is_none() && service_id.is_none() {
+                let windows = request.app.sync_window_list_all(&request.op).await.into_graphql(ctx)?;
+                return Ok(limited(ctx, windows.into_iter().map(Into::into)));
+            }
             let of =
                 policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).into_graphql(ctx)?;
             let windows = request.app.sync_window_list(&request.op, of).await.into_graphql(ctx)?;
-            Ok(limited(ctx, windows.into_iter().map(Into::into)))
+            Ok(limited(ctx, windows.into_iter().map(|window| (of, window).into())))
         })
         .await
     }
@@ -144,7 +188,8 @@ impl SyncWindowMutation {
             let of =
                 policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).into_graphql(ctx)?;
             let new = attributes.parse().into_graphql(ctx)?;
-            Ok(Some(request.app.sync_window_create(&request.op, of, new).await.into_graphql(ctx)?.into()))
+            let made = request.app.sync_window_create(&request.op, of, new).await.into_graphql(ctx)?;
+            Ok(Some((of, made).into()))
         })
         .await
     }
@@ -166,7 +211,7 @@ impl SyncWindowMutation {
             let window = id(&window).into_graphql(ctx)?;
             let new = attributes.parse().into_graphql(ctx)?;
             let changed = request.app.sync_window_update(&request.op, of, window, new).await;
-            Ok(Some(changed.into_graphql(ctx)?.into()))
+            Ok(Some((of, changed.into_graphql(ctx)?).into()))
         })
         .await
     }
@@ -185,7 +230,8 @@ impl SyncWindowMutation {
             let of =
                 policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).into_graphql(ctx)?;
             let window = id(&window).into_graphql(ctx)?;
-            Ok(Some(request.app.sync_window_delete(&request.op, of, window).await.into_graphql(ctx)?.into()))
+            let gone = request.app.sync_window_delete(&request.op, of, window).await.into_graphql(ctx)?;
+            Ok(Some((of, gone).into()))
         })
         .await
     }

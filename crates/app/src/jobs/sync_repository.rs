@@ -225,6 +225,7 @@ async fn look(app: &App, project: ProjectId, access: &GitAccess, services: &[Ser
                         rendering: None,
                         sha: commit.sha.clone(),
                         message: commit.message.clone(),
+                        author: Some(commit.author.clone()),
                         closure_digest: closure.digest.clone(),
                         artifact_digest: built.digest.clone(),
                         artifact_folder: built.folder.clone(),

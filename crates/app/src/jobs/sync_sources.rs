@@ -17,7 +17,7 @@ use super::fetch_turns::Asker;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
 use crate::ports::charts::{ChartPart, ChartPin, ComposeError, Composed, Composition, GitPart};
-use crate::ports::git::{GitError, SourceSpec};
+use crate::ports::git::{CommitInfo, GitError, SourceSpec};
 use crate::source::{ComposedService, ServiceRevise, SourceLimits};
 
 /// Services that are moved in one transaction at most.
@@ -120,8 +120,8 @@ impl Question {
 /// What a look found before anything is put together.
 struct Prepared {
     composition: Composition,
-    /// Commit and summary, where the service or its chart is in git.
-    commit: Option<(String, String)>,
+    /// The commit, where the service or its chart is in git.
+    commit: Option<CommitInfo>,
     /// Under which the chart's answer is remembered, and where the chart is.
     pin: Option<(String, String)>,
 }
@@ -167,8 +167,8 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
     let mut commit = None;
     if let Some((repository, git)) = repository.zip(git.as_ref()) {
         match part(app, repository, git).await? {
-            Ok(Some((mut part, summary))) => {
-                commit = Some((part.sha.clone(), summary));
+            Ok(Some((mut part, info))) => {
+                commit = Some(info);
                 if let (None, Some(service)) = (chart, group.services.first()) {
                     part.source.files.extend(service.rendering.beside(&git.folder));
                 }
@@ -180,8 +180,8 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
     }
     for source in sources {
         match part(app, source.repository_id, &source.git).await? {
-            Ok(Some((part, summary))) => {
-                commit.get_or_insert_with(|| (part.sha.clone(), summary));
+            Ok(Some((part, info))) => {
+                commit.get_or_insert(info);
                 composition.sources.push((source.path.clone(), part));
             }
             Ok(None) => return Ok(Ok(None)),
@@ -203,8 +203,8 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
         }
         Some(Chart { repository: Some(repository), git: Some(git), .. }) => {
             match part(app, *repository, git).await? {
-                Ok(Some((part, summary))) => {
-                    commit.get_or_insert_with(|| (part.sha.clone(), summary));
+                Ok(Some((part, info))) => {
+                    commit.get_or_insert(info);
                     composition.chart = Some(ChartPart::Git(part));
                 }
                 Ok(None) => return Ok(Ok(None)),
@@ -216,12 +216,12 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
     Ok(Ok(Some(Prepared { composition, commit, pin })))
 }
 
-/// A git folder at the commit that its ref names now, with the commit's summary; nothing before the first fetch.
+/// A git folder at the commit that its ref names now, with what is known of the commit; nothing before the first fetch.
 async fn part(
     app: &App,
     id: RepositoryId,
     git: &GitRef,
-) -> Result<std::result::Result<Option<(GitPart, String)>, GitError>> {
+) -> Result<std::result::Result<Option<(GitPart, CommitInfo)>, GitError>> {
     let Some(work) = app.store.repository_work(id).await? else {
         return Ok(Err(GitError::terminal("the git repository no longer exists; choose another")));
     };
@@ -240,8 +240,8 @@ async fn part(
     }
     match app.git.resolve(&access, &git.reference).await {
         Ok(commit) => {
-            let part = GitPart { access, sha: commit.sha, source: SourceSpec::from(git) };
-            Ok(Ok(Some((part, commit.message))))
+            let part = GitPart { access, sha: commit.sha.clone(), source: SourceSpec::from(git) };
+            Ok(Ok(Some((part, commit))))
         }
         Err(error) => {
             Ok(Err(GitError { message: format!("cannot find the ref: {}", error.message), ..error }))
@@ -253,19 +253,19 @@ async fn moved(
     app: &App,
     group: &Group,
     composed: Composed,
-    commit: Option<(String, String)>,
+    commit: Option<CommitInfo>,
     pin: Option<String>,
 ) -> Result<()> {
     let Composed { built, chart } = composed;
     if let Some((key, chart)) = pin.zip(chart.as_ref()) {
         app.store.chart_pin_put(&key, chart, app.clock.now()).await?;
     }
-    let (sha, message) = match (commit, chart) {
-        (Some((sha, summary)), _) => (sha, summary),
+    let (sha, message, author) = match (commit, chart) {
+        (Some(CommitInfo { sha, message, author, at: _ }), _) => (sha, message, Some(author)),
         (None, Some(ChartPin { version, digest })) => {
             let name =
                 group.question.chart.as_ref().and_then(|chart| chart.name.as_deref()).unwrap_or("artifact");
-            (digest, format!("{name} {version}"))
+            (digest, format!("{name} {version}"), None)
         }
         (None, None) => return Err(Error::internal("moving services", "they are made of nothing")),
     };
@@ -282,6 +282,7 @@ async fn moved(
             rendering: Some(service.rendering.clone()),
             sha: sha.clone(),
             message: message.clone(),
+            author: author.clone(),
             closure_digest: closure_digest.clone(),
             artifact_digest: built.digest.clone(),
             artifact_folder: built.folder.clone(),

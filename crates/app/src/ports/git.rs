@@ -86,6 +86,8 @@ pub struct CommitInfo {
     pub sha: String,
     /// First line of its message.
     pub message: String,
+    /// Name of its author.
+    pub author: String,
     /// When it was committed.
     pub at: DateTime<Utc>,
 }

@@ -354,6 +354,7 @@ fn revised(
         row.pin = None;
         row.sha.clone_from(&newest.sha);
         row.message.clone_from(&newest.message);
+        row.author.clone_from(&newest.author);
         if newest.artifact_digest.is_some() {
             row.artifact_digest.clone_from(&newest.artifact_digest);
             row.artifact_folder.clone_from(&newest.artifact_folder);
@@ -373,6 +374,7 @@ fn revised(
         git: row.git.clone(),
         sha: newest.sha.filter(|_| stays),
         message: newest.message.filter(|_| stays),
+        author: newest.author.filter(|_| stays),
         rendering: Some(match &row.rendering {
             Some(rendering) => rendering.clone(),
             // What an older release left empty.

@@ -81,6 +81,7 @@ impl Make<'_> {
             revision_id: revision_id.uuid(),
             sha: None,
             message: None,
+            author: None,
             closure_digest: place_of(&rendering),
             artifact_digest: None,
             artifact_folder: String::new(),
@@ -118,6 +119,7 @@ impl Make<'_> {
             git: row.git.clone(),
             sha: None,
             message: None,
+            author: None,
             rendering: row.rendering.clone(),
             secrets: ServiceSecrets {
                 configuration: configuration.clone(),

@@ -115,7 +115,12 @@ impl GitPort for FakeGit {
             let (sha, _) = branches
                 .get(reference)
                 .ok_or_else(|| GitError::terminal(format!("there is no ref {reference:?}")))?;
-            Ok(CommitInfo { sha: sha.clone(), message: format!("commit {sha}"), at: chrono::Utc::now() })
+            Ok(CommitInfo {
+                sha: sha.clone(),
+                message: format!("commit {sha}"),
+                author: "Ada".to_owned(),
+                at: chrono::Utc::now(),
+            })
         })
     }
 

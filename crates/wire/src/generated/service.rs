@@ -32,6 +32,17 @@ pub struct Revision {
     pub sha: Option<String>,
 }
 
+/// Enough of a service to name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceAddress {
+    /// Id.
+    pub id: String,
+    /// Name, unique on its cluster.
+    pub name: String,
+    /// Where it runs; absent when you may see the service but not the cluster.
+    pub cluster: Option<ClusterRef>,
+}
+
 /// The name of a configuration value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceConfiguration {
@@ -96,6 +107,8 @@ pub struct ServiceDetails {
     pub dry_run: Option<bool>,
     /// `.liquid` files are rendered.
     pub templated: Option<bool>,
+    /// Name of that commit's author; absent for what is in no repository.
+    pub author: Option<String>,
     /// How it is applied.
     pub sync_config: Option<SyncConfig>,
     /// The objects that it owns, as its agent last saw them.
@@ -389,6 +402,33 @@ fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }";
 }
 
+/// Some services that are read from a repository, or whose templates read a context.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListServicesUsing {
+    /// Items of the page, from the front.
+    pub first: i64,
+    /// Only from this repository.
+    pub repository_id: Option<String>,
+    /// Only those whose templates read this context.
+    pub context_id: Option<String>,
+}
+
+impl Operation for ListServicesUsing {
+    type Data = Connection<ServiceAddress>;
+    const NAME: &'static str = "ListServicesUsing";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "serviceDeployments";
+    const DOCUMENT: &'static str = "query ListServicesUsing($first: Int!, $repositoryId: ID, $contextId: ID) {
+  serviceDeployments(first: $first, repositoryId: $repositoryId, contextId: $contextId) {
+    pageInfo { hasNextPage endCursor }
+    edges { node { ...ServiceAddress } }
+  }
+}
+fragment ClusterRef on Cluster { id name handle }
+fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }";
+}
+
 /// One service with its objects and errors: by id, or by its cluster's handle and its name.
 #[derive(Debug, Clone, Serialize)]
 pub struct GetServiceDeployment {
@@ -422,7 +462,7 @@ fragment ServiceConfiguration on ServiceConfiguration { name }
 fragment ServiceContextRef on ServiceContext { name }
 fragment ServiceDependency on ServiceDependency { name cluster status healthy message }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
-fragment ServiceDetails on ServiceDeployment { ...ServiceDeployment dryRun templated syncConfig { ...SyncConfig } components { ...ServiceComponent } errors { ...ServiceError } helm { ...HelmSummary } kustomize { ...Kustomize } renderers { ...RendererSummary } configuration { ...ServiceConfiguration } dependencies { ...ServiceDependency } contexts { ...ServiceContextRef } pendingApproval { ...PendingApproval_objects } sync { ...ServiceSync_details } }
+fragment ServiceDetails on ServiceDeployment { ...ServiceDeployment dryRun templated author syncConfig { ...SyncConfig } components { ...ServiceComponent } errors { ...ServiceError } helm { ...HelmSummary } kustomize { ...Kustomize } renderers { ...RendererSummary } configuration { ...ServiceConfiguration } dependencies { ...ServiceDependency } contexts { ...ServiceContextRef } pendingApproval { ...PendingApproval_objects } sync { ...ServiceSync_details } }
 fragment ServiceError on ServiceError { source message warning terminal }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
 fragment ServiceReason on ServiceReason { kind message terminal until }

@@ -22,6 +22,8 @@ pub struct RevisionDetails {
     pub sha: Option<String>,
     /// First line of the commit's message.
     pub message: Option<String>,
+    /// Name of the commit's author; absent for what is in no repository.
+    pub author: Option<String>,
     /// Where it was read from.
     pub git: Option<GitRef>,
     /// Who made it; absent for those made before that was kept.
@@ -168,7 +170,7 @@ fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
-fragment RevisionDetails on Revision { id version sha message git { ...GitRef } by restorable healthyAt insertedAt }
+fragment RevisionDetails on Revision { id version sha message author git { ...GitRef } by restorable healthyAt insertedAt }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
 fragment ServiceReason on ServiceReason { kind message terminal until }

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Id, document::Operation, document::OperationKind,
+    ClusterRef, Id, ProjectRef, ServiceAddress, document::Operation, document::OperationKind,
 };
 
 /// A time that comes again and again, in which new commits go on, or wait.
@@ -26,6 +26,12 @@ pub struct SyncWindow {
     pub time_zone: String,
     /// Why there is one.
     pub description: Option<String>,
+    /// The project whose services it concerns, if it is a project's.
+    pub project: Option<ProjectRef>,
+    /// The cluster whose services it concerns, if it is a cluster's.
+    pub cluster: Option<ClusterRef>,
+    /// The service that it concerns, if it is a service's.
+    pub service: Option<ServiceAddress>,
 }
 
 /// Whether a window lets through or holds back.
@@ -73,7 +79,7 @@ pub struct SyncWindowAttributes {
     pub time_zone: Option<String>,
 }
 
-/// The windows of a project, a cluster or a service; none that it inherits.
+/// The windows of a project, a cluster or a service, none that it inherits; without any of them, those of all.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListSyncWindows {
@@ -88,8 +94,12 @@ impl Operation for ListSyncWindows {
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "syncWindows";
     const DOCUMENT: &'static str = "query ListSyncWindows($projectId: ID, $clusterId: ID, $serviceId: ID) {
-  syncWindows(projectId: $projectId, clusterId: $clusterId, serviceId: $serviceId) { id name kind schedule duration timeZone description }
-}";
+  syncWindows(projectId: $projectId, clusterId: $clusterId, serviceId: $serviceId) { ...SyncWindow }
+}
+fragment ClusterRef on Cluster { id name handle }
+fragment ProjectRef on Project { id name }
+fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
+fragment SyncWindow on SyncWindow { id name kind schedule duration timeZone description project { ...ProjectRef } cluster { ...ClusterRef } service { ...ServiceAddress } }";
 }
 
 /// Makes a window of a project, a cluster or a service.
@@ -109,9 +119,13 @@ impl Operation for CreateSyncWindow {
     const FIELD: &'static str = "createSyncWindow";
     const DOCUMENT: &'static str = "mutation CreateSyncWindow($projectId: ID, $clusterId: ID, $serviceId: ID, $attributes: SyncWindowAttributes!) {
   createSyncWindow(projectId: $projectId, clusterId: $clusterId, serviceId: $serviceId, attributes: $attributes) {
-    id name kind schedule duration timeZone description
+    ...SyncWindow
   }
-}";
+}
+fragment ClusterRef on Cluster { id name handle }
+fragment ProjectRef on Project { id name }
+fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
+fragment SyncWindow on SyncWindow { id name kind schedule duration timeZone description project { ...ProjectRef } cluster { ...ClusterRef } service { ...ServiceAddress } }";
 }
 
 /// Removes a window of a project, a cluster or a service.

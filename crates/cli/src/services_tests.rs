@@ -53,6 +53,7 @@ fn details() -> ServiceDetails {
         service: web(),
         dry_run: Some(false),
         templated: Some(true),
+        author: Some("Ada".into()),
         sync_config: None,
         components: vec![
             component("Deployment", Some("shop"), Some(ComponentState::Running), true),

@@ -10,8 +10,10 @@ use serde_json::Value;
 use crate::{
     args::{ContextCommand, ContextDeleteArgs, ContextGetArgs, ContextListArgs, ContextSaveArgs},
     error::CliError,
-    file, key,
-    output::{self, Format, Row, or_dash},
+    file,
+    format::Format,
+    key,
+    output::{self, Row, or_dash},
     services::configuration_of,
     terminal::Terminal,
 };
@@ -66,12 +68,12 @@ pub(crate) async fn find(client: &Client, name: &str) -> Result<ServiceContext, 
 async fn list(args: ContextListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let all: Vec<ServiceContext> =
         all_pages(client, |after| ListServiceContexts { after, first: PAGE_SIZE }).await?;
-    output::list(&all, args.output.output, NOTHING, terminal)
+    output::list(&all, &args.output, NOTHING, terminal)
 }
 
 async fn get(args: ContextGetArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let context = find(client, &args.name).await?;
-    match args.output.output {
+    match &args.output.output {
         Format::Table | Format::Wide => {
             let document = context.configuration.clone().unwrap_or_default();
             output::yaml(&document, terminal)?;
@@ -104,7 +106,7 @@ async fn save(args: ContextSaveArgs, client: &Client, terminal: &mut Terminal<'_
     };
     let attributes = ServiceContextAttributes { project_id, configuration, secrets };
     let context = client.send(&SaveServiceContext { name, attributes }).await?;
-    output::item(&context, output.output, terminal)
+    output::item(&context, &output.output, terminal)
 }
 
 async fn delete(

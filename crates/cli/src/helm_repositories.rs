@@ -72,7 +72,7 @@ async fn list(
 ) -> Result<(), CliError> {
     let all: Vec<HelmRepository> =
         all_pages(client, |after| ListHelmRepositories { after, first: PAGE_SIZE }).await?;
-    output::list(&all, args.output.output, NOTHING, terminal)
+    output::list(&all, &args.output, NOTHING, terminal)
 }
 
 async fn set(
@@ -126,7 +126,7 @@ async fn set(
     if let Some(error) = repository.error.as_deref().filter(|_| !gives && repository.provider.is_none()) {
         terminal.say(format_args!("{}", or_dash(Some(error))));
     }
-    output::item(&repository, output.output, terminal)
+    output::item(&repository, &output.output, terminal)
 }
 
 async fn delete(

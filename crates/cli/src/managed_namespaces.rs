@@ -18,8 +18,10 @@ use crate::{
         ManagedNamespaceUpdateArgs,
     },
     error::CliError,
-    file, key,
-    output::{self, Format, Row, columns, or_dash},
+    file,
+    format::Format,
+    key,
+    output::{self, Row, columns, or_dash},
     terminal::Terminal,
     wait::{self, Observed},
     watch::watch,
@@ -91,9 +93,9 @@ async fn list(
         all_pages(client, |after| ListManagedNamespaces { after, first: PAGE_SIZE }).await
     };
     if args.watch {
-        return watch(args.output.output, NOTHING, terminal, look).await;
+        return watch(&args.output, NOTHING, terminal, look).await;
     }
-    output::list(&look().await?, args.output.output, NOTHING, terminal)
+    output::list(&look().await?, &args.output, NOTHING, terminal)
 }
 
 async fn describe(
@@ -103,10 +105,10 @@ async fn describe(
 ) -> Result<(), CliError> {
     let managed = get(&args.name, client).await?;
     if args.output.output == Format::Name {
-        return output::item(&managed, Format::Name, terminal);
+        return output::item(&managed, &args.output.output, terminal);
     }
     let details = Details::of(managed, client).await?;
-    output::described(&details, &details.managed, args.output.output, terminal, || description(&details))
+    output::described(&details, &details.managed, &args.output.output, terminal, || description(&details))
 }
 
 /// A managed namespace with how it is on each cluster.
@@ -143,7 +145,7 @@ async fn create(
     if args.wait.wait {
         managed = until_everywhere(managed, args.wait.timeout, client, terminal).await?;
     }
-    output::item(&managed, args.output.output, terminal)
+    output::item(&managed, &args.output.output, terminal)
 }
 
 async fn update(
@@ -162,7 +164,7 @@ async fn update(
     if args.wait.wait {
         managed = until_everywhere(managed, args.wait.timeout, client, terminal).await?;
     }
-    output::item(&managed, args.output.output, terminal)
+    output::item(&managed, &args.output.output, terminal)
 }
 
 async fn delete(

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    args::OutputArgs,
+    args::{ListOutputArgs, OutputArgs},
     error::CliError,
     key::{self, ClusterKey, is_id, parse_duration},
     output::{self, Row, age, or_dash},
@@ -64,7 +64,7 @@ pub(crate) struct RecordingListArgs {
     pub(crate) last: i64,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Write a recording as an asciicast
@@ -306,7 +306,7 @@ pub(crate) async fn policy(
             client.send(&SetRecordingPolicy { project_id: project.id, attributes }).await?
         }
     };
-    output::item(&ProjectPolicy { project: project.name, policy }, output.output, terminal)
+    output::item(&ProjectPolicy { project: project.name, policy }, &output.output, terminal)
 }
 
 async fn list(args: RecordingListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
@@ -328,7 +328,7 @@ async fn list(args: RecordingListArgs, client: &Client, terminal: &mut Terminal<
     };
     let mut recordings: Vec<Recording> = found.edges.into_iter().map(|edge| edge.node).collect();
     recordings.reverse();
-    output::list(&recordings, output.output, nothing, terminal)
+    output::list(&recordings, &output, nothing, terminal)
 }
 
 async fn get(args: RecordingGetArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
@@ -449,7 +449,7 @@ mod tests {
                 err: &mut err,
                 input: &mut input,
                 interactive: false,
-                screen: false,
+                screen: None,
                 variable: Box::new(|_| None),
             };
             let mut player = Player {

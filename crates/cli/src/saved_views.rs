@@ -8,7 +8,7 @@ use plural_wire::{
 };
 
 use crate::{
-    args::{ConfirmArgs, OutputArgs},
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
     output::{self, Row, or_dash},
     terminal::Terminal,
@@ -45,7 +45,7 @@ pub(crate) struct SavedViewListArgs {
     pub(crate) page: Option<String>,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Save a page of the web console with its filters
@@ -115,13 +115,13 @@ pub(crate) async fn run(
         SavedViewCommand::List(SavedViewListArgs { page, output }) => {
             let list = |after| ListSavedViews { after, first: PAGE_SIZE, page: page.clone() };
             let all: Vec<SavedView> = all_pages(client, list).await?;
-            output::list(&all, output.output, NOTHING, terminal)
+            output::list(&all, &output, NOTHING, terminal)
         }
         SavedViewCommand::Create(SavedViewCreateArgs { name, page, query, output }) => {
             let attributes =
                 SavedViewAttributes { name, page, query, read_bindings: None, write_bindings: None };
             let view = client.send(&CreateSavedView { attributes }).await?;
-            output::item(&view, output.output, terminal)
+            output::item(&view, &output.output, terminal)
         }
         SavedViewCommand::Delete(SavedViewDeleteArgs { id, confirm }) => {
             terminal.confirm(&format!("delete saved view {id}"), confirm.yes)?;

@@ -11,7 +11,7 @@ use plural_wire::{
 use serde::Serialize;
 
 use crate::{
-    args::{ConfirmArgs, OutputArgs, WaitArgs},
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs, WaitArgs},
     error::CliError,
     key::{ClusterKey, ServiceKey, parse_pair},
     output::{self, Row, age, counted, or_dash},
@@ -37,7 +37,7 @@ pub(crate) struct ServiceRevisionsArgs {
     pub(crate) last: i64,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Roll a service back to a revision and pin it there
@@ -189,7 +189,7 @@ pub(crate) struct ServiceEventsArgs {
     pub(crate) last: i64,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// A revision of a service, which knows whether it is the current one.
@@ -287,7 +287,7 @@ pub(crate) async fn revisions(
         .map(|edge| Listed { current: is_current(&service, &edge.node), revision: edge.node })
         .collect();
     revisions.reverse();
-    output::list(&revisions, args.output.output, "no revisions", terminal)
+    output::list(&revisions, &args.output, "no revisions", terminal)
 }
 
 pub(crate) async fn events(
@@ -302,7 +302,7 @@ pub(crate) async fn events(
         .map_err(|error| CliError::absent(error, || args.service.missing()))?;
     let mut events: Vec<ServiceEvent> = found.events.edges.into_iter().map(|edge| edge.node).collect();
     events.reverse();
-    output::list(&events, args.output.output, "no events yet", terminal)
+    output::list(&events, &args.output, "no events yet", terminal)
 }
 
 pub(crate) async fn rollback(
@@ -336,7 +336,7 @@ pub(crate) async fn rollback(
     let step = format!("service {address}: {from} → {}, revision {}", commit(to), to.id);
     if args.dry_run {
         terminal.say(format_args!("{step} (dry run)"));
-        return output::item(to, args.output.output, terminal);
+        return output::item(to, &args.output.output, terminal);
     }
     let until = if args.until_next_commit { PinUntil::NextCommit } else { PinUntil::Release };
     let revision_id = to.id.clone();
@@ -349,7 +349,7 @@ pub(crate) async fn rollback(
     if args.wait.wait {
         service = until_healthy(&service, args.wait.timeout, client, terminal).await?;
     }
-    output::item(&service, args.output.output, terminal)
+    output::item(&service, &args.output.output, terminal)
 }
 
 /// `1a2b3c4d5e "five"`
@@ -386,7 +386,7 @@ pub(crate) async fn release(
     let id = service.get(client).await?.service.id;
     let service = client.send(&ReleaseService { id }).await?;
     terminal.say(format_args!("service {} follows its newest revision again", address(&service)));
-    output::item(&service, output.output, terminal)
+    output::item(&service, &output.output, terminal)
 }
 
 pub(crate) async fn agent_upgrade(
@@ -402,7 +402,7 @@ pub(crate) async fn agent_upgrade(
     } else {
         format!("service {} is the upgrade of its cluster's agent", address(&service))
     });
-    output::item(&service, output.output, terminal)
+    output::item(&service, &output.output, terminal)
 }
 
 pub(crate) async fn pause(
@@ -415,7 +415,7 @@ pub(crate) async fn pause(
     let service = client.send(&PauseService { id }).await?;
     terminal
         .say(format_args!("service {} is paused; `plural cd services resume` resumes it", address(&service)));
-    output::item(&service, output.output, terminal)
+    output::item(&service, &output.output, terminal)
 }
 
 pub(crate) async fn resume(
@@ -427,7 +427,7 @@ pub(crate) async fn resume(
     let id = service.get(client).await?.service.id;
     let service = client.send(&ResumeService { id }).await?;
     terminal.say(format_args!("service {} is resumed", address(&service)));
-    output::item(&service, output.output, terminal)
+    output::item(&service, &output.output, terminal)
 }
 
 pub(crate) async fn detach(
@@ -480,7 +480,7 @@ pub(crate) async fn clone(
         configuration: (!configuration.is_empty()).then_some(configuration),
     };
     let copy = client.send(&CloneService { cluster_id, service_id, attributes }).await?;
-    output::item(&copy, output.output, terminal)
+    output::item(&copy, &output.output, terminal)
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use plural_wire::{
 use crate::{
     args::{ConfirmArgs, OutputArgs, WaitArgs},
     error::CliError,
+    format::Format,
     key::{ServiceKey, parse_duration},
-    output::{self, Format, age, counted, or_dash},
+    output::{self, age, counted, or_dash},
     plain::one_line,
     services::{Patience, address, standing, until_healthy},
     sync_described::words,
@@ -148,7 +149,7 @@ pub(crate) async fn plan(
     } else {
         made(&details, args.timeout, client, terminal).await?
     };
-    print(&plan, args.output.output, terminal)
+    print(&plan, &args.output.output, terminal)
 }
 
 pub(crate) async fn diff(
@@ -163,10 +164,10 @@ pub(crate) async fn diff(
     };
     let plan = plan.await.map_err(|error| error.code(2))?;
     let differs = plan.objects.iter().any(|planned| planned.action != PlanAction::Unchanged);
-    match args.output.output {
+    match &args.output.output {
         Format::Table | Format::Wide => write!(terminal.out, "{}", difference(&plan, Utc::now())),
-        Format::Json | Format::Yaml | Format::Name => {
-            return print(&plan, args.output.output, terminal).and_then(|()| differing(differs));
+        format => {
+            return print(&plan, format, terminal).and_then(|()| differing(differs));
         }
     }
     .map_err(|error| CliError::from(error).code(2))?;
@@ -190,7 +191,7 @@ pub(crate) async fn sync(
             let chosen = chosen(&args.objects, &details, client).await?;
             plan.objects.retain(|planned| chosen.contains(&planned.object));
         }
-        return print(&plan, args.output.output, terminal);
+        return print(&plan, &args.output.output, terminal);
     }
     let objects = chosen(&args.objects, &details, client).await?;
     let whole = objects.is_empty();
@@ -223,7 +224,7 @@ pub(crate) async fn sync(
             service = until_healthy(&service, args.wait.timeout, client, terminal).await?;
         }
     }
-    output::item(&service, args.output.output, terminal)
+    output::item(&service, &args.output.output, terminal)
 }
 
 pub(crate) async fn approve_prune(
@@ -427,10 +428,8 @@ fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
     }
 }
 
-fn print(plan: &ServicePlan, format: Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+fn print(plan: &ServicePlan, format: &Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     match format {
-        Format::Json => output::json(plan, terminal),
-        Format::Yaml => output::yaml(plan, terminal),
         Format::Name => {
             for planned in &plan.objects {
                 writeln!(terminal.out, "{}", one_line(&planned.object.to_string()))?;
@@ -438,6 +437,7 @@ fn print(plan: &ServicePlan, format: Format, terminal: &mut Terminal<'_>) -> Res
             Ok(())
         }
         Format::Table | Format::Wide => Ok(write!(terminal.out, "{}", planned(plan, Utc::now()))?),
+        _ => output::program_one(plan, format, terminal),
     }
 }
 

@@ -8,7 +8,7 @@ use plural_wire::{
 };
 
 use crate::{
-    args::{ConfirmArgs, OutputArgs},
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
     key::{self, ClusterKey, ServiceKey, parse_duration},
     output::{self, Row, or_dash},
@@ -60,7 +60,7 @@ pub(crate) struct SyncWindowListArgs {
     pub(crate) of: OfArgs,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// What a window does while it is open
@@ -210,12 +210,7 @@ async fn list(
 ) -> Result<(), CliError> {
     let Of { project: project_id, cluster: cluster_id, service: service_id } = args.of.find(client).await?;
     let windows = client.send(&ListSyncWindows { project_id, cluster_id, service_id }).await?;
-    output::list(
-        &windows,
-        args.output.output,
-        "no sync windows: new commits are synced at any time",
-        terminal,
-    )
+    output::list(&windows, &args.output, "no sync windows: new commits are synced at any time", terminal)
 }
 
 async fn create(
@@ -237,7 +232,7 @@ async fn create(
         description,
     };
     let window = client.send(&CreateSyncWindow { project_id, cluster_id, service_id, attributes }).await?;
-    output::item(&window, output.output, terminal)
+    output::item(&window, &output.output, terminal)
 }
 
 async fn delete(

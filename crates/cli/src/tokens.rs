@@ -48,7 +48,7 @@ pub(crate) async fn run(
     match command {
         TokenCommand::List(TokenListArgs { output }) => {
             let tokens = all_pages(client, |after| ListAccessTokens { after, first: PAGE_SIZE }).await?;
-            output::list(&tokens, output.output, "you have no access tokens", terminal)
+            output::list(&tokens, &output, "you have no access tokens", terminal)
         }
         TokenCommand::Create(args) => create(args, client, terminal).await,
         TokenCommand::Revoke(args) => revoke(args, client, terminal).await,
@@ -156,7 +156,7 @@ pub(crate) async fn password(
         return Ok(());
     }
     terminal.say("these access tokens stay valid; `plural tokens revoke ID` ends one, --end-tokens all:");
-    output::list(&left, output.output, "", terminal)?;
+    output::list(&left, &output, "", terminal)?;
     if more {
         terminal.say("there are more: `plural tokens list`");
     }

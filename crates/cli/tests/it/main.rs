@@ -10,6 +10,7 @@ mod hostile;
 mod jobs;
 mod managed_namespaces;
 mod original;
+mod output;
 mod run;
 mod server;
 mod tokens;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     args::{ContextCommand, ContextDeleteArgs, ContextGetArgs, ContextListArgs, ContextSaveArgs},
+    documents::Kind,
     error::CliError,
     file,
     format::Format,
@@ -59,6 +60,7 @@ pub(crate) async fn run(
 
 /// The context of this name.
 pub(crate) async fn find(client: &Client, name: &str) -> Result<ServiceContext, CliError> {
+    let name = Kind::ServiceContext.bare(name);
     client.send(&GetServiceContext { name: name.to_owned() }).await.map_err(|error| {
         let hint = "`plural cd contexts list` shows those you may see";
         CliError::absent(error, || CliError::missing(format_args!("context {name:?}"), hint))
@@ -88,6 +90,7 @@ async fn get(args: ContextGetArgs, client: &Client, terminal: &mut Terminal<'_>)
 
 async fn save(args: ContextSaveArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let ContextSaveArgs { name, file, secrets_file, project, output } = args;
+    let name = Kind::ServiceContext.bare(&name).to_owned();
     if file.is_none() && secrets_file.is_none() {
         return Err(CliError::usage("a context is saved from --file, --secrets-file, or both")
             .hint("see the examples of `plural cd contexts save --help`"));

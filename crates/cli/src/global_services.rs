@@ -18,6 +18,7 @@ use crate::{
         GlobalServiceListArgs, GlobalServiceRolloutArgs, GlobalServiceTargetArgs, GlobalServiceUpdateArgs,
         RolloutChoice,
     },
+    documents::Kind,
     error::CliError,
     file,
     format::Format,
@@ -267,6 +268,7 @@ async fn delete(
 }
 
 async fn get(name: &str, client: &Client) -> Result<GlobalService, CliError> {
+    let name = Kind::GlobalService.bare(name);
     let (by_id, by_name) = key::id_or_name(name);
     client.send(&GetGlobalService { id: by_id, name: by_name }).await.map_err(|error| {
         let hint = "`plural cd global-services list` shows those you may see";

@@ -10,6 +10,7 @@ use plural_wire::{
 use crate::{
     args::{ConfirmArgs, ListOutputArgs},
     error::CliError,
+    key,
     output::{self, Row, age, or_dash},
     terminal::Terminal,
 };
@@ -179,6 +180,7 @@ async fn retry(args: JobRetryArgs, client: &Client, terminal: &mut Terminal<'_>)
     }
     let mut retried = Vec::with_capacity(ids.len());
     for id in ids {
+        let id = key::bare_id("job", &id).to_owned();
         retried.push(client.send(&RetryBackgroundJob { id: id.clone() }).await.map_err(|e| absent(e, &id))?);
     }
     output::list(&retried, &output, NOT_DEAD, terminal)
@@ -186,6 +188,7 @@ async fn retry(args: JobRetryArgs, client: &Client, terminal: &mut Terminal<'_>)
 
 async fn delete(args: JobDeleteArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let JobDeleteArgs { ids, confirm } = args;
+    let ids: Vec<String> = ids.iter().map(|id| key::bare_id("job", id).to_owned()).collect();
     let plan = match ids.as_slice() {
         [id] => format!("delete job {id}, whose work is not done"),
         ids => format!("delete {} jobs, whose work is not done", ids.len()),

@@ -17,6 +17,7 @@ use crate::{
         ManagedNamespaceDeleteArgs, ManagedNamespaceGetArgs, ManagedNamespaceListArgs,
         ManagedNamespaceUpdateArgs,
     },
+    documents::Kind,
     error::CliError,
     file,
     format::Format,
@@ -224,6 +225,7 @@ fn cluster(instance: &ManagedNamespaceInstance) -> String {
 }
 
 async fn get(name: &str, client: &Client) -> Result<ManagedNamespace, CliError> {
+    let name = Kind::ManagedNamespace.bare(name);
     let (by_id, by_name) = key::id_or_name(name);
     client.send(&GetManagedNamespace { id: by_id, name: by_name }).await.map_err(|error| {
         let hint = "`plural cd managed-namespaces list` shows those you may see";

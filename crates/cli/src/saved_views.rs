@@ -10,6 +10,7 @@ use plural_wire::{
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
+    key,
     output::{self, Row, or_dash},
     terminal::Terminal,
 };
@@ -124,6 +125,7 @@ pub(crate) async fn run(
             output::item(&view, &output.output, terminal)
         }
         SavedViewCommand::Delete(SavedViewDeleteArgs { id, confirm }) => {
+            let id = key::bare_id("savedview", &id).to_owned();
             terminal.confirm(&format!("delete saved view {id}"), confirm.yes)?;
             client.send(&DeleteSavedView { id: id.clone() }).await.map_err(|error| {
                 let hint = "`plural cd saved-views list` shows those you may see";

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs, WaitArgs},
     error::CliError,
-    key::{ClusterKey, ServiceKey, parse_pair},
+    key::{self, ClusterKey, ServiceKey, parse_pair},
     output::{self, Row, age, counted, or_dash},
     services::{address, short_commit, until_healthy},
     terminal::Terminal,
@@ -321,10 +321,12 @@ pub(crate) async fn rollback(
     all.reverse();
     let current = all.iter().find(|revision| is_current(&service, revision));
     let to = match &args.revision {
-        Some(id) => all.iter().find(|revision| revision.id == *id).ok_or_else(|| {
-            CliError::new(format!("service {address} has no revision {id}"))
-                .hint(format!("`plural cd services revisions {address}` lists its revisions"))
-        })?,
+        Some(id) => {
+            all.iter().find(|revision| revision.id == key::bare_id("revision", id)).ok_or_else(|| {
+                CliError::new(format!("service {address} has no revision {id}"))
+                    .hint(format!("`plural cd services revisions {address}` lists its revisions"))
+            })?
+        }
         None => last_good(&all, current).ok_or_else(|| {
             CliError::new(format!(
                 "service {address} was never healthy at another commit, as far as is known"

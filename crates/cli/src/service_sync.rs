@@ -409,7 +409,7 @@ fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
     let mut fitting: Vec<&ObjectRef> = known
         .iter()
         .filter(|object| {
-            object.kind.eq_ignore_ascii_case(kind)
+            is_kind(&object.kind, kind)
                 && object.name == name
                 && group.is_none_or(|group| object.group == group)
                 && namespace.is_none_or(|namespace| object.namespace.as_deref() == Some(namespace))
@@ -426,6 +426,16 @@ fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
             Err(CliError::usage(format!("{text} is ambiguous: it matches {}", all.join(", "))))
         }
     }
+}
+
+/// Whether a person means this kind: in the singular, or in the plural as kubectl has it.
+fn is_kind(kind: &str, word: &str) -> bool {
+    let stem = |ending: &str| word.len().checked_sub(ending.len()).and_then(|at| word.get(..at));
+    kind.eq_ignore_ascii_case(word)
+        || [("s", ""), ("es", ""), ("ies", "y")].into_iter().any(|(ending, other)| {
+            let ends = word.to_ascii_lowercase().ends_with(ending);
+            ends && stem(ending).is_some_and(|stem| kind.eq_ignore_ascii_case(&format!("{stem}{other}")))
+        })
 }
 
 fn print(plan: &ServicePlan, format: &Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {

@@ -9,6 +9,7 @@ use plural_wire::{
 
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
+    documents::Kind,
     error::CliError,
     key::{self, ClusterKey, ServiceKey, parse_duration},
     output::{self, Row, or_dash},
@@ -241,7 +242,7 @@ async fn delete(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let Of { project: project_id, cluster: cluster_id, service: service_id } = args.of.find(client).await?;
-    let id = args.window;
+    let id = Kind::SyncWindow.bare(&args.window).to_owned();
     terminal.confirm(&format!("delete sync window {id}"), args.confirm.yes)?;
     client.send(&DeleteSyncWindow { id: id.clone(), project_id, cluster_id, service_id }).await?;
     terminal.say(format_args!("sync window {id} deleted"));

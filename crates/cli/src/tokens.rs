@@ -9,7 +9,7 @@ use plural_wire::{
 use crate::{
     args::{PasswordArgs, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs},
     error::CliError,
-    key::is_id,
+    key::{self, is_id},
     output::{self, Row, age, or_dash},
     terminal::Terminal,
 };
@@ -110,6 +110,7 @@ async fn create(args: TokenCreateArgs, client: &Client, terminal: &mut Terminal<
 
 async fn revoke(args: TokenRevokeArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let TokenRevokeArgs { id, confirm } = args;
+    let id = key::bare_id("accesstoken", &id).to_owned();
     if !is_id(&id) {
         return Err(CliError::usage("a token is named by its id, not by its text")
             .hint("`plural tokens list` shows the ids"));

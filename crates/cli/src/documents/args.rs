@@ -129,12 +129,13 @@ pub(crate) struct DeleteArgs {
 
 /// Show things of the fleet, as tables or as documents for `plural apply`
 ///
-/// Kinds may be short or in the plural: svc, gs, repo, ns, ctx, win, clusters. Secret values are never printed; a comment names
+/// Kinds may be short or in the plural: svc, gs, repo, cl, ns, ctx, win, clusters. Secret values are never printed; a comment names
 /// them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural get services
   plural get svc blue/web -o yaml > web.yaml
+  plural get cluster/blue
   plural get repo,ctx,svc,gs -o yaml
   plural get svc -o jsonpath='{.items[*].metadata.name}'
   plural get all -o name")]
@@ -142,7 +143,7 @@ pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 
-    /// Kind of things, several with commas between them, or all
+    /// Kind of things, several with commas between them, or all; KIND/NAME is one thing
     #[arg(value_name = "KIND")]
     pub(crate) kinds: String,
 

@@ -33,7 +33,19 @@ use crate::{
     terminal::Terminal,
 };
 
-pub(crate) async fn run(args: GetArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+pub(crate) async fn run(
+    mut args: GetArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    // As `-o name` prints it: `plural get service/blue/web`.
+    if let Some((kind, name)) = args.kinds.clone().split_once('/') {
+        if args.selector.is_some() {
+            return Err(CliError::usage("-l goes without names"));
+        }
+        args.kinds = kind.to_owned();
+        args.names.insert(0, name.to_owned());
+    }
     let kinds = kinds(&args.kinds)?;
     if kinds.len() > 1 && !args.names.is_empty() {
         return Err(CliError::usage("names are of one kind: name that one"));
@@ -205,6 +217,10 @@ async fn keys(kind: Kind, names: &[String], console: &mut Console<'_>) -> Result
     }
     let mut keys = Vec::new();
     for name in names {
+        let name = match kind {
+            Kind::ServiceDeployment => key::bare_service(name),
+            _ => kind.bare(name),
+        };
         let missing = || {
             let hint = format!("`plural get {}` shows those there are", kind.info().plural);
             CliError::missing(format_args!("{} {name:?}", kind.info().name), hint)

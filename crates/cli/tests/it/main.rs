@@ -9,6 +9,7 @@ mod help;
 mod hostile;
 mod jobs;
 mod managed_namespaces;
+mod names;
 mod original;
 mod output;
 mod run;

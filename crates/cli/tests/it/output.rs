@@ -101,7 +101,7 @@ async fn templates_print_what_kubectl_prints() {
         ),
     ] {
         let done = person.run(&format!("cd services list -o {format}")).await;
-        assert_eq!((done.code, done.out), (0, text), "{format}: {}", done.err);
+        assert_eq!((done.code, done.out.as_str()), (0, text), "{format}: {}", done.err);
     }
     let done =
         person.run("cd services list --no-headers -o custom-columns=A:.name,B:.none --sort-by .name").await;

@@ -9,7 +9,7 @@ use plural_wire::{
 use serde::Serialize;
 
 use crate::{
-    args::OutputArgs,
+    args::ListOutputArgs,
     error::CliError,
     groups,
     output::{self, Row, or_dash},
@@ -49,7 +49,7 @@ pub(crate) struct AccessListArgs {
     pub(crate) of: OfArgs,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Let users and groups do something
@@ -93,7 +93,7 @@ pub(crate) struct AccessChangeArgs {
     pub(crate) of: OfArgs,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// What a binding lets do.
@@ -151,7 +151,7 @@ pub(crate) async fn run(
     match command {
         AccessCommand::List(AccessListArgs { of, output }) => {
             let of = of.find(client).await?;
-            output::list(&list(of, client).await?, output.output, NOTHING, terminal)
+            output::list(&list(of, client).await?, &output, NOTHING, terminal)
         }
         AccessCommand::Grant(AccessGrantArgs { change }) => {
             self::change(change, client, terminal, |subjects| (Some(subjects), None)).await
@@ -189,7 +189,7 @@ async fn change(
     client
         .send(&ChangeBindings { role: role.into(), add, remove, service_id, cluster_id, project_id })
         .await?;
-    output::list(&list(of, client).await?, output.output, NOTHING, terminal)
+    output::list(&list(of, client).await?, &output, NOTHING, terminal)
 }
 
 async fn list(of: Of, client: &Client) -> Result<Vec<Access>, CliError> {

@@ -21,13 +21,13 @@ use crate::{
     groups::GroupsArgs,
     jobs::JobsArgs,
     key::parse_duration,
-    output::Format,
     projects::ProjectsArgs,
     saved_views::SavedViewsArgs,
     sync_windows::SyncWindowsArgs,
     users::{UsersArgs, WhoAmIArgs},
 };
 
+pub(crate) use crate::format::{ListOutputArgs, OutputArgs};
 pub(crate) use clusters::*;
 pub(crate) use contexts::*;
 pub(crate) use global_services::*;
@@ -116,14 +116,6 @@ pub(crate) enum CdCommand {
     Groups(GroupsArgs),
     Access(AccessArgs),
     Jobs(JobsArgs),
-}
-
-/// How to print
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct OutputArgs {
-    /// How to print the answer
-    #[arg(short, long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
-    pub(crate) output: Format,
 }
 
 /// Whether to wait

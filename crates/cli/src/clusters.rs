@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
-    Client, ClientError, Cluster, ClusterAttributes, ClusterDistro, ClusterUpdateAttributes, Conjunction,
-    CreateCluster, DeleteCluster, DetachCluster, GetCluster, ListClusters, PAGE_SIZE, RenewDeployToken, Tag,
-    TagQuery, UpdateCluster, all_pages,
+    Client, ClientError, Cluster, ClusterAttributes, ClusterDistro, ClusterUpdateAttributes, CreateCluster,
+    DeleteCluster, DetachCluster, GetCluster, ListClusters, PAGE_SIZE, RenewDeployToken, Tag, UpdateCluster,
+    all_pages,
 };
 use serde_json::Value;
 
@@ -19,9 +19,12 @@ use crate::{
     connect::Connection,
     deprecations,
     error::CliError,
-    file, key, kubeconfig,
-    output::{self, Format, Row, age, or_dash},
+    file,
+    format::Format,
+    key, kubeconfig,
+    output::{self, Row, age, or_dash},
     recordings,
+    selector::{self, TagSelector},
     terminal::Terminal,
     wait::{self, Observed},
     watch::watch,
@@ -149,7 +152,7 @@ async fn update(
     let id = cluster.get(client).await?.id;
     let attributes = ClusterUpdateAttributes { handle, name, ..ClusterUpdateAttributes::default() };
     let cluster = client.send(&UpdateCluster { id, attributes }).await?;
-    output::item(&cluster, output.output, terminal)
+    output::item(&cluster, &output.output, terminal)
 }
 
 async fn change_tags(
@@ -181,7 +184,7 @@ async fn change_tags(
     let cluster = client.send(&UpdateCluster { id: cluster.id, attributes }).await?;
     // The columns of a list do not have what was changed.
     let format = if args.output.output == Format::Table { Format::Wide } else { args.output.output };
-    output::item(&cluster, format, terminal)
+    output::item(&cluster, &format, terminal)
 }
 
 async fn rotate_token(
@@ -201,8 +204,9 @@ async fn list(args: ClusterListArgs, client: &Client, terminal: &mut Terminal<'_
         Some(project) => Some(key::project(client, project).await?.id),
         None => None,
     };
-    let tag_query = (!args.tags.is_empty())
-        .then(|| TagQuery { op: Conjunction::And, tags: Some(args.tags.iter().map(tag).collect()) });
+    let exact = args.selector.iter().flat_map(TagSelector::exact);
+    let tag_query = selector::query(args.tags.iter().map(tag).chain(exact).collect());
+    let takes = |cluster: &Cluster| args.selector.as_ref().is_none_or(|selector| selector.takes(cluster));
     let look = async || -> Result<Vec<Cluster>, ClientError> {
         all_pages(client, |after| ListClusters {
             after,
@@ -211,12 +215,17 @@ async fn list(args: ClusterListArgs, client: &Client, terminal: &mut Terminal<'_
             tag_query: tag_query.clone(),
         })
         .await
+        .map(|all| all.into_iter().filter(takes).collect())
     };
     if args.watch {
-        return watch(args.output.output, NOTHING, terminal, look).await;
+        return watch(&args.output, NOTHING, terminal, look).await;
     }
-    let nothing = if tag_query.is_some() || project_id.is_some() { "no cluster fits" } else { NOTHING };
-    output::list(&look().await?, args.output.output, nothing, terminal)
+    let nothing = if tag_query.is_some() || project_id.is_some() || args.selector.is_some() {
+        "no cluster fits"
+    } else {
+        NOTHING
+    };
+    output::list(&look().await?, &args.output, nothing, terminal)
 }
 
 async fn create(
@@ -235,7 +244,7 @@ async fn create(
             cluster.name
         ));
     }
-    output::item(&cluster, args.output.output, terminal)
+    output::item(&cluster, &args.output.output, terminal)
 }
 
 /// The cluster once its agent was heard of.
@@ -263,7 +272,7 @@ async fn describe(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let cluster = args.cluster.get(client).await?;
-    output::described(&cluster, &cluster, args.output.output, terminal, || description(&cluster, Utc::now()))
+    output::described(&cluster, &cluster, &args.output.output, terminal, || description(&cluster, Utc::now()))
 }
 
 fn description(cluster: &Cluster, now: DateTime<Utc>) -> String {

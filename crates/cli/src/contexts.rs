@@ -9,9 +9,12 @@ use serde_json::Value;
 
 use crate::{
     args::{ContextCommand, ContextDeleteArgs, ContextGetArgs, ContextListArgs, ContextSaveArgs},
+    documents::Kind,
     error::CliError,
-    file, key,
-    output::{self, Format, Row, or_dash},
+    file,
+    format::Format,
+    key,
+    output::{self, Row, or_dash},
     services::{NAMED, check_unused, configuration_of},
     terminal::Terminal,
 };
@@ -57,6 +60,7 @@ pub(crate) async fn run(
 
 /// The context of this name.
 pub(crate) async fn find(client: &Client, name: &str) -> Result<ServiceContext, CliError> {
+    let name = Kind::ServiceContext.bare(name);
     client.send(&GetServiceContext { name: name.to_owned() }).await.map_err(|error| {
         let hint = "`plural cd contexts list` shows those you may see";
         CliError::absent(error, || CliError::missing(format_args!("context {name:?}"), hint))
@@ -66,12 +70,12 @@ pub(crate) async fn find(client: &Client, name: &str) -> Result<ServiceContext, 
 async fn list(args: ContextListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let all: Vec<ServiceContext> =
         all_pages(client, |after| ListServiceContexts { after, first: PAGE_SIZE }).await?;
-    output::list(&all, args.output.output, NOTHING, terminal)
+    output::list(&all, &args.output, NOTHING, terminal)
 }
 
 async fn get(args: ContextGetArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let context = find(client, &args.name).await?;
-    match args.output.output {
+    match &args.output.output {
         Format::Table | Format::Wide => {
             let document = context.configuration.clone().unwrap_or_default();
             output::yaml(&document, terminal)?;
@@ -86,6 +90,7 @@ async fn get(args: ContextGetArgs, client: &Client, terminal: &mut Terminal<'_>)
 
 async fn save(args: ContextSaveArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let ContextSaveArgs { name, file, secrets_file, project, output } = args;
+    let name = Kind::ServiceContext.bare(&name).to_owned();
     if file.is_none() && secrets_file.is_none() {
         return Err(CliError::usage("a context is saved from --file, --secrets-file, or both")
             .hint("see the examples of `plural cd contexts save --help`"));
@@ -104,7 +109,7 @@ async fn save(args: ContextSaveArgs, client: &Client, terminal: &mut Terminal<'_
     };
     let attributes = ServiceContextAttributes { project_id, configuration, secrets };
     let context = client.send(&SaveServiceContext { name, attributes }).await?;
-    output::item(&context, output.output, terminal)
+    output::item(&context, &output.output, terminal)
 }
 
 async fn delete(

@@ -2,17 +2,18 @@
 
 use std::fmt::Write as _;
 
+use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     ApiDeprecation, Client, DeprecatedComponent, ListClusterDeprecations, ServiceFacts, ServiceMetadata,
 };
 
 use crate::{
-    args::OutputArgs,
     error::CliError,
+    format::Format,
+    format::ListOutputArgs,
     key::ClusterKey,
-    output::{self, Format, columns, or_dash},
-    plain::one_line,
+    output::{self, Row, columns, or_dash},
     terminal::Terminal,
 };
 
@@ -33,7 +34,7 @@ pub(crate) struct ClusterDeprecationsArgs {
     pub(crate) cluster: ClusterKey,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 pub(crate) async fn of_cluster(
@@ -43,27 +44,15 @@ pub(crate) async fn of_cluster(
 ) -> Result<(), CliError> {
     let cluster = args.cluster.get(client).await?;
     let found = client.send(&ListClusterDeprecations { id: cluster.id }).await?;
-    match args.output.output {
-        Format::Json => return output::json(&found.api_deprecations, terminal),
-        Format::Yaml => return output::yaml(&found.api_deprecations, terminal),
-        Format::Name => {
-            for component in found.api_deprecations.iter().filter_map(|one| one.component.as_ref()) {
-                writeln!(terminal.out, "{}", one_line(&object(component)))?;
-            }
-            return Ok(());
-        }
-        Format::Table | Format::Wide => {}
+    let mut all = found.api_deprecations;
+    if matches!(args.output.output, Format::Table | Format::Wide | Format::Name) {
+        all.retain(|one| one.component.is_some());
     }
-    if found.api_deprecations.is_empty() {
-        terminal.say(match &found.current_version {
-            Some(version) => format!("no object uses an API version that is removed after {version}"),
-            None => "its Kubernetes version is not known: its agent has not reported yet".to_owned(),
-        });
-        return Ok(());
-    }
-    let wide = args.output.output == Format::Wide;
-    write!(terminal.out, "{}", table(&found.api_deprecations, Some(wide)))?;
-    Ok(())
+    let nothing = match &found.current_version {
+        Some(version) => format!("no object uses an API version that is removed after {version}"),
+        None => "its Kubernetes version is not known: its agent has not reported yet".to_owned(),
+    };
+    output::list(&all, &args.output, &nothing, terminal)
 }
 
 /// What `describe` shows after everything else.
@@ -85,7 +74,7 @@ pub(crate) fn described(facts: &ServiceFacts) -> String {
     }
     if !api_deprecations.is_empty() {
         text.push_str("\nDeprecated and removed API versions:\n");
-        for line in table(api_deprecations, None).lines() {
+        for line in table(api_deprecations).lines() {
             let _ = writeln!(text, "  {line}");
         }
     }
@@ -99,34 +88,48 @@ fn object(component: &DeprecatedComponent) -> String {
     or_dash(Some(&format!("{kind}/{place}{name}")))
 }
 
-/// One line an object; of several services with the service's name, and where it is from when `services` says so.
-fn table(all: &[ApiDeprecation], services: Option<bool>) -> String {
-    let mut headings = vec!["OBJECT", "WRITTEN AS", "DEPRECATED", "REMOVED", "USE INSTEAD"];
-    if let Some(wide) = services {
-        headings.insert(0, "SERVICE");
-        headings.extend(wide.then_some("REPOSITORY"));
+impl Row for ApiDeprecation {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["SERVICE", "OBJECT", "WRITTEN AS", "DEPRECATED", "REMOVED", "USE INSTEAD", "REPOSITORY"], 6);
+
+    fn id(&self) -> &str {
+        self.component.as_ref().map_or("", |component| &component.name)
     }
-    let mut rows: Vec<Vec<String>> = vec![headings.iter().map(|&heading| heading.to_owned()).collect()];
-    for ApiDeprecation { deprecated_in, removed_in, replacement, blocking, component } in all {
-        let Some(component) = component else { continue };
-        let DeprecatedComponent { group, version, kind: _, namespace: _, name: _, service } = component;
-        let group = group.as_deref().filter(|group| !group.is_empty());
-        let group = group.map(|group| format!("{group}/")).unwrap_or_default();
+
+    fn name(&self) -> String {
+        self.component.as_ref().map(object).unwrap_or_default()
+    }
+
+    fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
+        let Self { deprecated_in, removed_in, replacement, blocking, component } = self;
+        let written = component.as_ref().map(|component| {
+            let group = component.group.as_deref().filter(|group| !group.is_empty());
+            let group = group.map(|group| format!("{group}/")).unwrap_or_default();
+            format!("{group}{}", component.version.as_deref().unwrap_or_default())
+        });
         let gone =
             removed_in.as_ref().map(|version| format!("{version}{}", if *blocking { " !" } else { "" }));
-        let mut row = vec![
-            object(component),
-            or_dash(Some(&format!("{group}{}", version.as_deref().unwrap_or_default()))),
+        let service = component.as_ref().and_then(|component| component.service.as_ref());
+        let repository = service.and_then(|service| service.repository.as_ref());
+        vec![
+            or_dash(service.map(|service| service.name.as_str())),
+            or_dash(component.as_ref().map(object).as_deref()),
+            or_dash(written.as_deref()),
             or_dash(deprecated_in.as_deref()),
             or_dash(gone.as_deref()),
             or_dash(replacement.as_deref()),
-        ];
-        if let Some(wide) = services {
-            row.insert(0, or_dash(service.as_ref().map(|service| service.name.as_str())));
-            let repository = service.as_ref().and_then(|service| service.repository.as_ref());
-            row.extend(wide.then(|| or_dash(repository.map(|repository| repository.url.as_str()))));
-        }
-        rows.push(row);
+            or_dash(repository.map(|repository| repository.url.as_str())),
+        ]
     }
-    columns(&rows, headings.len())
+}
+
+/// One line an object, of one service.
+fn table(all: &[ApiDeprecation]) -> String {
+    let (headings, _) = ApiDeprecation::HEADINGS;
+    let mut rows: Vec<Vec<String>> = vec![headings.iter().map(|&heading| heading.to_owned()).collect()];
+    rows.extend(all.iter().filter(|one| one.component.is_some()).map(|one| one.cells(DateTime::UNIX_EPOCH)));
+    for row in &mut rows {
+        row.remove(0);
+    }
+    columns(&rows, 5)
 }

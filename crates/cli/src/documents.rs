@@ -47,6 +47,8 @@ mod thing;
 mod waiting;
 
 pub(crate) use args::{ApplyArgs, DeleteArgs, DiffArgs, ExplainArgs, GetArgs};
+pub(crate) use console::document_names;
+pub(crate) use kind::Kind;
 
 use crate::{connect::connect, error::CliError, terminal::Terminal};
 

@@ -18,9 +18,12 @@ use crate::{
         GlobalServiceListArgs, GlobalServiceRolloutArgs, GlobalServiceTargetArgs, GlobalServiceUpdateArgs,
         RolloutChoice,
     },
+    documents::Kind,
     error::CliError,
-    file, key,
-    output::{self, Format, Row, columns, or_dash},
+    file,
+    format::Format,
+    key,
+    output::{self, Row, columns, or_dash},
     terminal::Terminal,
     wait::{self, Observed},
     watch::watch,
@@ -95,9 +98,9 @@ async fn list(
         all_pages(client, |after| ListGlobalServices { after, first: PAGE_SIZE }).await
     };
     if args.watch {
-        return watch(args.output.output, NOTHING, terminal, look).await;
+        return watch(&args.output, NOTHING, terminal, look).await;
     }
-    output::list(&look().await?, args.output.output, NOTHING, terminal)
+    output::list(&look().await?, &args.output, NOTHING, terminal)
 }
 
 async fn create(
@@ -119,7 +122,7 @@ async fn create(
     if args.wait.wait {
         global = until_everywhere(global, args.wait.timeout, client, terminal).await?;
     }
-    output::item(&global, args.output.output, terminal)
+    output::item(&global, &args.output.output, terminal)
 }
 
 async fn update(
@@ -138,7 +141,7 @@ async fn update(
     if args.wait.wait {
         global = until_everywhere(global, args.wait.timeout, client, terminal).await?;
     }
-    output::item(&global, args.output.output, terminal)
+    output::item(&global, &args.output.output, terminal)
 }
 
 async fn describe(
@@ -147,7 +150,7 @@ async fn describe(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let global = get(&args.name, client).await?;
-    show(global, args.output.output, client, terminal).await
+    show(global, &args.output.output, client, terminal).await
 }
 
 async fn steer(
@@ -170,7 +173,7 @@ async fn steer(
     if args.wait.wait {
         global = until_still(global, args.action, args.wait.timeout, client, terminal).await?;
     }
-    show(global, args.output.output, client, terminal).await
+    show(global, &args.output.output, client, terminal).await
 }
 
 /// The global service once its rollout stands still, and as it should after what was asked for.
@@ -227,12 +230,12 @@ struct Details {
 
 async fn show(
     global: GlobalService,
-    format: Format,
+    format: &Format,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    if format == Format::Name {
-        return output::item(&global, Format::Name, terminal);
+    if *format == Format::Name {
+        return output::item(&global, format, terminal);
     }
     let page = |after| ListGlobalServiceInstances { id: global.id.clone(), after, first: PAGE_SIZE };
     let instances = all_pages(client, page).await?;
@@ -265,6 +268,7 @@ async fn delete(
 }
 
 async fn get(name: &str, client: &Client) -> Result<GlobalService, CliError> {
+    let name = Kind::GlobalService.bare(name);
     let (by_id, by_name) = key::id_or_name(name);
     client.send(&GetGlobalService { id: by_id, name: by_name }).await.map_err(|error| {
         let hint = "`plural cd global-services list` shows those you may see";

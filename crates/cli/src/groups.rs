@@ -10,6 +10,7 @@ use plural_wire::{
 use crate::{
     args::{ConfirmArgs, OutputArgs},
     error::CliError,
+    format::ListOutputArgs,
     output::{self, Row, age, or_dash},
     terminal::Terminal,
     users,
@@ -44,7 +45,7 @@ pub(crate) enum GroupCommand {
 )]
 pub(crate) struct GroupListArgs {
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Create a group
@@ -175,7 +176,7 @@ pub(crate) async fn run(
     match command {
         GroupCommand::List(GroupListArgs { output }) => {
             let groups = all_pages(client, |after| ListGroups { after, first: PAGE_SIZE }).await?;
-            output::list(&groups, output.output, NOTHING, terminal)
+            output::list(&groups, &output, NOTHING, terminal)
         }
         GroupCommand::Create(GroupCreateArgs { name, description, members, global, output }) => {
             // An unknown user is told before anything is made.
@@ -183,15 +184,15 @@ pub(crate) async fn run(
             let attributes = GroupAttributes { name, description, global: global.then_some(true) };
             let group = client.send(&CreateGroup { attributes }).await?;
             let group = add(&group, &users, client).await?;
-            output::item(&group, output.output, terminal)
+            output::item(&group, &output.output, terminal)
         }
         GroupCommand::Describe(GroupDescribeArgs { name, output }) => {
             let group = find(&name, client).await?;
-            output::described(&group, &group, output.output, terminal, || description(&group))
+            output::described(&group, &group, &output.output, terminal, || description(&group))
         }
         GroupCommand::Add(GroupAddArgs { members: GroupMembersArgs { name, emails, output } }) => {
             let (group, users) = (find(&name, client).await?, user_ids(&emails, client).await?);
-            output::item(&add(&group, &users, client).await?, output.output, terminal)
+            output::item(&add(&group, &users, client).await?, &output.output, terminal)
         }
         GroupCommand::Remove(GroupRemoveArgs { members: GroupMembersArgs { name, emails, output } }) => {
             let (group, users) = (find(&name, client).await?, user_ids(&emails, client).await?);
@@ -200,7 +201,7 @@ pub(crate) async fn run(
                     client.send(&DeleteGroupMember { group_id: group.id.clone(), user_id }).await?;
                 }
             }
-            output::item(&find(&group.name, client).await?, output.output, terminal)
+            output::item(&find(&group.name, client).await?, &output.output, terminal)
         }
         GroupCommand::Delete(GroupDeleteArgs { name, confirm }) => {
             let group = find(&name, client).await?;

@@ -9,6 +9,7 @@ use plural_wire::{
 
 use crate::{
     args::{HelmRepositoryCommand, HelmRepositoryDeleteArgs, HelmRepositoryListArgs, HelmRepositorySetArgs},
+    documents::Kind,
     error::CliError,
     file, key,
     output::{self, Row, or_dash},
@@ -72,7 +73,7 @@ async fn list(
 ) -> Result<(), CliError> {
     let all: Vec<HelmRepository> =
         all_pages(client, |after| ListHelmRepositories { after, first: PAGE_SIZE }).await?;
-    output::list(&all, args.output.output, NOTHING, terminal)
+    output::list(&all, &args.output, NOTHING, terminal)
 }
 
 async fn set(
@@ -122,11 +123,25 @@ async fn set(
     };
     let attributes = HelmRepositoryAttributes { project_id, auth, ca_certificate, provider: None };
     let gives = attributes.auth.is_some();
-    let repository = client.send(&UpsertHelmRepository { url: repository, attributes }).await?;
+    let repository =
+        client.send(&UpsertHelmRepository { url: url(&repository, client).await?, attributes }).await?;
     if let Some(error) = repository.error.as_deref().filter(|_| !gives && repository.provider.is_none()) {
         terminal.say(format_args!("{}", or_dash(Some(error))));
     }
-    output::item(&repository, output.output, terminal)
+    output::item(&repository, &output.output, terminal)
+}
+
+/// The address that a person names, or means by what `-o name` prints.
+async fn url(text: &str, client: &Client) -> Result<String, CliError> {
+    let bare = Kind::HelmRepository.bare(text);
+    if bare.len() == text.len() || bare.contains("://") {
+        return Ok(bare.to_owned());
+    }
+    let all = all_pages(client, |after| ListHelmRepositories { after, first: PAGE_SIZE }).await?;
+    match all.iter().find(|one| one.id == bare) {
+        Some(one) => Ok(one.url.clone()),
+        None => key::address_called(bare, all.iter().map(|one| one.url.as_str())),
+    }
 }
 
 async fn delete(
@@ -134,7 +149,7 @@ async fn delete(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let url = args.repository;
+    let url = url(&args.repository, client).await?;
     terminal.confirm(&format!("delete the credentials of {url}"), args.confirm.yes)?;
     client.send(&DeleteHelmRepository { url: url.clone() }).await?;
     terminal.say(format_args!("helm repository {url} deleted"));

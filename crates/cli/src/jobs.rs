@@ -8,8 +8,9 @@ use plural_wire::{
 };
 
 use crate::{
-    args::{ConfirmArgs, OutputArgs},
+    args::{ConfirmArgs, ListOutputArgs},
     error::CliError,
+    key,
     output::{self, Row, age, or_dash},
     terminal::Terminal,
 };
@@ -68,7 +69,7 @@ pub(crate) struct JobListArgs {
     pub(crate) kind: Option<String>,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Run dead jobs again
@@ -90,7 +91,7 @@ pub(crate) struct JobRetryArgs {
     pub(crate) kind: Option<String>,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Delete jobs that wait or are dead; their work is not done
@@ -168,7 +169,7 @@ async fn list(args: JobListArgs, client: &Client, terminal: &mut Terminal<'_>) -
     let JobListArgs { state, kind, output } = args;
     let nothing = if state == Some(State::Dead) { NOT_DEAD } else { NOTHING };
     let found = find(client, state.map(Into::into), kind.as_deref()).await?;
-    output::list(&found, output.output, nothing, terminal)
+    output::list(&found, &output, nothing, terminal)
 }
 
 async fn retry(args: JobRetryArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
@@ -179,13 +180,15 @@ async fn retry(args: JobRetryArgs, client: &Client, terminal: &mut Terminal<'_>)
     }
     let mut retried = Vec::with_capacity(ids.len());
     for id in ids {
+        let id = key::bare_id("job", &id).to_owned();
         retried.push(client.send(&RetryBackgroundJob { id: id.clone() }).await.map_err(|e| absent(e, &id))?);
     }
-    output::list(&retried, output.output, NOT_DEAD, terminal)
+    output::list(&retried, &output, NOT_DEAD, terminal)
 }
 
 async fn delete(args: JobDeleteArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let JobDeleteArgs { ids, confirm } = args;
+    let ids: Vec<String> = ids.iter().map(|id| key::bare_id("job", id).to_owned()).collect();
     let plan = match ids.as_slice() {
         [id] => format!("delete job {id}, whose work is not done"),
         ids => format!("delete {} jobs, whose work is not done", ids.len()),

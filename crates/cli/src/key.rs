@@ -3,11 +3,14 @@
 use std::{convert::Infallible, str::FromStr, time::Duration};
 
 use plural_wire::{
-    Client, Cluster, GetCluster, GetGitRepository, GetProject, GetServiceDeployment, GitRepository, Project,
-    Seconds, ServiceDetails,
+    Client, Cluster, GetCluster, GetGitRepository, GetProject, GetServiceDeployment, GitRepository,
+    ListGitRepositories, PAGE_SIZE, Project, Seconds, ServiceDetails, all_pages,
 };
 
-use crate::error::CliError;
+use crate::{
+    documents::{Kind, document_names},
+    error::CliError,
+};
 
 /// The longest time that a flag takes.
 const WEEK: Seconds = Seconds(7 * 24 * 3600);
@@ -26,18 +29,19 @@ pub(crate) enum ServiceKey {
     Named { cluster: ClusterKey, name: String },
 }
 
-/// A repository by id or URL.
+/// A repository by id or URL, or as `plural get -o name` calls it: `gitrepository/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RepositoryKey {
     Id(String),
     Url(String),
+    Named(String),
 }
 
 impl FromStr for ClusterKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let text = text.strip_prefix("cluster/").unwrap_or(text);
+        let text = Kind::Cluster.bare(text);
         let handle = text.strip_prefix('@').unwrap_or(text);
         if handle.is_empty() || handle.contains('/') {
             return Err("a cluster is named by its handle or id, for example blue or @blue".into());
@@ -50,9 +54,7 @@ impl FromStr for ServiceKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // As `-o name` prints it, unless a cluster has that name.
-        let text =
-            text.strip_prefix("service/").filter(|rest| rest.contains('/') || is_id(rest)).unwrap_or(text);
+        let text = bare_service(text);
         match text.split_once('/') {
             None if is_id(text) => Ok(Self::Id(text.into())),
             Some((cluster, name)) if !name.is_empty() && !name.contains('/') => {
@@ -67,8 +69,44 @@ impl FromStr for RepositoryKey {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let text = text.strip_prefix("repository/").filter(|rest| is_id(rest)).unwrap_or(text);
-        Ok(if is_id(text) { Self::Id(text.into()) } else { Self::Url(text.into()) })
+        let bare = Kind::GitRepository.bare(text);
+        Ok(if is_id(bare) {
+            Self::Id(bare.into())
+        } else if bare.len() == text.len() || is_address(bare) {
+            Self::Url(bare.into())
+        } else {
+            Self::Named(bare.into())
+        })
+    }
+}
+
+/// As `-o name` prints it, unless a cluster has the name of the kind: `service/web` is the service `web` of that cluster.
+pub(crate) fn bare_service(text: &str) -> &str {
+    let bare = Kind::ServiceDeployment.bare(text);
+    if bare.contains('/') || is_id(bare) { bare } else { text }
+}
+
+/// An id as `-o name` prints it, with or without its kind.
+pub(crate) fn bare_id<'t>(kind: &str, text: &'t str) -> &'t str {
+    text.strip_prefix(kind).and_then(|rest| rest.strip_prefix('/')).filter(|id| is_id(id)).unwrap_or(text)
+}
+
+fn is_address(text: &str) -> bool {
+    text.contains("://") || text.contains(':')
+}
+
+/// Which of these addresses `plural get -o name` calls by this name.
+pub(crate) fn address_called<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Result<String, CliError> {
+    let fitting: Vec<&str> = all.filter(|url| document_names(url).iter().any(|one| one == name)).collect();
+    match fitting.as_slice() {
+        [] => Err(CliError::missing(
+            format_args!("repository {name:?}"),
+            "`plural cd repositories list` and `helm-repositories list` show those there are",
+        )),
+        [url] => Ok((*url).to_owned()),
+        all => {
+            Err(CliError::usage(format!("{name:?} could be {}", all.join(" or "))).hint("name it by its URL"))
+        }
     }
 }
 
@@ -188,10 +226,15 @@ impl RepositoryKey {
         let (id, url) = match self {
             Self::Id(id) => (Some(id.clone()), None),
             Self::Url(url) => (None, Some(url.clone())),
+            Self::Named(name) => {
+                let page = |after| ListGitRepositories { after, first: PAGE_SIZE };
+                let all = all_pages(client, page).await?;
+                (None, Some(address_called(name, all.iter().map(|one| one.url.as_str()))?))
+            }
         };
         client.send(&GetGitRepository { id, url }).await.map_err(|error| {
             CliError::absent(error, || {
-                let (Self::Id(text) | Self::Url(text)) = self;
+                let (Self::Id(text) | Self::Url(text) | Self::Named(text)) = self;
                 CliError::missing(
                     format_args!("repository {text:?}"),
                     "`plural cd repositories list` shows those there are; `plural cd repositories create URL` adds one",
@@ -203,6 +246,7 @@ impl RepositoryKey {
 
 /// The project with this name or id.
 pub(crate) async fn project(client: &Client, text: &str) -> Result<Project, CliError> {
+    let text = Kind::Project.bare(text);
     let (id, name) = id_or_name(text);
     client.send(&GetProject { id, name }).await.map_err(|error| {
         let hint = "`plural cd projects list` shows those you may see";
@@ -237,6 +281,17 @@ mod tests {
         assert_eq!("service/web".parse(), Ok(named(ClusterKey::Handle("service".into()))));
         assert_eq!("cluster/blue".parse(), Ok(ClusterKey::Handle("blue".into())));
         assert_eq!(format!("repository/{ID}").parse(), Ok(RepositoryKey::Id(ID.into())));
+        assert_eq!("svc/blue/web".parse(), Ok(named(ClusterKey::Handle("blue".into()))));
+        assert_eq!("servicedeployment/blue/web".parse(), Ok(named(ClusterKey::Handle("blue".into()))));
+        assert_eq!("cl/blue".parse(), Ok(ClusterKey::Handle("blue".into())));
+        let repository = |text: &str| text.parse::<RepositoryKey>().unwrap();
+        let url = "https://git.example.com/a.git";
+        assert_eq!(repository(&format!("gitrepository/{url}")), RepositoryKey::Url(url.into()));
+        assert_eq!(
+            repository("git@git.example.com:repo/a"),
+            RepositoryKey::Url("git@git.example.com:repo/a".into())
+        );
+        assert_eq!(repository("repo/git-example-com-a"), RepositoryKey::Named("git-example-com-a".into()));
         for wrong in ["web", "blue/", "/web", "a/b/c", "@"] {
             assert!(wrong.parse::<ServiceKey>().is_err(), "{wrong}");
         }

@@ -17,10 +17,12 @@ mod deprecations;
 mod documents;
 mod error;
 mod file;
+mod format;
 mod global_services;
 mod groups;
 mod helm_repositories;
 mod jobs;
+mod jsonpath;
 mod key;
 mod kubeconfig;
 mod links;
@@ -38,6 +40,7 @@ mod rendering;
 mod replay;
 mod repositories;
 mod saved_views;
+mod selector;
 mod service_delete;
 mod service_drift;
 mod service_files;
@@ -49,6 +52,7 @@ mod shorthand;
 mod sync_args;
 mod sync_described;
 mod sync_windows;
+mod table;
 mod terminal;
 mod tokens;
 mod users;
@@ -66,7 +70,7 @@ use plain::Plain;
 use recordings::RecordingCommand;
 pub use reference::reference;
 pub use shorthand::in_full;
-pub use terminal::{Terminal, Variables};
+pub use terminal::{Screen, Terminal, Variables};
 
 /// The command line of all that this crate does, named `plural`.
 pub fn command() -> Command {
@@ -113,15 +117,15 @@ pub fn dispatch(command: Command, matches: &ArgMatches) -> ExitCode {
 pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Terminal<'_>) -> u8 {
     let Terminal { out, err, input, interactive, screen, variable } = terminal;
     let cli = Cli::from_arg_matches(matches);
-    let exact = cli.as_ref().is_ok_and(|cli| prints_a_file(&cli.verb, *screen));
-    let mut out = if exact { Plain::exact(&mut **out) } else { Plain::new(&mut **out) };
+    let exact = cli.as_ref().is_ok_and(|cli| prints_a_file(&cli.verb, screen.is_some()));
+    let mut out = if exact { Plain::exact(&mut **out) } else { Plain::of_screen(&mut **out, screen.clone()) };
     let mut err = Plain::new(&mut **err);
     let mut terminal = Terminal {
         out: &mut out,
         err: &mut err,
         input: &mut **input,
         interactive: *interactive,
-        screen: *screen,
+        screen: screen.clone(),
         variable: Box::new(|name| variable(name)),
     };
     let done = match cli {

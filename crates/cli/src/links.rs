@@ -10,6 +10,7 @@ use crate::{
     args::LinksArgs,
     contexts,
     error::CliError,
+    key::bare_service,
     output::{columns, or_dash},
 };
 
@@ -24,7 +25,7 @@ pub(crate) async fn attributes(args: &LinksArgs, client: &Client) -> Result<Link
     let dependencies = named.then(|| {
         depends_on
             .iter()
-            .map(|name| ServiceDependencyAttributes { cluster: None, name: name.clone() })
+            .map(|name| ServiceDependencyAttributes { cluster: None, name: bare_service(name).to_owned() })
             .collect()
     });
     let context_bindings = (!names.is_empty() || *no_contexts).then_some(bindings);

@@ -17,9 +17,12 @@ use crate::{
         ManagedNamespaceDeleteArgs, ManagedNamespaceGetArgs, ManagedNamespaceListArgs,
         ManagedNamespaceUpdateArgs,
     },
+    documents::Kind,
     error::CliError,
-    file, key,
-    output::{self, Format, Row, columns, or_dash},
+    file,
+    format::Format,
+    key,
+    output::{self, Row, columns, or_dash},
     terminal::Terminal,
     wait::{self, Observed},
     watch::watch,
@@ -91,9 +94,9 @@ async fn list(
         all_pages(client, |after| ListManagedNamespaces { after, first: PAGE_SIZE }).await
     };
     if args.watch {
-        return watch(args.output.output, NOTHING, terminal, look).await;
+        return watch(&args.output, NOTHING, terminal, look).await;
     }
-    output::list(&look().await?, args.output.output, NOTHING, terminal)
+    output::list(&look().await?, &args.output, NOTHING, terminal)
 }
 
 async fn describe(
@@ -103,10 +106,10 @@ async fn describe(
 ) -> Result<(), CliError> {
     let managed = get(&args.name, client).await?;
     if args.output.output == Format::Name {
-        return output::item(&managed, Format::Name, terminal);
+        return output::item(&managed, &args.output.output, terminal);
     }
     let details = Details::of(managed, client).await?;
-    output::described(&details, &details.managed, args.output.output, terminal, || description(&details))
+    output::described(&details, &details.managed, &args.output.output, terminal, || description(&details))
 }
 
 /// A managed namespace with how it is on each cluster.
@@ -143,7 +146,7 @@ async fn create(
     if args.wait.wait {
         managed = until_everywhere(managed, args.wait.timeout, client, terminal).await?;
     }
-    output::item(&managed, args.output.output, terminal)
+    output::item(&managed, &args.output.output, terminal)
 }
 
 async fn update(
@@ -162,7 +165,7 @@ async fn update(
     if args.wait.wait {
         managed = until_everywhere(managed, args.wait.timeout, client, terminal).await?;
     }
-    output::item(&managed, args.output.output, terminal)
+    output::item(&managed, &args.output.output, terminal)
 }
 
 async fn delete(
@@ -222,6 +225,7 @@ fn cluster(instance: &ManagedNamespaceInstance) -> String {
 }
 
 async fn get(name: &str, client: &Client) -> Result<ManagedNamespace, CliError> {
+    let name = Kind::ManagedNamespace.bare(name);
     let (by_id, by_name) = key::id_or_name(name);
     client.send(&GetManagedNamespace { id: by_id, name: by_name }).await.map_err(|error| {
         let hint = "`plural cd managed-namespaces list` shows those you may see";

@@ -3,30 +3,18 @@
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
-use clap::ValueEnum;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
     args::VersionFormat,
     error::CliError,
+    format::{Column, Format, ListOutputArgs},
+    jsonpath::{self, Template},
     plain::{self, one_line},
+    table,
     terminal::Terminal,
 };
-
-/// How to print an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Columns for a person.
-    Table,
-    /// More columns.
-    Wide,
-    /// JSON: a list is one array.
-    Json,
-    /// YAML.
-    Yaml,
-    /// One kind/name a line.
-    Name,
-}
 
 /// Something that has a place in a table.
 pub(crate) trait Row: Serialize {
@@ -43,40 +31,40 @@ pub(crate) trait Row: Serialize {
 /// Prints a list.
 pub(crate) fn list<T: Row>(
     items: &[T],
-    format: Format,
+    args: &ListOutputArgs,
     nothing: &str,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    match format {
-        Format::Json => json(&items, terminal),
-        Format::Yaml => yaml(&items, terminal),
+    let now = Utc::now();
+    let items = table::sorted(items, args, now)?;
+    match &args.output {
         Format::Name => {
             for item in items {
                 writeln!(terminal.out, "{}", one_line(&item.name()))?;
             }
             Ok(())
         }
-        Format::Table | Format::Wide => {
-            if items.is_empty() {
-                terminal.say(nothing);
-                return Ok(());
-            }
-            write!(terminal.out, "{}", table(items, format == Format::Wide, Utc::now()))?;
+        Format::Table | Format::Wide if items.is_empty() => {
+            terminal.say(nothing);
             Ok(())
         }
+        Format::Table | Format::Wide => {
+            let (lines, shown) = lines(&items, args.output == Format::Wide, now);
+            table::print(&lines, shown, !args.no_headers, terminal)
+        }
+        _ => program(&items, args, terminal),
     }
 }
 
 /// Prints one item as a list would, for commands that create or change it.
-pub(crate) fn item<T: Row>(item: &T, format: Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+pub(crate) fn item<T: Row>(item: &T, format: &Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     match format {
-        Format::Json => json(item, terminal),
-        Format::Yaml => yaml(item, terminal),
         Format::Name => Ok(writeln!(terminal.out, "{}", one_line(&item.name()))?),
         Format::Table | Format::Wide => {
-            let one = std::slice::from_ref(item);
-            Ok(write!(terminal.out, "{}", table(one, format == Format::Wide, Utc::now()))?)
+            let (lines, shown) = lines(&[item], *format == Format::Wide, Utc::now());
+            table::print(&lines, shown, true, terminal)
         }
+        _ => program_one(item, format, terminal),
     }
 }
 
@@ -84,16 +72,98 @@ pub(crate) fn item<T: Row>(item: &T, format: Format, terminal: &mut Terminal<'_>
 pub(crate) fn described<T: Serialize, I: Row>(
     known: &T,
     item: &I,
-    format: Format,
+    format: &Format,
     terminal: &mut Terminal<'_>,
     words: impl FnOnce() -> String,
 ) -> Result<(), CliError> {
     match format {
-        Format::Json => json(known, terminal),
-        Format::Yaml => yaml(known, terminal),
         Format::Name => Ok(writeln!(terminal.out, "{}", one_line(&item.name()))?),
         Format::Table | Format::Wide => Ok(write!(terminal.out, "{}", words())?),
+        _ => program_one(known, format, terminal),
     }
+}
+
+/// Prints a list as JSON, or as what is made of JSON. Tables and names are the caller's.
+pub(crate) fn program<T: Serialize>(
+    items: &[T],
+    args: &ListOutputArgs,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match &args.output {
+        Format::Yaml => yaml(items, terminal),
+        Format::JsonPath(template) => {
+            // Where kubectl's users look for the items.
+            templated(template, &json!({ "items": value(items)? }), terminal)
+        }
+        Format::Columns(chosen) => {
+            let items: Vec<Value> = items.iter().map(value).collect::<Result<_, _>>()?;
+            custom_columns(&items, chosen, !args.no_headers, terminal)
+        }
+        Format::Json | Format::Table | Format::Wide | Format::Name => json(items, terminal),
+    }
+}
+
+/// Prints one thing as JSON, or as what is made of JSON. Tables and names are the caller's.
+pub(crate) fn program_one<T: Serialize>(
+    item: &T,
+    format: &Format,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match format {
+        Format::Yaml => yaml(item, terminal),
+        Format::JsonPath(template) => templated(template, &value(item)?, terminal),
+        Format::Columns(chosen) => custom_columns(&[value(item)?], chosen, true, terminal),
+        Format::Json | Format::Table | Format::Wide | Format::Name => json(item, terminal),
+    }
+}
+
+fn value<T: Serialize + ?Sized>(of: &T) -> Result<Value, CliError> {
+    serde_json::to_value(of)
+        .map_err(|error| CliError::new(format!("cannot print the answer as JSON: {error}")))
+}
+
+/// What a template makes of a document, without a line break that it does not have.
+fn templated(template: &Template, document: &Value, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let text = template.render(document).map_err(|error| {
+        CliError::new(format!("the template cannot be filled in: {error}"))
+            .hint("`-o json` shows the fields there are; those of a list are below .items")
+    })?;
+    Ok(write!(terminal.out, "{text}")?)
+}
+
+/// A table as `-o custom-columns` of kubectl.
+pub(crate) fn custom_columns(
+    items: &[Value],
+    chosen: &[Column],
+    headings: bool,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let mut lines: Vec<Vec<String>> = vec![chosen.iter().map(|column| column.heading.clone()).collect()];
+    for item in items {
+        let cell = |column: &Column| {
+            // An index that one of them does not have is nothing of that one.
+            let found: Vec<String> = column
+                .path
+                .find(item)
+                .unwrap_or_default()
+                .into_iter()
+                .filter(|value| !value.is_null())
+                .map(jsonpath::printed)
+                .collect();
+            if found.is_empty() { "<none>".to_owned() } else { found.join(",") }
+        };
+        lines.push(chosen.iter().map(cell).collect());
+    }
+    table::print(&lines, chosen.len(), headings, terminal)
+}
+
+/// The lines of a table, headings first, and how many of their cells are shown.
+pub(crate) fn lines<T: Row>(items: &[&T], wide: bool, now: DateTime<Utc>) -> (Vec<Vec<String>>, usize) {
+    let (headings, narrow) = T::HEADINGS;
+    let shown = if wide { headings.len() } else { narrow };
+    let mut lines: Vec<Vec<String>> = vec![headings.iter().map(|&heading| heading.to_owned()).collect()];
+    lines.extend(items.iter().map(|item| item.cells(now)));
+    (lines, shown)
 }
 
 /// Pretty JSON.
@@ -119,11 +189,10 @@ pub(crate) fn yaml_text<T: Serialize + ?Sized>(value: &T) -> Result<String, CliE
 }
 
 /// Aligned columns, three spaces apart, without trailing spaces.
+#[cfg(test)]
 pub(crate) fn table<T: Row>(items: &[T], wide: bool, now: DateTime<Utc>) -> String {
-    let (headings, narrow) = T::HEADINGS;
-    let shown = if wide { headings.len() } else { narrow };
-    let mut lines: Vec<Vec<String>> = vec![headings.iter().map(|&heading| heading.to_owned()).collect()];
-    lines.extend(items.iter().map(|item| item.cells(now)));
+    let items: Vec<&T> = items.iter().collect();
+    let (lines, shown) = lines(&items, wide, now);
     columns(&lines, shown)
 }
 

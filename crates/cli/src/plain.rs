@@ -9,26 +9,34 @@ use std::{
     io::{self, Write},
 };
 
+use crate::terminal::Screen;
+
 /// Passes text on with every character escaped that is more than text: `\u{1b}`. Line breaks and tabs stay.
 pub(crate) struct Plain<'a> {
     to: &'a mut dyn Write,
     exact: bool,
+    screen: Option<Screen>,
 }
 
 impl<'a> Plain<'a> {
     pub(crate) fn new(to: &'a mut dyn Write) -> Self {
-        Self { to, exact: false }
+        Self { to, exact: false, screen: None }
+    }
+
+    /// The same for a screen, which shows our own colours.
+    pub(crate) fn of_screen(to: &'a mut dyn Write, screen: Option<Screen>) -> Self {
+        Self { to, exact: false, screen }
     }
 
     /// Passes everything on as it is: what follows is a file, not something to look at.
     pub(crate) fn exact(to: &'a mut dyn Write) -> Self {
-        Self { to, exact: true }
+        Self { to, exact: true, screen: None }
     }
 }
 
 impl Write for Plain<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.exact {
+        if self.exact || self.screen.as_ref().is_some_and(Screen::is_painted) {
             return self.to.write(bytes);
         }
         // Everything that is printed is text, and comes as whole characters. Bytes that are none are one of the ways to write

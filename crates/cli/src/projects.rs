@@ -8,7 +8,7 @@ use plural_wire::{
 };
 
 use crate::{
-    args::{ConfirmArgs, OutputArgs},
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
     key,
     output::{self, Row, or_dash},
@@ -43,7 +43,7 @@ pub(crate) enum ProjectCommand {
 )]
 pub(crate) struct ProjectListArgs {
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Create a project
@@ -254,13 +254,13 @@ pub(crate) async fn run(
     match command {
         ProjectCommand::List(args) => {
             let projects = all_pages(client, |after| ListProjects { after, first: PAGE_SIZE }).await?;
-            output::list(&projects, args.output.output, "no projects found", terminal)
+            output::list(&projects, &args.output, "no projects found", terminal)
         }
         ProjectCommand::Create(ProjectCreateArgs { name, description, output }) => {
             let attributes = ProjectAttributes { name, description, ..ProjectAttributes::default() };
             let project = client.send(&CreateProject { attributes }).await?;
             warn_without_limits(&project, terminal);
-            output::item(&project, output.output, terminal)
+            output::item(&project, &output.output, terminal)
         }
         ProjectCommand::Delete(ProjectDeleteArgs { project, confirm }) => {
             let project = key::project(client, &project).await?;
@@ -272,7 +272,7 @@ pub(crate) async fn run(
         ProjectCommand::Describe(args) => {
             let project = key::project(client, &args.project).await?;
             warn_without_limits(&project, terminal);
-            output::item(&project, args.output.output, terminal)
+            output::item(&project, &args.output.output, terminal)
         }
         ProjectCommand::Limits(args) => limits(args, client, terminal).await,
         ProjectCommand::Recordings(args) => recordings::policy(args, client, terminal).await,
@@ -321,5 +321,5 @@ async fn limits(
     let project_id = key::project(client, &project).await?.id;
     let project = client.send(&SetProjectLimits { project_id, attributes }).await?;
     warn_without_limits(&project, terminal);
-    output::item(&project, output.output, terminal)
+    output::item(&project, &output.output, terminal)
 }

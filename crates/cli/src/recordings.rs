@@ -12,7 +12,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    args::OutputArgs,
+    args::{ListOutputArgs, OutputArgs},
+    documents::Kind,
     error::CliError,
     key::{self, ClusterKey, is_id, parse_duration},
     output::{self, Row, age, or_dash},
@@ -64,7 +65,7 @@ pub(crate) struct RecordingListArgs {
     pub(crate) last: i64,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Write a recording as an asciicast
@@ -306,7 +307,7 @@ pub(crate) async fn policy(
             client.send(&SetRecordingPolicy { project_id: project.id, attributes }).await?
         }
     };
-    output::item(&ProjectPolicy { project: project.name, policy }, output.output, terminal)
+    output::item(&ProjectPolicy { project: project.name, policy }, &output.output, terminal)
 }
 
 async fn list(args: RecordingListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
@@ -320,6 +321,7 @@ async fn list(args: RecordingListArgs, client: &Client, terminal: &mut Terminal<
         client.send(&ListRecordings { id, handle, last }).await?.recordings
     } else {
         // Of one that is gone nothing else is known: the console looks for it among recordings.
+        let project = project.map(|project| Kind::Project.bare(&project).to_owned());
         let (project_id, project_name) = match project {
             Some(id) if is_id(&id) => (Some(id), None),
             name => (None, name),
@@ -328,7 +330,7 @@ async fn list(args: RecordingListArgs, client: &Client, terminal: &mut Terminal<
     };
     let mut recordings: Vec<Recording> = found.edges.into_iter().map(|edge| edge.node).collect();
     recordings.reverse();
-    output::list(&recordings, output.output, nothing, terminal)
+    output::list(&recordings, &output, nothing, terminal)
 }
 
 async fn get(args: RecordingGetArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
@@ -358,6 +360,7 @@ async fn get(args: RecordingGetArgs, client: &Client, terminal: &mut Terminal<'_
 }
 
 async fn open(id: &str, client: &Client) -> Result<Download, CliError> {
+    let id = key::bare_id("recording", id);
     if !is_id(id) {
         return Err(CliError::usage(format!("{id:?} is not the id of a recording"))
             .hint("`plural cd clusters recordings list` shows them"));
@@ -368,7 +371,7 @@ async fn open(id: &str, client: &Client) -> Result<Download, CliError> {
 async fn play(args: RecordingPlayArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let RecordingPlayArgs { recording, speed, pause } = args;
     let mut player = Player { speed, pause, at: 0.0, headed: false, replay: Replay::default() };
-    if !is_id(&recording) {
+    if !is_id(key::bare_id("recording", &recording)) {
         let cannot = |error: std::io::Error| {
             CliError::new(format!("cannot read {recording}: {error}"))
                 .hint("`plural cd clusters recordings list` shows the ids of recordings")
@@ -449,7 +452,7 @@ mod tests {
                 err: &mut err,
                 input: &mut input,
                 interactive: false,
-                screen: false,
+                screen: None,
                 variable: Box::new(|_| None),
             };
             let mut player = Player {

@@ -244,7 +244,7 @@ mod tests {
             err: &mut err,
             input: &mut input,
             interactive: false,
-            screen: false,
+            screen: None,
             variable: Box::new(|_| None),
         };
         args.of_new(&mut terminal)

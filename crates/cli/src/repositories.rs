@@ -16,7 +16,8 @@ use crate::{
     },
     error::CliError,
     file,
-    output::{self, Format, Row, or_dash},
+    format::Format,
+    output::{self, Row, or_dash},
     services::{NAMED, check_unused},
     terminal::Terminal,
     wait::{self, Observed},
@@ -67,7 +68,7 @@ pub(crate) async fn run(
         RepositoryCommand::List(args) => list(args, client, terminal).await,
         RepositoryCommand::Get(args) => {
             let repository = args.repository.get(client).await?;
-            output::item(&repository, args.output.output, terminal)
+            output::item(&repository, &args.output.output, terminal)
         }
         RepositoryCommand::Update(args) => update(*args, client, terminal).await,
         RepositoryCommand::Create(args) => create(*args, client, terminal).await,
@@ -84,9 +85,9 @@ async fn list(
         all_pages(client, |after| ListGitRepositories { after, first: PAGE_SIZE }).await
     };
     if args.watch {
-        return watch(args.output.output, NOTHING, terminal, look).await;
+        return watch(&args.output, NOTHING, terminal, look).await;
     }
-    output::list(&look().await?, args.output.output, NOTHING, terminal)
+    output::list(&look().await?, &args.output, NOTHING, terminal)
 }
 
 async fn create(
@@ -97,7 +98,7 @@ async fn create(
     let url = args.repository.or(args.url).ok_or_else(|| CliError::usage("a repository needs an address"))?;
     let attributes = attributes(url, args.access, terminal)?;
     let repository = client.send(&CreateGitRepository { attributes }).await?;
-    finish(repository, &args.wait, args.output.output, client, terminal).await
+    finish(repository, &args.wait, &args.output.output, client, terminal).await
 }
 
 async fn update(
@@ -116,7 +117,7 @@ async fn update(
     }
     let attributes = attributes(url, args.access, terminal)?;
     let repository = client.send(&UpdateGitRepository { id: current.id, attributes }).await?;
-    finish(repository, &args.wait, args.output.output, client, terminal).await
+    finish(repository, &args.wait, &args.output.output, client, terminal).await
 }
 
 /// What is told to the console of a repository.
@@ -160,7 +161,7 @@ fn attributes(
 async fn finish(
     mut repository: GitRepository,
     wait: &WaitArgs,
-    format: Format,
+    format: &Format,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {

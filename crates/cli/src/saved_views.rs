@@ -8,8 +8,9 @@ use plural_wire::{
 };
 
 use crate::{
-    args::{ConfirmArgs, OutputArgs},
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
+    key,
     output::{self, Row, or_dash},
     terminal::Terminal,
 };
@@ -45,7 +46,7 @@ pub(crate) struct SavedViewListArgs {
     pub(crate) page: Option<String>,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Save a page of the web console with its filters
@@ -115,15 +116,16 @@ pub(crate) async fn run(
         SavedViewCommand::List(SavedViewListArgs { page, output }) => {
             let list = |after| ListSavedViews { after, first: PAGE_SIZE, page: page.clone() };
             let all: Vec<SavedView> = all_pages(client, list).await?;
-            output::list(&all, output.output, NOTHING, terminal)
+            output::list(&all, &output, NOTHING, terminal)
         }
         SavedViewCommand::Create(SavedViewCreateArgs { name, page, query, output }) => {
             let attributes =
                 SavedViewAttributes { name, page, query, read_bindings: None, write_bindings: None };
             let view = client.send(&CreateSavedView { attributes }).await?;
-            output::item(&view, output.output, terminal)
+            output::item(&view, &output.output, terminal)
         }
         SavedViewCommand::Delete(SavedViewDeleteArgs { id, confirm }) => {
+            let id = key::bare_id("savedview", &id).to_owned();
             terminal.confirm(&format!("delete saved view {id}"), confirm.yes)?;
             client.send(&DeleteSavedView { id: id.clone() }).await.map_err(|error| {
                 let hint = "`plural cd saved-views list` shows those you may see";

@@ -8,7 +8,7 @@ use plural_wire::{
 };
 
 use crate::{
-    args::OutputArgs,
+    args::{ListOutputArgs, OutputArgs},
     error::CliError,
     key::ServiceKey,
     output::{self, Row, age, or_dash},
@@ -36,7 +36,7 @@ pub(crate) struct ServiceDriftArgs {
     pub(crate) last: i64,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Stop managing fields of an object
@@ -125,7 +125,7 @@ pub(crate) async fn drift(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let events = events(&args.service, args.last, client).await?;
-    output::list(&events, args.output.output, "no manual changes found", terminal)
+    output::list(&events, &args.output, "no manual changes found", terminal)
 }
 
 /// The last events, the newest first.
@@ -180,7 +180,7 @@ pub(crate) async fn ignore(
     };
     let service = client.send(&IgnoreServiceDrift { id: details.service.id, attributes }).await?;
     terminal.say(format_args!("service {address} leaves {told} of {} to others", args.object));
-    output::item(&service, args.output.output, terminal)
+    output::item(&service, &args.output.output, terminal)
 }
 
 /// Patterns of kind, namespace and name.

@@ -3,14 +3,16 @@
 use std::io::{Seek as _, Write as _};
 use std::path::PathBuf;
 
+use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{Client, GetServiceFiles, ListServiceFiles, ServiceFile};
 
 use crate::{
-    args::OutputArgs,
+    args::ListOutputArgs,
     error::CliError,
+    format::Format,
     key::ServiceKey,
-    output::{self, Format, columns, or_dash},
+    output::{self, Row, or_dash},
     terminal::Terminal,
 };
 
@@ -36,7 +38,7 @@ pub(crate) struct ServiceFilesArgs {
     path: Option<String>,
 
     #[command(flatten)]
-    output: OutputArgs,
+    output: ListOutputArgs,
 }
 
 /// Write the files that a service is made of into a folder
@@ -97,7 +99,7 @@ pub(crate) async fn run(
 ) -> Result<(), CliError> {
     let id = args.service.get(client).await?.service.id;
     let Some(path) = args.path else {
-        return listed(&client.send(&ListServiceFiles { id }).await?, args.output.output, terminal);
+        return listed(&client.send(&ListServiceFiles { id }).await?, &args.output, terminal);
     };
     let path = path.trim_matches('/').to_owned();
     let mut files = client.send(&GetServiceFiles { id, path: path.clone() }).await.map_err(|error| {
@@ -109,14 +111,14 @@ pub(crate) async fn run(
         }
     })?;
     let is_file = matches!(&files[..], [file] if file.path == path);
-    match (is_file, args.output.output) {
+    match (is_file, &args.output.output) {
         (true, Format::Table | Format::Wide) => printed(files.pop(), terminal),
-        (true, format) => listed(&files, format, terminal),
-        (false, format) => {
+        (true, _) => listed(&files, &args.output, terminal),
+        (false, _) => {
             for file in &mut files {
                 file.content = None;
             }
-            listed(&files, format, terminal)
+            listed(&files, &args.output, terminal)
         }
     }
 }
@@ -137,25 +139,25 @@ fn printed(file: Option<ServiceFile>, terminal: &mut Terminal<'_>) -> Result<(),
     Ok(())
 }
 
-fn listed(files: &[ServiceFile], format: Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    match format {
-        Format::Json => output::json(&files, terminal)?,
-        Format::Yaml => output::yaml(&files, terminal)?,
-        Format::Name => {
-            for file in files {
-                writeln!(terminal.out, "{}", or_dash(Some(&file.path)))?;
-            }
-        }
-        Format::Table | Format::Wide => {
-            let mut rows = vec![vec!["BYTES".to_owned(), "PATH".to_owned()]];
-            rows.extend(files.iter().map(|file| {
-                let binary = if file.binary == Some(true) { "  (no text)" } else { "" };
-                let size = file.size.unwrap_or_default().to_string();
-                vec![size, format!("{}{binary}", or_dash(Some(&file.path)))]
-            }));
-            write!(terminal.out, "{}", columns(&rows, 2))?;
-        }
+impl Row for ServiceFile {
+    const HEADINGS: (&'static [&'static str], usize) = (&["BYTES", "PATH"], 2);
+
+    fn id(&self) -> &str {
+        &self.path
     }
+
+    fn name(&self) -> String {
+        self.path.clone()
+    }
+
+    fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
+        let binary = if self.binary == Some(true) { "  (no text)" } else { "" };
+        vec![self.size.unwrap_or_default().to_string(), format!("{}{binary}", or_dash(Some(&self.path)))]
+    }
+}
+
+fn listed(files: &[ServiceFile], args: &ListOutputArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    output::list(files, args, "no files found", terminal)?;
     if files.len() >= MOST {
         terminal.say("hint: only the first 2000 files are listed; name a folder to see others");
     }

@@ -11,9 +11,9 @@ use plural_wire::{
 use serde::Serialize;
 
 use crate::{
-    args::{ConfirmArgs, OutputArgs, WaitArgs},
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs, WaitArgs},
     error::CliError,
-    key::{ClusterKey, ServiceKey, parse_pair},
+    key::{self, ClusterKey, ServiceKey, parse_pair},
     output::{self, Row, age, counted, or_dash},
     services::{address, short_commit, until_healthy},
     terminal::Terminal,
@@ -37,7 +37,7 @@ pub(crate) struct ServiceRevisionsArgs {
     pub(crate) last: i64,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Roll a service back to a revision and pin it there
@@ -189,7 +189,7 @@ pub(crate) struct ServiceEventsArgs {
     pub(crate) last: i64,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// A revision of a service, which knows whether it is the current one.
@@ -290,7 +290,7 @@ pub(crate) async fn revisions(
         .map(|edge| Listed { current: is_current(&service, &edge.node), revision: edge.node })
         .collect();
     revisions.reverse();
-    output::list(&revisions, args.output.output, "no revisions", terminal)
+    output::list(&revisions, &args.output, "no revisions", terminal)
 }
 
 pub(crate) async fn events(
@@ -305,7 +305,7 @@ pub(crate) async fn events(
         .map_err(|error| CliError::absent(error, || args.service.missing()))?;
     let mut events: Vec<ServiceEvent> = found.events.edges.into_iter().map(|edge| edge.node).collect();
     events.reverse();
-    output::list(&events, args.output.output, "no events yet", terminal)
+    output::list(&events, &args.output, "no events yet", terminal)
 }
 
 pub(crate) async fn rollback(
@@ -324,10 +324,12 @@ pub(crate) async fn rollback(
     all.reverse();
     let current = all.iter().find(|revision| is_current(&service, revision));
     let to = match &args.revision {
-        Some(id) => all.iter().find(|revision| revision.id == *id).ok_or_else(|| {
-            CliError::new(format!("service {address} has no revision {id}"))
-                .hint(format!("`plural cd services revisions {address}` lists its revisions"))
-        })?,
+        Some(id) => {
+            all.iter().find(|revision| revision.id == key::bare_id("revision", id)).ok_or_else(|| {
+                CliError::new(format!("service {address} has no revision {id}"))
+                    .hint(format!("`plural cd services revisions {address}` lists its revisions"))
+            })?
+        }
         None => last_good(&all, current).ok_or_else(|| {
             CliError::new(format!(
                 "service {address} was never healthy at another commit, as far as is known"
@@ -339,7 +341,7 @@ pub(crate) async fn rollback(
     let step = format!("service {address}: {from} → {}, revision {}", commit(to), to.id);
     if args.dry_run {
         terminal.say(format_args!("{step} (dry run)"));
-        return output::item(to, args.output.output, terminal);
+        return output::item(to, &args.output.output, terminal);
     }
     let until = if args.until_next_commit { PinUntil::NextCommit } else { PinUntil::Release };
     let revision_id = to.id.clone();
@@ -352,7 +354,7 @@ pub(crate) async fn rollback(
     if args.wait.wait {
         service = until_healthy(&service, args.wait.timeout, client, terminal).await?;
     }
-    output::item(&service, args.output.output, terminal)
+    output::item(&service, &args.output.output, terminal)
 }
 
 /// `1a2b3c4d5e "five"`
@@ -389,7 +391,7 @@ pub(crate) async fn release(
     let id = service.get(client).await?.service.id;
     let service = client.send(&ReleaseService { id }).await?;
     terminal.say(format_args!("service {} follows its newest revision again", address(&service)));
-    output::item(&service, output.output, terminal)
+    output::item(&service, &output.output, terminal)
 }
 
 pub(crate) async fn agent_upgrade(
@@ -405,7 +407,7 @@ pub(crate) async fn agent_upgrade(
     } else {
         format!("service {} is the upgrade of its cluster's agent", address(&service))
     });
-    output::item(&service, output.output, terminal)
+    output::item(&service, &output.output, terminal)
 }
 
 pub(crate) async fn pause(
@@ -418,7 +420,7 @@ pub(crate) async fn pause(
     let service = client.send(&PauseService { id }).await?;
     terminal
         .say(format_args!("service {} is paused; `plural cd services resume` resumes it", address(&service)));
-    output::item(&service, output.output, terminal)
+    output::item(&service, &output.output, terminal)
 }
 
 pub(crate) async fn resume(
@@ -430,7 +432,7 @@ pub(crate) async fn resume(
     let id = service.get(client).await?.service.id;
     let service = client.send(&ResumeService { id }).await?;
     terminal.say(format_args!("service {} is resumed", address(&service)));
-    output::item(&service, output.output, terminal)
+    output::item(&service, &output.output, terminal)
 }
 
 pub(crate) async fn detach(
@@ -483,7 +485,7 @@ pub(crate) async fn clone(
         configuration: (!configuration.is_empty()).then_some(configuration),
     };
     let copy = client.send(&CloneService { cluster_id, service_id, attributes }).await?;
-    output::item(&copy, output.output, terminal)
+    output::item(&copy, &output.output, terminal)
 }
 
 #[cfg(test)]

@@ -15,8 +15,9 @@ use tokio::time::Instant;
 use crate::{
     args::{ConfirmArgs, OutputArgs, WaitArgs},
     error::CliError,
+    format::Format,
     key::{ServiceKey, parse_duration},
-    output::{self, Format, age, counted, or_dash},
+    output::{self, age, counted, or_dash},
     plain::one_line,
     services::{Patience, address, standing, until_healthy},
     sync_described::words,
@@ -150,7 +151,7 @@ pub(crate) async fn plan(
     } else {
         made(&details, args.timeout, client, terminal).await?
     };
-    print(&plan, args.output.output, terminal)
+    print(&plan, &args.output.output, terminal)
 }
 
 pub(crate) async fn diff(
@@ -165,10 +166,10 @@ pub(crate) async fn diff(
     };
     let plan = plan.await.map_err(|error| error.code(2))?;
     let differs = plan.objects.iter().any(|planned| planned.action != PlanAction::Unchanged);
-    match args.output.output {
+    match &args.output.output {
         Format::Table | Format::Wide => write!(terminal.out, "{}", difference(&plan, Utc::now())),
-        Format::Json | Format::Yaml | Format::Name => {
-            return print(&plan, args.output.output, terminal).and_then(|()| differing(differs));
+        format => {
+            return print(&plan, format, terminal).and_then(|()| differing(differs));
         }
     }
     .map_err(|error| CliError::from(error).code(2))?;
@@ -192,7 +193,7 @@ pub(crate) async fn sync(
             let chosen = chosen(&args.objects, &details, client).await?;
             plan.objects.retain(|planned| chosen.contains(&planned.object));
         }
-        return print(&plan, args.output.output, terminal);
+        return print(&plan, &args.output.output, terminal);
     }
     let objects = chosen(&args.objects, &details, client).await?;
     let whole = objects.is_empty();
@@ -225,7 +226,7 @@ pub(crate) async fn sync(
             service = until_healthy(&service, args.wait.timeout, client, terminal).await?;
         }
     }
-    output::item(&service, args.output.output, terminal)
+    output::item(&service, &args.output.output, terminal)
 }
 
 pub(crate) async fn approve_prune(
@@ -435,7 +436,7 @@ fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
     let mut fitting: Vec<&ObjectRef> = known
         .iter()
         .filter(|object| {
-            object.kind.eq_ignore_ascii_case(kind)
+            is_kind(&object.kind, kind)
                 && object.name == name
                 && group.is_none_or(|group| object.group == group)
                 && namespace.is_none_or(|namespace| object.namespace.as_deref() == Some(namespace))
@@ -454,10 +455,18 @@ fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
     }
 }
 
-fn print(plan: &ServicePlan, format: Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+/// Whether a person means this kind: in the singular, or in the plural as kubectl has it.
+fn is_kind(kind: &str, word: &str) -> bool {
+    let stem = |ending: &str| word.len().checked_sub(ending.len()).and_then(|at| word.get(..at));
+    kind.eq_ignore_ascii_case(word)
+        || [("s", ""), ("es", ""), ("ies", "y")].into_iter().any(|(ending, other)| {
+            let ends = word.to_ascii_lowercase().ends_with(ending);
+            ends && stem(ending).is_some_and(|stem| kind.eq_ignore_ascii_case(&format!("{stem}{other}")))
+        })
+}
+
+fn print(plan: &ServicePlan, format: &Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     match format {
-        Format::Json => output::json(plan, terminal),
-        Format::Yaml => output::yaml(plan, terminal),
         Format::Name => {
             for planned in &plan.objects {
                 writeln!(terminal.out, "{}", one_line(&planned.object.to_string()))?;
@@ -465,6 +474,7 @@ fn print(plan: &ServicePlan, format: Format, terminal: &mut Terminal<'_>) -> Res
             Ok(())
         }
         Format::Table | Format::Wide => Ok(write!(terminal.out, "{}", planned(plan, Utc::now()))?),
+        _ => output::program_one(plan, format, terminal),
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) async fn run(
     if args.failing {
         only_failing(&mut tree);
     }
-    output::described(&tree, &tree.service, args.output.output, terminal, || drawn(&tree))
+    output::described(&tree, &tree.service, &args.output.output, terminal, || drawn(&tree))
 }
 
 fn runs(state: Option<ComponentState>) -> bool {

@@ -178,18 +178,23 @@ async fn list(args: ServiceListArgs, client: &Client, terminal: &mut Terminal<'_
         None => (None, None),
     };
     let look = async || -> Result<Vec<ServiceDeployment>, ClientError> {
-        all_pages(client, |after| ListServiceDeployments {
+        let all = all_pages(client, |after| ListServiceDeployments {
             after,
             first: PAGE_SIZE,
             cluster_id: cluster_id.clone(),
             cluster: cluster.clone(),
         })
-        .await
+        .await?;
+        match &args.selector {
+            Some(selector) => selector.services(all, client).await,
+            None => Ok(all),
+        }
     };
     if args.watch {
-        return watch(args.output.output, NOTHING, terminal, look).await;
+        return watch(&args.output, NOTHING, terminal, look).await;
     }
-    output::list(&look().await?, args.output.output, NOTHING, terminal)
+    let nothing = if args.selector.is_some() { "no service fits" } else { NOTHING };
+    output::list(&look().await?, &args.output, nothing, terminal)
 }
 
 async fn create(
@@ -237,7 +242,7 @@ async fn create(
     if args.wait.wait {
         service = until_healthy(&service, args.wait.timeout, client, terminal).await?;
     }
-    output::item(&service, args.output.output, terminal)
+    output::item(&service, &args.output.output, terminal)
 }
 
 async fn update(
@@ -292,7 +297,7 @@ async fn update(
     if args.wait.wait {
         service = until_healthy(&service, args.wait.timeout, client, terminal).await?;
     }
-    output::item(&service, args.output.output, terminal)
+    output::item(&service, &args.output.output, terminal)
 }
 
 async fn describe(
@@ -303,7 +308,7 @@ async fn describe(
     let details = args.service.get(client).await?;
     let facts = client.send(&GetServiceFacts { id: details.service.id.clone() }).await?;
     let described = Described { details, facts };
-    output::described(&described, &described.details.service, args.output.output, terminal, || {
+    output::described(&described, &described.details.service, &args.output.output, terminal, || {
         let text = description(&described.details, Utc::now());
         format!("{text}{}", deprecations::described(&described.facts))
     })
@@ -330,7 +335,7 @@ async fn kick(args: ServiceKickArgs, client: &Client, terminal: &mut Terminal<'_
     } else {
         service
     };
-    output::item(&service, args.output.output, terminal)
+    output::item(&service, &args.output.output, terminal)
 }
 
 async fn wait_for(
@@ -361,7 +366,7 @@ async fn wait_for(
         }
     }
     match args.goal {
-        ServiceGoal::Healthy => output::list(&done, args.output.output, NOTHING, terminal),
+        ServiceGoal::Healthy => output::list(&done, &args.output, NOTHING, terminal),
         ServiceGoal::Deleted => Ok(()),
     }
 }

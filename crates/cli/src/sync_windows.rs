@@ -8,7 +8,8 @@ use plural_wire::{
 };
 
 use crate::{
-    args::{ConfirmArgs, OutputArgs},
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs},
+    documents::Kind,
     error::CliError,
     key::{self, ClusterKey, ServiceKey, parse_duration},
     output::{self, Row, or_dash},
@@ -78,7 +79,7 @@ pub(crate) struct SyncWindowListArgs {
     pub(crate) of: OfAnyArgs,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// What a window does while it is open
@@ -249,12 +250,7 @@ async fn list(
     let of = OfArgs { project, cluster, service }.find(client).await?;
     let Of { project: project_id, cluster: cluster_id, service: service_id } = of;
     let windows = client.send(&ListSyncWindows { project_id, cluster_id, service_id }).await?;
-    output::list(
-        &windows,
-        args.output.output,
-        "no sync windows: new commits are synced at any time",
-        terminal,
-    )
+    output::list(&windows, &args.output, "no sync windows: new commits are synced at any time", terminal)
 }
 
 async fn create(
@@ -276,7 +272,7 @@ async fn create(
         description,
     };
     let window = client.send(&CreateSyncWindow { project_id, cluster_id, service_id, attributes }).await?;
-    output::item(&window, output.output, terminal)
+    output::item(&window, &output.output, terminal)
 }
 
 async fn delete(
@@ -285,7 +281,7 @@ async fn delete(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let Of { project: project_id, cluster: cluster_id, service: service_id } = args.of.find(client).await?;
-    let id = args.window;
+    let id = Kind::SyncWindow.bare(&args.window).to_owned();
     terminal.confirm(&format!("delete sync window {id}"), args.confirm.yes)?;
     client.send(&DeleteSyncWindow { id: id.clone(), project_id, cluster_id, service_id }).await?;
     terminal.say(format_args!("sync window {id} deleted"));

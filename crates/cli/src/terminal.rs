@@ -1,9 +1,11 @@
 //! Where a command reads and writes. Tests give it buffers, the program its own streams.
 
 use std::{
+    cell::Cell,
     fmt,
     io::{self, BufRead, IsTerminal, Write},
     path::PathBuf,
+    rc::Rc,
 };
 
 use crate::{error::CliError, plain::one_line};
@@ -21,10 +23,29 @@ pub struct Terminal<'a> {
     pub input: &'a mut dyn BufRead,
     /// Whether a person reads and answers here.
     pub interactive: bool,
-    /// Whether what is printed is shown on a screen, and not kept in a file or read by a program.
-    pub screen: bool,
+    /// The screen that what is printed is shown on; none where it is kept in a file or read by a program.
+    pub screen: Option<Screen>,
     /// Environment variables.
     pub variable: Variables<'a>,
+}
+
+/// What a person looks at.
+#[derive(Debug, Clone, Default)]
+pub struct Screen {
+    width: Option<usize>,
+    /// What is written just now is made by us, colours included.
+    painted: Rc<Cell<bool>>,
+}
+
+impl Screen {
+    /// A screen with so many columns, where that is known.
+    pub fn of_width(width: Option<usize>) -> Self {
+        Self { width, ..Self::default() }
+    }
+
+    pub(crate) fn is_painted(&self) -> bool {
+        self.painted.get()
+    }
 }
 
 impl fmt::Debug for Terminal<'_> {
@@ -42,7 +63,10 @@ impl<'a> Terminal<'a> {
             err,
             input,
             interactive,
-            screen: io::stdout().is_terminal(),
+            screen: io::stdout().is_terminal().then(|| {
+                let size = terminal_size::terminal_size_of(io::stdout());
+                Screen::of_width(size.map(|(width, _)| usize::from(width.0)))
+            }),
             variable: Box::new(|name| std::env::var(name).ok().filter(|value| !value.is_empty())),
         }
     }
@@ -62,6 +86,34 @@ impl<'a> Terminal<'a> {
             None => Err(CliError::new("there is no home folder to save the login in")
                 .hint("set HOME, or PLURAL_HOME to a folder of your own")),
         }
+    }
+
+    /// Columns of the screen: `$COLUMNS`, else as many as it has. None where nobody looks.
+    pub(crate) fn width(&self) -> Option<usize> {
+        let screen = self.screen.as_ref()?;
+        let told = self.var("COLUMNS").and_then(|columns| columns.parse().ok());
+        told.or(screen.width).filter(|width| *width > 0)
+    }
+
+    /// Whether somebody looks at a screen that shows colours, and wants them.
+    pub(crate) fn has_colours(&self) -> bool {
+        self.screen.is_some()
+            && self.var("NO_COLOR").is_none()
+            && self.var("CLICOLOR").as_deref() != Some("0")
+            && self.var("TERM").is_some_and(|terminal| terminal != "dumb")
+    }
+
+    /// Writes text that may have colours in it. Every word of others in it went through [`one_line`].
+    pub(crate) fn paint(&mut self, text: &str) -> Result<(), CliError> {
+        let painted = self.screen.as_ref().map(|screen| Rc::clone(&screen.painted));
+        if let Some(painted) = &painted {
+            painted.set(true);
+        }
+        let written = self.out.write_all(text.as_bytes());
+        if let Some(painted) = &painted {
+            painted.set(false);
+        }
+        Ok(written?)
     }
 
     /// One line of talk. Further lines, which names and words of others may hold, are indented: none of them looks like one

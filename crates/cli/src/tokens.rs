@@ -9,7 +9,7 @@ use plural_wire::{
 use crate::{
     args::{PasswordArgs, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs},
     error::CliError,
-    key::is_id,
+    key::{self, is_id},
     output::{self, Row, age, or_dash},
     terminal::Terminal,
 };
@@ -48,7 +48,7 @@ pub(crate) async fn run(
     match command {
         TokenCommand::List(TokenListArgs { output }) => {
             let tokens = all_pages(client, |after| ListAccessTokens { after, first: PAGE_SIZE }).await?;
-            output::list(&tokens, output.output, "you have no access tokens", terminal)
+            output::list(&tokens, &output, "you have no access tokens", terminal)
         }
         TokenCommand::Create(args) => create(args, client, terminal).await,
         TokenCommand::Revoke(args) => revoke(args, client, terminal).await,
@@ -110,6 +110,7 @@ async fn create(args: TokenCreateArgs, client: &Client, terminal: &mut Terminal<
 
 async fn revoke(args: TokenRevokeArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let TokenRevokeArgs { id, confirm } = args;
+    let id = key::bare_id("accesstoken", &id).to_owned();
     if !is_id(&id) {
         return Err(CliError::usage("a token is named by its id, not by its text")
             .hint("`plural tokens list` shows the ids"));
@@ -156,7 +157,7 @@ pub(crate) async fn password(
         return Ok(());
     }
     terminal.say("these access tokens stay valid; `plural tokens revoke ID` ends one, --end-tokens all:");
-    output::list(&left, output.output, "", terminal)?;
+    output::list(&left, &output, "", terminal)?;
     if more {
         terminal.say("there are more: `plural tokens list`");
     }

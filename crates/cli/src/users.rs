@@ -11,6 +11,7 @@ use crate::{
     args::{ConfirmArgs, ConnectionArgs, OutputArgs},
     connect::Connection,
     error::CliError,
+    format::ListOutputArgs,
     output::{self, Row, age, or_dash},
     terminal::Terminal,
 };
@@ -44,7 +45,7 @@ pub(crate) enum UserCommand {
 )]
 pub(crate) struct UserListArgs {
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Create a user
@@ -189,12 +190,12 @@ pub(crate) async fn run(
     match command {
         UserCommand::List(UserListArgs { output }) => {
             let users = all_pages(client, |after| ListUsers { after, first: PAGE_SIZE }).await?;
-            output::list(&users, output.output, NOTHING, terminal)
+            output::list(&users, &output, NOTHING, terminal)
         }
         UserCommand::Create(args) => create(args, client, terminal).await,
         UserCommand::Describe(UserDescribeArgs { email, output }) => {
             let user = find(&email, client).await?;
-            output::described(&user, &user, output.output, terminal, || description(&user))
+            output::described(&user, &user, &output.output, terminal, || description(&user))
         }
         UserCommand::Update(UserUpdateArgs { email, name, admin, output }) => {
             if name.is_none() && admin.is_none() {
@@ -204,7 +205,7 @@ pub(crate) async fn run(
             let roles = admin.map(|admin| UserRoleAttributes { admin: Some(admin) });
             let attributes = UserAttributes { name, roles, ..UserAttributes::default() };
             let change = UpdateUser { id: Some(id), attributes, current_password: None };
-            output::item(&client.send(&change).await?, output.output, terminal)
+            output::item(&client.send(&change).await?, &output.output, terminal)
         }
         UserCommand::Delete(UserDeleteArgs { email, confirm }) => {
             let user = find(&email, client).await?;
@@ -235,7 +236,7 @@ async fn create(args: UserCreateArgs, client: &Client, terminal: &mut Terminal<'
         ..UserAttributes::default()
     };
     let user = client.send(&CreateUser { attributes, current_password: Some(Secret::new(own)) }).await?;
-    output::item(&user, output.output, terminal)
+    output::item(&user, &output.output, terminal)
 }
 
 pub(crate) async fn whoami(
@@ -244,7 +245,7 @@ pub(crate) async fn whoami(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let user = connection.client.send(&WhoAmI {}).await?;
-    output::described(&user, &user, args.output.output, terminal, || {
+    output::described(&user, &user, &args.output.output, terminal, || {
         let console = vec!["Console:".to_owned(), or_dash(Some(connection.client.url()))];
         format!("{}{}", output::columns(&[console], 2), description(&user))
     })

@@ -7,8 +7,9 @@ use plural_wire::ClientError;
 
 use crate::{
     error::CliError,
-    output::{self, Format, Row, table},
-    plain,
+    format::{Format, ListOutputArgs},
+    output::{self, Row},
+    plain, table,
     terminal::Terminal,
     wait::is_passing,
 };
@@ -19,7 +20,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Prints what `look` finds, and from then on every item that is new, changed or gone, until the
 /// process is interrupted.
 pub(crate) async fn watch<T: Row>(
-    format: Format,
+    args: &ListOutputArgs,
     nothing: &str,
     terminal: &mut Terminal<'_>,
     mut look: impl AsyncFnMut() -> Result<Vec<T>, ClientError>,
@@ -44,7 +45,7 @@ pub(crate) async fn watch<T: Row>(
         let mut now_known = HashMap::with_capacity(items.len());
         let mut changed = Vec::new();
         for item in items {
-            let value = shown(&item, format);
+            let value = shown(&item, &args.output);
             let is_known = known.remove(item.id()).as_ref() == Some(&value);
             now_known.insert(item.id().to_owned(), value);
             if !is_known {
@@ -55,7 +56,7 @@ pub(crate) async fn watch<T: Row>(
             let name = gone.get(0).and_then(serde_json::Value::as_str);
             terminal.say(format_args!("{} is gone", name.unwrap_or("an item")));
         }
-        print(&changed, first, format, nothing, terminal)?;
+        print(&changed, first, args, nothing, terminal)?;
         terminal.out.flush()?;
         known = now_known;
         first = false;
@@ -64,11 +65,11 @@ pub(crate) async fn watch<T: Row>(
 }
 
 /// What a person or a program would see of an item: it is printed again when that changed.
-fn shown<T: Row>(item: &T, format: Format) -> serde_json::Value {
+fn shown<T: Row>(item: &T, format: &Format) -> serde_json::Value {
     let shown = match format {
         // Ages grow by themselves: all rows are compared as of one time.
         Format::Table | Format::Wide => serde_json::to_value((item.name(), item.cells(DateTime::UNIX_EPOCH))),
-        Format::Json | Format::Yaml | Format::Name => serde_json::to_value((item.name(), item)),
+        _ => serde_json::to_value((item.name(), item)),
     };
     shown.unwrap_or_default()
 }
@@ -76,38 +77,40 @@ fn shown<T: Row>(item: &T, format: Format) -> serde_json::Value {
 fn print<T: Row>(
     changed: &[T],
     first: bool,
-    format: Format,
+    args: &ListOutputArgs,
     nothing: &str,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    match format {
+    let now = Utc::now();
+    // An order is one of what is printed at once: what comes later, comes below.
+    match &args.output {
         // One document per item, so that a program can read the stream as it comes.
         Format::Json => {
-            for item in changed {
+            for item in table::sorted(changed, args, now)? {
                 let line = serde_json::to_string(item)
                     .map_err(|error| CliError::new(format!("cannot print the answer as JSON: {error}")))?;
                 writeln!(terminal.out, "{}", plain::json(&line))?;
             }
         }
         Format::Yaml => {
-            for item in changed {
+            for item in table::sorted(changed, args, now)? {
                 write!(terminal.out, "---\n{}", output::yaml_text(item)?)?;
             }
         }
-        Format::Name => {
-            for item in changed {
-                writeln!(terminal.out, "{}", plain::one_line(&item.name()))?;
+        // Each item by itself, as kubectl does, and on a line of its own.
+        Format::JsonPath(_) => {
+            for item in table::sorted(changed, args, now)? {
+                output::program_one(item, &args.output, terminal)?;
+                writeln!(terminal.out)?;
             }
         }
-        Format::Table | Format::Wide if first => output::list(changed, format, nothing, terminal)?,
-        Format::Table | Format::Wide => {
-            if changed.is_empty() {
+        Format::Table | Format::Wide | Format::Name | Format::Columns(_) => {
+            if changed.is_empty() && !first {
                 return Ok(());
             }
             // Later rows come without the headings, which are still on the screen.
-            let text = table(changed, format == Format::Wide, Utc::now());
-            let rows = text.split_once('\n').map_or("", |(_, rows)| rows);
-            write!(terminal.out, "{rows}")?;
+            let args = ListOutputArgs { no_headers: args.no_headers || !first, ..args.clone() };
+            output::list(changed, &args, nothing, terminal)?;
         }
     }
     Ok(())

@@ -4,11 +4,12 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 
-use super::{ConfirmArgs, OutputArgs, WaitArgs};
+use super::{ConfirmArgs, ListOutputArgs, OutputArgs, WaitArgs};
 use crate::{
     deprecations::ClusterDeprecationsArgs,
     key::{ClusterKey, parse_duration, parse_pair},
     recordings::RecordingsArgs,
+    selector::TagSelector,
 };
 
 /// Clusters: list, create, describe, tag, delete, bootstrap, kubeconfig
@@ -55,12 +56,18 @@ pub(crate) enum ClusterCommand {
     after_help = "Examples:
   plural cd clusters list
   plural cd clusters list --tag stage=prod -o wide
+  plural cd clusters list -l 'stage in (prod,test),!legacy' --sort-by age
   plural cd clusters list --watch"
 )]
 pub(crate) struct ClusterListArgs {
     /// Only clusters with this tag; given several times: with all of them
     #[arg(long = "tag", value_parser = parse_pair, value_name = "NAME=VALUE")]
     pub(crate) tags: Vec<(String, String)>,
+
+    /// Only clusters with such tags, as kubectl selects labels: a=b,a!=b,a in (x,y),a notin (x,y),a,!a. The console looks
+    /// for a=b, the rest is left out here
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<TagSelector>,
 
     /// Only clusters of this project (name or id)
     #[arg(long, value_name = "PROJECT")]
@@ -71,7 +78,7 @@ pub(crate) struct ClusterListArgs {
     pub(crate) watch: bool,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Properties of a new cluster

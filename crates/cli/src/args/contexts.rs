@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ConfirmArgs, OutputArgs};
+use super::{ConfirmArgs, ListOutputArgs, OutputArgs};
 
 /// Contexts, documents that the templates of services read: list, get, save, delete
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub(crate) enum ContextCommand {
 )]
 pub(crate) struct ContextListArgs {
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Print the document of a context; secret values are never shown

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{ConfirmArgs, OutputArgs, WaitArgs};
+use super::{ConfirmArgs, ListOutputArgs, OutputArgs, WaitArgs};
 use crate::key::{ServiceKey, parse_pair};
 
 /// Global services, one service on many clusters: list, create, update, describe, rollout, delete
@@ -39,7 +39,7 @@ pub(crate) struct GlobalServiceListArgs {
     pub(crate) watch: bool,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Which clusters are meant, and what becomes of those that no longer are

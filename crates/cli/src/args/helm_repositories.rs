@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ConfirmArgs, OutputArgs};
+use super::{ConfirmArgs, ListOutputArgs, OutputArgs};
 
 /// Chart repositories and registries that need credentials: list, set, delete
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) enum HelmRepositoryCommand {
 )]
 pub(crate) struct HelmRepositoryListArgs {
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Register a chart repository, or change how it is read

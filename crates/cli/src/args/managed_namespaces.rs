@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{CascadeChoice, ConfirmArgs, OutputArgs, WaitArgs};
+use super::{CascadeChoice, ConfirmArgs, ListOutputArgs, OutputArgs, WaitArgs};
 use crate::key::parse_pair;
 
 /// Managed namespaces, one namespace on many clusters: list, get, create, update, delete
@@ -38,7 +38,7 @@ pub(crate) struct ManagedNamespaceListArgs {
     pub(crate) watch: bool,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Show one managed namespace and how it is on each cluster

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ConfirmArgs, OutputArgs, WaitArgs};
+use super::{ConfirmArgs, ListOutputArgs, OutputArgs, WaitArgs};
 use crate::key::RepositoryKey;
 
 /// Git repositories: list, get, create, delete
@@ -38,7 +38,7 @@ pub(crate) struct RepositoryListArgs {
     pub(crate) watch: bool,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Show one git repository

@@ -4,12 +4,13 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{ConfirmArgs, LinksArgs, OutputArgs, WaitArgs};
+use super::{ConfirmArgs, LinksArgs, ListOutputArgs, OutputArgs, WaitArgs};
 use crate::{
     canary::CanaryArgs,
     key::{ClusterKey, RepositoryKey, ServiceKey, parse_duration, parse_pair},
     preview::ServiceRenderArgs,
     rendering::RenderingArgs,
+    selector::TagSelector,
     service_drift::{ServiceDriftArgs, ServiceIgnoreArgs, ServiceTakeOverArgs},
     service_files::{ServiceFilesArgs, ServiceTarballArgs},
     service_life::{
@@ -79,12 +80,17 @@ pub(crate) struct ServiceListArgs {
     #[arg(long, conflicts_with = "of_cluster", value_name = "CLUSTER")]
     pub(crate) cluster: Option<ClusterKey>,
 
+    /// Only services on clusters with such tags, as kubectl selects labels: a=b,a!=b,a in (x,y),a notin (x,y),a,!a. The
+    /// others are left out here, not by the console
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<TagSelector>,
+
     /// Keep running and print what changes
     #[arg(short, long)]
     pub(crate) watch: bool,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Where a service comes from and what it is given
@@ -274,7 +280,7 @@ pub(crate) struct ServiceWaitArgs {
     pub(crate) timeout: Duration,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// What is waited for.

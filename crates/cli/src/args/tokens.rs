@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{ConfirmArgs, ConnectionArgs, OutputArgs};
+use super::{ConfirmArgs, ConnectionArgs, ListOutputArgs};
 use crate::key::{ClusterKey, parse_duration};
 
 /// Access tokens of yours: list, create, revoke
@@ -35,7 +35,7 @@ pub(crate) enum TokenCommand {
 )]
 pub(crate) struct TokenListArgs {
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Create an access token and print it
@@ -100,5 +100,5 @@ pub(crate) struct PasswordArgs {
     pub(crate) stdin: bool,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: ListOutputArgs,
 }

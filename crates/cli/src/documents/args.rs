@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::set::Selector;
-use crate::args::{ConfirmArgs, ConnectionArgs, WaitArgs};
+use crate::args::{ConfirmArgs, ConnectionArgs, ListOutputArgs, WaitArgs};
+use crate::selector::TagSelector;
 
 /// Which files
 #[derive(Debug, Clone, Args)]
@@ -126,34 +127,23 @@ pub(crate) struct DeleteArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// How to print things.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GetFormat {
-    /// Columns for a person.
-    Table,
-    /// Documents that `plural apply` takes back.
-    Yaml,
-    /// The same in JSON.
-    Json,
-    /// One kind/name a line.
-    Name,
-}
-
 /// Show things of the fleet, as tables or as documents for `plural apply`
 ///
-/// Kinds may be short or in the plural: svc, gs, repo, ns, ctx, win, clusters. Secret values are never printed; a comment names
+/// Kinds may be short or in the plural: svc, gs, repo, cl, ns, ctx, win, clusters. Secret values are never printed; a comment names
 /// them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural get services
   plural get svc blue/web -o yaml > web.yaml
+  plural get cluster/blue
   plural get repo,ctx,svc,gs -o yaml
+  plural get svc -o jsonpath='{.items[*].metadata.name}'
   plural get all -o name")]
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 
-    /// Kind of things, several with commas between them, or all
+    /// Kind of things, several with commas between them, or all; KIND/NAME is one thing
     #[arg(value_name = "KIND")]
     pub(crate) kinds: String,
 
@@ -161,13 +151,16 @@ pub(crate) struct GetArgs {
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
+    /// Only clusters with such tags, and services on them: a=b,a!=b,a in (x,y),a notin (x,y),a,!a
+    #[arg(short = 'l', long, conflicts_with = "names", value_name = "SELECTOR")]
+    pub(crate) selector: Option<TagSelector>,
+
     /// Name the secret values of services too; the audit log records it as reading them
     #[arg(long)]
     pub(crate) secret_names: bool,
 
-    /// How to print them
-    #[arg(short, long, value_enum, default_value_t = GetFormat::Table, value_name = "FORMAT")]
-    pub(crate) output: GetFormat,
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Show the fields of documents of a kind

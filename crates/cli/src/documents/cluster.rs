@@ -17,7 +17,7 @@ pub(super) static INFO: Info = Info {
     name: "Cluster",
     singular: "cluster",
     plural: "clusters",
-    short: &[],
+    short: &["cl"],
     named_by: "HANDLE",
     docs: "A Kubernetes cluster. A new one is registered; `plural cd clusters bootstrap` then installs its agent.",
     fields: FIELDS,

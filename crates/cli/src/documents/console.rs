@@ -226,7 +226,7 @@ fn key_of(kind: Kind, found: &Value) -> Option<String> {
 }
 
 /// What a document of this address may be called: by its host and path, and the same with a part of a digest.
-fn document_names(url: &str) -> [String; 2] {
+pub(crate) fn document_names(url: &str) -> [String; 2] {
     let place = url.split_once("://").map_or(url, |(_, rest)| rest);
     let place = place.rsplit_once('@').map_or(place, |(_, rest)| rest);
     let place = place.trim_end_matches('/').trim_end_matches(".git");

@@ -67,14 +67,23 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.info().name == name)
     }
 
+    fn is_called(self, word: &str) -> bool {
+        let Info { singular, plural, short, .. } = self.info();
+        word == *singular || word == *plural || short.contains(&word)
+    }
+
+    /// A name without the kind that `-o name` prints before it: `cluster/blue` is `blue`.
+    pub(crate) fn bare(self, text: &str) -> &str {
+        match text.split_once('/') {
+            Some((word, name)) if !name.is_empty() && self.is_called(&word.to_lowercase()) => name,
+            _ => text,
+        }
+    }
+
     /// The kind that a person names: in full, in the plural, or short.
     pub(super) fn parse(word: &str) -> Result<Self, String> {
         let word = word.to_lowercase();
-        let is_it = |kind: &Self| {
-            let Info { singular, plural, short, .. } = kind.info();
-            word == *singular || word == *plural || short.contains(&word.as_str())
-        };
-        Self::ALL.into_iter().find(is_it).ok_or_else(|| {
+        Self::ALL.into_iter().find(|kind| kind.is_called(&word)).ok_or_else(|| {
             let all: Vec<&str> = Self::ALL.iter().map(|kind| kind.info().plural).collect();
             format!("there is no kind {word:?}; the kinds are {}", all.join(", "))
         })

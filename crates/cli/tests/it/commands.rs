@@ -582,7 +582,7 @@ async fn watching_prints_the_list_and_then_what_changes() {
         err: &mut err,
         input: &mut input,
         interactive: false,
-        screen: false,
+        screen: None,
         variable: Box::new(|name| (name == "PLURAL_CONSOLE_TOKEN").then(|| "console-test".to_owned())),
     };
     let seen = plural_testkit::eventually(std::time::Duration::from_secs(30), async || {

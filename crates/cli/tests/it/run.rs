@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, io::Cursor, path::Path};
 
-use plural_cli::Terminal;
+use plural_cli::{Screen, Terminal};
 
 /// What a command did.
 #[derive(Debug)]
@@ -72,13 +72,18 @@ impl Person {
 
     /// Runs `plural` with the words of `line`. `--url` is added to commands of people with a server.
     pub(crate) async fn run(&self, line: &str) -> Done {
+        self.run_words(&line.split_whitespace().collect::<Vec<_>>()).await
+    }
+
+    /// The same with words that may have spaces in them.
+    pub(crate) async fn run_words(&self, line: &[&str]) -> Done {
         let mut words: Vec<String> = vec!["plural".into()];
-        words.extend(line.split_whitespace().map(str::to_owned));
+        words.extend(line.iter().map(|&word| word.to_owned()));
         if let Some(url) = self.variables.get("PLURAL_TEST_URL") {
             words.extend(["--url".into(), url.clone()]);
         }
         let mut command = plural_cli::command();
-        if !line.ends_with("--help") {
+        if line.last() != Some(&"--help") {
             // What the developer has set must not decide a test.
             command = without_environment(command);
         }
@@ -99,7 +104,7 @@ impl Person {
             err: &mut err,
             input: &mut input,
             interactive: self.interactive,
-            screen: self.screen,
+            screen: self.screen.then(Screen::default),
             variable: Box::new(|name| self.variables.get(name).cloned()),
         };
         let code = plural_cli::execute(command, &matches, &mut terminal).await;

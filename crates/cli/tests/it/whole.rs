@@ -82,11 +82,12 @@ async fn from_login_to_a_service_and_back() {
 
     let refused = w.fails("cd services delete blue/web --yes").await;
     assert!(refused.starts_with("error: ") && refused.contains("protect"), "{refused}");
-    let in_use = w.fails(&format!("cd repositories delete {url} --yes")).await;
-    assert!(
-        in_use.starts_with("error: could not delete repository\nhint: services still use it"),
-        "{in_use}"
-    );
+    // What keeps it is told before anything is asked.
+    let in_use = w.fails(&format!("cd repositories delete {url}")).await;
+    assert!(in_use.contains("is used by blue/web\nhint: "), "{in_use}");
+    assert_eq!(found["author"], "Test");
+    let text = w.ok("cd services describe blue/web").await;
+    assert!(text.lines().any(|line| line.starts_with("Author:") && line.ends_with(" Test")), "{text}");
     w.ok("cd services update blue/web --protect=false").await;
     w.ok("cd services delete blue/web --soft --yes").await;
     let gone = w.fails("cd services describe blue/web").await;
@@ -138,10 +139,22 @@ async fn contexts_dependencies_and_canaries() {
     let text = w.ok("cd services describe blue/web").await;
     assert!(text.contains("Depends on:") && text.contains("blue/base"), "{text}");
     assert_eq!(w.json("cd services list blue").await[0]["repository"]["signedCommits"], false);
-    let used = w.fails("cd contexts delete network --yes").await;
-    assert!(used.contains("blue/web"), "{used}");
+    let used = w.fails("cd contexts delete network").await;
+    assert!(used.contains("context network is used by blue/web"), "{used}");
     let unknown = w.fails("cd services update blue/web --context nowhere").await;
     assert!(unknown.contains("context \"nowhere\" not found"), "{unknown}");
+
+    // Windows of everything at once, each with what it is of.
+    let window = ["cd", "sync-windows", "create", "deny", "--schedule", "0 22 29 2 *", "--duration", "1h"];
+    for of in [["--project", "default"], ["--cluster", "blue"], ["--service", "blue/web"]] {
+        let done = w.person.run_words(&[&window[..], &of[..]].concat()).await;
+        assert_eq!(done.code, 0, "{}", done.err);
+    }
+    let windows = w.ok("cd sync-windows list").await;
+    for of in ["project default", "cluster blue", "service blue/web"] {
+        assert!(windows.contains(of), "{of}: {windows}");
+    }
+    assert_eq!(w.ok("cd sync-windows list --cluster blue -o name").await.lines().count(), 1);
 
     // What was never applied has no canary that could be told anything.
     for word in ["proceed", "rollback"] {
@@ -175,6 +188,11 @@ async fn bad_input_is_told_with_its_field() {
         told.starts_with("error: repository \"nowhere\" not found (or you have no access)\nhint: "),
         "{told}"
     );
+    let file = w.person.home().join("monitoring.yaml");
+    let template = "repositoryId: 0190b8a2-7c11-7def-8000-0123456789ab\n    git: {ref: main, folder: x}";
+    std::fs::write(&file, format!("template:\n    namespace: a\n    {template}\n")).unwrap();
+    let told = w.fails(&format!("cd global-services create monitoring -f {}", file.display())).await;
+    assert!(told.contains("repositoryId names nothing that exists (or you have no access)"), "{told}");
     let told = w.fails("cd clusters create red --project nowhere").await;
     assert!(told.starts_with("error: project \"nowhere\" not found"), "{told}");
     let told = w.fails("cd clusters list --profile nowhere").await;

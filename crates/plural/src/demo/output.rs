@@ -138,3 +138,21 @@ fn short(commit: &str) -> &str {
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_as_a_person_says_them() {
+        for (ms, words) in [
+            (13, "13 ms"),
+            (9_999, "9999 ms"),
+            (12_400, "12 s"),
+            (205_181, "3 m 25 s"),
+            (7_500_000, "2 h 5 m"),
+        ] {
+            assert_eq!(took(ms), words);
+        }
+    }
+}

@@ -36,6 +36,7 @@ mod killed;
 mod kubectl;
 mod line;
 mod line_days;
+mod logs;
 mod managed_namespaces;
 mod masked;
 mod metrics;

@@ -225,6 +225,11 @@ async fn repositories_take_their_secrets_from_pipes_and_files() {
         .await
         .data("CreateGitRepository", "createGitRepository", &repository())
         .data("GetGitRepository", "gitRepository", &repository())
+        .data(
+            "ListServicesUsing",
+            "serviceDeployments",
+            &json!({"pageInfo": {"hasNextPage": false}, "edges": []}),
+        )
         .error("DeleteGitRepository", "CONFLICT", "could not delete repository");
     let url = "https://git.example.com/a.git";
     let person = Person::of(&server.url).piping("s3cret\n");
@@ -716,8 +721,7 @@ async fn sync_windows_are_listed_made_and_removed() {
     let removed = person.run(&format!("cd sync-windows delete {ID} --cluster blue --yes")).await;
     assert_eq!((removed.code, removed.out.as_str()), (0, ""));
     assert!(removed.err.contains("deleted"), "{}", removed.err);
-    // Exactly one of them is named.
-    for line in ["cd sync-windows list", "cd sync-windows list --cluster blue --project default"] {
-        assert_eq!(person.run(line).await.code, 2, "{line}");
-    }
+    // At most one of them is named.
+    let line = "cd sync-windows list --cluster blue --project default";
+    assert_eq!(person.run(line).await.code, 2, "{line}");
 }

@@ -19,7 +19,7 @@ async fn the_originals_commands_are_understood() {
     assert_eq!(w.json("cd clusters describe @blue").await["handle"], "blue");
     assert_eq!(w.json("cd clusters update @green --handle teal").await["handle"], "teal");
     let told = w.fails("cd clusters get-credentials @blue").await;
-    assert!(told.contains("is not https"), "{told}");
+    assert!(told.contains("only sends credentials over HTTPS"), "{told}");
 
     let image = "--image example.com/plural:1";
     let text = w.ok(&format!("cd clusters bootstrap --name edge --handle edge --tag a=b {image}")).await;

@@ -80,7 +80,8 @@ fn table(out: &mut String, entries: &Entries, path: &mut Vec<String>, depth: usi
         return Err("the value holds itself".to_owned());
     }
     for (name, value) in entries {
-        if value.is_nil() || is_table(value) || is_table_list(value) {
+        let is_nil = value.is_nil() || matches!(value, Value::List(list) if list.is_nil());
+        if is_nil || is_table(value) || is_table_list(value) {
             continue;
         }
         out.extend(std::iter::repeat_n("  ", path.len()));

@@ -245,7 +245,12 @@ impl List {
 
     /// Go's nil slice.
     pub(crate) fn nil() -> Self {
-        Self(Rc::new(ListBox { ty: ListType::Any, nil: true, items: Vec::new() }))
+        Self::nil_of(ListType::Any)
+    }
+
+    /// Go's nil slice of a type.
+    pub(crate) fn nil_of(ty: ListType) -> Self {
+        Self(Rc::new(ListBox { ty, nil: true, items: Vec::new() }))
     }
 
     pub(crate) fn is_nil(&self) -> bool {
@@ -471,7 +476,7 @@ fn copy_level(value: &Value, depth: usize) -> Option<Value> {
     }
     Some(match value {
         Value::Map(map) => Value::Map(copy_map_level(map, depth)?),
-        Value::List(list) if list.ty() == ListType::Any => {
+        Value::List(list) if list.ty() == ListType::Any && !list.is_nil() => {
             let items = list.items().iter().map(|item| copy_level(item, depth + 1)).collect::<Option<_>>()?;
             Value::List(List::new(items))
         }
@@ -516,6 +521,7 @@ fn equal_level(a: &Value, b: &Value, depth: usize) -> bool {
         (Value::Raw(a), Value::Raw(b)) | (Value::Bytes(a), Value::Bytes(b)) => a == b,
         (Value::List(a), Value::List(b)) => {
             a.ty() == b.ty()
+                && a.is_nil() == b.is_nil()
                 && a.len() == b.len()
                 && a.items().iter().zip(b.items()).all(|(a, b)| equal_level(a, b, depth + 1))
         }

@@ -137,7 +137,8 @@ fn from_yaml_array(text: &str) -> Result {
     let error = |error: String| Value::List(List::new(vec![error.into()]));
     Ok(match yaml::parse(text.as_bytes()) {
         Ok(Value::List(list)) => Value::List(list),
-        Ok(Value::Nil | Value::NilField) => Value::List(List::nil()),
+        // Not as in fromJsonArray: the YAML library leaves the list that it is given as it is.
+        Ok(Value::Nil | Value::NilField) => Value::List(List::new(Vec::new())),
         Ok(other) => error(format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type []interface {{}}",
             go_type(&other)

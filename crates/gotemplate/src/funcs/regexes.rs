@@ -6,7 +6,7 @@ use super::{Func, Ty, int, re2, text};
 use crate::{
     exec::{Engine, Fault},
     format,
-    value::{List, Value},
+    value::{List, ListType, Value},
 };
 
 type Result = std::result::Result<Value, Fault>;
@@ -134,6 +134,9 @@ fn find_all(engine: &mut Engine<'_>, args: &mut [Value]) -> Result {
     let subject = text(args, 1);
     let found: Vec<&str> =
         regex.find_iter(&subject).take(limit(args, 2).unwrap_or(usize::MAX)).map(|m| m.as_str()).collect();
+    if found.is_empty() {
+        return Ok(Value::List(List::nil_of(ListType::Str)));
+    }
     engine.charge(found.len() * size_of::<Value>())?;
     Ok(Value::List(List::strings(found)))
 }
@@ -162,7 +165,7 @@ fn split(engine: &mut Engine<'_>, args: &mut [Value]) -> Result {
     let subject = text(args, 1);
     let most = limit(args, 2).unwrap_or(usize::MAX);
     if most == 0 {
-        return Ok(Value::List(List::strings::<&str>([])));
+        return Ok(Value::List(List::nil_of(ListType::Str)));
     }
     if !text(args, 0).is_empty() && subject.is_empty() {
         return Ok(Value::List(List::strings([""])));

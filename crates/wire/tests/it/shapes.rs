@@ -41,7 +41,7 @@ fn what_only_some_ask_for_is_not_printed_by_others() {
         "{{{LISTED}{}",
         concat!(
             r#","waitingFor":[{"object":{"group":"","kind":"Job","namespace":"shop","name":"m"},"why":"it runs"}],"#,
-            r#""requestDone":"4","promoted":{"id":"5"}},"dryRun":false,"templated":true,"syncConfig":null,"#,
+            r#""requestDone":"4","promoted":{"id":"5"}},"dryRun":false,"templated":true,"author":null,"syncConfig":null,"#,
             r#""components":[{"id":"3","group":"","version":"v1","kind":"ConfigMap","namespace":null,"name":"a","#,
             r#""state":"UNKNOWN","synced":true}],"errors":[],"helm":null,"kustomize":null,"renderers":[],"#,
             r#""configuration":[],"dependencies":[],"contexts":[{"name":"network"}]}"#

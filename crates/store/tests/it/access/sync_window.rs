@@ -10,6 +10,7 @@ use super::{Case, World};
 pub(super) fn cases() -> Vec<Case> {
     vec![
         case!("sync_window_list", "uhaaaa", w, c => w.door.app.sync_window_list(c, w.service.id)),
+        case!("sync_window_list_all", "uaaaaa", w, c => w.door.app.sync_window_list_all(c)),
         case!("sync_window_create", "uhdaaa", w, c => w.door.app.sync_window_create(c, w.service.id, window())),
         case!("sync_window_update", "uhdaaa", w, c => change_window(w, c)),
         case!("sync_window_delete", "uhdaaa", w, c => delete_window(w, c)),

@@ -46,6 +46,7 @@ mod service_delete;
 mod service_drift;
 mod service_files;
 mod service_life;
+mod service_logs;
 mod service_sync;
 mod service_tree;
 mod services;

@@ -28,8 +28,8 @@ use crate::{
     key::{ClusterKey, ServiceKey},
     links,
     output::{self, Row, age, columns, counted, or_dash},
-    preview, rendering, service_delete, service_drift, service_files, service_life, service_sync,
-    service_tree, sync_described,
+    preview, rendering, service_delete, service_drift, service_files, service_life, service_logs,
+    service_sync, service_tree, sync_described,
     terminal::Terminal,
     wait::{self, Observed},
     watch::watch,
@@ -120,10 +120,16 @@ pub(crate) async fn check_unused(
         .hint("change or delete these services first"))
 }
 
-/// A commit as people write it; a branch or a tag as it is.
+/// A commit, or a digest, as people write it; a branch or a tag as it is.
 pub(crate) fn short_commit(reference: &str) -> &str {
-    let is_commit = reference.len() == 40 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_commit { reference.get(..10).unwrap_or(reference) } else { reference }
+    let is_hex =
+        |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match reference.strip_prefix("sha256:") {
+        // What is in no repository: a chart, by its digest.
+        Some(digest) if is_hex(digest, 64) => reference.get(..17).unwrap_or(reference),
+        _ if is_hex(reference, 40) => reference.get(..10).unwrap_or(reference),
+        _ => reference,
+    }
 }
 
 /// The word of the API, or that it is being deleted.
@@ -142,6 +148,7 @@ pub(crate) async fn run(
         ServiceCommand::Update(args) => update(args, client, terminal).await,
         ServiceCommand::Describe(args) => describe(args, client, terminal).await,
         ServiceCommand::Tree(args) => service_tree::run(args, client, terminal).await,
+        ServiceCommand::Logs(args) => service_logs::run(args, client, terminal).await,
         ServiceCommand::Revisions(args) => service_life::revisions(args, client, terminal).await,
         ServiceCommand::Events(args) => service_life::events(args, client, terminal).await,
         ServiceCommand::Rollback(args) => service_life::rollback(args, client, terminal).await,

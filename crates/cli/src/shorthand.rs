@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::{Arg, Command, builder::Resettable};
 
 /// Words for commands of `plural cd services`, which is what most of them are about elsewhere.
-const VERBS: [(&str, &str); 9] = [
+const VERBS: [(&str, &str); 10] = [
     ("status", "describe"),
     ("history", "revisions"),
     ("refresh", "kick"),
@@ -16,6 +16,7 @@ const VERBS: [(&str, &str); 9] = [
     ("diff", "diff"),
     ("rollback", "rollback"),
     ("tree", "tree"),
+    ("logs", "logs"),
 ];
 
 /// The command line in full, where its first word stands for more. `command` is the whole command line: what it has itself is

@@ -117,6 +117,8 @@ pub struct Client {
     host: String,
     endpoint: Url,
     timeout: Duration,
+    /// The token as Kubernetes clients send it, whatever its kind.
+    bearer: Option<HeaderValue>,
 }
 
 impl fmt::Debug for Client {
@@ -194,7 +196,8 @@ impl Client {
                 (format!("{url} through the proxy {shown}"), proxy_host.unwrap_or(host))
             }
         };
-        Ok(Self { http, url, way, host, endpoint, timeout: options.timeout })
+        let bearer = options.token.as_ref().map(|token| header_of("Bearer", token)).transpose()?;
+        Ok(Self { http, url, way, host, endpoint, timeout: options.timeout, bearer })
     }
 
     /// The console's address, as given but without a path.
@@ -231,7 +234,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`]. Not tried again: whoever reads is told in the console's audit log each time.
     pub async fn recording(&self, id: &str) -> Result<Download, ClientError> {
-        self.download(&format!("/ext/v1/recordings/{id}"), None).await
+        self.download(&format!("/ext/v1/recordings/{id}"), None, None).await
     }
 
     /// Begins to read the files that a service is made of, a `tar.gz`.
@@ -239,15 +242,40 @@ impl Client {
     /// # Errors
     /// As of [`Client::recording`].
     pub async fn tarball(&self, service: &str) -> Result<Download, ClientError> {
-        self.download("/v1/git/tarballs", Some(&format!("id={service}"))).await
+        self.download("/v1/git/tarballs", Some(&format!("id={service}")), None).await
     }
 
-    async fn download(&self, path: &str, query: Option<&str>) -> Result<Download, ClientError> {
+    /// Begins to read `path` of a cluster's Kubernetes API, with the caller's own rights there.
+    ///
+    /// # Errors
+    /// As of [`Client::recording`]; a refusal is in the words of the cluster's API server.
+    pub async fn kubernetes(
+        &self,
+        cluster: &str,
+        path: &str,
+        query: &[(&str, String)],
+    ) -> Result<Download, ClientError> {
+        let mut encoded = self.endpoint.clone();
+        encoded.query_pairs_mut().clear().extend_pairs(query);
+        let query = encoded.query().filter(|query| !query.is_empty());
+        self.download(&format!("/k8s/{cluster}{path}"), query, self.bearer.clone()).await
+    }
+
+    async fn download(
+        &self,
+        path: &str,
+        query: Option<&str>,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Download, ClientError> {
         let mut url = self.endpoint.clone();
         let base = url.path().strip_suffix("/gql").unwrap_or_default().to_owned();
         url.set_path(&format!("{base}{path}"));
         url.set_query(query);
-        let sent = self.http.get(url).timeout(LONGEST_DOWNLOAD).send().await;
+        let mut request = self.http.get(url).timeout(LONGEST_DOWNLOAD);
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let sent = request.send().await;
         let mut response = sent.map_err(|cause| self.broken(cause).error)?;
         let status = response.status();
         if status.is_success() {
@@ -415,6 +443,11 @@ fn authorization(token: &Secret) -> Result<HeaderValue, ClientError> {
     let text = token.expose();
     // Only our own opaque tokens are sent as `Token`; everything else is a session's bearer token.
     let scheme = if text.starts_with("console-") || text.starts_with("deploy-") { "Token" } else { "Bearer" };
+    header_of(scheme, token)
+}
+
+fn header_of(scheme: &str, token: &Secret) -> Result<HeaderValue, ClientError> {
+    let text = token.expose();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(ClientError::TokenForm);
     }

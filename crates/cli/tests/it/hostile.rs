@@ -285,6 +285,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd services ignore", Some("blue/web Deployment.apps/shop/web --field /spec/replicas")),
     ("cd services kick", Some("blue/web")),
     ("cd services list", Some("")),
+    ("cd services logs", Some("blue/web")),
     ("cd services pause", Some("blue/web")),
     ("cd services plan", Some("blue/web")),
     ("cd services release", Some("blue/web")),

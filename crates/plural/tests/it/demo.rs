@@ -287,6 +287,7 @@ fn it_listens_where_it_did_and_a_deleted_cluster_comes_back() {
         assert_code(&told, 0);
         let names = namespaces(Path::new(&kubeconfig), &ready).await?;
         assert!(names.contains(&"web".to_owned()), "{names:?}");
+        logs(&home, &ready).await?;
         let told = person(&home, &ready, &["cd", "clusters", "delete", "demo-2", "--yes"]).await?;
         assert_code(&told, 0);
         first.end(Signal::INT).await?;
@@ -321,8 +322,36 @@ fn it_listens_where_it_did_and_a_deleted_cluster_comes_back() {
     });
 }
 
+/// What containers print, of all Pods of a service and of some.
+async fn logs(home: &Home, ready: &Value) -> anyhow::Result<()> {
+    // The agent reports Pods a moment after they are there.
+    eventually(PATIENCE, async || {
+        let all = person(home, ready, &["logs", "demo-1/web"]).await.map_err(|error| error.to_string())?;
+        let pods: BTreeSet<&str> = all.out.lines().filter_map(|line| line.split(" web | ").next()).collect();
+        let both = pods.len() == 2 && pods.iter().all(|pod| pod.starts_with("web-"));
+        if all.code == Some(0) && both { Ok(()) } else { Err(format!("{all:?}")) }
+    })
+    .await;
+    let one = person(home, ready, &["logs", "demo-1/web", "--object", "deploy/web", "--tail", "1"]).await?;
+    assert_code(&one, 0);
+    assert_eq!(one.out.lines().count(), 2, "{}", one.out);
+    for (arguments, words) in [
+        (&["logs", "demo-1/web", "--container", "nowhere"][..], "has a container named \"nowhere\""),
+        (&["logs", "demo-1/web", "--object", "svc/web"], "no Pods below"),
+        (&["logs", "demo-1/team"], "no Pods below"),
+        (&["logs", "demo-1/nowhere"], "not found"),
+    ] {
+        let told = person(home, ready, arguments).await?;
+        assert_code(&told, 1);
+        assert!(told.err.contains(words), "{arguments:?}: {}", told.err);
+    }
+    Ok(())
+}
+
 /// The namespaces of the cluster that a kubeconfig file reaches through the console, as the demo's administrator.
 async fn namespaces(kubeconfig: &Path, ready: &Value) -> anyhow::Result<Vec<String>> {
+    // Another test may have installed the same one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let config = kube::config::Kubeconfig::read_from(kubeconfig)?;
     let cluster = config.clusters[0].cluster.clone().unwrap();
     let authority = STANDARD.decode(cluster.certificate_authority_data.unwrap())?;

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Arg, Command};
+use clap::{Arg, Command, builder::Str};
 use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate, env::Shells};
 use plural_wire::{
     Client, ClientError, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories,
@@ -101,7 +101,7 @@ fn takes_names(verb: &str) -> bool {
 }
 
 fn value_name(arg: &Arg) -> Option<&str> {
-    arg.get_value_names()?.first().map(|name| name.as_str())
+    arg.get_value_names()?.first().map(Str::as_str)
 }
 
 /// What is named.

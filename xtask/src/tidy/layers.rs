@@ -23,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-render", &["plural-gotemplate", "plural-kustomize", "plural-versions", "plural-yaml"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-git", &["plural-kit", "plural-reach", "plural-versions"]),
-    ("plural-tunnel", &["plural-specs"]),
+    ("plural-tunnel", &["plural-kit", "plural-specs"]),
     ("plural-wire", &["plural-kit", "plural-specs"]),
     // A workload cluster's side.
     ("plural-sync", &["plural-core", "plural-kit", "plural-render"]),

@@ -43,7 +43,7 @@ pub(crate) async fn run(
         if args.selector.is_some() {
             return Err(CliError::usage("-l goes without names"));
         }
-        args.kinds = kind.to_owned();
+        kind.clone_into(&mut args.kinds);
         args.names.insert(0, name.to_owned());
     }
     let kinds = kinds(&args.kinds)?;
@@ -109,7 +109,7 @@ pub(crate) async fn run(
             "left out {left_out} services that global services and managed namespaces made"
         ));
     }
-    print_documents(documents, &args, terminal)
+    print_documents(&documents, &args, terminal)
 }
 
 /// A document, what is said under it, and what commands call it.
@@ -119,11 +119,7 @@ struct Printed {
     shown: String,
 }
 
-fn print_documents(
-    printed: Vec<Printed>,
-    args: &GetArgs,
-    terminal: &mut Terminal<'_>,
-) -> Result<(), CliError> {
+fn print_documents(printed: &[Printed], args: &GetArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let format = &args.output.output;
     let documents: Vec<Value> = printed.iter().map(|one| one.document.clone()).collect();
     let order = table::order(&documents, &args.output)?;

@@ -10,6 +10,7 @@ mod args;
 mod bootstrap;
 mod canary;
 mod clusters;
+mod completion;
 mod config;
 mod connect;
 mod contexts;
@@ -64,6 +65,7 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use args::{CdCommand, Cli, ClusterCommand, RepositoryCommand, ServiceCommand, Verb};
+pub use completion::{Lookup, complete, completions};
 use connect::connect;
 pub use error::CliError;
 use plain::Plain;
@@ -83,6 +85,9 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
+    if complete(command) {
+        return ExitCode::SUCCESS;
+    }
     let mut command = command();
     let args = in_full(&command, args);
     match command.try_get_matches_from_mut(args) {

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use clap::Command;
+use clap::{Arg, Command};
 
 /// Words for commands of `plural cd services`, which is what most of them are about elsewhere.
 const VERBS: [(&str, &str); 9] = [
@@ -37,6 +37,32 @@ where
         args.splice(1..2, ["cd", "services", verb].map(OsString::from));
     }
     args
+}
+
+/// The command line with these words as commands, which completion needs: it goes by commands and does not know the words.
+pub(crate) fn spelled_out(command: Command) -> Command {
+    let Some(cd) = command.find_subcommand("cd").cloned() else { return command };
+    let connection: Vec<Arg> = cd.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    let of_service = |verb: &str| cd.find_subcommand("services")?.find_subcommand(verb).cloned();
+    let mut command = command;
+    for noun in cd.get_subcommands().filter(|noun| !noun.is_hide_set()) {
+        if command.find_subcommand(noun.get_name()).is_none() {
+            command = command.subcommand(noun.clone().args(connection.clone()));
+        }
+    }
+    for (word, verb) in VERBS {
+        let Some(full) = of_service(verb) else { continue };
+        if command.get_subcommands().any(|one| one.get_name() == word) {
+            // `plural diff` of files takes a service as well.
+            let services: Vec<Arg> = full.get_positionals().cloned().collect();
+            command = command.mut_subcommand(word, |files| files.args(services));
+        } else {
+            // Its other names are words of their own here.
+            let full = full.name(word).visible_alias(None::<&str>).alias(None::<&str>);
+            command = command.subcommand(full.args(connection.clone()));
+        }
+    }
+    command
 }
 
 /// `plural diff` is about files, and about a service where no file is named.

@@ -20,6 +20,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == agent::SANDBOX) {
         return ExitCode::from(plural_sandbox::enter(std::env::args_os().skip(2)));
     }
+    if plural_cli::complete(command) {
+        return ExitCode::SUCCESS;
+    }
     memory::set_up();
     let mut command = command();
     let args = plural_cli::in_full(&command, std::env::args_os());

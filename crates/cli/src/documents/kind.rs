@@ -62,6 +62,16 @@ impl Kind {
         }
     }
 
+    /// What `plural get` takes, in the words that are shortest to read.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().map(|kind| kind.info().plural).chain([
+            "all",
+            "services",
+            "repositories",
+            "contexts",
+        ])
+    }
+
     /// The kind of a document.
     pub(super) fn of_document(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.info().name == name)
@@ -81,7 +91,7 @@ impl Kind {
     }
 
     /// The kind that a person names: in full, in the plural, or short.
-    pub(super) fn parse(word: &str) -> Result<Self, String> {
+    pub(crate) fn parse(word: &str) -> Result<Self, String> {
         let word = word.to_lowercase();
         Self::ALL.into_iter().find(|kind| kind.is_called(&word)).ok_or_else(|| {
             let all: Vec<&str> = Self::ALL.iter().map(|kind| kind.info().plural).collect();

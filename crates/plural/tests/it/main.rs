@@ -19,6 +19,7 @@ mod chart_days;
 mod charts;
 mod cluster_days;
 mod coming_from;
+mod completion;
 mod contexts;
 mod database_days;
 mod demo;

@@ -104,7 +104,7 @@ fn takes_names(verb: &str) -> bool {
 }
 
 fn value_name(arg: &Arg) -> Option<&str> {
-    arg.get_value_names()?.first().map(|name| name.as_str())
+    arg.get_value_names()?.first().map(clap::builder::Str::as_str)
 }
 
 /// What is named.

@@ -39,12 +39,13 @@ pub(crate) async fn run(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     // As `-o name` prints it: `plural get service/blue/web`.
-    if let Some((kind, name)) = args.kinds.clone().split_once('/') {
+    let named = args.kinds.split_once('/').map(|(kind, name)| (kind.to_owned(), name.to_owned()));
+    if let Some((kind, name)) = named {
         if args.selector.is_some() {
             return Err(CliError::usage("-l goes without names"));
         }
-        args.kinds = kind.to_owned();
-        args.names.insert(0, name.to_owned());
+        args.kinds = kind;
+        args.names.insert(0, name);
     }
     let kinds = kinds(&args.kinds)?;
     if kinds.len() > 1 && !args.names.is_empty() {
@@ -109,7 +110,7 @@ pub(crate) async fn run(
             "left out {left_out} services that global services and managed namespaces made"
         ));
     }
-    print_documents(documents, &args, terminal)
+    print_documents(&documents, &args, terminal)
 }
 
 /// A document, what is said under it, and what commands call it.
@@ -119,11 +120,7 @@ struct Printed {
     shown: String,
 }
 
-fn print_documents(
-    printed: Vec<Printed>,
-    args: &GetArgs,
-    terminal: &mut Terminal<'_>,
-) -> Result<(), CliError> {
+fn print_documents(printed: &[Printed], args: &GetArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let format = &args.output.output;
     let documents: Vec<Value> = printed.iter().map(|one| one.document.clone()).collect();
     let order = table::order(&documents, &args.output)?;

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Arg, Command, builder::Str};
+use clap::{Arg, Command};
 use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate, env::Shells};
 use plural_wire::{
     Client, ClientError, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories,
@@ -90,6 +90,9 @@ fn named(command: Command, asker: &Asker) -> Command {
                 }
                 None => child,
             };
+            // Other words for a command are understood, and not offered beside it.
+            let others: Vec<String> = child.get_all_aliases().map(str::to_owned).collect();
+            let child = child.visible_alias(None::<&str>).alias(None::<&str>).aliases(others);
             named(child, asker)
         })
     })
@@ -101,7 +104,7 @@ fn takes_names(verb: &str) -> bool {
 }
 
 fn value_name(arg: &Arg) -> Option<&str> {
-    arg.get_value_names()?.first().map(Str::as_str)
+    arg.get_value_names()?.first().map(clap::builder::Str::as_str)
 }
 
 /// What is named.

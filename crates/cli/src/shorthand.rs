@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Arg, Command, builder::Resettable};
+use clap::{Arg, Command};
 
 /// Words for commands of `plural cd services`, which is what most of them are about elsewhere.
 const VERBS: [(&str, &str); 10] = [
@@ -53,12 +53,13 @@ pub(crate) fn spelled_out(command: Command) -> Command {
     }
     for (word, verb) in VERBS {
         let Some(full) = of_service(verb) else { continue };
-        if command.get_subcommands().any(|child| child.get_name() == word) {
+        if command.get_subcommands().any(|one| one.get_name() == word) {
             // `plural diff` of files takes a service as well.
             let services: Vec<Arg> = full.get_positionals().cloned().collect();
             command = command.mut_subcommand(word, |files| files.args(services));
-        } else if command.find_subcommand(word).is_none() {
-            let full = full.name(word).alias(Resettable::Reset);
+        } else {
+            // Its other names are words of their own here.
+            let full = full.name(word).visible_alias(None::<&str>).alias(None::<&str>);
             command = command.subcommand(full.args(connection.clone()));
         }
     }

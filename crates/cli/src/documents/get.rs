@@ -39,12 +39,13 @@ pub(crate) async fn run(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     // As `-o name` prints it: `plural get service/blue/web`.
-    if let Some((kind, name)) = args.kinds.clone().split_once('/') {
+    let named = args.kinds.split_once('/').map(|(kind, name)| (kind.to_owned(), name.to_owned()));
+    if let Some((kind, name)) = named {
         if args.selector.is_some() {
             return Err(CliError::usage("-l goes without names"));
         }
-        kind.clone_into(&mut args.kinds);
-        args.names.insert(0, name.to_owned());
+        args.kinds = kind;
+        args.names.insert(0, name);
     }
     let kinds = kinds(&args.kinds)?;
     if kinds.len() > 1 && !args.names.is_empty() {

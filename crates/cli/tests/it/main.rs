@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod commands;
+mod completion;
 mod documents;
 mod generated;
 mod global_services;

@@ -198,11 +198,12 @@ async fn clusters_are_selected_by_tags() {
             let done = person
                 .run_words(&[noun, &["-l", selector, "--sort-by", "handle", "--no-headers"]].concat())
                 .await;
-            let shown: String = done
-                .out
-                .lines()
-                .map(|line| format!("cluster/{}\n", line.split(' ').next().unwrap()))
-                .collect();
+            let mut shown = String::new();
+            for line in done.out.lines() {
+                shown += "cluster/";
+                shown += line.split(' ').next().unwrap();
+                shown += "\n";
+            }
             assert_eq!((done.code, shown.as_str()), (0, names), "{selector}: {}", done.err);
         }
     }

@@ -172,6 +172,8 @@ async fn sources(
             if kind == "Pod"
                 && group.unwrap_or_default().is_empty()
                 && let Some(namespace) = namespace
+                && is_segment(&namespace)
+                && is_segment(&name)
             {
                 pods.push((namespace, name));
             }
@@ -212,6 +214,13 @@ async fn sources(
         sources.truncate(MOST);
     }
     Ok(sources)
+}
+
+/// Whether a name that a cluster reported is one segment of a path, as every name of the Kubernetes API is (see
+/// "Path Segment Names" in its documentation): `..` would lead our request elsewhere.
+fn is_segment(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
+    !name.is_empty() && name != "." && name != ".." && name.bytes().all(plain)
 }
 
 /// Names of the containers of a Pod, those that begin it first.
@@ -286,5 +295,15 @@ mod tests {
         let pod = br#"{"spec": {"containers": [{"name": "app"}, {"name": "proxy"}], "initContainers": [{"name": "init"}]}}"#;
         assert_eq!(containers(pod), ["init", "app", "proxy"]);
         assert_eq!(containers(b"{"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_not_asked_for() {
+        for name in ["web-7d4b9c-x2x4x", "a.b", "kube-system", "system:node", "..."] {
+            assert!(is_segment(name), "{name}");
+        }
+        for name in ["", ".", "..", "a/b", "../nodes", "%2e%2e", "a?b", "a#b", "a b", "a\\b", "a\n", "ä"] {
+            assert!(!is_segment(name), "{name}");
+        }
     }
 }

@@ -16,7 +16,13 @@ mod server;
 mod templates;
 mod wrapped;
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::Router;
 use plural_api::{ApiOptions, CONNECTIONS_OF_USER, Network, Route, Routes};
@@ -160,6 +166,8 @@ pub struct RunningConsole {
     pub address: SocketAddr,
     /// The address as a URL, `http://127.0.0.1:8080`.
     pub url: String,
+    /// Where its users find it: the URL that it was told, or its own.
+    pub public_url: String,
     /// Where it serves kubectl, if on an address of its own.
     pub kubernetes_address: Option<SocketAddr>,
     /// Where it serves metrics, if on an address of their own.
@@ -294,7 +302,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let trusted: Arc<[Network]> = trusted_proxies.clone().into();
     let admission = Admission::new(AdmissionLimits::of_descriptors(descriptors()));
     let address = bound.address().map_err(|cause| StartError::Listen { address: listen, cause })?;
-    let url = format!("{}://{address}", bound.scheme());
+    let url = format!("{}://{}", bound.scheme(), from_here(address));
     let server = bound
         .listen()?
         .with_keep_alive(keep_alive)
@@ -324,8 +332,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         .map_err(StartError::Installation)?;
     let agents = agents::routes(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
     let api = ApiOptions {
-        public_url: Some(public_url),
-        kubernetes_url: kubernetes_address.map(|at| format!("https://{at}")),
+        public_url: Some(public_url.clone()),
+        kubernetes_url: kubernetes_address.map(|at| format!("https://{}", from_here(at))),
         kubernetes_authority: kubernetes_config.map(|listener| listener.authority),
         own_cluster,
         trusted_proxies,
@@ -359,6 +367,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     Ok(RunningConsole {
         address,
         url,
+        public_url,
         kubernetes_address,
         metrics_address,
         first_admin,
@@ -369,6 +378,16 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         task,
         _sole_use: sole_use,
     })
+}
+
+/// Where a program on this machine reaches what listens on an address: no certificate names "every address".
+fn from_here(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// Takes the address for other replicas; also the one that they are told.

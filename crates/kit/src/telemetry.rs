@@ -14,7 +14,7 @@ pub enum LogFormat {
 }
 
 /// What libraries tell at length and nobody needs, unless the filter names it.
-const QUIET: &str = "sea_orm_migration=warn";
+const QUIET: &str = "sea_orm_migration=error";
 
 /// Why telemetry could not start.
 #[derive(Debug, thiserror::Error)]

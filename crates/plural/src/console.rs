@@ -84,7 +84,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         RunningConsole::start(config, Some(metrics)).await.context("the console cannot start")?;
     if let Some(admin) = console.first_admin.take() {
         println!("First administrator of this console (shown once):");
-        println!("  plural login --url {} --email {}", console.url, admin.email);
+        println!("  plural login --url {} --email {}", console.public_url, admin.email);
         if is_password_given {
             // Whoever chose it knows it, and what a Pod prints is kept in logs.
             println!("  password: the one that was given");

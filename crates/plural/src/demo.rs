@@ -184,21 +184,26 @@ async fn start(
         drain_seconds: 2,
         ..ConsoleConfig::local(data.join("console"))
     };
-    let mut started = RunningConsole::start(config(listen, listen_tls), None).await;
-    if let Err(StartError::Listen { address, .. }) = &started {
-        let (mut plain, mut tls) = (listen, listen_tls);
-        if args.listen.is_none() && *address == listen {
-            plain = free;
-        } else if args.tls_listen.is_none() && *address == listen_tls {
-            tls = SocketAddr::new(listen_tls.ip(), 0);
+    let (mut listen, mut listen_tls) = (listen, listen_tls);
+    let console = loop {
+        let taken = match RunningConsole::start(config(listen, listen_tls), None).await {
+            Ok(console) => break console,
+            Err(StartError::Listen { address, cause }) => (address, cause),
+            Err(error) => return Err(error).context("the console cannot start"),
+        };
+        let (address, cause) = taken;
+        // A free port is never taken, so each is given up once at most.
+        if args.listen.is_none() && address == listen && listen != free {
+            listen = free;
+        } else if args.tls_listen.is_none() && address == listen_tls && address.port() != 0 {
+            listen_tls = SocketAddr::new(address.ip(), 0);
+        } else if args.tls_listen == Some(address) {
+            return Err(cause).with_context(|| format!("cannot listen on {address} (--tls-listen)"));
+        } else {
+            return Err(StartError::Listen { address, cause }).context("the console cannot start");
         }
-        if (plain, tls) != (listen, listen_tls) {
-            output
-                .talk(&format!("another process listens on {address}: listening elsewhere, so log in again"));
-            started = RunningConsole::start(config(plain, tls), None).await;
-        }
-    }
-    let console = started.context("the console cannot start")?;
+        output.talk(&format!("another process listens on {address}: listening elsewhere, so log in again"));
+    };
     let tls = console.kubernetes_address.context("the console does not listen with TLS")?;
     state.set_listened(console.address, tls)?;
     Ok(console)

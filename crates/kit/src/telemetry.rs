@@ -13,8 +13,9 @@ pub enum LogFormat {
     Text,
 }
 
-/// What libraries tell at length and nobody needs, unless the filter names it.
-const QUIET: &str = "sea_orm_migration=error";
+/// What libraries tell at length and nobody needs, unless the filter names it: this one has only `info`, and the same
+/// for any filter, so that `off` stays off.
+const QUIET: &str = "sea_orm_migration=off";
 
 /// Why telemetry could not start.
 #[derive(Debug, thiserror::Error)]

@@ -331,6 +331,36 @@ async fn the_table(t: TestServer) {
     t.stop().await;
 }
 
+#[tokio::test]
+async fn everyone_lists_the_windows_of_what_they_read() {
+    let t = TestServer::start().await;
+    // One of a project that the owner and the reader are bound to, one of a project that nobody is.
+    let ours = make_project(&t, "ours").await;
+    let create = "mutation ($a: ProjectAttributes!) { createProject(attributes: $a) { id } }";
+    let theirs = t.admin.data(create, json!({"a": {"name": "theirs"}})).await["createProject"].clone();
+    for (project, name) in [(&ours, "ours"), (&theirs, "theirs")] {
+        let create = "mutation ($id: ID, $a: SyncWindowAttributes!) { createSyncWindow(projectId: $id, attributes: $a) { id } }";
+        let window = json!({"name": name, "kind": "DENY", "schedule": "0 0 1 1 *", "duration": 3600});
+        t.admin.data(create, json!({"id": project["id"], "a": window})).await;
+    }
+    for (person, expected) in [
+        (&t.stranger, &[][..]),
+        (&t.reader, &["ours"]),
+        (&t.owner, &["ours"]),
+        (&t.admin, &["ours", "theirs"]),
+    ] {
+        let listed = person.data("{ syncWindows { name } }", json!({})).await;
+        let names: BTreeSet<&str> = listed["syncWindows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|window| window["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, expected.iter().copied().collect(), "{listed}");
+    }
+    t.stop().await;
+}
+
 /// Rights are given and taken away at the first replica, and hold or end at once at the others. What agents and
 /// `/k8s` go by is in memory and follows within seconds: `plural`'s test `proxy_access` waits for that.
 #[test]

@@ -55,7 +55,12 @@ async fn plain_http_beyond_this_machine_is_refused_unless_it_is_allowed() {
     let loopback: SocketAddr = "127.0.0.3:0".parse().unwrap();
     for (listen, insecure_http) in [("0.0.0.0:0".parse().unwrap(), true), (loopback, false)] {
         let config = ConsoleConfig { listen, insecure_http, ..config(folder.path()) };
-        RunningConsole::start(config, None).await.unwrap().stop().await.unwrap();
+        let console = RunningConsole::start(config, None).await.unwrap();
+        // No certificate and no client knows "every address": the URL is one that works from here.
+        let host = if listen == loopback { "127.0.0.3" } else { "127.0.0.1" };
+        assert_eq!(console.url, format!("http://{host}:{}", console.address.port()));
+        assert_eq!(console.public_url, console.url);
+        console.stop().await.unwrap();
     }
     // With TLS it listens anywhere.
     let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -66,9 +71,12 @@ async fn plain_http_beyond_this_machine_is_refused_unless_it_is_allowed() {
         listen: "0.0.0.0:0".parse().unwrap(),
         tls_cert: Some(cert_file),
         tls_key: Some(key_file),
+        public_url: Some("https://plural.example.com/".to_owned()),
         ..config(folder.path())
     };
-    RunningConsole::start(config, None).await.unwrap().stop().await.unwrap();
+    let console = RunningConsole::start(config, None).await.unwrap();
+    assert_eq!(console.public_url, "https://plural.example.com");
+    console.stop().await.unwrap();
 }
 
 /// The first password is told once: a start that fails must not have used it up.

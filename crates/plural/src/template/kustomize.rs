@@ -28,18 +28,17 @@ pub(super) struct KustomizeArgs {
 /// The text that `kustomize build` prints.
 pub(super) fn render(args: &KustomizeArgs) -> anyhow::Result<String> {
     let path = args.path.canonicalize().with_context(|| format!("cannot find {}", args.path.display()))?;
-    // What a kustomization reaches is in its repository; without one, beside its folder.
-    let root = path
-        .ancestors()
-        .find(|folder| folder.join(".git").exists())
-        .or_else(|| path.parent())
-        .unwrap_or(&path);
-    let folder = path.strip_prefix(root)?.to_str().context("the path is not text")?;
-    let shown = root.display().to_string();
+    // What a kustomization reaches is in its repository; without one, its bases are wherever `kustomize build` finds them.
+    // Files are read from the folders of Kustomizations alone either way.
+    let repository = path.ancestors().find(|folder| folder.join(".git").exists());
+    let root = repository.unwrap_or(Path::new("/"));
+    // As a path, not as an address: `github.com/you/fleet` below the root is a folder.
+    let folder = format!("./{}", path.strip_prefix(root)?.to_str().context("the path is not text")?);
+    let shown = repository.map(|root| root.display().to_string()).unwrap_or_default();
     let disk = local::Disk::new(root);
     let charts = DiskCharts { root, seed: seed()?, clock_ms: clock_ms()? };
     let options = Options { shown_root: &shown, helm: Some(&charts), ..Options::default() };
-    let built = build(&disk, folder, &options)?;
+    let built = build(&disk, &folder, &options)?;
     for warning in &built.warnings {
         eprintln!("{warning}");
     }

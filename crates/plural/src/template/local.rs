@@ -120,7 +120,13 @@ impl Disk {
             return Ok(Kept::Folder);
         }
         if kind.is_symlink() {
-            let target = fs::read_link(&place)?.into_os_string().into_string();
+            let target = fs::read_link(&place)?;
+            // The build knows paths below the root alone.
+            let below = target.strip_prefix(&self.root).map(|below| {
+                let up = path.matches('/').map(|_| "..");
+                up.collect::<PathBuf>().join(below)
+            });
+            let target = below.unwrap_or(target).into_os_string().into_string();
             let target = target.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
             return Ok(Kept::Link(target.leak()));
         }

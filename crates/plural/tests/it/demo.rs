@@ -306,16 +306,22 @@ fn it_listens_where_it_did_and_a_deleted_cluster_comes_back() {
         assert!(names.contains(&"web".to_owned()), "{names:?}");
         second.end(Signal::INT).await?;
 
-        // Another program has the address by now: it listens elsewhere, and says so.
+        // Other programs have both addresses by now: it listens elsewhere, and says so.
         let address = ready["url"].as_str().unwrap().trim_start_matches("http://");
-        let taken = std::net::TcpListener::bind(address)?;
+        let config = kube::config::Kubeconfig::read_from(&kubeconfig)?;
+        let server = config.clusters[0].cluster.clone().unwrap().server.unwrap();
+        let tls = server.trim_start_matches("https://").split('/').next().unwrap();
+        let taken = [std::net::TcpListener::bind(address)?, std::net::TcpListener::bind(tls)?];
         let third = watched(home.plural(&arguments)).await?;
         assert_ne!(third.ready["url"], ready["url"]);
         third.end(Signal::INT).await?;
-        // An address that was asked for is not replaced.
-        let done = home.run(&["demo", "--once", "--data", &data, "--listen", address]).await?;
-        assert_code(&done, 1);
-        assert!(done.err.contains(&format!("cannot listen on {address}")), "{}", done.err);
+        // An address that was asked for is not replaced, and its flag is named.
+        for (flag, address) in [("--listen", address), ("--tls-listen", tls)] {
+            let done = home.run(&["demo", "--once", "--data", &data, flag, address]).await?;
+            assert_code(&done, 1);
+            assert!(done.err.contains(&format!("cannot listen on {address}")), "{}", done.err);
+            assert!(done.err.contains(flag), "{}", done.err);
+        }
         drop(taken);
         home.nothing_is_left().await;
         anyhow::Ok(())

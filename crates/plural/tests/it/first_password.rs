@@ -1,14 +1,44 @@
 //! The password of the first administrator: told once, and never lost.
 
-use plural_testkit::TestDatabase;
+use std::process::Stdio;
+
+use plural_testkit::{TestDatabase, run_case};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::{
-    program::{ConsoleProcess, Done, Home, finish},
+    program::{ConsoleProcess, Done, Home, PLURAL, finish},
     world::{EMAIL, PASSWORD},
 };
 
 plural_testkit::each_database!(a_lost_password_is_replaced);
+
+/// What the first administrator is told to type works from their machine, not only from the console's. One backend is
+/// enough: nothing is read from the database.
+#[test]
+fn the_first_login_is_told_with_the_public_url() {
+    run_case(async {
+        let home = Home::new()?;
+        let data = home.path().join("console").display().to_string();
+        let mut console = tokio::process::Command::new(PLURAL)
+            .args(["console", "--listen", "127.0.0.1:0", "--data-dir", &data, "--admin-email", EMAIL])
+            .args(["--public-url", "https://plural.example.com/"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        let mut lines = BufReader::new(console.stdout.take().unwrap()).lines();
+        let told = loop {
+            let line = lines.next_line().await?.expect("it tells how to log in");
+            if line.contains("plural login") {
+                break line;
+            }
+        };
+        console.kill().await?;
+        assert_eq!(told.trim(), format!("plural login --url https://plural.example.com --email {EMAIL}"));
+        anyhow::Ok(())
+    });
+}
 
 async fn with_input(mut command: tokio::process::Command, input: &str) -> anyhow::Result<Done> {
     use std::io::{Seek as _, Write as _};

@@ -248,6 +248,41 @@ fn a_folder_of_manifests_is_rendered_with_what_a_service_would_give() {
     });
 }
 
+/// As far as `kustomize build` reaches: without a repository there is no other border than the links that leave the folder.
+#[test]
+fn a_kustomization_outside_of_git_reaches_its_bases() {
+    run_case(async {
+        let home = Home::new()?;
+        write(
+            &home,
+            &[
+                ("base/kustomization.yaml", "resources: [a.yaml]\n"),
+                ("base/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
+                ("apps/over/kustomization.yaml", "namePrefix: my-\nresources: [../../base]\n"),
+            ],
+        );
+        let done = template(&home, &["kustomize", "apps/over"]).await?;
+        assert_eq!((done.code, done.out.contains("name: my-a")), (Some(0), true), "{done:?}");
+        // A link is followed to a base, however it is written, and to no file elsewhere.
+        fs::create_dir_all(home.path().join("links"))?;
+        symlink(home.path().join("base"), home.path().join("links/base"))?;
+        symlink("../base/a.yaml", home.path().join("links/a.yaml"))?;
+        for (resource, code) in [("base", 0), ("a.yaml", 1), ("../base/a.yaml", 1)] {
+            write(&home, &[("links/kustomization.yaml", &format!("resources: [{resource}]\n"))]);
+            let done = template(&home, &["kustomize", "links"]).await?;
+            assert_eq!(done.code, Some(code), "{resource} {done:?}");
+            assert_eq!(done.out.contains("name: a"), code == 0, "{resource} {done:?}");
+            assert_eq!(done.err.contains("is not in or below"), code == 1, "{resource} {done:?}");
+        }
+        // In a repository it ends at the repository.
+        fs::create_dir(home.path().join("apps/.git"))?;
+        fs::write(home.path().join("apps/.git/HEAD"), "ref: refs/heads/main\n")?;
+        let done = template(&home, &["kustomize", "apps/over"]).await?;
+        assert_eq!(done.code, Some(1), "{done:?}");
+        anyhow::Ok(())
+    });
+}
+
 /// A pull request's content on a machine of CI: nothing of the machine comes out, and nothing runs.
 #[test]
 fn attack_1_and_5_a_hostile_folder_shows_nothing_of_the_machine() {

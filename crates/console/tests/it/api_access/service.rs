@@ -24,6 +24,13 @@ pub(super) const ROWS: &[Line] = &[
         variables: |_| json!({}),
     },
     Line {
+        // Who may not see a context does not learn who reads it.
+        field: "serviceDeployments",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID) { serviceDeployments(contextId: $id) { edges { node { id } } } }",
+        variables: |w| json!({"id": w.context["id"]}),
+    },
+    Line {
         field: "createServiceDeployment",
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID, $a: ServiceDeploymentAttributes!) { createServiceDeployment(clusterId: $id, attributes: $a) { id } }",

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{Line, MEMBERS_READ, MEMBERS_WRITE};
+use super::table::{Line, MEMBERS_READ, MEMBERS_WRITE, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -10,6 +10,13 @@ pub(super) const ROWS: &[Line] = &[
         expected: MEMBERS_READ,
         document: "query ($id: ID) { syncWindows(serviceId: $id) { id } }",
         variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        // Which of them, `everyone_lists_the_windows_of_what_they_read` asks.
+        field: "syncWindows",
+        expected: USERS,
+        document: "{ syncWindows { id } }",
+        variables: |_| json!({}),
     },
     Line {
         field: "createSyncWindow",

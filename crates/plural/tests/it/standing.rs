@@ -112,9 +112,9 @@ async fn a_wait_ends_with_what_only_a_person_can_mend(cluster: TestCluster) -> a
     // Each of these would be waited for in vain: five minutes by default.
     for (flags, reason) in [
         // A chart has the same errors: nothing is called "git" that needs not be.
-        (&["--ref", "nowhere"][..], "failed: source: cannot find the ref: reference \"nowhere\" not found"),
-        (&["--ref", "main", "--folder", "nothing"][..], "failed: source: "),
-        (&["--folder", "broken"][..], "failed: render: broken/a.yaml"),
+        (&["--ref", "nowhere"][..], "source: cannot find the ref: reference \"nowhere\" not found"),
+        (&["--ref", "main", "--folder", "nothing"][..], "source: "),
+        (&["--folder", "broken"][..], "render: broken/a.yaml"),
     ] {
         let words: Vec<&str> =
             ["services", "update", "blue/app", "--wait"].iter().chain(flags).copied().collect();

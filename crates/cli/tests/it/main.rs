@@ -1,7 +1,8 @@
 //! The commands as a person calls them: arguments in, standard output, standard error and exit code out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod commands;
+mod answers;
+mod clusters;
 mod completion;
 mod documents;
 mod generated;
@@ -9,11 +10,15 @@ mod global_services;
 mod help;
 mod hostile;
 mod jobs;
+mod login;
 mod managed_namespaces;
 mod names;
 mod original;
 mod output;
+mod repositories;
 mod run;
 mod server;
+mod services;
+mod sync_windows;
 mod tokens;
 mod whole;

@@ -159,7 +159,7 @@ impl Tree {
             Node::With(inner) => branch("with", inner),
             Node::Range(inner) => branch("range", inner),
             Node::Template(Call { name, pipe, .. }) => {
-                write!(out, "{{{{template {}", super::format::quote(name))?;
+                write!(out, "{{{{template {}", super::strconv::quote(name))?;
                 if let Some(pipe) = pipe {
                     write!(out, " {pipe}")?;
                 }

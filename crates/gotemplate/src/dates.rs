@@ -218,7 +218,7 @@ fn name(text: &mut &str, names: &[&str], short: bool) -> Option<i64> {
 
 /// `time.Parse`
 pub fn parse(layout: &str, value: &str) -> Result<Time, String> {
-    let quote = super::format::quote;
+    let quote = super::strconv::quote;
     let fail = |part: &str, rest: &str| {
         format!(
             "parsing time {} as {}: cannot parse {} as {}",
@@ -374,7 +374,7 @@ fn fraction(rest: &mut &str) -> u32 {
 
 /// `time.ParseDuration`, in nanoseconds.
 pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
-    let quoted = super::format::quote(text);
+    let quoted = super::strconv::quote(text);
     let invalid = || format!("time: invalid duration {quoted}");
     let (negative, mut rest) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
@@ -407,7 +407,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
             unit => {
                 return Err(format!(
                     "time: unknown unit {} in duration {quoted}",
-                    super::format::quote(unit)
+                    super::strconv::quote(unit)
                 ));
             }
         };

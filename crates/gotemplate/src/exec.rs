@@ -10,7 +10,7 @@ use self::engine::Result;
 pub use self::engine::{Engine, Fault, Limits, Lookup};
 use super::{
     ast::{At, Branch, Call, Node, Tree},
-    format,
+    format, strconv,
     value::{ListType, MapType, Value},
 };
 
@@ -69,7 +69,7 @@ impl Engine<'_> {
         Err(Fault::Exec(format!(
             "template: {}: executing {} at <{}>: {}",
             tree.location(frame.at),
-            format::quote(&tree.name),
+            strconv::quote(&tree.name),
             tree.show(frame.at),
             message.as_ref()
         )))
@@ -146,7 +146,7 @@ impl Engine<'_> {
     ) -> Result<()> {
         self.burn(1)?;
         let Some(tree) = self.find(&call.name) else {
-            return self.fail(frame, format!("template {} not defined", format::quote(&call.name)));
+            return self.fail(frame, format!("template {} not defined", strconv::quote(&call.name)));
         };
         if self.depth >= MAX_TEMPLATE_DEPTH {
             return self.fail(frame, format!("exceeded maximum template depth ({MAX_TEMPLATE_DEPTH})"));
@@ -262,7 +262,7 @@ impl Engine<'_> {
 }
 
 fn no_template(name: &str) -> Fault {
-    Fault::Text(format!("template: no template {} associated with template \"gotpl\"", format::quote(name)))
+    Fault::Text(format!("template: no template {} associated with template \"gotpl\"", strconv::quote(name)))
 }
 
 /// What is printed for a value that is not there, and taken out again in the end.

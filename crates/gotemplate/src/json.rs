@@ -8,6 +8,7 @@ use plural_yaml::{governor, numbers};
 use super::{
     dates, format,
     objects::Struct,
+    strconv,
     value::{List, MAX_DEPTH, Map, Value},
 };
 
@@ -217,7 +218,7 @@ impl Parser<'_> {
             Some('\'') => format!("invalid character '\\'' {context}"),
             Some('"') => format!("invalid character '\"' {context}"),
             Some(c) => {
-                let shown = format::quote(&c.to_string());
+                let shown = strconv::quote(&c.to_string());
                 format!("invalid character '{}' {context}", &shown[1..shown.len() - 1])
             }
         }

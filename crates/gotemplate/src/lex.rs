@@ -1,6 +1,6 @@
 //! Template text becomes tokens.
 
-use super::format;
+use super::{format, strconv};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tok {
@@ -352,7 +352,7 @@ impl<'a> Lexer<'a> {
         if good {
             return self.item(Tok::Number, start);
         }
-        let text = format::quote(&self.input[start..self.pos]);
+        let text = strconv::quote(&self.input[start..self.pos]);
         self.error(format!("bad number syntax: {text}"))
     }
 

@@ -21,6 +21,7 @@ pub mod objects;
 pub mod parse;
 pub mod random;
 mod semver;
+pub mod strconv;
 mod toml;
 pub mod value;
 mod yaml;

@@ -30,7 +30,7 @@ static VALUES: &[Func] = &[
                 _ => None,
             };
             let Some(inner) = inner else {
-                return Err(format!("{} is not a table", super::format::quote(part)).into());
+                return Err(format!("{} is not a table", super::strconv::quote(part)).into());
             };
             table = Value::Map(inner);
         }
@@ -51,7 +51,7 @@ static VALUES: &[Func] = &[
         {
             return Ok(value);
         }
-        Err(format!("{} is not a value", super::format::quote(key)).into())
+        Err(format!("{} is not a value", super::strconv::quote(key)).into())
     }),
 ];
 

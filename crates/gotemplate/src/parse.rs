@@ -4,8 +4,9 @@ use plural_yaml::{governor, numbers};
 
 use super::{
     ast::{Branch, Call, Cmd, Expr, ExprKind, Node, Number, Pipe, Tree, UNSET},
-    format, funcs,
+    funcs,
     lex::{Item, Lexer, Tok},
+    strconv,
     value::Str,
 };
 
@@ -124,9 +125,9 @@ impl<'a> Parser<'a> {
             Tok::Keyword | Tok::Nil | Tok::Dot => format!("<{text}>"),
             _ if text.len() > 10 => {
                 let short: String = text.chars().take(10).collect();
-                format!("{}...", format::quote(&short))
+                format!("{}...", strconv::quote(&short))
             }
-            _ => format::quote(text),
+            _ => strconv::quote(text),
         }
     }
 
@@ -180,7 +181,7 @@ impl<'a> Parser<'a> {
             } else if !tree.is_empty() {
                 return self.fail(format!(
                     "template: multiple definition of template {}",
-                    format::quote(&tree.name)
+                    strconv::quote(&tree.name)
                 ));
             }
             return Ok(());
@@ -228,7 +229,7 @@ impl<'a> Parser<'a> {
         if item.tok == Tok::Quoted && !text.contains('\\') {
             return Ok(text[1..text.len() - 1].into());
         }
-        match format::unquote(text) {
+        match strconv::unquote(text) {
             Some(text) => Ok(text.into()),
             None => self.fail("invalid syntax"),
         }
@@ -388,7 +389,7 @@ impl<'a> Parser<'a> {
             Some(slot) => slot as u32,
             // Declared by this very statement, or by a body beside this one.
             None if hidden.iter().chain(&self.unset).any(|var| **var == *name) => UNSET,
-            None => return self.fail(format!("undefined variable {}", format::quote(name))),
+            None => return self.fail(format!("undefined variable {}", strconv::quote(name))),
         };
         Ok((slot, name.into()))
     }
@@ -513,7 +514,7 @@ impl<'a> Parser<'a> {
                 Ok(Some(term))
             }
             ExprKind::Bool(_) | ExprKind::Text(..) | ExprKind::Number(_) | ExprKind::Nil | ExprKind::Dot => {
-                self.fail(format!("unexpected . after term {}", format::quote(&term.to_string())))
+                self.fail(format!("unexpected . after term {}", strconv::quote(&term.to_string())))
             }
             ExprKind::Chain(..) | ExprKind::Function(_) | ExprKind::Pipe(_) => {
                 Ok(Some(Expr { pos, kind: ExprKind::Chain(Box::new(term), chain) }))
@@ -527,7 +528,7 @@ impl<'a> Parser<'a> {
         let kind = match item.tok {
             Tok::Identifier => match funcs::lookup(text) {
                 Some(function) => ExprKind::Function(function),
-                None => return self.fail(format!("function {} not defined", format::quote(text))),
+                None => return self.fail(format!("function {} not defined", strconv::quote(text))),
             },
             Tok::Dot => ExprKind::Dot,
             Tok::Nil => ExprKind::Nil,
@@ -573,12 +574,12 @@ fn complex(text: &str) -> Option<(f64, f64)> {
     let signs = text.rmatch_indices(['+', '-']).map(|(at, _)| at);
     let middle = signs.filter(|at| *at > 0).find(|at| !text[..*at].ends_with(['e', 'E', 'p', 'P']));
     let (real, imaginary) = middle.map_or(("0", text), |at| text.split_at(at));
-    Some((format::parse_float(real)?, format::parse_float(imaginary)?))
+    Some((strconv::parse_float(real)?, strconv::parse_float(imaginary)?))
 }
 
 fn number(text: &str, char_constant: bool) -> std::result::Result<Number, String> {
     if char_constant {
-        let Some(inner) = format::unquote_char(text) else {
+        let Some(inner) = strconv::unquote_char(text) else {
             return Err(format!("malformed character constant: {text}"));
         };
         let code = i64::from(inner as u32);
@@ -586,7 +587,7 @@ fn number(text: &str, char_constant: bool) -> std::result::Result<Number, String
     }
     if let Some(parts) = text.strip_suffix('i') {
         let Some(complex @ (real, imaginary)) = complex(parts) else {
-            return Err(format!("illegal number syntax: {}", format::quote(text)));
+            return Err(format!("illegal number syntax: {}", strconv::quote(text)));
         };
         // Where a parameter needs another kind of number, one without an imaginary part will do.
         let float = (imaginary == 0.0).then_some(real);
@@ -597,10 +598,10 @@ fn number(text: &str, char_constant: bool) -> std::result::Result<Number, String
     let mut int = numbers::parse_int(text, 0);
     let mut float = int.map(|v| v as f64).or(uint.map(|v| v as f64));
     if float.is_none()
-        && let Some(value) = format::parse_float(text)
+        && let Some(value) = strconv::parse_float(text)
     {
         if !text.contains(['.', 'e', 'E', 'p', 'P']) {
-            return Err(format!("integer overflow: {}", format::quote(text)));
+            return Err(format!("integer overflow: {}", strconv::quote(text)));
         }
         float = Some(value);
         if value.fract() == 0.0 && value.abs() < 9.2e18 {
@@ -608,7 +609,7 @@ fn number(text: &str, char_constant: bool) -> std::result::Result<Number, String
         }
     }
     if float.is_none() {
-        return Err(format!("illegal number syntax: {}", format::quote(text)));
+        return Err(format!("illegal number syntax: {}", strconv::quote(text)));
     }
     Ok(Number { text: text.into(), int, float, complex: None })
 }

@@ -7,6 +7,7 @@ use plural_yaml::numbers;
 use super::{
     format, json,
     objects::Time,
+    strconv,
     value::{List, MAX_DEPTH, Map, Value},
 };
 
@@ -209,10 +210,10 @@ fn problem(text: &str, error: &::toml::de::Error) -> String {
     let Some((key, rest)) = current.split_once('=') else {
         return format!("toml: line {line}: {}", error.message());
     };
-    let key = format::quote(key.trim());
+    let key = strconv::quote(key.trim());
     match text[at..].chars().next() {
         Some(c) if rest.trim().is_empty() => {
-            let shown = format::quote(&c.to_string());
+            let shown = strconv::quote(&c.to_string());
             let shown = &shown[1..shown.len() - 1];
             format!("toml: line {line} (last key {key}): expected value but found '{shown}' instead")
         }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, rc::Rc, sync::Arc};
 
 use super::{Engine, Fault, MAX_TEMPLATE_DEPTH, NO_VALUE, Result, no_template};
 use crate::{
-    format, parse,
+    parse, strconv,
     value::{Str, Value},
 };
 
@@ -54,7 +54,7 @@ impl Engine<'_> {
             parsed
         };
         let trees = parsed.as_ref().as_ref().map_err(|error| {
-            Fault::Text(format!("cannot parse template {}: {error}", format::quote(text)))
+            Fault::Text(format!("cannot parse template {}: {error}", strconv::quote(text)))
         })?;
         let Some((main, defined)) = trees.split_last() else { return Ok(Value::str("")) };
         let mut scope = HashMap::new();
@@ -85,7 +85,7 @@ impl Engine<'_> {
             Err(Fault::Exec(error) | Fault::Text(error)) => {
                 return Err(Fault::Text(format!(
                     "error during tpl function execution for {}: {error}",
-                    format::quote(text)
+                    strconv::quote(text)
                 )));
             }
             Err(limit) => return Err(limit),

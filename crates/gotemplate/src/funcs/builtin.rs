@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::{Action, Func, Ty, bytes, convert, take};
 use crate::{
     exec::{Fault, NO_VALUE},
-    format,
+    format, strconv,
     value::{MapType, Value},
 };
 
@@ -100,7 +100,7 @@ fn js(text: &str) -> String {
             '>' => out.push_str("\\u003E"),
             '&' => out.push_str("\\u0026"),
             '=' => out.push_str("\\u003D"),
-            c if (c as u32) < 0x20 || (!c.is_ascii() && !format::is_print(c)) => {
+            c if (c as u32) < 0x20 || (!c.is_ascii() && !strconv::is_print(c)) => {
                 let _ = write!(out, "\\u{:04X}", c as u32);
             }
             c => out.push(c),

@@ -1,7 +1,7 @@
 //! Sprig's conversions.
 
 use crate::{
-    format,
+    format, strconv,
     value::{Str, Value},
 };
 
@@ -67,7 +67,7 @@ pub(crate) fn to_float(value: &Value) -> f64 {
         Value::Int(value) | Value::Int64(value) | Value::Duration(value) => *value as f64,
         Value::Uint64(value) => *value as f64,
         Value::Float(value) => *value,
-        Value::Str(text) => format::parse_float(text).unwrap_or(0.0),
+        Value::Str(text) => strconv::parse_float(text).unwrap_or(0.0),
         _ => 0.0,
     }
 }

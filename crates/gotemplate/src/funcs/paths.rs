@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::{Func, Ty, text};
 use crate::{
     exec::Fault,
-    format,
+    strconv,
     value::{Map, Value},
 };
 
@@ -83,7 +83,7 @@ struct Url {
 }
 
 fn parse(raw: &str) -> std::result::Result<Url, String> {
-    let bad = |message: String| format!("parse {}: {message}", format::quote(raw));
+    let bad = |message: String| format!("parse {}: {message}", strconv::quote(raw));
     if raw.bytes().any(|b| b < 0x20 || b == 0x7F) {
         return Err(bad("net/url: invalid control character in URL".to_owned()));
     }
@@ -127,7 +127,7 @@ fn parse(raw: &str) -> std::result::Result<Url, String> {
             && !host.ends_with(']')
             && !port.bytes().all(|b| b.is_ascii_digit())
         {
-            let port = format::quote(&format!(":{port}"));
+            let port = strconv::quote(&format!(":{port}"));
             return Err(bad(format!("invalid port {port} after host")));
         }
         url.host = unescape(host).map_err(bad)?;
@@ -172,7 +172,7 @@ fn unescape(text: &str) -> std::result::Result<String, String> {
             let Some(byte) = digits else {
                 let end = (at + 3).min(bytes.len());
                 let shown = String::from_utf8_lossy(&bytes[at..end]).into_owned();
-                return Err(format!("invalid URL escape {}", format::quote(&shown)));
+                return Err(format!("invalid URL escape {}", strconv::quote(&shown)));
             };
             out.push(byte);
             at += 3;

@@ -5,7 +5,7 @@ use regex::Regex;
 use super::{Func, Ty, int, re2, text};
 use crate::{
     exec::{Engine, Fault},
-    format,
+    strconv,
     value::{List, ListType, Value},
 };
 
@@ -101,7 +101,7 @@ fn must(result: Result, args: &[Value]) -> Result {
     match result {
         Err(Fault::Text(error)) => {
             let quoted = if text(args, 0).contains('`') {
-                format::quote(&text(args, 0))
+                strconv::quote(&text(args, 0))
             } else {
                 format!("`{}`", text(args, 0))
             };

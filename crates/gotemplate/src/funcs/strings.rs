@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::{Action, Func, Ty, bytes, convert, int, take, text};
 use crate::{
     exec::{Engine, Fault},
-    format,
+    format, strconv,
     value::{List, Map, MapType, Str, Value},
 };
 
@@ -148,7 +148,7 @@ fn quote(engine: &mut Engine<'_>, args: &mut [Value]) -> Result {
             out.push(' ');
         }
         match arg {
-            Value::Raw(raw) | Value::Bytes(raw) => out.push_str(&format::quote_bytes(raw)),
+            Value::Raw(raw) | Value::Bytes(raw) => out.push_str(&strconv::quote_bytes(raw)),
             Value::Str(text)
                 if text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\') =>
             {
@@ -156,7 +156,7 @@ fn quote(engine: &mut Engine<'_>, args: &mut [Value]) -> Result {
                 out.push_str(text);
                 out.push('"');
             }
-            other => out.push_str(&format::quote(&convert::text_of(other))),
+            other => out.push_str(&strconv::quote(&convert::text_of(other))),
         }
     }
     made(engine, out)

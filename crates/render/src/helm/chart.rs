@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use plural_gotemplate::{Tree, format, parse};
+use plural_gotemplate::{Tree, parse, strconv};
 use plural_versions::Version;
 use serde_json::{Map, Value};
 
@@ -114,7 +114,7 @@ fn sanitize(text: &mut String) {
         .filter_map(|c| {
             if c.is_whitespace() {
                 Some(' ')
-            } else if format::is_print(c) {
+            } else if strconv::is_print(c) {
                 Some(c)
             } else {
                 None
@@ -155,7 +155,7 @@ impl Metadata {
         if self.name.is_empty() {
             return invalid("chart.metadata.name is required".to_owned());
         }
-        let name = format::quote(&self.name);
+        let name = strconv::quote(&self.name);
         if self.name == "." || self.name == ".." {
             return invalid(format!("chart.metadata.name {name} is not allowed"));
         }
@@ -166,7 +166,7 @@ impl Metadata {
             return invalid("chart.metadata.version is required".to_owned());
         }
         if Version::parse(&self.version).is_err() {
-            return invalid(format!("chart.metadata.version {} is invalid", format::quote(&self.version)));
+            return invalid(format!("chart.metadata.version {} is invalid", strconv::quote(&self.version)));
         }
         if !matches!(self.chart_type.as_str(), "" | "application" | "library") {
             return invalid("chart.metadata.type must be application or library".to_owned());
@@ -184,12 +184,12 @@ impl Metadata {
             dependency.tags.iter_mut().for_each(sanitize);
             let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
             if !dependency.alias.bytes().all(plain) {
-                let name = format::quote(&dependency.name);
+                let name = strconv::quote(&dependency.name);
                 return invalid(format!("dependency {name} has disallowed characters in the alias"));
             }
             let key = if dependency.alias.is_empty() { &dependency.name } else { &dependency.alias };
             if !seen.insert(key.clone()) {
-                let key = format::quote(key);
+                let key = strconv::quote(key);
                 return invalid(format!("more than one dependency with name or alias {key}"));
             }
         }

@@ -10,9 +10,9 @@ use std::{
 
 use percent_encoding::percent_decode_str;
 use plural_gotemplate::{
-    format::quote as go_quote,
     funcs::{COMPILE_STEPS, Compiled, go_regex},
     json::{self, Style},
+    strconv::quote as go_quote,
     value,
 };
 use plural_yaml::{governor, numbers};

@@ -227,6 +227,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_that_is_missing_is_told_with_the_way_out() {
+        let data = serde_json::json!({"configuration": {"size": "1"}, "contexts": {}, "cluster": {"handle": "blue"}});
+        for (text, expected) in [
+            (
+                "a\n{{ configuration.greeting }}",
+                "the configuration has no value \"greeting\"; there are: size. `plural cd services update SERVICE --conf greeting=VALUE` sets it",
+            ),
+            (
+                "{{ contexts.network.region }}",
+                "the service reads no context \"network\"; there are none. `plural cd services update SERVICE --context network` adds it",
+            ),
+            ("{{ cluster.handel }}", "cluster has no \"handel\"; there are: handle"),
+            ("{{ configurations.size }}", "there is no \"configurations\" in templates; there are: "),
+        ] {
+            let told = expand(text, &data).unwrap_err();
+            assert!(told.contains(expected), "{text:?}: {told}");
+        }
+    }
+
+    #[test]
     fn a_text_without_a_seed_draws_nothing() {
         let data = serde_json::json!({"cluster": {"handle": "blue"}});
         assert_eq!(expand("{{ cluster.handle | upcase }}", &data).unwrap(), "BLUE");

@@ -12,6 +12,8 @@ pub(super) fn restore(lua: &Lua) -> mlua::Result<()> {
     table.raw_remove("unpack")?;
     table.raw_remove("pack")?;
     table.raw_set("maxn", lua.create_function(|_, table: Table| greatest_key(&table))?)?;
+    // Deprecated in 5.1, and in gopher-lua: Argo CD's scripts of CronJobs and Rollouts call it.
+    table.raw_set("getn", lua.create_function(|_, table: Table| Ok(table.raw_len()))?)?;
     let math: Table = globals.get("math")?;
     math.raw_set("log10", lua.create_function(|_, number: f64| Ok(number.log10()))?)?;
     let original: Function = globals.get("setmetatable")?;

@@ -8,8 +8,8 @@ use super::fuel::Fuel;
 
 pub(super) fn install(lua: &Lua, fuel: &Rc<Fuel>) -> mlua::Result<()> {
     let table: Table = lua.globals().get("table")?;
-    // `foreach`, `foreachi` and `setn` are deprecated in 5.1 already.
-    for name in ["foreach", "foreachi", "setn", "getn"] {
+    // `foreach`, `foreachi` and `setn` are deprecated in 5.1 already, and gopher-lua has none of them.
+    for name in ["foreach", "foreachi", "setn"] {
         table.raw_remove(name)?;
     }
     for name in ["insert", "remove", "concat", "maxn"] {

@@ -76,10 +76,10 @@ fn the_language_is_that_of_lua_5_1() {
         local maxn = table.maxn({ 1, 2, [10] = 3 })
         return _VERSION, maxn, math.log10(1000), math.pow(2, 3), select('#', unpack({ 1, 2, 3 })),
             string.format("%d %s %5.1f", 3.7, "x", 2), 10 / 4, 7 % 3, 2 ^ 10, 1e15, "10" + 5, 10 .. "", math.huge > 1,
-            table.pack == nil and table.unpack == nil and rawlen == nil and bit32 == nil
+            table.getn({ 1, 2, 3 }), table.pack == nil and table.unpack == nil and rawlen == nil and bit32 == nil
     "#;
     let expected =
-        json!(["Lua 5.1", 10, 3, 8, 3, "3 x   2.0", 2.5, 1, 1024, 1e15 as i64, 15, "10", true, true]);
+        json!(["Lua 5.1", 10, 3, 8, 3, "3 x   2.0", 2.5, 1, 1024, 1e15 as i64, 15, "10", true, 3, true]);
     assert_eq!(json!(eval(script).unwrap()), expected);
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{
     console::{Console, text, there},
     kind::{Info, Kind},
-    project::{BINDINGS, RECONCILIATION, bind, bindings, json_fields},
+    project::{BINDINGS, RECONCILIATION, bind, bindings, id_attribute, json_fields},
     schema::{Field, Type, field, refused},
     state::{State, picked},
     thing::{Desired, Live},
@@ -96,9 +96,7 @@ pub(super) async fn make(
     attributes.extend(picked(&Value::Object(state.clone()), &["version", "protect", "distro"]));
     attributes.insert("tags".into(), tag_list(state));
     attributes.extend(state.get("metadata").map(|data| ("metadata".into(), data.to_string().into())));
-    if let Some(project) = super::state::text(state, "projectRef") {
-        attributes.insert("projectId".into(), console.known_id(Kind::Project, project).await?.into());
-    }
+    attributes.extend(id_attribute(state, console).await?);
     bind(&mut attributes, None, state, console).await?;
     console.send(MakeCluster(json!({"attributes": attributes}))).await
 }

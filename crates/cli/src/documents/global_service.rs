@@ -4,10 +4,10 @@ use plural_wire::{ChangeGlobalService, MakeGlobalService, ReadGlobalService, Rem
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{DISTROS, changed, tag_list, tags},
+    cluster::{DISTROS, tag_list, tags},
     console::{Console, text, there},
     kind::{Info, Kind},
-    project::RECONCILIATION,
+    project::{RECONCILIATION, id_attribute},
     schema::{Field, Type, field, refused},
     state::{Hidden, State, picked, sorted},
     template::{self, TEMPLATE},
@@ -206,9 +206,7 @@ pub(super) async fn make(
     let names: Vec<String> = state.keys().cloned().collect();
     let mut attributes = attributes(&names, state, &desired.hidden, console).await?;
     attributes.insert("name".into(), desired.key.clone().into());
-    if let Some(project) = super::state::text(state, "projectRef") {
-        attributes.insert("projectId".into(), console.known_id(Kind::Project, project).await?.into());
-    }
+    attributes.extend(id_attribute(state, console).await?);
     let service = match super::state::text(state, "serviceRef") {
         Some(service) => Some(console.known_id(Kind::ServiceDeployment, service).await?),
         None => None,
@@ -222,10 +220,7 @@ pub(super) async fn change(
     desired: &Desired,
     console: &mut Console<'_>,
 ) -> Result<Value, CliError> {
-    let mut names: Vec<String> = changed(&live.state, merged).map(|(name, _)| name.to_owned()).collect();
-    if !desired.hidden.0.is_empty() && !names.iter().any(|name| name == "template") {
-        names.push("template".to_owned());
-    }
+    let names = template::changed_fields("template", live, merged, desired);
     let mut attributes = attributes(&names, merged, &desired.hidden, console).await?;
     attributes.insert("name".into(), desired.key.clone().into());
     console.send(ChangeGlobalService(json!({"id": live.id, "attributes": attributes}))).await

@@ -6,11 +6,11 @@ use plural_wire::{
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{DISTROS, changed},
+    cluster::DISTROS,
     console::{Console, text, there},
     global_service::CASCADE,
     kind::{Info, Kind},
-    project::{RECONCILIATION, described},
+    project::{RECONCILIATION, described, id_attribute},
     schema::{Field, Type, field},
     state::{Hidden, State, below, picked},
     template::{self, TEMPLATE},
@@ -122,9 +122,7 @@ pub(super) async fn make(
     let mut attributes = attributes(&names, state, &desired.hidden, console).await?;
     attributes.insert("name".into(), desired.key.clone().into());
     attributes.extend(state.get("namespace").map(|name| ("namespace".into(), name.clone())));
-    if let Some(project) = super::state::text(state, "projectRef") {
-        attributes.insert("projectId".into(), console.known_id(Kind::Project, project).await?.into());
-    }
+    attributes.extend(id_attribute(state, console).await?);
     console.send(MakeManagedNamespace(json!({"attributes": attributes}))).await
 }
 
@@ -134,10 +132,7 @@ pub(super) async fn change(
     desired: &Desired,
     console: &mut Console<'_>,
 ) -> Result<Value, CliError> {
-    let mut names: Vec<String> = changed(&live.state, merged).map(|(name, _)| name.to_owned()).collect();
-    if !desired.hidden.0.is_empty() && !names.iter().any(|name| name == "service") {
-        names.push("service".to_owned());
-    }
+    let names = template::changed_fields("service", live, merged, desired);
     let mut attributes = attributes(&names, merged, &desired.hidden, console).await?;
     attributes.insert("name".into(), desired.key.clone().into());
     console.send(ChangeManagedNamespace(json!({"id": live.id, "attributes": attributes}))).await

@@ -177,3 +177,12 @@ pub(super) fn described(state: &State) -> Value {
 pub(super) fn json_fields(fields: &[(&str, Value)]) -> State {
     fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
+
+/// `projectId` of something new whose document names a project.
+pub(super) async fn id_attribute(
+    state: &State,
+    console: &mut Console<'_>,
+) -> Result<Option<(String, Value)>, CliError> {
+    let Some(project) = super::state::text(state, "projectRef") else { return Ok(None) };
+    Ok(Some(("projectId".to_owned(), console.known_id(Kind::Project, project).await?.into())))
+}

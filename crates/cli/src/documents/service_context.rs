@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     console::{Console, text, there},
     kind::{Info, Kind},
-    project::RECONCILIATION,
+    project::{RECONCILIATION, id_attribute},
     schema::{Field, Type, field, refused},
     state::{State, picked},
     thing::{Desired, Live, Values},
@@ -104,9 +104,7 @@ pub(super) async fn make(
     console: &mut Console<'_>,
 ) -> Result<Value, CliError> {
     let mut attributes = attributes(state, desired);
-    if let Some(project) = super::state::text(state, "projectRef") {
-        attributes.insert("projectId".into(), console.known_id(Kind::Project, project).await?.into());
-    }
+    attributes.extend(id_attribute(state, console).await?);
     console.send(SaveContext(json!({"name": desired.key, "attributes": attributes}))).await
 }
 

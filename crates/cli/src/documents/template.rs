@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
+    cluster::changed,
     console::{Console, text},
     kind::Kind,
     rendering::{self, GIT, HELM, KUSTOMIZE, RENDERERS, RENDERING, SOURCES, SYNC_CONFIG},
@@ -10,6 +11,7 @@ use super::{
     service::{DEPENDENCIES, join_configuration, neat, ordered},
     service_context::values_list,
     state::{Hidden, State, picked, sorted},
+    thing::{Desired, Live},
 };
 use crate::error::CliError;
 
@@ -46,6 +48,16 @@ pub(super) const TEMPLATE: &[Field] = &[
     field("version", Type::Text, "A label for people.").added(),
     field("dryRun", Type::Bool, "Plan and report, apply nothing.").added(),
 ];
+
+/// The fields that change. What is secret in the template at `name` is not told, so that a template with secret values always
+/// counts as changed.
+pub(super) fn changed_fields(name: &str, live: &Live, merged: &State, desired: &Desired) -> Vec<String> {
+    let mut fields: Vec<String> = changed(&live.state, merged).map(|(field, _)| field.to_owned()).collect();
+    if !desired.hidden.0.is_empty() && !fields.iter().any(|field| field == name) {
+        fields.push(name.to_owned());
+    }
+    fields
+}
 
 /// Brings the template at `name` into the form in which it is compared.
 pub(super) fn prepare(name: &str, said: &mut State, hidden: &mut Hidden, problems: &mut Vec<String>) {

@@ -44,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "provenance", run: doors::provenance },
     Target { name: "proxy_target", run: doors::proxy_target },
     Target { name: "raw", run: raw },
+    Target { name: "regular_expression", run: regular_expression },
     Target { name: "set_flags", run: set_flags },
     Target { name: "tar", run: tar },
     Target { name: "template", run: run_template },
@@ -158,6 +159,35 @@ fn parse_template(data: &[u8]) {
     chart(&[("Chart.yaml", CHART.as_bytes()), ("templates/t.yaml", data)], Limits { fuel: 0, ..LIMITS });
 }
 
+/// A regular expression in Go's syntax, a line break, and the text that it is tried on.
+fn regular_expression(data: &[u8]) {
+    let data = String::from_utf8_lossy(data);
+    let (pattern, text) = data.split_once('\n').unwrap_or((&data, ""));
+    // Text of any length is quoted; an expression of any length is refused.
+    if text.len() > 4096 {
+        return;
+    }
+    let values = json!({"pattern": pattern, "text": text}).to_string();
+    let files = [
+        ("Chart.yaml", CHART.as_bytes()),
+        ("values.yaml", values.as_bytes()),
+        ("templates/t.yaml", EXPRESSIONS.as_bytes()),
+    ];
+    let Ok(tree) = Tree::from_files(files) else { return };
+    let Ok(chart) = Chart::from_tree(&tree, "", &ARCHIVE) else { return };
+    let Some(rendered) = rendered(&chart, LIMITS) else { return };
+    // Text matches itself, quoted, whatever is in it; and what was found is in it.
+    assert!(rendered.contains("quoted: true\nfound: true\n"), "{pattern:?} on {text:?}: {rendered}");
+}
+
+const EXPRESSIONS: &str = r#"quoted: {{ regexMatch (regexQuoteMeta .Values.text) .Values.text }}
+found: {{ contains (regexFind .Values.pattern .Values.text) .Values.text }}
+all: {{ regexFindAll .Values.pattern .Values.text 9 | len }}
+split: {{ regexSplit .Values.pattern .Values.text -1 | len }}
+replaced: {{ regexReplaceAll .Values.pattern .Values.text "<$0>" | len }}
+literal: {{ regexReplaceAllLiteral .Values.pattern .Values.text "$0" | len }}
+"#;
+
 /// Looks at all that there is.
 const TOUCH: (&str, &[u8]) = (
     "templates/t.yaml",
@@ -173,7 +203,12 @@ fn chart(files: &[(&str, &[u8])], limits: Limits) {
 }
 
 fn render_chart(chart: &Chart, limits: Limits) {
-    let Ok(capabilities) = Capabilities::new("1.33.0", &[]) else { return };
+    drop(black_box(rendered(chart, limits)));
+}
+
+/// The text of a release, if the chart renders.
+fn rendered(chart: &Chart, limits: Limits) -> Option<String> {
+    let capabilities = Capabilities::new("1.33.0", &[]).ok()?;
     let options = RenderOptions {
         release: "demo",
         namespace: "apps",
@@ -187,7 +222,7 @@ fn render_chart(chart: &Chart, limits: Limits) {
         lookup: None,
         limits,
     };
-    drop(black_box(render(chart, &options).map(|release| release.to_text())));
+    render(chart, &options).ok().map(|release| release.to_text())
 }
 
 /// A GraphQL document, as somebody with and without a credential sends it, up to its execution.

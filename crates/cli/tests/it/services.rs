@@ -222,6 +222,27 @@ async fn a_service_is_described_kicked_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_deletion_says_what_becomes_of_the_namespace() {
+    for (delete, said) in [
+        (true, "its namespace shop is deleted as well, unless others use it"),
+        (false, "its namespace shop stays (--delete-namespace removes it)"),
+    ] {
+        let mut made = service("HEALTHY", &json!([]));
+        made["syncConfig"] = json!({"createNamespace": true, "enforceNamespace": false, "deleteNamespace": delete,
+            "requireOwnership": false, "diffNormalizers": [], "policy": {"manual": false, "prune": true, "selfHeal": true,
+                "waveWait": true, "waveTimeout": null, "retryLimit": 5, "retryWait": 5, "retryMaxWait": 180,
+                "prunePercent": 50, "pruneObjects": null}});
+        let server = Server::start().await.data("GetServiceDeployment", "serviceDeployment", &made).data(
+            "GetServiceDeletion",
+            "serviceDeletion",
+            &json!({"hidden": 0, "omitted": 0, "services": []}),
+        );
+        let asked = Person::of(&server.url).answering("n\n").run("cd services delete blue/web").await;
+        assert!(asked.err.contains(said), "{}", asked.text());
+    }
+}
+
+#[tokio::test]
 async fn a_kick_waits_for_the_fetch_the_agent_and_health() {
     let stand = |status: &str, updated: u32, pulled: u32| {
         let mut service = service(status, &json!([]));

@@ -49,5 +49,5 @@ macro_rules! smoke {
 
 smoke! {
     archive assertion chart_yaml envsubst frames git_address graphql graphql_body index_yaml kustomization liquid lua provenance
-    proxy_target raw set_flags tar template template_parser values values_schema yaml
+    proxy_target raw regular_expression set_flags tar template template_parser values values_schema yaml
 }

@@ -91,6 +91,15 @@ async fn something_that_is_no_console_is_named_as_such() {
 }
 
 #[tokio::test]
+async fn what_is_too_large_is_not_to_be_tried_again() {
+    let server = Server::answering(&[(413, json!({"message": "too large"})), (503, json!({}))]).await;
+    let client = server.client(None);
+    let hint = client.send(&Me {}).await.unwrap_err().hint().unwrap();
+    assert!(hint.contains("too large for one request") && !hint.contains("try again"), "{hint}");
+    assert!(client.send(&Me {}).await.unwrap_err().hint().unwrap().contains("try again"));
+}
+
+#[tokio::test]
 async fn refused_and_unknown_hosts_are_told_apart() {
     // A port that was just free: nothing of ours listens there.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -154,6 +154,7 @@ const GROUPS: [Group; 4] = [
                     "keys::",
                     "kubectl::",
                     "managed_namespaces::",
+                    "pages::",
                     "rendering::",
                     "sync::",
                     "template::",

@@ -22,7 +22,10 @@ use crate::{
     world::{PATIENCE, Person, map},
 };
 
-each_database!(a_global_service_reaches_its_clusters_and_changes_move_by_cohorts);
+each_database!(
+    a_global_service_reaches_its_clusters_and_changes_move_by_cohorts,
+    instances_that_stay_follow_their_ref_again,
+);
 
 /// Where the instances put their objects.
 const NAMESPACE: &str = "apps";
@@ -278,6 +281,31 @@ async fn a_global_service_reaches_its_clusters_and_changes_move_by_cohorts(
     fleet.until_values(&[("blue", "two"), ("green", "two"), ("red", "two")]).await;
     let services: Value = serde_json::from_str(&fleet.cd_well(&["services", "list", "-o", "json"]).await?)?;
     assert_eq!(services, json!([]));
+    fleet.end().await;
+    Ok(())
+}
+
+async fn instances_that_stay_follow_their_ref_again(database: TestDatabase) -> anyhow::Result<()> {
+    let url = database.is_postgres().then(|| database.url());
+    let fleet = Fleet::new(url, &["blue"]).await?;
+    let remote = GitRemote::new()?;
+    let sha = remote.push_files([("web/map.yaml", map("web", "one"))])?;
+    let repository = fleet.person.repository(&remote.path().display().to_string()).await?;
+    fleet.cd_well(&["clusters", "tag", "blue", "stage=prod"]).await?;
+    let mut kept = attributes(&repository, "unused", "web");
+    kept["cascade"] = json!({});
+    let file = fleet.file("kept.json", &kept)?;
+    fleet.cd_well(&["global-services", "create", "web", "-f", &file, "--wait"]).await?;
+    let reference = async || -> anyhow::Result<String> {
+        let found = fleet.cd_well(&["services", "describe", "blue/web", "-o", "jsonpath={.git.ref}"]).await?;
+        Ok(found.trim().to_owned())
+    };
+    assert_eq!(reference().await?, sha, "a rollout places its instances at a commit");
+
+    fleet.cd_well(&["global-services", "delete", "web", "--yes", "--wait"]).await?;
+    assert_eq!(reference().await?, "main");
+    remote.push_files([("web/map.yaml", map("web", "two"))])?;
+    fleet.until_values(&[("blue", "two")]).await;
     fleet.end().await;
     Ok(())
 }

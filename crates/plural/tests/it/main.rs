@@ -42,6 +42,7 @@ mod managed_namespaces;
 mod masked;
 mod metrics;
 mod mirrors;
+mod pages;
 mod people;
 mod previous_agent;
 mod private_files;

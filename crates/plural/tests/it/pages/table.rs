@@ -1,0 +1,288 @@
+//! What the pages take for granted, and which of their commands are not run, and why.
+
+/// How a page is followed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Followed {
+    /// The page.
+    pub(super) page: &'static str,
+    /// What its reader has done already, as a script.
+    pub(super) before: &'static str,
+    /// Texts of the page, and what stands in their place here: names of servers, ids, what a person types at a prompt.
+    pub(super) swaps: &'static [(&'static str, &'static str)],
+    /// How a command begins, and what its reader has done just before.
+    pub(super) just_before: &'static [(&'static str, &'static str)],
+    /// How a command begins that the page shows failing, and its exit code.
+    pub(super) fails: &'static [(&'static str, i32)],
+    /// How a command begins that is not run, and why not.
+    pub(super) not_run: &'static [(&'static str, &'static str)],
+}
+
+/// What stands in the place of texts of every page.
+pub(super) const EVERYWHERE: &[(&str, &str)] = &[
+    ("https://git.example.com/team/deploy.git", "@REPOSITORY@"),
+    ("https://git.example.com/platform/fleet.git", "@FLEET@"),
+    ("https://github.com/you/fleet", "@YOURS@"),
+    ("https://console.example.com:8443", "@CONSOLE@"),
+    ("https://console.example.com", "@CONSOLE@"),
+    ("oci://registry.example.com/charts/redis", "@CHART@"),
+    ("~/plural-demo/repository", "@DEMO@"),
+    ("demo-1", "blue"),
+    // A password is typed; here it is read.
+    ("--email admin@localhost", "--email ada@example.com --password-stdin < $PAGE/password"),
+    (" --watch", " --watch & sleep 2; kill $!; wait $!; true"),
+];
+
+const SERVES: &str =
+    "it runs until it is stopped: `start` of the console's tests, `first_password` and `door` start it";
+const BUILDS: &str = "it builds or tests this repository";
+
+/// Every page with commands, in the order in which they are followed: all in one fleet.
+pub(super) const PAGES: &[Followed] = &[
+    Followed {
+        page: "README.md",
+        before: "gone blue/web",
+        swaps: &[
+            ("--url @CONSOLE@", "--url @CONSOLE@ --email ada@example.com --password-stdin < $PAGE/password"),
+            ("clusters bootstrap blue", "clusters bootstrap azure"),
+        ],
+        not_run: &[("cargo xtask", "it builds this repository; `demo` tests what it starts")],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/users.md",
+        before: "gone blue/web && plural cd services create blue/web --repository @REPOSITORY@ --ref main --folder web --wait && \
+                 { cat password; echo; echo 'a password of hers'; } > passwords",
+        swaps: &[
+            ("clusters create blue", "clusters create cyan"),
+            ("--name 'Grace Hopper'", "--name 'Grace Hopper' --stdin < passwords"),
+            ("users delete grace@example.com", "users delete grace@example.com --yes"),
+        ],
+        not_run: &[(
+            "plural console reset-password",
+            "the console of this test has the folder: `first_password` runs it",
+        )],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/access.md",
+        before: "plural cd groups create auditors && kubectl --context blue create clusterrolebinding ada \
+                 --clusterrole cluster-admin --user ada@example.com",
+        swaps: &[
+            ("--url @CONSOLE@", "--url @CONSOLE@ --email ada@example.com --password-stdin < $PAGE/password"),
+            (
+                "tokens create                                    #",
+                "tokens create --password-stdin < $PAGE/password #",
+            ),
+            (
+                "0190b8a2-7c11-7def-8000-0123456789ab",
+                "$(plural tokens list -o jsonpath='{range .items[*]}{.id}{\"\\n\"}{end}' | sort | tail -1) --yes",
+            ),
+        ],
+        not_run: &[(
+            "plural cd clusters recordings play",
+            "nothing was recorded: `recordings` plays what was",
+        )],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/charts.md",
+        before: "echo 'key: mine' > redis.yaml",
+        just_before: &[("plural cd services create blue/redis --chart-url", "gone blue/redis")],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/coming-from-argo-cd-and-flux.md",
+        before: "kubectl config use-context blue && kubectl create namespace shop && plural cd repositories create @DEMO@ && \
+                 printf 'apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: settings, namespace: shop}\\n\
+                 data: {key: as it was, old: not in git}\\n' > settings.yaml",
+        ..NOTHING
+    },
+    Followed { page: "docs/contexts.md", before: "gone blue/web", ..NOTHING },
+    Followed {
+        page: "docs/dependencies.md",
+        before: "gone blue/web; plural cd services create green/queue --repository @REPOSITORY@ --ref main --folder queue --wait",
+        just_before: &[(
+            "plural cd services update blue/db --depends-on green/web",
+            "plural cd services create green/web --repository @REPOSITORY@ --ref main --folder web --depends-on blue/db",
+        )],
+        fails: &[
+            ("plural cd services update blue/db --depends-on green/web", 1),
+            ("plural cd services delete blue/db", 1),
+            ("plural cd services delete blue/db --cascade --yes", 0),
+        ],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/files.md",
+        before: "gone blue/web; plural cd contexts delete network --yes",
+        swaps: &[
+            // It goes with the files, so that nothing else may be read from it.
+            ("@REPOSITORY@", "@FLEET@"),
+            ("plural delete -f fleet -R --wait", "plural delete -f fleet -R --wait --yes"),
+            ("-l app=shop --prune", "-l app=shop --prune --yes"),
+        ],
+        just_before: &[("plural get svc blue/web", "plural apply -f fleet -R --wait")],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/getting-started.md",
+        before: "plural delete -f ../files/fleet -R --wait --yes --ignore-not-found; \
+                 plural cd services create demo-1/web --repository @DEMO@ --ref main --folder web --wait",
+        swaps: &[("clusters bootstrap blue", "clusters bootstrap crimson")],
+        just_before: &[("plural cd services create blue/web", "gone blue/web")],
+        not_run: &[
+            ("cargo xtask up", "it builds this repository; `demo` tests what it starts"),
+            ("export PLURAL_CONSOLE_URL=…", "the line is the demo's own: this shell has it"),
+            ("plural console", SERVES),
+        ],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/global-services.md",
+        before: "plural cd clusters tag blue stage=prod region=eu && plural cd clusters tag green stage=prod && \
+                 plural cd services create blue/monitoring --repository @REPOSITORY@ --ref main --folder monitoring --wait",
+        just_before: &[(
+            "plural cd global-services create monitoring -f",
+            "plural cd global-services delete monitoring --yes --wait; gone blue/monitoring green/monitoring",
+        )],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/health.md",
+        before: "plural cd services list && echo 'return obj.status.size' > broken.lua && printf 'apiVersion: example.org/v1\\n\
+                 kind: Widget\\nmetadata: {name: w}\\nspec: {size: 3}\\n' > widget.yaml",
+        fails: &[("plural health -f - <<", 1), ("plural health -f widget.yaml --script broken.lua", 1)],
+        ..NOTHING
+    },
+    Followed { page: "docs/house.md", not_run: &[("cargo xtask", BUILDS)], ..NOTHING },
+    Followed {
+        page: "docs/install.md",
+        swaps: &[("clusters bootstrap blue", "clusters bootstrap indigo")],
+        not_run: &[
+            ("cargo build", BUILDS),
+            ("install -m", "it would put a program among those of this machine"),
+            (
+                "plural console reset-password",
+                "the console of this test has the folder: `first_password` runs it",
+            ),
+        ],
+        ..NOTHING
+    },
+    Followed { page: "docs/managed-namespaces.md", ..NOTHING },
+    Followed {
+        page: "docs/operations.md",
+        not_run: &[(
+            "plural cd jobs retry",
+            "no job of a console that is well is dead: `background_job` of the console's tests retries one",
+        )],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/private-repositories.md",
+        before: "echo 'correct horse' > token.txt && cp token.txt new.txt && echo 'bot namespaces=\"git\" ssh-ed25519 \
+                 AAAAC3NzaC1lZDI1NTE5AAAAIDk1dPHUTFRWGNXW7UvHFNfMLJ+WVR4R04PbSOt9y9Q4' > allowed_signers",
+        swaps: &[
+            ("@REPOSITORY@", "@PRIVATE@"),
+            ("https://old.example.com/deploy.git", "@PRIVATE@"),
+            ("https://new.example.com/deploy.git", "@MOVED@"),
+        ],
+        just_before: &[(
+            "plural cd repositories update @PRIVATE@ --allowed-signers",
+            "plural cd repositories create @PRIVATE@ --username bot --password-stdin < token.txt",
+        )],
+        not_run: &[(
+            "plural cd repositories create git@",
+            "there is no SSH server here: `git`'s tests read by SSH",
+        )],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/rollouts.md",
+        before: "gone blue/web green/web; sed '/^rollout/,$d' web.yaml > first.yaml && plural cd global-services create web -f first.yaml --wait",
+        swaps: &[("soakSeconds: 300", "soakSeconds: 1")],
+        not_run: &[
+            (
+                "plural cd global-services rollout pause",
+                "two clusters are through by then: `global_services` pauses one",
+            ),
+            ("plural cd global-services rollout resume", "nothing is paused: `global_services` resumes one"),
+        ],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/saved-views.md",
+        swaps: &[(
+            "0190b8a2-7c11-7def-8000-0123456789ab",
+            "$(plural cd saved-views list -o jsonpath='{.items[0].id}') --yes",
+        )],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/service-life.md",
+        before: "plural cd global-services delete web --yes --wait; gone blue/web; plural cd services create blue/web --repository @REPOSITORY@ \
+                 --ref main --folder web --namespace shop --wait && another-commit && plural cd services refresh blue/web --wait && \
+                 kubectl --context blue -n shop create rolebinding deployer --clusterrole admin --serviceaccount shop:deployer && \
+                 kubectl --context blue -n shop create serviceaccount deployer && echo 'policy: {retryLimit: 3}' > sync.yaml",
+        just_before: &[(
+            "plural cd services update blue/web --sync manual",
+            "plural cd services release blue/web",
+        )],
+        swaps: &[
+            (
+                "REVISION",
+                "$(plural cd services revisions blue/web -o jsonpath='{.items[?(@.restorable==true)].id}' | cut -d' ' -f1)",
+            ),
+            (
+                "019aa8bb-2f50-7f52-a5f1-0a4b58c1b0a2",
+                "$(plural cd sync-windows list --cluster blue -o jsonpath='{.items[0].id}') --yes",
+            ),
+        ],
+        not_run: &[(
+            "plural cd services canary",
+            "no canary waits: `canaries` runs them with Argo Rollouts' and Flagger's objects",
+        )],
+        ..NOTHING
+    },
+    Followed { page: "docs/services.md", ..NOTHING },
+    Followed { page: "docs/testing.md", not_run: &[("cargo xtask", BUILDS)], ..NOTHING },
+    Followed {
+        page: "docs/tls.md",
+        swaps: &[
+            (
+                "--email ada@example.com --ca-file ca.pem",
+                "--email ada@example.com --ca-file @CA@ --password-stdin < $PAGE/password",
+            ),
+            ("clusters bootstrap blue", "clusters bootstrap teal"),
+        ],
+        not_run: &[("plural console", SERVES)],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/sync/drift.md",
+        before: "gone blue/web; plural cd services create blue/web --repository @REPOSITORY@ --ref main --folder web --wait && \
+                 plural cd services update blue/web --self-heal=false --wait && \
+                 kubectl --context blue -n web scale deployment/web --replicas 7 && until plural cd services drift blue/web | \
+                 grep -q replicas; do sleep 0.2; done",
+        fails: &[("plural cd services diff demo-1/web", 1)],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/sync/prune.md",
+        before: "plural cd services create blue/app --repository @REPOSITORY@ --ref main --folder many --wait && fewer && \
+                 until plural cd services describe blue/app | grep -q approve-prune; do sleep 0.2; done",
+        swaps: &[("approve-prune blue/app --wait", "approve-prune blue/app --wait --yes")],
+        ..NOTHING
+    },
+    Followed { page: "docs/sync/waves.md", ..NOTHING },
+    Followed {
+        page: "docs/troubleshooting.md",
+        before: "plural cd services create blue/api --repository @REPOSITORY@ --ref main --folder api",
+        ..NOTHING
+    },
+    Followed { page: "docs/upgrade.md", ..NOTHING },
+    Followed { page: "docs/uninstall.md", before: "kubectl config use-context blue", ..NOTHING },
+];
+
+/// A page that needs nothing.
+const NOTHING: Followed =
+    Followed { page: "", before: "", swaps: &[], just_before: &[], fails: &[], not_run: &[] };

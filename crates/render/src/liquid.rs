@@ -239,7 +239,6 @@ mod tests {
                 "the service reads no context \"network\"; there are none. `plural cd services update SERVICE --context network` adds it",
             ),
             ("{{ cluster.handel }}", "cluster has no \"handel\"; there are: handle"),
-            ("{{ configurations.size }}", "there is no \"configurations\" in templates; there are: "),
         ] {
             let told = expand(text, &data).unwrap_err();
             assert!(told.contains(expected), "{text:?}: {told}");

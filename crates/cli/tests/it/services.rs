@@ -228,10 +228,7 @@ async fn a_deletion_says_what_becomes_of_the_namespace() {
         (false, "its namespace shop stays (--delete-namespace removes it)"),
     ] {
         let mut made = service("HEALTHY", &json!([]));
-        made["syncConfig"] = json!({"createNamespace": true, "enforceNamespace": false, "deleteNamespace": delete,
-            "requireOwnership": false, "diffNormalizers": [], "policy": {"manual": false, "prune": true, "selfHeal": true,
-                "waveWait": true, "waveTimeout": null, "retryLimit": 5, "retryWait": 5, "retryMaxWait": 180,
-                "prunePercent": 50, "pruneObjects": null}});
+        made["syncConfig"] = json!({"createNamespace": true, "deleteNamespace": delete});
         let server = Server::start().await.data("GetServiceDeployment", "serviceDeployment", &made).data(
             "GetServiceDeletion",
             "serviceDeletion",

@@ -20,6 +20,7 @@ mod global_service;
 mod global_service_input;
 mod group;
 mod helm_repository;
+mod identity_provider;
 mod limited;
 mod managed_namespace;
 mod managed_namespace_input;
@@ -89,6 +90,7 @@ roots! {
     global_service(query GlobalServiceQuery; mutation GlobalServiceMutation);
     group(query GroupQuery; mutation GroupMutation);
     helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
+    identity_provider(query IdentityProviderQuery; mutation IdentityProviderMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     preview(query PreviewQuery);
     project(query ProjectQuery; mutation ProjectMutation);

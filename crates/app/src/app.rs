@@ -23,6 +23,7 @@ use crate::plan_limiter::PlanLimiter;
 use crate::ports::blobs::Blobs;
 use crate::ports::charts::Composer;
 use crate::ports::git::GitPort;
+use crate::ports::identity::IdentityPort;
 use crate::ports::previews::Previews;
 use crate::ports::templates::Templates;
 use crate::proxy::GrantCache;
@@ -49,6 +50,8 @@ pub struct Ports {
     pub blobs: Arc<dyn Blobs>,
     /// Rendering.
     pub previews: Arc<dyn Previews>,
+    /// Identity providers.
+    pub identities: Arc<dyn IdentityPort>,
     /// Liquid, for the fields of global services.
     pub templates: Arc<dyn Templates>,
     /// Keys for secrets at rest.
@@ -116,6 +119,7 @@ pub struct App {
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) previews: Arc<dyn Previews>,
     pub(crate) templates: Arc<dyn Templates>,
+    pub(crate) identities: Arc<dyn IdentityPort>,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -147,7 +151,7 @@ impl App {
     /// # Errors
     /// When the database does not answer, or was written with another encryption key.
     pub async fn new(ports: Ports, settings: Settings) -> Result<Arc<Self>> {
-        let Ports { store, git, composer, blobs, previews, templates, sealer, clock } = ports;
+        let Ports { store, git, composer, blobs, previews, templates, identities, sealer, clock } = ports;
         // With another key nothing secret could be read: better not to start than to fail at every poll.
         let kept = store.key_check(&sealer.seal(KEY_CHECK, KEY_CHECK.as_bytes())?).await?;
         if sealer.open(KEY_CHECK, &kept).is_err() {
@@ -167,6 +171,7 @@ impl App {
             blobs,
             previews,
             templates,
+            identities,
             sealer: Arc::new(sealer),
             clock,
             settings,

@@ -49,11 +49,15 @@ pub enum SealedColumn {
     ContextSecrets,
     /// Command lines of recordings.
     RecordingCommand,
+    /// Client secrets of identity providers.
+    IdentityProviderSecret,
+    /// Refresh tokens of people who signed in with an identity provider.
+    IdentityRefresh,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::RepositoryCredentials,
@@ -67,6 +71,8 @@ impl SealedColumn {
         Self::GlobalServiceSecrets,
         Self::ContextSecrets,
         Self::RecordingCommand,
+        Self::IdentityProviderSecret,
+        Self::IdentityRefresh,
     ];
 }
 

@@ -7,6 +7,7 @@
 use plural_core::cluster::Cluster;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
+use plural_core::identity_provider::IdentityProvider;
 use plural_core::job::BackgroundJob;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::project::Project;
@@ -25,6 +26,8 @@ use crate::deploy_token::DeployTokenStore;
 use crate::global_service::{GlobalServiceStore, InstanceStore};
 use crate::group::GroupStore;
 use crate::helm_repository::HelmRepositoryStore;
+use crate::identity::IdentityStore;
+use crate::identity_provider::IdentityProviderStore;
 use crate::instance::InstanceListStore;
 use crate::job::JobStore;
 use crate::managed_namespace::ManagedNamespaceStore;
@@ -32,6 +35,7 @@ use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
+use crate::program_login::ProgramLoginStore;
 use crate::project::ProjectStore;
 use crate::proxy::ProxyStore;
 use crate::recording::RecordingStore;
@@ -64,10 +68,13 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, GlobalService, Group, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, GlobalService, Group, IdentityProvider, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,
+    IdentityProviderStore,
+    IdentityStore,
+    ProgramLoginStore,
     PolicyStore,
     TokenStore,
     ClusterStore,

@@ -22,6 +22,7 @@ use crate::{
     jobs::JobsArgs,
     key::parse_duration,
     projects::ProjectsArgs,
+    providers::ProvidersArgs,
     saved_views::SavedViewsArgs,
     sync_windows::SyncWindowsArgs,
     users::{UsersArgs, WhoAmIArgs},
@@ -114,6 +115,7 @@ pub(crate) enum CdCommand {
     SavedViews(SavedViewsArgs),
     Users(UsersArgs),
     Groups(GroupsArgs),
+    Providers(ProvidersArgs),
     Access(AccessArgs),
     Jobs(JobsArgs),
 }

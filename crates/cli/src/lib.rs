@@ -35,6 +35,7 @@ mod output;
 mod plain;
 mod preview;
 mod projects;
+mod providers;
 mod recordings;
 mod reference;
 mod rendering;
@@ -221,6 +222,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 CdCommand::SavedViews(noun) => saved_views::run(noun.command, client, terminal).await,
                 CdCommand::Users(noun) => users::run(noun.command, client, terminal).await,
                 CdCommand::Groups(noun) => groups::run(noun.command, client, terminal).await,
+                CdCommand::Providers(noun) => providers::run(noun.command, client, terminal).await,
                 CdCommand::Access(noun) => access::run(noun.command, client, terminal).await,
                 CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,
             }

@@ -8,6 +8,7 @@ mod charts;
 mod config;
 mod gateway;
 mod git;
+mod identity;
 mod keys;
 mod metrics;
 mod opened;

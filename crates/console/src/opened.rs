@@ -22,7 +22,9 @@ use plural_reach::Guard;
 use plural_store::{Database, DatabaseOptions, Quotas, SoleUse};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::{ConsoleConfig, Reach, StartError, blobs, charts, git, keys, previews, replica, templates};
+use crate::{
+    ConsoleConfig, Reach, StartError, blobs, charts, git, identity, keys, previews, replica, templates,
+};
 
 /// Users that are looked at for administrators to name.
 const MOST_NAMED: i64 = 100;
@@ -103,6 +105,9 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
     options.guard = Guard::new(reach);
     options.credentials_over_http = allow_credentials_over_http;
     options.new_host_keys = ssh_host_keys.into();
+    let identities = identity::Identities::new(Guard::new(reach)).map_err(|cause| {
+        StartError::Installation(Error::internal("preparing for identity providers", cause))
+    })?;
     let git = Arc::new(git::Git::new(Mirrors::open(options)?, Arc::clone(&blobs)));
     let options = plural_registry::Options {
         reach,
@@ -149,6 +154,7 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         composer: Arc::new(composer),
         blobs: Arc::new(blobs::Artifacts::new(blobs)),
         templates: Arc::new(templates::Liquid),
+        identities: Arc::new(identities),
         sealer,
         clock: Arc::new(SystemClock),
     };

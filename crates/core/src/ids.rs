@@ -84,6 +84,12 @@ id!(/// Id of a recording of a shell.
     RecordingId, "recording");
 id!(/// Id of one console process, from its start to its end.
     ReplicaId, "replica");
+id!(/// Id of an identity provider.
+    IdentityProviderId, "identity provider");
+id!(/// Id of what ties an account to a subject of an identity provider.
+    UserIdentityId, "identity");
+id!(/// Id of a login of a program that waits to be allowed.
+    ProgramLoginId, "login");
 id!(/// Id of an access token (not the token itself).
     TokenId, "access token");
 id!(/// Id of a cluster.

@@ -21,6 +21,7 @@ pub mod error;
 pub mod global_service;
 pub mod group;
 pub mod helm_repository;
+pub mod identity_provider;
 pub mod ids;
 pub mod job;
 pub mod managed_namespace;

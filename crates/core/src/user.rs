@@ -18,6 +18,8 @@ pub struct User {
     pub name: Name,
     /// May do everything in the installation.
     pub admin: bool,
+    /// Since when it may do nothing; it has no session or token then.
+    pub suspended_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.

@@ -207,7 +207,7 @@ async fn serve(
     let (cluster, target) = target::split(request.uri()).ok_or_else(Refusal::no_cluster)?;
     let cluster = selector(cluster).ok_or_else(|| Refusal::of(&Error::not_found("cluster")))?;
     let grant = {
-        let token = token(request.headers()).ok_or_else(|| Refusal::of(&Error::Unauthenticated))?;
+        let token = token(request.headers()).ok_or_else(|| Refusal::of(&unknown(request.headers())))?;
         proxy.app.proxy_grant(&token, &cluster).await.map_err(|error| Refusal::of(&error))?
     };
     let visit = request.extensions().get::<Arc<Visit>>().cloned();
@@ -491,6 +491,17 @@ fn selector(text: &str) -> Option<ClusterSelector> {
         return Some(ClusterSelector::Id(id));
     }
     text.parse::<Handle>().ok().map(ClusterSelector::Handle)
+}
+
+/// Why somebody without a token is refused: a browser's session does not reach clusters, whichever page sent it here.
+fn unknown(headers: &HeaderMap) -> Error {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    if cookies.flat_map(|line| line.split(';')).any(|pair| pair.contains("plural-session=")) {
+        return Error::forbidden(
+            "a browser's session does not reach clusters; use kubectl with a kubeconfig of `plural cd clusters kubeconfig`",
+        );
+    }
+    Error::Unauthenticated
 }
 
 /// The bearer's token; a browser's WebSocket can only say it among its protocols.

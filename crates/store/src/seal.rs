@@ -33,6 +33,8 @@ fn place(column: SealedColumn) -> (&'static str, &'static str, Option<&'static s
         }
         SealedColumn::ContextSecrets => ("service_contexts", "secrets", Some("id")),
         SealedColumn::RecordingCommand => ("recordings", "command", Some("id")),
+        SealedColumn::IdentityProviderSecret => ("identity_providers", "secret", Some("id")),
+        SealedColumn::IdentityRefresh => ("user_identities", "refresh", Some("id")),
     }
 }
 
@@ -158,7 +160,10 @@ mod tests {
         ("global_service_generations", "artifact_digest"),
         ("jobs", "holder"),
         ("leases", "holder"),
+        ("login_spent", "what"),
         ("login_tries", "subject"),
+        ("program_logins", "code_hash"),
+        ("program_logins", "device_hash"),
         ("recording_pieces", "digest"),
         ("recording_pieces", "sealed_with"),
         ("replicas", "certificate"),

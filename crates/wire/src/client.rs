@@ -1,5 +1,7 @@
 //! The typed client.
 
+mod program_login;
+
 use std::{fmt, time::Duration};
 
 use plural_kit::Backoff;
@@ -104,6 +106,8 @@ impl ProxyOptions {
         Ok(proxy.no_proxy(self.except.as_deref().and_then(reqwest::NoProxy::from_string)))
     }
 }
+
+pub use program_login::{ProgramLogin, ProgramLoginState};
 
 /// A client of one console with one credential. Cheap to clone.
 #[derive(Clone)]

@@ -13,6 +13,7 @@ mod git_repository;
 mod global_service;
 mod group;
 mod helm_repository;
+mod identity_provider;
 mod managed_namespace;
 mod preview;
 mod project;
@@ -39,6 +40,7 @@ pub use git_repository::*;
 pub use global_service::*;
 pub use group::*;
 pub use helm_repository::*;
+pub use identity_provider::*;
 pub use managed_namespace::*;
 pub use preview::*;
 pub use project::*;
@@ -107,6 +109,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListHelmRepositories::NAME, ListHelmRepositories::DOCUMENT),
     (UpsertHelmRepository::NAME, UpsertHelmRepository::DOCUMENT),
     (DeleteHelmRepository::NAME, DeleteHelmRepository::DOCUMENT),
+    (ListIdentityProviders::NAME, ListIdentityProviders::DOCUMENT),
+    (GetIdentityProvider::NAME, GetIdentityProvider::DOCUMENT),
+    (CreateIdentityProvider::NAME, CreateIdentityProvider::DOCUMENT),
+    (UpdateIdentityProvider::NAME, UpdateIdentityProvider::DOCUMENT),
+    (DeleteIdentityProvider::NAME, DeleteIdentityProvider::DOCUMENT),
     (ListManagedNamespaces::NAME, ListManagedNamespaces::DOCUMENT),
     (GetManagedNamespace::NAME, GetManagedNamespace::DOCUMENT),
     (ListManagedNamespaceInstances::NAME, ListManagedNamespaceInstances::DOCUMENT),
@@ -173,4 +180,6 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateUser::NAME, CreateUser::DOCUMENT),
     (UpdateUser::NAME, UpdateUser::DOCUMENT),
     (DeleteUser::NAME, DeleteUser::DOCUMENT),
+    (SuspendUser::NAME, SuspendUser::DOCUMENT),
+    (ResumeUser::NAME, ResumeUser::DOCUMENT),
 ];

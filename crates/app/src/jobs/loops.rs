@@ -126,6 +126,16 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::INFO,
     },
     Loop {
+        name: "check_identities",
+        who: Who::Leader,
+        every: Every::About(Duration::from_mins(1)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app| Box::pin(app.identities_check()),
+        did: "asked identity providers about people who signed in with them",
+        level: Level::DEBUG,
+    },
+    Loop {
         name: "reseal",
         who: Who::Leader,
         // A replica that was started with the old key alone still seals with it.

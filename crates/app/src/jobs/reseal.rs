@@ -228,5 +228,7 @@ fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::GlobalServiceSecrets => format!("global-service:{of}"),
         SealedColumn::ContextSecrets => format!("service_context:{of}:secrets"),
         SealedColumn::RecordingCommand => format!("recording:{of}:command"),
+        SealedColumn::IdentityProviderSecret => format!("identity_provider:{of}:secret"),
+        SealedColumn::IdentityRefresh => format!("identity:{of}:refresh"),
     }
 }

@@ -15,6 +15,7 @@ mod cluster;
 mod global_service;
 mod group;
 mod helm_repository;
+mod identity_provider;
 mod installation;
 mod managed_namespace;
 mod project;
@@ -73,7 +74,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 17] = [
+const CASES: [fn() -> Vec<Case>; 18] = [
     project::cases,
     user::cases,
     group::cases,
@@ -86,6 +87,7 @@ const CASES: [fn() -> Vec<Case>; 17] = [
     sync_window::cases,
     recording::cases,
     helm_repository::cases,
+    identity_provider::cases,
     global_service::cases,
     managed_namespace::cases,
     service_context::cases,

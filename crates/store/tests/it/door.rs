@@ -8,6 +8,9 @@ use plural_app::app::{Ports, Settings};
 use plural_app::cluster::CreatedCluster;
 use plural_app::ctx::{Clock, SystemClock};
 use plural_app::job::JobEntry;
+use plural_app::ports::identity::{
+    AuthorizationRequest, CodeExchange, IdentityPort, ProviderAccess, ProviderAnswer, ProviderError,
+};
 use plural_app::project::ProjectSelector;
 use plural_app::repository::NewCredentials;
 use plural_app::seal::Sealer;
@@ -45,6 +48,49 @@ pub(crate) struct Door {
 
 /// Texts as they are, but for the handle of the cluster and the word of the context.
 pub(crate) struct NoTemplates;
+
+/// No provider answers.
+pub(crate) struct NoIdentities;
+
+#[async_trait::async_trait]
+impl IdentityPort for NoIdentities {
+    async fn authorization_url(
+        &self,
+        _access: &ProviderAccess,
+        _request: &AuthorizationRequest,
+    ) -> Result<String, ProviderError> {
+        Err(ProviderError::Unavailable("there is none".into()))
+    }
+
+    async fn exchange(
+        &self,
+        _access: &ProviderAccess,
+        _exchange: &CodeExchange,
+    ) -> Result<ProviderAnswer, ProviderError> {
+        Err(ProviderError::Unavailable("there is none".into()))
+    }
+
+    async fn refresh(
+        &self,
+        _access: &ProviderAccess,
+        _refresh: &SecretString,
+        _subject: &str,
+    ) -> Result<ProviderAnswer, ProviderError> {
+        Err(ProviderError::Unavailable("there is none".into()))
+    }
+
+    async fn names_issuer(&self, _access: &ProviderAccess) -> Result<bool, ProviderError> {
+        Ok(false)
+    }
+
+    async fn logout_url(
+        &self,
+        _access: &ProviderAccess,
+        _back: &str,
+    ) -> Result<Option<String>, ProviderError> {
+        Ok(None)
+    }
+}
 
 impl plural_app::ports::templates::Templates for NoTemplates {
     fn expand(&self, text: &str, data: &serde_json::Value) -> Result<String, String> {
@@ -123,6 +169,7 @@ impl Door {
             blobs: Arc::clone(&git) as Arc<dyn plural_app::ports::blobs::Blobs>,
             previews: Arc::clone(&git) as Arc<dyn plural_app::ports::previews::Previews>,
             templates: Arc::new(NoTemplates),
+            identities: Arc::new(NoIdentities),
             sealer,
             clock,
         };

@@ -26,6 +26,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("groups", ""),
     ("helmRepositories", ""),
     ("helmRepository", "(url: \"https://charts.invalid/stable\")"),
+    ("identityProvider", "(name: \"acme\")"),
+    ("identityProviders", ""),
     ("managedNamespace", "(id: \"$managed\")"),
     ("managedNamespaces", ""),
     ("me", ""),
@@ -221,6 +223,14 @@ impl World {
         admin
             .data("mutation ($g: ID!, $u: ID!) { createGroupMember(groupId: $g, userId: $u) { id } }", member)
             .await;
+        let provider = json!({
+            "name": "acme", "issuer": "https://id.invalid", "clientId": "plural", "groupsClaim": "groups", "scopes": ["email"],
+            "domains": ["example.com"], "groups": [{"claim": "ops", "groupId": group}],
+            "clientSecret": canaries.plant("client secret of a provider"),
+        });
+        let create =
+            "mutation ($a: IdentityProviderAttributes!) { createIdentityProvider(attributes: $a) { id } }";
+        admin.data(create, json!({"a": provider})).await;
         let view = json!({"name": "All", "page": "services", "query": ""});
         let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
         let view = made(create, json!({"a": view})).await;

@@ -118,6 +118,7 @@ pub(crate) async fn caller(
         }
         Box::new(refuse(&error, request_id))
     })?;
+    api.app.audit_token_used(&actor, request_id, address).await;
     let RequestPermits { users, tokens, nobody, lookups: _ } = &api.places;
     let visit = parts.extensions.get::<Arc<Visit>>();
     let places = match &actor {

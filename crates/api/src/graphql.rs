@@ -2,6 +2,7 @@
 
 mod access_token;
 mod audit;
+mod audit_chain;
 mod background_job;
 mod batch;
 mod binding;
@@ -81,6 +82,7 @@ macro_rules! roots {
 roots! {
     access_token(query AccessTokenQuery; mutation AccessTokenMutation);
     audit(query AuditQuery);
+    audit_chain(query AuditChainQuery);
     background_job(query BackgroundJobQuery; mutation BackgroundJobMutation);
     binding(mutation BindingMutation);
     cluster(query ClusterQuery; mutation ClusterMutation);

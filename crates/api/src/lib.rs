@@ -6,6 +6,7 @@
 //! - No log line, error or metric holds a token, a body or a query string.
 //! - Every request has limits: body, document, depth, complexity, root fields, time. Who asks is known before a body is read.
 
+mod audit_export;
 mod auth;
 mod body;
 mod client_address;
@@ -40,6 +41,7 @@ pub use routes::{Route, Routes};
 /// | `POST /gql` | GraphQL |
 /// | `POST /ext/v1/webhooks/{type}[/{id}]` | a git host tells that something was pushed |
 /// | `GET /ext/v1/recordings/{id}` | a recording of a shell, as an asciicast |
+/// | `GET /ext/v1/audit/export[?after=BATCH]` | the audit log with its chain, in lines of JSON |
 /// | `GET /v1/git/tarballs?id=ID` | the files that a service is made of, as a `tar.gz` |
 /// | `POST /ext/v1/gates/{service}/{token}/{hook}` | a canary of Flagger asks whether it may go on |
 /// | `GET /health`, `GET /healthz` | the process answers |
@@ -51,6 +53,7 @@ pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
         .post("/ext/v1/webhooks/{type}", webhook::receive)
         .post("/ext/v1/webhooks/{type}/{id}", webhook::receive_with_id)
         .get("/ext/v1/recordings/{id}", recording::download)
+        .get(audit_export::PATH, audit_export::download)
         .get(tarball::PATH, tarball::download)
         .post("/ext/v1/gates/{service}/{token}/{hook}", gate::ask)
         .get("/health", health::live)

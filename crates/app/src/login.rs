@@ -97,7 +97,8 @@ impl App {
             }),
             std::sync::Arc::clone(&self.clock),
         )
-        .with_request_id(ctx.request_id());
+        .with_request_id(ctx.request_id())
+        .with_peer(ctx.peer());
         let hours = TimeDelta::hours(i64::from(self.settings.session_hours));
         let kind = TokenKind { session: true, scopes: TokenScopes::all(), verified };
         self.token_issue(&ctx, user, kind, Some(ctx.now() + hours), None).await

@@ -27,6 +27,8 @@ pub enum SealedColumn {
     KeyCheck,
     /// The key that agents know this console by.
     ProxyKey,
+    /// The key that the audit log's checkpoints are signed with.
+    AuditKey,
     /// Credentials of git repositories.
     RepositoryCredentials,
     /// Proxies, certificates, host keys and signers of git repositories.
@@ -53,9 +55,10 @@ pub enum SealedColumn {
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::KeyCheck,
         Self::ProxyKey,
+        Self::AuditKey,
         Self::RepositoryCredentials,
         Self::RepositoryReach,
         Self::RepositoryWebhook,

@@ -18,6 +18,7 @@ use plural_core::user::User;
 
 use crate::api_deprecation::ApiDeprecationStore;
 use crate::audit::AuditStore;
+use crate::audit_chain::AuditChainStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
 use crate::dependency::DependencyStore;
@@ -91,6 +92,7 @@ stores! {
     CanaryGateStore,
     SourceStore,
     AuditStore,
+    AuditChainStore,
     AgentStore,
     ManyStore,
     ProxyStore,

@@ -17,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
     access::AccessArgs,
+    audit::AuditArgs,
     documents::{ApplyArgs, DeleteArgs, DiffArgs, ExplainArgs, GetArgs},
     groups::GroupsArgs,
     jobs::JobsArgs,
@@ -65,6 +66,7 @@ pub(crate) enum Verb {
     Delete(DeleteArgs),
     Explain(ExplainArgs),
     Cd(Box<CdArgs>),
+    Audit(Box<AuditArgs>),
     Version(VersionArgs),
     Completion(CompletionArgs),
 }

@@ -116,6 +116,8 @@ id!(/// Id of a background job.
     JobId, "background job");
 id!(/// Id of an audit row.
     AuditId, "audit row");
+id!(/// Id of a batch of the audit log's chain.
+    AuditBatchId, "audit batch");
 id!(/// Id of one request, printed with every error that its caller cannot mend.
     RequestId, "request");
 

@@ -9,6 +9,8 @@ pub mod address_pattern;
 pub mod api_deprecation;
 pub mod asciicast;
 pub mod audit;
+pub mod audit_chain;
+pub mod audit_verify;
 pub mod canary_gate;
 pub mod cluster;
 pub mod cluster_audit;

@@ -15,6 +15,7 @@ mod upgrade;
 pub(crate) mod websocket;
 
 use std::{
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -149,6 +150,10 @@ enum Origin {
     Passed,
 }
 
+/// The address that a request comes from, as an extension of it: whoever serves knows which proxies are in front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientAddress(pub IpAddr);
+
 /// Serves a request of a client, by whatever method.
 pub async fn handle(State(proxy): State<Arc<Proxy>>, request: Request) -> Response<Body> {
     handle_from(Origin::Direct, &proxy, request).await
@@ -164,6 +169,12 @@ pub async fn handle_from_replica(State(proxy): State<Arc<Proxy>>, mut request: R
         && !visit.authenticated(REPLICAS, usize::MAX)
     {
         return Refusal::too_many().into_response(RequestId::new());
+    }
+    request.extensions_mut().remove::<ClientAddress>();
+    if let Some(told) = request.headers_mut().remove(forward::CLIENT)
+        && let Some(address) = told.to_str().ok().and_then(|text| text.parse().ok())
+    {
+        request.extensions_mut().insert(ClientAddress(address));
     }
     handle_from(Origin::Passed, &proxy, request).await
 }
@@ -224,6 +235,8 @@ async fn serve(
             cluster_id: grant.cluster_id,
             user_id: grant.user_id,
             actor: grant.email.clone(),
+            address: request.extensions().get::<ClientAddress>().map(|address| address.0),
+            token_id: grant.token_id,
             method: request.method().to_string(),
             path: target::for_the_log(&target),
             response_code: 0,

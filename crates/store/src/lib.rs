@@ -12,6 +12,8 @@ mod agent;
 mod agent_upgrade;
 mod api_deprecation;
 mod audit;
+mod audit_chain;
+mod audit_state;
 mod bounded;
 mod canary_gate;
 mod cluster;

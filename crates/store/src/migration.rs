@@ -45,6 +45,7 @@ mod m0060_plan_errors;
 mod m0061_clients;
 mod m0062_window_names;
 mod m0063_commit_authors;
+mod m0064_audit_chain;
 #[cfg(test)]
 mod tests;
 
@@ -101,6 +102,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0061_clients::Migration),
             Box::new(m0062_window_names::Migration),
             Box::new(m0063_commit_authors::Migration),
+            Box::new(m0064_audit_chain::Migration),
         ]
     }
 }

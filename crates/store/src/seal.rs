@@ -20,6 +20,7 @@ fn place(column: SealedColumn) -> (&'static str, &'static str, Option<&'static s
     match column {
         SealedColumn::KeyCheck => ("installation", "key_check", None),
         SealedColumn::ProxyKey => ("installation", "proxy_key", None),
+        SealedColumn::AuditKey => ("installation", "audit_key", None),
         SealedColumn::RepositoryCredentials => ("git_repositories", "credentials", Some("id")),
         SealedColumn::RepositoryReach => ("git_repositories", "reach", Some("id")),
         SealedColumn::RepositoryWebhook => ("repository_webhooks", "secret", Some("repository_id")),
@@ -151,6 +152,12 @@ mod tests {
     const PLAIN: &[(&str, &str)] = &[
         ("access_tokens", "hash"),
         ("access_tokens", "made_with"),
+        ("audit_batches", "content"),
+        ("audit_batches", "digest"),
+        ("audit_batches", "list"),
+        ("audit_batches", "previous"),
+        ("audit_rows", "state_after"),
+        ("audit_rows", "state_before"),
         ("clusters", "token_hash"),
         ("deploy_tokens", "join_hash"),
         ("deploy_tokens", "joined_hash"),

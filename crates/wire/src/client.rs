@@ -237,6 +237,14 @@ impl Client {
         self.download(&format!("/ext/v1/recordings/{id}"), None, None).await
     }
 
+    /// Begins to read the audit log with its chain behind a batch, in lines of JSON.
+    ///
+    /// # Errors
+    /// As of [`Client::recording`].
+    pub async fn audit_export(&self, after: u64) -> Result<Download, ClientError> {
+        self.download("/ext/v1/audit/export", Some(&format!("after={after}")), None).await
+    }
+
     /// Begins to read the files that a service is made of, a `tar.gz`.
     ///
     /// # Errors

@@ -82,6 +82,7 @@ const ROWS: &[Row] = &[
         "/ext/v1/recordings/0190c8a0-0000-7000-8000-000000000000",
         [401, 401, 401, 404],
     ),
+    public("GET /ext/v1/audit/export", "/ext/v1/audit/export", [401, 401, 401, 403]),
     public(
         "GET /v1/git/tarballs",
         "/v1/git/tarballs?id=0190c8a0-0000-7000-8000-000000000000",

@@ -84,6 +84,7 @@ async fn another_key_is_refused_at_the_start(database: TestDatabase) {
         blobs: Arc::new(FakeGit::default()),
         previews: Arc::new(FakeGit::default()),
         templates: Arc::new(NoTemplates),
+        audit_sinks: Vec::new(),
         sealer: Sealer::new(&key, previous),
         clock: Arc::new(SystemClock),
     };
@@ -110,6 +111,7 @@ fn a_full_disk_is_said_and_passes() {
             blobs: Arc::new(FakeGit::default()),
             previews: Arc::new(FakeGit::default()),
             templates: Arc::new(NoTemplates),
+            audit_sinks: Vec::new(),
             sealer: Sealer::new(&crate::door::KEY, &[]),
             clock: Arc::new(SystemClock),
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plural_app::app::{Ports, Settings};
+use plural_app::audit_stream::AuditSink;
 use plural_app::cluster::CreatedCluster;
 use plural_app::ctx::{Clock, SystemClock};
 use plural_app::job::JobEntry;
@@ -63,6 +64,10 @@ pub(crate) struct Opening {
     /// Host and folder.
     pub(crate) replica: String,
     pub(crate) jobs: &'static [JobEntry],
+    /// Where the audit log is sent.
+    pub(crate) sinks: Vec<Arc<dyn AuditSink>>,
+    /// Days that lines of the audit log are kept.
+    pub(crate) audit_days: Option<u32>,
 }
 
 impl Default for Opening {
@@ -75,6 +80,8 @@ impl Default for Opening {
             sealer: Sealer::new(&KEY, &[]),
             replica: "the same after a crash".into(),
             jobs,
+            sinks: Vec::new(),
+            audit_days: None,
         }
     }
 }
@@ -113,7 +120,7 @@ impl Door {
 
     /// One whose operator decided about everything.
     pub(crate) async fn open_as(source: Arc<TestDatabase>, opening: Opening) -> Self {
-        let Opening { options, git, clock, sealer, replica, jobs } = opening;
+        let Opening { options, git, clock, sealer, replica, jobs, sinks, audit_days } = opening;
         let options = DatabaseOptions { url: source.url().to_owned(), ..options };
         let database = Arc::new(Database::open(&options).await.expect("a database"));
         let ports = Ports {
@@ -123,6 +130,7 @@ impl Door {
             blobs: Arc::clone(&git) as Arc<dyn plural_app::ports::blobs::Blobs>,
             previews: Arc::clone(&git) as Arc<dyn plural_app::ports::previews::Previews>,
             templates: Arc::new(NoTemplates),
+            audit_sinks: sinks,
             sealer,
             clock,
         };
@@ -130,6 +138,7 @@ impl Door {
             poll_seconds: 3600,
             replica,
             jobs,
+            audit_days,
             ..Settings::new(SecretString::from("webhook secret"))
         };
         let app = App::new(ports, settings).await.expect("the fleet");

@@ -12,6 +12,9 @@ use crate::api_server::{Person, TestServer, WEBHOOK_SECRET};
 pub(super) const QUERIES: &[(&str, &str)] = &[
     ("accessToken", "(id: \"$token\")"),
     ("accessTokens", ""),
+    ("auditCheckpoints", ""),
+    ("auditKey", ""),
+    ("auditVerify", ""),
     ("audits", ""),
     ("backgroundJobs", ""),
     ("cluster", "(id: \"$cluster\")"),

@@ -18,8 +18,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use plural_agent::{Agent, AgentConfig, RunningAgent};
 use plural_console::{ConsoleConfig, RunningConsole};
 use plural_testkit::{
-    Backend, GitRemote, GitServer, OciRegistry, OwnedFolder, TestCluster, each_cluster, oci_registry::SignIn,
-    real::RealCluster,
+    Backend, GitRemote, GitServer, OciRegistry, OwnedFolder, TestCluster, each_cluster, exclusive,
+    oci_registry::SignIn, real::RealCluster,
 };
 use plural_tunnel::ConsoleOptions;
 use tokio::process::Command;
@@ -40,6 +40,8 @@ const LIMIT: Duration = Duration::from_mins(4);
 const GENERATED: &str = "docs/reference";
 
 async fn every_command_of_the_pages_does_what_it_says(cluster: TestCluster) -> anyhow::Result<()> {
+    // Some 150 programs one after the other, with deadlines of their own.
+    let _alone = exclusive().await;
     assert_eq!(
         pages_with_commands(),
         PAGES.iter().map(|page| page.page.to_owned()).collect::<std::collections::BTreeSet<_>>()

@@ -134,6 +134,8 @@ fn unknown_name(source: &str, message: &str) -> Option<(usize, String)> {
     let places = source.lines().enumerate().filter(|(_, line)| line.contains(&asked));
     let line = places.map(|(place, _)| place + 1).next().unwrap_or(0);
     let has = match known.as_deref() {
+        // Of the names at the root the engine tells none.
+        None if variable.is_none() => "see the page about services for those that there are".to_owned(),
         None | Some("") => "there are none".to_owned(),
         Some(known) => format!("there are: {known}"),
     };
@@ -239,6 +241,7 @@ mod tests {
                 "the service reads no context \"network\"; there are none. `plural cd services update SERVICE --context network` adds it",
             ),
             ("{{ cluster.handel }}", "cluster has no \"handel\"; there are: handle"),
+            ("{{ configurations.size }}", "there is no \"configurations\" in templates; see the page"),
         ] {
             let told = expand(text, &data).unwrap_err();
             assert!(told.contains(expected), "{text:?}: {told}");

@@ -58,7 +58,7 @@ async fn every_command_of_the_pages_does_what_it_says(cluster: TestCluster) -> a
     let Some(kubectl) = cluster.kubectl_or_report() else { return Ok(()) };
     let Some(reader) = Reader::new(blue, kubectl.get_program().into()).await? else { return Ok(()) };
     let (mut count, mut wrong) = (0, Vec::new());
-    // One page after the other, and each with what it takes for granted: a page may be left out while one works on another.
+    // In order: pages use what the pages before them made, such as the project `shop` and the tags of clusters.
     for page in PAGES {
         let (ran, failed) = reader.follows(page).await?;
         count += ran;

@@ -23,6 +23,7 @@ use crate::{
     last::LastReports,
     lease::{Lease, Standing},
     link,
+    masking::Secrets,
     proxy::Proxy,
     renders::Renders,
     reports::Reports,
@@ -73,6 +74,8 @@ pub(crate) struct Core {
     /// not ours.
     pub(crate) whole: watch::Sender<bool>,
     pub(crate) lasts: LastReports,
+    /// What of the services must not leave this cluster.
+    pub(crate) secrets: Secrets,
     observer: Option<Observer>,
     jitter: Mutex<Backoff>,
 }
@@ -176,6 +179,7 @@ impl Agent {
             concurrency: concurrency.max(1),
             whole: watch::Sender::new(false),
             lasts: LastReports::default(),
+            secrets: Secrets::default(),
             observer,
             jitter: Mutex::new(Backoff::new(Duration::from_secs(1), Duration::from_secs(1))),
         });

@@ -25,6 +25,7 @@ mod journal;
 mod last;
 mod lease;
 mod link;
+mod masking;
 mod metadata;
 mod proxy;
 mod reconcile;

@@ -87,6 +87,9 @@ pub(crate) async fn reconcile(
     let planned = plan_asked_for(core, engine, id, &service, &target, &objects).await;
     let outcome = engine.sync(&target, objects).await;
     drop(hold);
+    if outcome.applied && !target.dry_run {
+        core.secrets.settle(id);
+    }
     parts.apply = started.elapsed();
     tracing::info!(
         service.id = %id,
@@ -145,7 +148,7 @@ pub(crate) async fn reconcile(
         });
     }
     if outcome.has_errors() {
-        report_failed(core, &service, &errors);
+        report_failed(core, id, &service, &errors);
     }
     Next::Retry(outcome.retry)
 }
@@ -155,9 +158,16 @@ pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId) {
     core.lasts.report(id, |last| {
         let Last { service, applied, errors, told, metadata } = last.clone();
         let report::Told { progress, pending_approval, plan, sync_request_done, promoted } = told;
+        let hider = core.secrets.hider(id);
+        let masked = |mut report: v1::ServiceReport| {
+            if let Some(hider) = &hider {
+                hider.report(&mut report);
+            }
+            report
+        };
         core.reports.submit(
             id,
-            v1::ServiceReport {
+            masked(v1::ServiceReport {
                 service_id: service.id.clone(),
                 revision_id: service.revision_id.clone(),
                 sequence: service.sequence,
@@ -174,7 +184,7 @@ pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId) {
                 sync_request_done,
                 promoted,
                 metadata,
-            },
+            }),
         );
     });
 }
@@ -279,11 +289,15 @@ fn give_up(
         },
     );
     report(core, engine, id);
-    report_failed(core, service, &errors);
+    report_failed(core, id, service, &errors);
     Next::Retry(retry)
 }
 
-fn report_failed(core: &Core, service: &v1::Service, errors: &[v1::ServiceError]) {
+fn report_failed(core: &Core, id: ServiceId, service: &v1::Service, errors: &[v1::ServiceError]) {
+    let mut errors = errors.to_vec();
+    if let Some(hider) = core.secrets.hider(id) {
+        errors.iter_mut().for_each(|error| hider.error(error));
+    }
     let words: Vec<String> = errors
         .iter()
         .filter(|error| !error.warning)
@@ -323,7 +337,7 @@ async fn destroy(core: &Core, engine: &Engine, service: Arc<v1::Service>, target
     }
     let errors: Vec<v1::ServiceError> = sync_errors(&outcome).collect();
     if outcome.has_errors() {
-        report_failed(core, &service, &errors);
+        report_failed(core, target.id, &service, &errors);
     }
     let told = report::Told {
         pending_approval: outcome.pending.clone().map(report::pending),
@@ -340,6 +354,7 @@ async fn forget(core: &Core, engine: &Engine, id: ServiceId) -> Next {
             core.reports.forget(id);
             core.lasts.forget(id);
             core.renders.forget(id);
+            core.secrets.forget(id);
             tracing::info!(service.id = %id, "the service was detached; its objects stay");
             Next::Forgotten
         }

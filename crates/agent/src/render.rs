@@ -1,15 +1,17 @@
 //! A service's artifact becomes objects.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use plural_core::ids::ServiceId;
 use plural_core::managed_namespace::NamespaceContent;
+use plural_core::service::Reference;
 use plural_kit::Hold;
 use plural_render::{Inputs, Object, Origin, Ports, RenderError, Rendered, Tree, TreeLimits, render_with};
-use plural_sync::{Engine, Part, Retry, Target};
+use plural_sync::{Engine, Part, Resolved, Retry, Target};
 use plural_tunnel::{ArtifactDigest, v1};
 use tokio::runtime::Handle;
 
@@ -20,6 +22,7 @@ use crate::{
     config::Parts,
     inputs::inputs,
     renders::within,
+    target::references,
 };
 
 /// Something that kept a service from being rendered.
@@ -69,10 +72,11 @@ pub(crate) async fn rendered(
         .artifact_digest
         .parse()
         .map_err(|error| Obstacle::new("source", format!("{error}"), Retry::OnChange))?;
-    let inputs = inputs(service, core.desired.cluster().as_deref()).map_err(|what| {
+    let mut inputs = inputs(service, core.desired.cluster().as_deref()).map_err(|what| {
         // The text stays out: it holds secret values.
         Obstacle::new("render", format!("{what} cannot be read as the console sent them"), Retry::Later)
     })?;
+    inputs.configuration.extend(resolved((core, engine), service, target).await?);
     let inputs = Arc::new(inputs);
     let asker = Asker { user: target.user(), bounds };
     let attempt = |hold| {
@@ -84,6 +88,30 @@ pub(crate) async fn rendered(
     // A plan compares what is wanted with what is there: about as much again.
     hold.keep(held.saturating_mul(2)).await;
     Ok(Made { rendered, hold: Some(hold) })
+}
+
+/// The values that the service reads in the cluster. They are known to be secret from here on.
+async fn resolved(
+    (core, engine): (&Core, &Engine),
+    service: &v1::Service,
+    target: &Target,
+) -> Result<BTreeMap<String, String>, Obstacle> {
+    let references = references(service).map_err(Obstacle::lasting)?;
+    if references.is_empty() {
+        engine.drop_references(target.id);
+        return Ok(BTreeMap::new());
+    }
+    let Resolved { values, problems, retry } = engine.read_references(target, &references).await;
+    let secret = |(name, value): (&String, &String)| match references.get(name) {
+        Some(Reference::SecretKeyRef(_)) => Some(value.clone()),
+        Some(Reference::ConfigMapKeyRef(_)) | None => None,
+    };
+    core.secrets.learn(target.id, values.iter().filter_map(secret).collect());
+    if problems.is_empty() {
+        return Ok(values);
+    }
+    let problems = problems.into_iter().map(|problem| (problem, String::new())).collect();
+    Err(Obstacle { source: "render", problems, retry })
 }
 
 /// What one try to render a service gave.

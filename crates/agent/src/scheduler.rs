@@ -18,7 +18,7 @@ use crate::{
     agent::Core,
     inbox::{Wake, Why},
     reconcile::{Next, reconcile, report},
-    target::Retries,
+    target::{Retries, references, target},
 };
 
 struct Entry {
@@ -134,11 +134,23 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
+/// Says what a service refers to before it has its turn: one list serves all that are about to be synced.
+fn expect_references(core: &Core, engine: &Engine, id: ServiceId) {
+    let Some(service) = core.desired.service(id).filter(|service| service.references.is_some()) else {
+        return engine.drop_references(id);
+    };
+    // What cannot be read is told where the service is synced.
+    if let (Ok(target), Ok(references)) = (target(id, &service), references(&service)) {
+        engine.expect_references(&target, references.values());
+    }
+}
+
 impl Scheduler {
     fn wake(&mut self, id: ServiceId, wake: Wake) {
         let entry = self.entries.entry(id).or_insert_with(Entry::new);
         if wake.why == Why::News {
             entry.reset();
+            expect_references(&self.core, &self.engine, id);
         }
         if let Some((earlier, _)) = &mut entry.wake {
             *earlier = earlier.and(wake);

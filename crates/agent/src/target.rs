@@ -1,9 +1,10 @@
 //! From what the console says of a service to what the engine is told.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use plural_core::ids::ServiceId;
 use plural_core::project_limits::ProjectLimits;
+use plural_core::service::{KeyRef, Reference};
 use plural_core::specs::SyncPolicy;
 use plural_sync::{GroupKind, Limits, ObjectKey, Promotion, PromotionAction, Request, Target};
 use plural_tunnel::v1;
@@ -49,6 +50,7 @@ fn limits(service: &v1::Service) -> Option<Limits> {
         repository_url,
         service_accounts,
         require_service_account,
+        reference_namespaces,
     } = limits;
     let chart = service.rendering.as_ref().and_then(|rendering| rendering.helm.as_ref());
     Some(Limits {
@@ -65,10 +67,33 @@ fn limits(service: &v1::Service) -> Option<Limits> {
             require_service_account,
             // The console names it in the service's own settings.
             default_service_account: None,
+            reference_namespaces,
         },
         repository_url,
         chart_url: chart.map(|helm| helm.url.clone()).filter(|url| !url.is_empty()),
     })
+}
+
+/// Values of the service that are read in the cluster, by name.
+///
+/// # Errors
+/// What to tell of a reference that this agent does not know.
+pub(crate) fn references(service: &v1::Service) -> Result<BTreeMap<String, Reference>, String> {
+    let all = service.references.iter().flat_map(|references| &references.values);
+    all.map(|reference| {
+        let kind = reference.kind();
+        let v1::ConfigurationReference { name, kind: _, namespace, object, key } = reference.clone();
+        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+        let place = KeyRef { name: object, key, namespace };
+        match kind {
+            v1::ReferenceKind::ReferenceSecret => Ok((name, Reference::SecretKeyRef(place))),
+            v1::ReferenceKind::ReferenceConfigMap => Ok((name, Reference::ConfigMapKeyRef(place))),
+            v1::ReferenceKind::ReferenceUnknown => Err(format!(
+                "configuration value {name:?} is a reference of a kind that this agent does not know: update the agent"
+            )),
+        }
+    })
+    .collect()
 }
 
 /// A sync that a person asked for.

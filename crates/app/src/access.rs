@@ -8,10 +8,10 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use plural_core::access::{Action, Actor, Scope, Wording, authorize};
+use plural_core::access::{Action, Actor, Scope, Verdict, Wording, authorize, judge, rights};
 use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::ids::{ProjectId, UserId};
-use plural_core::policy::{BindingSubject, BindingsChange, Policy, Role};
+use plural_core::policy::{BindingSubject, BindingsChange, Policy, Rights, Role};
 use plural_core::{Error, Result};
 use uuid::Uuid;
 
@@ -47,6 +47,14 @@ act!(/// To decide who may.
     Admin);
 act!(/// To read what was recorded of people in shells.
     ReadRecordings);
+act!(/// To decide about what waits for a person.
+    Approve);
+act!(/// To return to an earlier revision.
+    Rollback);
+act!(/// To approve deletions.
+    Prune);
+act!(/// To act as a service account.
+    Assume);
 
 /// The installation as a target: users, groups, projects as sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,8 +115,18 @@ impl<T: Noun> Guarded<T> {
     pub(crate) fn authorize<A: Act>(self, ctx: &OpCtx) -> Result<Authorized<T, A>> {
         let Self { value, scope } = self;
         let wording = Wording { noun: T::NOUN, denied: T::DENIED };
-        authorize(ctx.actor(), A::ACTION, &value.guarded_by(scope), wording)?;
-        Ok(Authorized { value, action: PhantomData })
+        let scope = value.guarded_by(scope);
+        authorize(ctx.actor(), A::ACTION, &scope, wording)?;
+        let held = rights(ctx.actor(), &scope);
+        Ok(Authorized { value, held, action: PhantomData })
+    }
+
+    /// What [`Self::authorize`] decides for an actor and an action, with the reason; what it is decided about; and what `tell`
+    /// says of the thing, which itself stays closed.
+    pub(crate) fn judge<R>(self, actor: &Actor, action: Action, tell: fn(&T) -> R) -> (Verdict, Scope, R) {
+        let Self { value, scope } = self;
+        let scope = value.guarded_by(scope);
+        (judge(actor, action, &scope), scope, tell(&value))
     }
 }
 
@@ -132,6 +150,7 @@ pub(crate) fn authorize_each<T: Noun, A: Act>(
 #[derive(Debug, Clone)]
 pub struct Authorized<T, A> {
     value: T,
+    held: Rights,
     action: PhantomData<A>,
 }
 
@@ -147,6 +166,11 @@ impl<T: Noun, A: Act> Authorized<T, A> {
     /// The thing itself.
     pub fn into_inner(self) -> T {
         self.value
+    }
+
+    /// All that the actor may do to it.
+    pub(crate) fn held(&self) -> Rights {
+        self.held
     }
 
     /// The handle together with the line that the audit log gets.
@@ -177,7 +201,7 @@ pub trait Bindable: Noun {
 impl<T: Bindable, A: Act> Authorized<T, A> {
     /// The same permission, for the policy of this thing.
     pub(crate) fn policy(&self) -> Authorized<Policy, A> {
-        Authorized { value: self.value.policy(), action: PhantomData }
+        Authorized { value: self.value.policy(), held: self.held, action: PhantomData }
     }
 }
 
@@ -193,12 +217,14 @@ pub struct Grant {
 impl Grant {
     /// Bindings of `new`, the policy of what is being made in a thing that the caller may administer.
     pub(crate) fn in_new<T: Noun>(
-        _of: &Authorized<T, Admin>,
+        of: &Authorized<T, Admin>,
         ctx: &OpCtx,
         new: Policy,
         bindings: &BindingsChange,
-    ) -> Self {
-        Self::of(ctx, new, bindings)
+    ) -> Result<Self> {
+        let grant = Self::of(ctx, new, bindings);
+        check_given(of.held, grant.given())?;
+        Ok(grant)
     }
 
     /// Bindings of a thing that a user makes for itself: its owner administers it, besides whoever else does.
@@ -228,8 +254,32 @@ impl Grant {
     }
 
     /// Bindings of a thing that exists and that the caller may administer.
-    pub(crate) fn on<T: Bindable>(of: &Authorized<T, Admin>, ctx: &OpCtx, bindings: &BindingsChange) -> Self {
-        Self::of(ctx, of.value.policy(), bindings)
+    pub(crate) fn on<T: Bindable>(
+        of: &Authorized<T, Admin>,
+        ctx: &OpCtx,
+        bindings: &BindingsChange,
+    ) -> Result<Self> {
+        let grant = Self::of(ctx, of.value.policy(), bindings);
+        check_given(of.held, grant.given())?;
+        Ok(grant)
+    }
+
+    /// Bindings of one role, which replace those that there are, of a thing in one that the caller may administer, or of that itself.
+    pub(crate) fn of_role<T: Noun>(
+        of: &Authorized<T, Admin>,
+        ctx: &OpCtx,
+        policy: Policy,
+        role: (Role, Vec<BindingSubject>),
+    ) -> Result<Self> {
+        let grant = Self { roles: vec![role], ..Self::of(ctx, policy, &BindingsChange::default()) };
+        check_given(of.held, grant.given())?;
+        Ok(grant)
+    }
+
+    /// What its roles give together.
+    fn given(&self) -> Rights {
+        let given = self.roles.iter().filter(|(_, subjects)| !subjects.is_empty());
+        given.fold(Rights::NONE, |given, (role, _)| given.union(role.rights()))
     }
 
     fn of(ctx: &OpCtx, policy: Policy, bindings: &BindingsChange) -> Self {
@@ -252,6 +302,21 @@ impl Grant {
     pub fn entry(&self) -> &AuditEntry {
         &self.entry
     }
+}
+
+/// Nobody gives what they do not have: not to others, and not to themselves in other words.
+///
+/// # Errors
+/// [`Error::Forbidden`], which names what is missing.
+pub(crate) fn check_given(held: Rights, given: Rights) -> Result<()> {
+    let missing: Vec<&str> = given.iter().filter(|action| !held.allow(*action)).map(Action::as_str).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::forbidden(format!(
+        "you cannot give a role that allows more than you may do yourself: you lack {}",
+        missing.join(", ")
+    )))
 }
 
 /// A handle and the audit line of what is about to be done with it. Stores write both in one
@@ -289,12 +354,11 @@ pub(crate) fn entry(
     id: Option<Uuid>,
     name: String,
 ) -> AuditEntry {
-    let (user_id, actor) = match ctx.actor() {
-        Actor::Nobody => (None, "nobody".to_owned()),
-        Actor::User(user) => (Some(user.id), user.email.clone()),
-        Actor::Cluster(id) => (None, format!("cluster:{id}")),
-        Actor::System => (None, "system".to_owned()),
+    let user_id = match ctx.actor() {
+        Actor::User(user) => Some(user.id),
+        Actor::Nobody | Actor::Cluster(_) | Actor::System => None,
     };
+    let actor = actor_name(ctx.actor());
     AuditEntry {
         action: action.into(),
         user_id,
@@ -303,5 +367,18 @@ pub(crate) fn entry(
         request_id: ctx.request_id(),
         at: ctx.now(),
         times: 1,
+    }
+}
+
+/// What an actor is called in the audit log. A service account is named together with whoever assumed it.
+pub(crate) fn actor_name(actor: &Actor) -> String {
+    match actor {
+        Actor::Nobody => "nobody".to_owned(),
+        Actor::User(user) => match user.token.as_ref().and_then(|token| token.assumed_by.as_ref()) {
+            Some(by) => format!("{} (assumed by {by})", user.email),
+            None => user.email.clone(),
+        },
+        Actor::Cluster(id) => format!("cluster:{id}"),
+        Actor::System => "system".to_owned(),
     }
 }

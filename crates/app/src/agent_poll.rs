@@ -46,7 +46,7 @@ pub struct ServiceSpec {
     pub sha: Option<String>,
     /// First line of its message.
     pub message: Option<String>,
-    /// Configuration in clear.
+    /// Configuration in clear, and its references.
     pub configuration: Configuration,
     /// Apply nothing.
     pub dry_run: bool,
@@ -212,7 +212,20 @@ impl App {
         // A whole fleet that asks at once must leave connections to everything else.
         let permit = self.whole_answers.acquire().await;
         let _permit = permit.map_err(|closed| Error::internal("answering a poll", closed))?;
-        let (services, damaged) = self.service_specs(agent.cluster_id(), &ids).await?;
+        let (mut services, mut damaged) = self.service_specs(agent.cluster_id(), &ids).await?;
+        if asked.contract < Contract::DOCUMENTS {
+            // An agent of contract 2 is sent a service with references in a form of which it says itself that it cannot read it.
+            let unknown = |spec: &mut ServiceSpec| {
+                spec.intent == Intent::Apply && !spec.configuration.references.is_empty()
+            };
+            damaged.extend(services.extract_if(.., unknown).map(|spec| {
+                tracing::warn!(
+                    service.id = %spec.id, cluster.id = %agent.cluster_id(),
+                    "a service's configuration has references, which the cluster's agent cannot resolve: update the agent"
+                );
+                spec.id
+            }));
+        }
         if asked.contract < Contract::DOCUMENTS && !damaged.is_empty() {
             // An agent without a cursor may have lost what it kept. It takes its first answer for all that is its own, and removes
             // the records of other services from the cluster.

@@ -149,7 +149,7 @@ impl App {
             (selector.clone(), None)
         } else {
             let cluster = self.authorized::<Cluster, _>(ctx, selector).await?;
-            (ClusterSelector::Id(cluster.id), Some(Grant::on(&cluster, ctx, &change.bindings)))
+            (ClusterSelector::Id(cluster.id), Some(Grant::on(&cluster, ctx, &change.bindings)?))
         };
         let (TagsChange::All(tags) | TagsChange::Edit { set: tags, .. }) = &change.tags;
         check_tags("attributes.tags", tags)?;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use plural_core::cluster::Cluster;
 use plural_core::global_service::GlobalService;
 use plural_core::ids::{ClusterId, GlobalServiceId, ProjectId, ServiceId};
-use plural_core::service::{NewService, Rendering, Service, ServiceChange};
+use plural_core::service::{Configuration, ConfigurationEdit, NewService, Rendering, Service, ServiceChange};
 use plural_core::specs::KubeName;
 use plural_core::{Error, Page, PageRequest, Result};
 
@@ -48,7 +48,7 @@ pub trait InstanceListStore: Send + Sync + 'static {
 
 /// For which projects that was allowed what the last item asks for.
 #[derive(Default)]
-struct Allowed(HashSet<(ProjectId, KubeName, Option<String>)>);
+struct Allowed(HashSet<(ProjectId, KubeName, Option<String>)>, HashSet<(ProjectId, KubeName)>);
 
 impl Allowed {
     async fn check(&mut self, (app, ctx): (&App, &OpCtx), cluster: &Cluster, asks: &Asks<'_>) -> Result<()> {
@@ -56,6 +56,21 @@ impl Allowed {
         if !self.0.contains(&key) {
             app.limits_allow(ctx, asks).await?;
             self.0.insert(key);
+        }
+        Ok(())
+    }
+
+    async fn check_references(
+        &mut self,
+        app: &App,
+        cluster: &Cluster,
+        namespace: &KubeName,
+        configuration: &Configuration,
+    ) -> Result<()> {
+        let key = (cluster.project_id, namespace.clone());
+        if !self.1.contains(&key) {
+            app.references_allow(cluster.id, namespace, configuration).await?;
+            self.1.insert(key);
         }
         Ok(())
     }
@@ -91,6 +106,7 @@ impl App {
                 sync_config: &checked.new.sync_config,
             };
             allowed.check((self, ctx), cluster, &asks).await?;
+            allowed.check_references(self, cluster, &checked.new.namespace, &checked.configuration).await?;
             let create = self.service_sealed(ServiceId::new(), &checked, Some(owner))?;
             let by = cluster.audited_new(ctx, "service.create", "service", create.id, &create.new.name);
             makes.push(ServiceMake { by, repository: checked.repository.clone(), create });
@@ -138,6 +154,10 @@ impl App {
                     sync_config: &settings.sync_config,
                 };
                 allowed.check((self, ctx), cluster, &asks).await?;
+            }
+            if let Some(ConfigurationEdit::Replace(configuration)) = &update.change.configuration {
+                let cluster = clusters.get(&service.cluster_id).ok_or(Error::not_found("cluster"))?;
+                allowed.check_references(self, cluster, &service.namespace, configuration).await?;
             }
             let by = service.audited(ctx, "service.update");
             edits.push(ServiceRemake { by, repository: checked.repository.clone(), update });

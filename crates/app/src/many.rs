@@ -10,7 +10,7 @@ use plural_core::component::Component;
 use plural_core::group::Group;
 use plural_core::ids::{GroupId, ServiceId, UserId};
 use plural_core::revision::Revision;
-use plural_core::service::{Configuration, Service};
+use plural_core::service::{Configuration, Reference, Service};
 use plural_core::service_error::ServiceError;
 use plural_core::user::User;
 
@@ -159,20 +159,24 @@ impl App {
     ) -> Result<HashMap<ServiceId, Configuration>> {
         let (services, found) = self.configurations_opened(ctx, ids).await?;
         let holds =
-            |id| found.get(&id).is_some_and(|configuration: &Configuration| !configuration.0.is_empty());
+            |id| found.get(&id).is_some_and(|configuration: &Configuration| !configuration.values.is_empty());
         let read: Vec<_> = services.iter().filter(|service| holds(service.id)).collect();
         self.audit_read_many(ctx, &read, CONFIGURATION_READ).await?;
         Ok(found)
     }
 
-    /// The names of their configuration values, of the same services.
+    /// The names of their configuration values, of the same services, and where an agent reads those that are references.
     pub async fn services_configuration_names(
         &self,
         ctx: &OpCtx,
         ids: &[ServiceId],
-    ) -> Result<HashMap<ServiceId, Vec<String>>> {
+    ) -> Result<HashMap<ServiceId, Vec<(String, Option<Reference>)>>> {
         let (_, found) = self.configurations_opened(ctx, ids).await?;
-        Ok(found.into_iter().map(|(id, values)| (id, values.0.into_keys().collect())).collect())
+        let names = |Configuration { values, references }: Configuration| {
+            let values = values.into_keys().map(|name| (name, None));
+            values.chain(references.into_iter().map(|(name, reference)| (name, Some(reference)))).collect()
+        };
+        Ok(found.into_iter().map(|(id, configuration)| (id, names(configuration))).collect())
     }
 
     async fn configurations_opened(

@@ -187,7 +187,7 @@ impl App {
         let mut values = SecretValues::default();
         for sealed in revisions {
             let configuration = self.open_configuration(service.id, &sealed.configuration)?;
-            configuration.0.values().for_each(|value| values.add(value));
+            configuration.values.values().for_each(|value| values.add(value));
             let rendering = self.open_values(service.id, &sealed)?;
             if let Some(set) = &rendering.helm.set {
                 values.add(&set.value);
@@ -197,7 +197,7 @@ impl App {
         }
         for context in &contexts {
             let secrets = self.context_secrets(context)?;
-            secrets.0.values().for_each(|value| values.add(value));
+            secrets.values.values().for_each(|value| values.add(value));
         }
         // What the service itself says to everybody who may see it.
         values.is_public(service.name.as_str());

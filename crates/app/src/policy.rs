@@ -5,19 +5,27 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use plural_core::cluster::Cluster;
 use plural_core::group::Group;
-use plural_core::ids::{ClusterId, GroupId, PolicyId, ProjectId, SavedViewId, ServiceId, UserId};
-use plural_core::policy::{Binding, BindingSubject, BindingsChange, Policy, PolicyNoun, Role};
+use plural_core::ids::{
+    ClusterId, GroupId, MachineAccountId, PolicyId, ProjectId, RoleId, SavedViewId, ServiceId, UserId,
+};
+use plural_core::machine_account::MachineAccount;
+use plural_core::policy::{
+    Binding, BindingSubject, BindingsChange, BoundRole, Policy, PolicyNoun, Rights, Role,
+};
 use plural_core::project::Project;
+use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
 use plural_core::service::Service;
 use plural_core::user::User;
 use plural_core::{Error, Result};
 
-use crate::access::{Act, Admin, Audited, Authorized, Bindable, Grant, Noun, Read};
+use crate::access::{Act, Admin, Audited, Authorized, Bindable, Grant, Noun, Read, check_given};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
+use crate::machine_account::MachineAccountSelector;
 use crate::project::ProjectSelector;
+use crate::role::RoleSelector;
 use crate::service::ServiceSelector;
 use uuid::Uuid;
 
@@ -35,6 +43,8 @@ pub trait PolicyStore: Send + Sync + 'static {
     async fn binding_list(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<Binding>>;
     /// Those of many policies, oldest first.
     async fn bindings_on(&self, policies: &[Authorized<Policy, Read>]) -> Result<Vec<Binding>>;
+    /// Those of a policy and of all that it inherits from, the policy's own first.
+    async fn bindings_above(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<Binding>>;
     /// Replaces the bindings of the roles that are named; [`plural_core::Error::Invalid`] for a subject that does not exist.
     async fn binding_replace(
         &self,
@@ -42,19 +52,35 @@ pub trait PolicyStore: Send + Sync + 'static {
         roles: &[(Role, Vec<BindingSubject>)],
     ) -> Result<Vec<Binding>>;
     /// Adds and removes bindings of one role, and leaves its others as they are; [`plural_core::Error::Invalid`] for a subject
-    /// that does not exist.
+    /// that does not exist, [`plural_core::Error::NotFound`] for a custom role that is gone.
     async fn binding_change(
         &self,
         by: Audited<'_, Policy, Admin>,
+        role: BoundRole,
         change: &RoleChange,
     ) -> Result<Vec<Binding>>;
+}
+
+/// A role that a caller names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedRole {
+    /// A built-in one.
+    BuiltIn(Role),
+    /// One that administrators made.
+    Custom(RoleId),
+}
+
+impl From<Role> for NamedRole {
+    fn from(role: Role) -> Self {
+        Self::BuiltIn(role)
+    }
 }
 
 /// Who gets a role, and who loses it. Whoever is in both has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleChange {
     /// The role.
-    pub role: Role,
+    pub role: NamedRole,
     /// Those who have it from now on, also if they had it already.
     pub add: Vec<BindingSubject>,
     /// Those who do not have it any more, also if they never had.
@@ -69,7 +95,7 @@ pub(crate) fn grant<T: Noun>(
     bindings: &BindingsChange,
 ) -> Result<Grant> {
     match parent {
-        Ok(parent) => Ok(Grant::in_new(&parent, ctx, new.into(), bindings)),
+        Ok(parent) => Grant::in_new(&parent, ctx, new.into(), bindings),
         Err(Error::Forbidden { .. }) => Err(Error::forbidden(format!(
             "setting bindings needs admin access to the {}; omit them or ask one of its administrators",
             T::NOUN
@@ -131,6 +157,7 @@ found_by! {
     Cluster(ClusterId) => ClusterSelector::Id;
     Service(ServiceId) => ServiceSelector::Id;
     SavedView(SavedViewId) => std::convert::identity;
+    MachineAccount(MachineAccountId) => MachineAccountSelector::Id;
 }
 
 impl App {
@@ -157,7 +184,7 @@ impl App {
         Ok(policies.map(|policy| (policy, bound.remove(&policy.id()).unwrap_or_default())).collect())
     }
 
-    /// Replaces the bindings of the named roles; needs admin access to the thing.
+    /// Replaces the bindings of the named roles; needs admin access to the thing, and every right that the roles give.
     pub async fn binding_replace(
         &self,
         ctx: &OpCtx,
@@ -165,14 +192,16 @@ impl App {
         change: BindingsChange,
     ) -> Result<Vec<BoundSubject>> {
         let policy = self.policy_for(ctx, of.into()).await?;
+        let given = change.roles().into_iter().filter(|(_, subjects)| !subjects.is_empty());
+        check_given(policy.held(), given.fold(Rights::NONE, |given, (role, _)| given.union(role.rights())))?;
         let by = policy.audited(ctx, "binding.replace");
         let bindings = self.store.binding_replace(by, &change.roles()).await?;
         self.proxy.access_changed();
         self.bound_subjects(ctx, bindings).await
     }
 
-    /// Gives a role to some and takes it from others; needs admin access to the thing. Unlike [`Self::binding_replace`], what others
-    /// change at the same time stays.
+    /// Gives a role to some and takes it from others; needs admin access to the thing, and every right that the role gives. Unlike
+    /// [`Self::binding_replace`], what others change at the same time stays.
     pub async fn binding_change(
         &self,
         ctx: &OpCtx,
@@ -180,8 +209,18 @@ impl App {
         change: &RoleChange,
     ) -> Result<Vec<BoundSubject>> {
         let policy = self.policy_for(ctx, of.into()).await?;
+        let role = match change.role {
+            NamedRole::BuiltIn(role) => BoundRole::BuiltIn(role),
+            NamedRole::Custom(id) => {
+                let role = self.get::<CustomRole>(ctx, &RoleSelector::Id(id)).await?;
+                BoundRole::Custom(id, role.rights)
+            }
+        };
+        if !change.add.is_empty() {
+            check_given(policy.held(), role.rights())?;
+        }
         let by = policy.audited(ctx, "binding.change");
-        let bindings = self.store.binding_change(by, change).await?;
+        let bindings = self.store.binding_change(by, role, change).await?;
         self.proxy.access_changed();
         self.bound_subjects(ctx, bindings).await
     }

@@ -1,6 +1,6 @@
 //! What a service renders to, before or without an agent.
 
-use plural_core::service::Service;
+use plural_core::service::{Configuration, Service};
 use plural_core::service_error::ServiceError;
 use plural_core::{Error, Result};
 
@@ -37,8 +37,26 @@ impl App {
             return Ok(Preview { objects: Vec::new(), errors: vec![error] });
         }
         let cluster = self.store.agent_cluster(service.cluster_id).await?.map(cluster_data);
+        let unresolved = unresolved(&spec.configuration);
         let mut preview = self.previews.render(spec, cluster).await?;
+        preview.errors.extend(unresolved);
         self.masks(ctx, [service.id]).await?.apply(service.id, &mut preview, masking::preview);
         Ok(preview)
     }
+}
+
+/// Says which values are placeholders: only the agent resolves references.
+fn unresolved(configuration: &Configuration) -> Option<ServiceError> {
+    let all = configuration.references.iter();
+    let words: Vec<String> = all.map(|(name, reference)| format!("{name} ({reference})")).collect();
+    (!words.is_empty()).then(|| ServiceError {
+        source: "render".to_owned(),
+        message: format!(
+            "placeholders stand for the values of references, which only the agent resolves: {}",
+            words.join(", ")
+        ),
+        warning: true,
+        terminal: false,
+        location: None,
+    })
 }

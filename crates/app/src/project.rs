@@ -91,7 +91,7 @@ impl App {
         let grant = if change.bindings.is_empty() {
             None
         } else {
-            Some(Grant::on(&self.authorized::<Project, _>(ctx, &selector).await?, ctx, &change.bindings))
+            Some(Grant::on(&self.authorized::<Project, _>(ctx, &selector).await?, ctx, &change.bindings)?)
         };
         let project = self.authorized::<Project, Write>(ctx, &selector).await?;
         let by = project.audited(ctx, "project.update");

@@ -5,7 +5,7 @@ use plural_core::ids::{ClusterId, RepositoryId};
 use plural_core::project::Project;
 use plural_core::project_limits::ProjectLimits;
 use plural_core::repository::Repository;
-use plural_core::service::Rendering;
+use plural_core::service::{Configuration, Reference, Rendering};
 use plural_core::service_account::AccountRule;
 use plural_core::specs::{KubeName, SyncConfig};
 use plural_core::{Error, Result};
@@ -66,6 +66,34 @@ impl App {
             Some(problem) => Err(Error::forbidden(problem)),
         }
     }
+
+    /// Refuses a service in this namespace of this cluster whose configuration refers to what its project may not.
+    pub(crate) async fn references_allow(
+        &self,
+        cluster: ClusterId,
+        namespace: &KubeName,
+        configuration: &Configuration,
+    ) -> Result<()> {
+        if configuration.references.is_empty() {
+            return Ok(());
+        }
+        let NamedLimits { project, limits } = self.store.cluster_limits(cluster).await?;
+        references_refused(namespace, Some((&project, &limits)), configuration)
+    }
+}
+
+/// Refuses references that a service of this namespace may not have.
+pub(crate) fn references_refused(
+    namespace: &KubeName,
+    limits: Option<(&str, &ProjectLimits)>,
+    configuration: &Configuration,
+) -> Result<()> {
+    let refusal = |reference: &Reference| reference.refusal(namespace.as_str(), limits);
+    configuration
+        .references
+        .values()
+        .find_map(refusal)
+        .map_or(Ok(()), |problem| Err(Error::forbidden(problem)))
 }
 
 /// What a service asks for that limits may refuse.

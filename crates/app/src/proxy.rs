@@ -1,7 +1,7 @@
 //! Who may reach a cluster's API server through the console, and for how long that holds.
 //!
 //! The right to reach it is the right to read the cluster; what a person may do there, Kubernetes' own RBAC
-//! decides. A decision is a [`ProxyGrant`]: it is kept for a moment, looked at again while anything holds it, and
+//! decides. A custom role may withhold shells, and the user's groups. A decision is a [`ProxyGrant`]: it is kept for a moment, looked at again while anything holds it, and
 //! revoked as soon as anything about it changed.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
-use plural_core::access::{Actor, UserActor};
+use plural_core::access::{Action, Actor, UserActor};
 use plural_core::cluster::Cluster;
 use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
 use plural_core::ids::TokenId;
@@ -24,7 +24,7 @@ use secrecy::{ExposeSecret, SecretBox};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Admin, Authorized, Read};
+use crate::access::{Admin, Authorized, Read, actor_name};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::seal::{Sealed, Sealer};
@@ -73,8 +73,12 @@ pub struct ProxyGrant {
     pub user_id: UserId,
     /// The user's address: their name in the cluster.
     pub email: String,
-    /// Names of the user's groups, in order.
+    /// What audit lines call them: a service account is named together with whoever assumed it.
+    pub actor: String,
+    /// Names of the user's groups, in order; none where a custom role withholds [`Action::ImpersonateGroup`].
     pub groups: Vec<String>,
+    /// Whether shells may be opened: [`Action::Exec`], which a custom role may withhold.
+    pub shells: bool,
     /// With which token.
     pub token_id: Option<TokenId>,
     revoked: CancellationToken,
@@ -87,11 +91,23 @@ impl ProxyGrant {
     }
 
     fn says_the_same(&self, other: &Self) -> bool {
-        let Self { cluster_id, cluster_handle: _, user_id, email, groups, token_id, revoked: _ } = self;
+        let Self {
+            cluster_id,
+            cluster_handle: _,
+            user_id,
+            email,
+            actor,
+            groups,
+            shells,
+            token_id,
+            revoked: _,
+        } = self;
         *cluster_id == other.cluster_id
             && *user_id == other.user_id
             && *email == other.email
+            && *actor == other.actor
             && *groups == other.groups
+            && *shells == other.shells
             && *token_id == other.token_id
     }
 }
@@ -159,7 +175,7 @@ impl App {
     /// The decision for whom a token speaks for.
     async fn proxy_decide(&self, actor: Actor, cluster: &ClusterSelector) -> Result<ProxyGrant> {
         let Actor::User(user) = actor else { return Err(Error::Unauthenticated) };
-        let user_id = user.id;
+        let (user_id, name) = (user.id, actor_name(&Actor::User(user.clone())));
         // What the token is good for is decided here; who its user is, and what they may read, as for any other.
         let (token, user) = (user.token.clone(), UserActor { token: None, ..user });
         let ctx = self.ctx(Actor::User(user));
@@ -173,15 +189,21 @@ impl App {
         }
         let token_id = token.map(|token| token.id);
         let user = self.authorized::<User, Read>(&ctx, &UserSelector::Id(user_id)).await?;
-        let mut groups: Vec<String> =
-            self.store.groups_of(&user).await?.into_iter().map(|group| group.name.to_string()).collect();
+        let held = cluster.held();
+        let mut groups: Vec<String> = if held.allow(Action::ImpersonateGroup) {
+            self.store.groups_of(&user).await?.into_iter().map(|group| group.name.to_string()).collect()
+        } else {
+            Vec::new()
+        };
         groups.sort();
         Ok(ProxyGrant {
             cluster_id: cluster.id,
             cluster_handle: cluster.handle.clone(),
             user_id,
             email: user.email.to_string(),
+            actor: name,
             groups,
+            shells: held.allow(Action::Exec),
             token_id,
             revoked: CancellationToken::new(),
         })

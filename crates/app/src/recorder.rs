@@ -170,7 +170,7 @@ impl App {
             cluster_id: grant.cluster_id,
             project_id,
             user_id: grant.user_id,
-            actor: grant.email.clone(),
+            actor: grant.actor.clone(),
             shell,
             request_id,
             bytes: piece.bytes,

@@ -83,7 +83,7 @@ impl App {
             None
         } else {
             let view = self.authorized::<SavedView, Admin>(ctx, &id).await?;
-            Some(Grant::on(&view, ctx, &change.bindings).keeping(view.owner_id))
+            Some(Grant::on(&view, ctx, &change.bindings)?.keeping(view.owner_id))
         };
         let view = self.authorized::<SavedView, Write>(ctx, &id).await?;
         self.store.saved_view_update(view.audited(ctx, "savedView.update"), change, grant.as_ref()).await

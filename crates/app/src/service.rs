@@ -22,7 +22,7 @@ use crate::global_service::Ownership;
 use crate::many::CONFIGURATION_READ;
 use crate::masking;
 use crate::policy;
-use crate::project_limits::Asks;
+use crate::project_limits::{Asks, references_refused};
 use crate::records::record;
 use crate::rendering::{SealedValues, ServiceSecrets, rendering_news};
 use crate::repository::RepositorySelector;
@@ -199,7 +199,7 @@ pub(crate) struct CheckedService {
     pub(crate) new: NewService,
     pub(crate) repository: Option<Authorized<Repository, Read>>,
     /// Taken out of `new`, and not sealed yet.
-    configuration: Configuration,
+    pub(crate) configuration: Configuration,
     links: LinksRequest,
 }
 
@@ -250,6 +250,7 @@ impl App {
             sync_config: &checked.new.sync_config,
         };
         self.limits_allow(ctx, &asks).await?;
+        self.references_allow(cluster.id, asks.namespace, &checked.configuration).await?;
         let id = ServiceId::new();
         let bindings = &checked.new.bindings;
         let grant = if bindings.is_empty() {
@@ -344,7 +345,7 @@ impl App {
             (selector.clone(), None)
         } else {
             let service = self.authorized::<Service, _>(ctx, selector).await?;
-            (ServiceSelector::Id(service.id), Some(Grant::on(&service, ctx, &change.bindings)))
+            (ServiceSelector::Id(service.id), Some(Grant::on(&service, ctx, &change.bindings)?))
         };
         let service = self.authorized::<Service, Write>(ctx, &selector).await?;
         match owner {
@@ -354,7 +355,9 @@ impl App {
         if service.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
         }
-        let secrets = if change.rendering.is_empty() && change.configuration.is_none() {
+        // A reference without a namespace moves with the service, one with a namespace does not.
+        let keeps = change.rendering.is_empty() && change.namespace.is_none();
+        let secrets = if keeps && change.configuration.is_none() {
             None
         } else {
             Some(self.store.service_newest_secrets(&service).await?)
@@ -378,6 +381,18 @@ impl App {
                 sync_config: &settings.sync_config,
             };
             self.limits_allow(ctx, &asks).await?;
+        }
+        if (update.configuration.is_some() || update.change.namespace.is_some())
+            && let Some(secrets) = &secrets
+        {
+            let sealed = update.configuration.as_ref().unwrap_or(&secrets.configuration);
+            let configuration = self.open_configuration(service.id, sealed)?;
+            let namespace = update.change.namespace.as_ref().unwrap_or(&service.namespace);
+            if service.agent_upgrade {
+                references_refused(namespace, None, &configuration)?;
+            } else {
+                self.references_allow(service.cluster_id, namespace, &configuration).await?;
+            }
         }
         let by = service.audited(ctx, "service.update");
         let service =
@@ -556,7 +571,7 @@ impl App {
         let service = self.service_unsealed(ctx, &ServiceSelector::Id(id)).await?;
         let secrets = self.store.service_secrets(&service).await?;
         let configuration = self.open_configuration(id, &secrets.configuration)?;
-        if !configuration.0.is_empty() {
+        if !configuration.values.is_empty() {
             self.audit_read(ctx, &service, CONFIGURATION_READ).await?;
         }
         Ok(configuration)

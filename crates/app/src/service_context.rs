@@ -142,7 +142,9 @@ impl App {
         let ServiceContextChange { project_id, configuration, secrets: given } = change;
         let secrets = match &given {
             None => None,
-            Some(secrets) => Some((secrets.0.keys().cloned().collect(), self.seal_context(id, secrets)?)),
+            Some(secrets) => {
+                Some((secrets.values.keys().cloned().collect(), self.seal_context(id, secrets)?))
+            }
         };
         let save = ServiceContextSave { name, configuration, secrets };
         if let Some(known) = known {
@@ -292,7 +294,7 @@ impl App {
     ) -> Result<bool> {
         let Some(given) = given else { return Ok(true) };
         Ok(match self.store.context_sealed(context).await? {
-            None => given.0.is_empty(),
+            None => given.is_empty(),
             Some(sealed) => *given == self.open_context(context.id, &sealed)?,
         })
     }

@@ -13,7 +13,7 @@ use plural_core::service_error::ServiceError;
 use plural_core::specs::{Change, KubeName};
 use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 
-use crate::access::{Audited, Authorized, Read, Write, authorize_installation};
+use crate::access::{Audited, Authorized, Read, Rollback, Write, authorize_installation};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
@@ -26,7 +26,7 @@ pub trait ServiceLifeStore: Send + Sync + 'static {
     /// Goes back to a revision of the service and pins it there.
     async fn service_rollback(
         &self,
-        by: Audited<'_, Service, Write>,
+        by: Audited<'_, Service, Rollback>,
         to: RevisionId,
         until: PinUntil,
     ) -> Result<Service>;
@@ -145,7 +145,7 @@ impl App {
         let id = service.id;
         let contexts = self.services_contexts(ctx, &[id]).await?.remove(&id);
         let contexts = contexts.map(|all| all.iter().map(|context| context.id).collect());
-        configuration.0.extend(other.0);
+        configuration.extend(other);
         let Service {
             id: _,
             name: _,

@@ -8,9 +8,11 @@ use plural_core::cluster::Cluster;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::job::BackgroundJob;
+use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::project::Project;
 use plural_core::repository::Repository;
+use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
@@ -27,6 +29,7 @@ use crate::group::GroupStore;
 use crate::helm_repository::HelmRepositoryStore;
 use crate::instance::InstanceListStore;
 use crate::job::JobStore;
+use crate::machine_account::MachineAccountStore;
 use crate::managed_namespace::ManagedNamespaceStore;
 use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
@@ -39,6 +42,7 @@ use crate::records::Records;
 use crate::replica::ReplicaStore;
 use crate::repository::RepositoryStore;
 use crate::repository_webhook::RepositoryWebhookStore;
+use crate::role::RoleStore;
 use crate::saved_view::SavedViewStore;
 use crate::seal::SealStore;
 use crate::service::ServiceStore;
@@ -64,7 +68,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, GlobalService, Group, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, MachineAccount, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,
@@ -82,6 +86,7 @@ stores! {
     SyncStore,
     GlobalServiceStore,
     InstanceStore,
+    MachineAccountStore,
     ManagedNamespaceStore,
     InstanceListStore,
     DependencyStore,
@@ -95,6 +100,7 @@ stores! {
     ManyStore,
     ProxyStore,
     RecordingStore,
+    RoleStore,
     SavedViewStore,
     SealStore,
     ReplicaStore,

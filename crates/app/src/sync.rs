@@ -13,7 +13,7 @@ use plural_core::sync::{DriftEvent, MAX_CHOSEN, ObjectRef, ServiceSync, SyncPlan
 use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 use uuid::Uuid;
 
-use crate::access::{Admin, Audited, Authorized, Read, Write};
+use crate::access::{Admin, Approve, Audited, Authorized, Prune, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::masking;
@@ -52,7 +52,7 @@ pub trait SyncStore: Send + Sync + 'static {
     /// Keeps what the service's canaries are to be told, in place of what waits.
     async fn service_promote(
         &self,
-        by: Audited<'_, Service, Write>,
+        by: Audited<'_, Service, Approve>,
         request: &PromotionRequest,
     ) -> Result<Service>;
     /// Has the agent make a plan; one that is asked for already counts for everybody. Answers its id.
@@ -61,7 +61,7 @@ pub trait SyncStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`plural_core::Error::Conflict`] when others wait, or none.
-    async fn service_prune_approve(&self, by: Audited<'_, Service, Write>, digest: &str) -> Result<Service>;
+    async fn service_prune_approve(&self, by: Audited<'_, Service, Prune>, digest: &str) -> Result<Service>;
     /// Leaves fields out of what is compared, from now on.
     async fn service_drift_ignore(
         &self,
@@ -141,7 +141,7 @@ impl App {
             return Err(Error::invalid("objects", format!("at most {MAX_CHOSEN} are allowed")));
         }
         objects.iter().try_for_each(ObjectRef::check)?;
-        let service = self.authorized::<Service, Write>(ctx, selector).await?;
+        let service = self.authorized::<Service, Approve>(ctx, selector).await?;
         can_be_acted_on(&service)?;
         let action = match promotion {
             Promotion::Proceed => "service.proceed",

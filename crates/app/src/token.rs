@@ -12,7 +12,7 @@ use plural_core::user::User;
 use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 use secrecy::SecretString;
 
-use crate::access::{Audited, Authorized, Guarded, Read, Write, noun};
+use crate::access::{Audited, Authorized, Guarded, Read, Write, actor_name, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::secret::{NewToken, TokenHash};
@@ -35,6 +35,8 @@ pub struct TokenCreate {
     pub expires_at: Option<DateTime<Utc>>,
     /// The token that it ends with, too, whether that is revoked or expires.
     pub made_with: Option<TokenId>,
+    /// Who makes it, of a service account's token.
+    pub assumed_by: Option<String>,
     /// What allowed it; absent for one that the console itself makes.
     pub proof: Option<Proof>,
 }
@@ -215,8 +217,20 @@ impl App {
         let NewToken { text, hash, hint } = NewToken::generate(USER_TOKEN_PREFIX)?;
         let TokenKind { session, scopes, verified } = kind;
         let proof = proof_of(ctx, verified).map(|proof| Proof { as_admin: proof.caller != user.id, ..proof });
-        let create =
-            TokenCreate { id: TokenId::new(), hash, hint, session, scopes, expires_at, made_with, proof };
+        // What a service account makes, whoever assumed it makes.
+        let assumed = || parent(ctx).and_then(|token| token.assumed_by.clone());
+        let assumed_by = user.machine_of.map(|_| assumed().unwrap_or_else(|| actor_name(ctx.actor())));
+        let create = TokenCreate {
+            id: TokenId::new(),
+            hash,
+            hint,
+            session,
+            scopes,
+            expires_at,
+            made_with,
+            assumed_by,
+            proof,
+        };
         let action = if session { "session.create" } else { "token.create" };
         let by = user.audited_new(ctx, action, "access token", create.id, &create.hint);
         let token = self.store.token_create(by, &create).await?;

@@ -1,7 +1,7 @@
 //! Users.
 
 use async_trait::async_trait;
-use plural_core::access::{Actor, Scope};
+use plural_core::access::{Actor, Scope, UserActor};
 use plural_core::group::Group;
 use plural_core::ids::TokenId;
 use plural_core::ids::{ProjectId, UserId};
@@ -10,7 +10,9 @@ use plural_core::user::{NewUser, User, UserChange};
 use plural_core::{Error, Result};
 use secrecy::SecretString;
 
-use crate::access::{Admin, Audited, Guarded, Installation, Read, Write, authorize_installation, noun};
+use crate::access::{
+    Admin, Audited, Authorized, Guarded, Installation, Read, Write, authorize_installation, noun,
+};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
@@ -104,6 +106,8 @@ pub trait UserStore: Send + Sync + 'static {
         password: Option<PasswordSet>,
         proof: Option<&Proof>,
     ) -> Result<User>;
+    /// What the user may do is decided for: without a token, and with their groups.
+    async fn user_actor(&self, user: &Authorized<User, Read>) -> Result<UserActor>;
     /// Removes a user with tokens, memberships and bindings; refuses the last administrator.
     async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()>;
     /// What a login is checked against: the user and the password's hash, if it has one.
@@ -175,6 +179,13 @@ impl App {
     ) -> Result<User> {
         let user = self.authorized::<User, Write>(ctx, &UserSelector::Id(id)).await?;
         let change = news(change, &user);
+        if user.machine_of.is_some()
+            && (password.is_some() || change.admin.is_some() || change.email.is_some())
+        {
+            return Err(Error::conflict(
+                "a service account has no password, keeps its address and is never an administrator",
+            ));
+        }
         let is_power = change.email.is_some() || change.admin.is_some();
         if is_power {
             authorize_installation::<Write>(ctx, Scope::Installation)?;

@@ -7,6 +7,7 @@
 mod allocations;
 mod api;
 mod apply;
+mod auth;
 mod commit;
 mod crowd;
 mod fleet;
@@ -57,6 +58,8 @@ enum Bench {
     Commit(commit::Options),
     /// Many services arrive in one real cluster, beside the API server's own rate
     Apply(apply::Options),
+    /// Decisions about access: a cached token, and lists of many services for a user with many bindings
+    Auth(auth::Options),
     /// Unchanged polls of many agents over TLS, beside an empty handler on the same stack
     Poll(poll::Options),
     /// Very many agents on one console: connecting at once, resting, being told
@@ -97,6 +100,7 @@ async fn main() -> anyhow::Result<()> {
     let (name, figures) = match bench {
         Bench::Commit(options) => ("commit", commit::run(&options, &metrics).await?),
         Bench::Apply(options) => ("apply", apply::run(&options, &metrics).await?),
+        Bench::Auth(options) => ("auth", auth::run(&options).await?),
         Bench::Idle(options) => ("idle", idle::run(&options).await?),
         Bench::Fleet(options) => ("fleet", crowd::run(&options).await?),
         Bench::Git(options) => ("git", git::run(&options).await?),

@@ -1,10 +1,10 @@
 //! `plural cd access …`: who may do what with a project, a cluster or a service.
 
 use chrono::{DateTime, Utc};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use plural_wire::{
-    ChangeBindings, Client, GetClusterBindings, GetProjectBindings, GetServiceBindings, PolicyBinding,
-    PolicyBindingAttributes, PolicyRole,
+    ChangeBindings, Client, GetClusterBindings, GetProjectBindings, GetServiceBindings, GroupRef,
+    PolicyBinding, PolicyBindingAttributes, PolicyRole, RoleBinding, User,
 };
 use serde::Serialize;
 
@@ -13,6 +13,7 @@ use crate::{
     error::CliError,
     groups,
     output::{self, Row, or_dash},
+    roles,
     sync_windows::{Of, OfArgs},
     terminal::Terminal,
     users,
@@ -55,11 +56,12 @@ pub(crate) struct AccessListArgs {
 /// Let users and groups do something
 ///
 /// A role on a project holds for all clusters and services in it, one on a cluster for all services on it. `write` includes
-/// `read`, and `admin` includes `write`.
+/// `read`, and `admin` includes `write`. Nobody gives a role that allows more than they may do themselves.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd access grant read --project shop --group developers
-  plural cd access grant write --service blue/web --user ada@example.com --user grace@example.com")]
+  plural cd access grant write --service blue/web --user ada@example.com --user grace@example.com
+  plural cd access grant operator --cluster blue --group on-call   # a custom role")]
 pub(crate) struct AccessGrantArgs {
     #[command(flatten)]
     pub(crate) change: AccessChangeArgs,
@@ -77,9 +79,9 @@ pub(crate) struct AccessRevokeArgs {
 /// A role, who has it, and on what
 #[derive(Debug, Args)]
 pub(crate) struct AccessChangeArgs {
-    /// What they may do
-    #[arg(value_enum, value_name = "ROLE")]
-    pub(crate) role: AccessRole,
+    /// What they may do: read, write, admin, or the name of a custom role (`plural cd roles`)
+    #[arg(value_name = "ROLE")]
+    pub(crate) role: String,
 
     /// E-mail address of a user; may be given several times
     #[arg(long = "user", value_name = "EMAIL")]
@@ -96,24 +98,13 @@ pub(crate) struct AccessChangeArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-/// What a binding lets do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AccessRole {
-    /// Look.
-    Read,
-    /// Change, and look.
-    Write,
-    /// Delete, decide who may do what, change, and look.
-    Admin,
-}
-
-impl From<AccessRole> for PolicyRole {
-    fn from(role: AccessRole) -> Self {
-        match role {
-            AccessRole::Read => Self::Read,
-            AccessRole::Write => Self::Write,
-            AccessRole::Admin => Self::Admin,
-        }
+/// The built-in role of this word.
+fn built_in(role: &str) -> Option<PolicyRole> {
+    match role {
+        "read" => Some(PolicyRole::Read),
+        "write" => Some(PolicyRole::Write),
+        "admin" => Some(PolicyRole::Admin),
+        _ => None,
     }
 }
 
@@ -121,7 +112,7 @@ impl From<AccessRole> for PolicyRole {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Access {
-    role: &'static str,
+    role: String,
     kind: &'static str,
     name: String,
     id: String,
@@ -139,7 +130,7 @@ impl Row for Access {
     }
 
     fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
-        vec![self.role.into(), self.kind.into(), or_dash(Some(&self.name)), self.id.clone()]
+        vec![or_dash(Some(&self.role)), self.kind.into(), or_dash(Some(&self.name)), self.id.clone()]
     }
 }
 
@@ -175,6 +166,10 @@ async fn change(
         return Err(CliError::usage("nobody is named: add --user EMAIL or --group NAME"));
     }
     let of = of.find(client).await?;
+    let (role, role_id) = match built_in(&role) {
+        Some(role) => (Some(role), None),
+        None => (None, Some(roles::find(&role, client).await?.id)),
+    };
     let mut subjects = Vec::new();
     for email in &users {
         let user_id = Some(users::find(email, client).await?.id);
@@ -186,36 +181,45 @@ async fn change(
     }
     let (add, remove) = sides(subjects);
     let Of { project: project_id, cluster: cluster_id, service: service_id } = of.clone();
-    client
-        .send(&ChangeBindings { role: role.into(), add, remove, service_id, cluster_id, project_id })
-        .await?;
+    client.send(&ChangeBindings { role, role_id, add, remove, service_id, cluster_id, project_id }).await?;
     output::list(&list(of, client).await?, &output, NOTHING, terminal)
 }
 
 async fn list(of: Of, client: &Client) -> Result<Vec<Access>, CliError> {
-    let (read, write, admin) = match of {
+    let (read, write, admin, custom) = match of {
         Of { project: Some(id), .. } => {
             let found = client.send(&GetProjectBindings { id: Some(id) }).await?;
-            (found.read_bindings, found.write_bindings, found.admin_bindings)
+            (found.read_bindings, found.write_bindings, found.admin_bindings, found.role_bindings)
         }
         Of { cluster: Some(id), .. } => {
             let found = client.send(&GetClusterBindings { id: Some(id) }).await?;
-            (found.read_bindings, found.write_bindings, found.admin_bindings)
+            (found.read_bindings, found.write_bindings, found.admin_bindings, found.role_bindings)
         }
         Of { service, .. } => {
             let found = client.send(&GetServiceBindings { id: service }).await?;
-            (found.read_bindings, found.write_bindings, found.admin_bindings)
+            (found.read_bindings, found.write_bindings, found.admin_bindings, found.role_bindings)
         }
     };
-    let of_role = |role, bindings: Vec<PolicyBinding>| {
-        bindings.into_iter().filter_map(move |PolicyBinding { user, group }| {
-            let (kind, name, id) = match (user, group) {
-                (Some(user), _) => ("user", user.email, user.id),
-                (None, Some(group)) => ("group", group.name, group.id),
-                (None, None) => return None,
-            };
-            Some(Access { role, kind, name, id })
-        })
+    let of_role = |role: &'static str, bindings: Vec<PolicyBinding>| {
+        bindings
+            .into_iter()
+            .filter_map(move |PolicyBinding { user, group }| access(role.to_owned(), user, group))
     };
-    Ok(of_role("read", read).chain(of_role("write", write)).chain(of_role("admin", admin)).collect())
+    let custom = custom.into_iter().filter_map(|RoleBinding { role, user, group }| {
+        access(role.map(|role| role.name).unwrap_or_default(), user, group)
+    });
+    Ok(of_role("read", read)
+        .chain(of_role("write", write))
+        .chain(of_role("admin", admin))
+        .chain(custom)
+        .collect())
+}
+
+fn access(role: String, user: Option<User>, group: Option<GroupRef>) -> Option<Access> {
+    let (kind, name, id) = match (user, group) {
+        (Some(user), _) => ("user", user.email, user.id),
+        (None, Some(group)) => ("group", group.name, group.id),
+        (None, None) => return None,
+    };
+    Some(Access { role, kind, name, id })
 }

@@ -17,12 +17,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
     access::AccessArgs,
+    auth::AuthArgs,
     documents::{ApplyArgs, DeleteArgs, DiffArgs, ExplainArgs, GetArgs},
     groups::GroupsArgs,
     jobs::JobsArgs,
     key::parse_duration,
     projects::ProjectsArgs,
+    roles::RolesArgs,
     saved_views::SavedViewsArgs,
+    service_accounts::ServiceAccountsArgs,
     sync_windows::SyncWindowsArgs,
     users::{UsersArgs, WhoAmIArgs},
 };
@@ -59,6 +62,7 @@ pub(crate) enum Verb {
     Tokens(TokensArgs),
     Whoami(WhoAmIArgs),
     Password(PasswordArgs),
+    Auth(AuthArgs),
     Apply(Box<ApplyArgs>),
     Diff(DiffArgs),
     Get(GetArgs),
@@ -115,6 +119,8 @@ pub(crate) enum CdCommand {
     Users(UsersArgs),
     Groups(GroupsArgs),
     Access(AccessArgs),
+    Roles(RolesArgs),
+    ServiceAccounts(ServiceAccountsArgs),
     Jobs(JobsArgs),
 }
 

@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use crate::{
     args::{ContextCommand, ContextDeleteArgs, ContextGetArgs, ContextListArgs, ContextSaveArgs},
+    configuration::configuration_of,
     documents::Kind,
     error::CliError,
     file,
     format::Format,
     key,
     output::{self, Row, or_dash},
-    services::{NAMED, check_unused, configuration_of},
+    services::{NAMED, check_unused},
     terminal::Terminal,
 };
 

@@ -2,6 +2,7 @@
 
 use std::{convert::Infallible, str::FromStr, time::Duration};
 
+use plural_core::service::Reference;
 use plural_wire::{
     Client, Cluster, GetCluster, GetGitRepository, GetProject, GetServiceDeployment, GitRepository,
     ListGitRepositories, PAGE_SIZE, Project, Seconds, ServiceDetails, all_pages,
@@ -130,6 +131,13 @@ pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         _ => Err("it must have the form NAME=VALUE".into()),
     }
+}
+
+/// `NAME=secret:[NAMESPACE/]NAME#KEY`, or the same of a ConfigMap.
+pub(crate) fn parse_reference(text: &str) -> Result<(String, Reference), String> {
+    let (name, reference) =
+        parse_pair(text).map_err(|_| "it must have the form NAME=secret:NAME#KEY".to_owned())?;
+    Ok((name, reference.parse()?))
 }
 
 /// The same for a setting of a document.

@@ -7,11 +7,13 @@
 
 mod access;
 mod args;
+mod auth;
 mod bootstrap;
 mod canary;
 mod clusters;
 mod completion;
 mod config;
+mod configuration;
 mod connect;
 mod contexts;
 mod deprecations;
@@ -40,8 +42,10 @@ mod reference;
 mod rendering;
 mod replay;
 mod repositories;
+mod roles;
 mod saved_views;
 mod selector;
+mod service_accounts;
 mod service_delete;
 mod service_drift;
 mod service_files;
@@ -180,6 +184,10 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
             let connection = connect(&args.connection, terminal)?;
             tokens::password(args, &connection.client, terminal).await
         }
+        Verb::Auth(args) => {
+            let connection = connect(&args.connection, terminal)?;
+            auth::run(args.command, &connection.client, terminal).await
+        }
         Verb::Apply(args) => documents::apply(*args, terminal).await,
         Verb::Diff(args) => documents::diff(args, terminal).await,
         Verb::Get(args) => documents::get(args, terminal).await,
@@ -222,6 +230,10 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 CdCommand::Users(noun) => users::run(noun.command, client, terminal).await,
                 CdCommand::Groups(noun) => groups::run(noun.command, client, terminal).await,
                 CdCommand::Access(noun) => access::run(noun.command, client, terminal).await,
+                CdCommand::ServiceAccounts(noun) => {
+                    service_accounts::run(noun.command, client, terminal).await
+                }
+                CdCommand::Roles(noun) => roles::run(noun.command, client, terminal).await,
                 CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,
             }
         }

@@ -150,12 +150,16 @@ pub(crate) struct ProjectLimitsArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) default_service_account: Option<String>,
 
+    /// Namespace, or pattern, whose Secrets and ConfigMaps services may refer to besides their own; may be given several times
+    #[arg(long = "reference-namespace", value_name = "NAMESPACE")]
+    pub(crate) reference_namespaces: Vec<String>,
+
     /// Remove all limits
     #[arg(
         long,
         conflicts_with_all = [
             "namespaces", "allow_kinds", "deny_kinds", "no_cluster_scoped", "cluster_kinds", "repositories",
-            "service_accounts", "require_service_account", "default_service_account",
+            "service_accounts", "require_service_account", "default_service_account", "reference_namespaces",
         ]
     )]
     pub(crate) clear: bool,
@@ -295,6 +299,7 @@ async fn limits(
         service_accounts,
         require_service_account,
         default_service_account,
+        reference_namespaces,
         clear,
         output,
     } = args;
@@ -308,6 +313,7 @@ async fn limits(
         service_accounts,
         require_service_account: Some(require_service_account),
         default_service_account,
+        reference_namespaces,
     };
     let nothing = ProjectLimits {
         no_cluster_scoped: Some(false),

@@ -6,12 +6,13 @@ use clap::Args;
 use plural_wire::{
     Client, CloneService, ConfigAttributes, DetachServiceDeployment, ListServiceEvents, ListServiceRevisions,
     MarkAgentUpgrade, PauseService, PinUntil, ReleaseService, ResumeService, RevisionDetails,
-    RollbackService, Secret, ServiceCloneAttributes, ServiceDeployment, ServiceDetails, ServiceEvent,
+    RollbackService, ServiceCloneAttributes, ServiceDeployment, ServiceDetails, ServiceEvent,
 };
 use serde::Serialize;
 
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs, WaitArgs},
+    configuration::plain,
     error::CliError,
     key::{self, ClusterKey, ServiceKey, parse_pair},
     output::{self, Row, age, counted, or_dash},
@@ -475,10 +476,8 @@ pub(crate) async fn clone(
     let cluster: ClusterKey = cluster.parse().map_err(CliError::usage)?;
     let service_id = service.get(client).await?.service.id;
     let cluster_id = cluster.get(client).await?.id;
-    let configuration: Vec<ConfigAttributes> = conf
-        .into_iter()
-        .map(|(name, value)| ConfigAttributes { name, value: Some(Secret::new(value)) })
-        .collect();
+    let configuration: Vec<ConfigAttributes> =
+        conf.into_iter().map(|(name, value)| plain(name, value)).collect();
     let attributes = ServiceCloneAttributes {
         name: name.to_owned(),
         namespace,

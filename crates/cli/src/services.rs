@@ -1,30 +1,28 @@
 //! `plural cd services …`.
 
 use std::{
-    collections::BTreeMap,
     fmt::Write as _,
     time::{Duration, Instant},
 };
 
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_wire::{
-    Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, GetServiceDeployment,
-    GetServiceFacts, GitRefAttributes, KickService, ListServiceDeployments, ListServicesUsing, PAGE_SIZE,
-    PinUntil, Secret, ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus,
-    ServiceDetails, ServiceFacts, ServicePin, ServiceReasonKind, ServiceUpdateAttributes,
-    UpdateServiceDeployment, all_pages,
+    Client, ClientError, ComponentState, CreateServiceDeployment, GetServiceDeployment, GetServiceFacts,
+    GitRefAttributes, KickService, ListServiceDeployments, ListServicesUsing, PAGE_SIZE, PinUntil,
+    ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceFacts,
+    ServicePin, ServiceReasonKind, ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
 };
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use crate::{
     args::{
         ServiceCommand, ServiceCreateArgs, ServiceDescribeArgs, ServiceGoal, ServiceKickArgs,
         ServiceListArgs, ServiceSourceArgs, ServiceUpdateArgs, ServiceWaitArgs, WaitArgs,
     },
-    canary, deprecations,
+    canary,
+    configuration::{configuration, configuration_change, configured},
+    deprecations,
     error::CliError,
-    file,
     key::{ClusterKey, ServiceKey},
     links,
     output::{self, Row, age, columns, counted, or_dash},
@@ -520,66 +518,6 @@ fn git_ref(source: &ServiceSourceArgs, current: Option<&plural_wire::GitRef>) ->
     Some(GitRefAttributes { reference, folder, files: None })
 }
 
-/// Values from `--conf-file` and `--conf`; the command line wins. `None` when neither is given.
-fn configuration(
-    source: &ServiceSourceArgs,
-    terminal: &mut Terminal<'_>,
-) -> Result<Option<Vec<ConfigAttributes>>, CliError> {
-    if source.conf.is_empty() && source.conf_file.is_none() {
-        return Ok(None);
-    }
-    let mut values: BTreeMap<String, Option<Secret>> = BTreeMap::new();
-    if let Some(path) = &source.conf_file {
-        let mapping = configuration_of(file::mapping("configuration", path, terminal)?)?;
-        values.extend(mapping.into_iter().map(|ConfigAttributes { name, value }| (name, value)));
-    }
-    values.extend(source.conf.iter().map(|(name, value)| (name.clone(), Some(Secret::new(value.clone())))));
-    Ok(Some(values.into_iter().map(|(name, value)| ConfigAttributes { name, value }).collect()))
-}
-
-/// Values for templates, if any are given.
-type Values = Option<Vec<ConfigAttributes>>;
-
-/// What an update asks for: all values, or those to set and to remove.
-fn configuration_change(
-    args: &ServiceUpdateArgs,
-    terminal: &mut Terminal<'_>,
-) -> Result<(Values, Values), CliError> {
-    let given = configuration(&args.source, terminal)?;
-    if args.replace_conf {
-        return Ok((Some(given.unwrap_or_default()), None));
-    }
-    if given.is_none() && args.unset_conf.is_empty() {
-        return Ok((None, None));
-    }
-    let mut changes = given.unwrap_or_default();
-    for name in &args.unset_conf {
-        if changes.iter().any(|change| change.name == *name) {
-            return Err(CliError::usage(format!("{name:?} is both set and unset")));
-        }
-        changes.push(ConfigAttributes { name: name.clone(), value: None });
-    }
-    Ok((None, Some(changes)))
-}
-
-/// The values of a mapping, which must be plain.
-pub(crate) fn configuration_of(mapping: Map<String, Value>) -> Result<Vec<ConfigAttributes>, CliError> {
-    let value = |(name, value)| {
-        let text = match value {
-            Value::String(text) => text,
-            Value::Number(number) => number.to_string(),
-            Value::Bool(flag) => flag.to_string(),
-            Value::Null | Value::Array(_) | Value::Object(_) => {
-                return Err(CliError::usage(format!(
-                    "the value of {name:?} must be text, a number or a boolean"
-                )));
-            }
-        };
-        Ok(ConfigAttributes { name, value: Some(Secret::new(text)) })
-    };
-    mapping.into_iter().map(value).collect()
-}
-
 /// Which line of a description is the status.
 const STATUS_LINE: usize = 3;
 
@@ -601,7 +539,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
     } = details;
     let line = |name: &str, value: String| vec![format!("{name}:"), value];
     let yes = |flag: Option<bool>| if flag == Some(true) { "yes".to_owned() } else { "no".into() };
-    let names: Vec<&str> = configuration.iter().map(|value| value.name.as_str()).collect();
+    let names: Vec<String> = configuration.iter().map(configured).collect();
     let git = service.git.as_ref();
     let mut lines = vec![
         line("Service", or_dash(Some(&address(service)))),

@@ -71,8 +71,8 @@ fn details() -> ServiceDetails {
         dependencies: Vec::new(),
         contexts: Vec::new(),
         configuration: vec![
-            ServiceConfiguration { name: "replicas".into() },
-            ServiceConfiguration { name: "host".into() },
+            ServiceConfiguration { name: "replicas".into(), value_from: None },
+            ServiceConfiguration { name: "host".into(), value_from: None },
         ],
     }
 }

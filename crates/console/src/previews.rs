@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use plural_app::agent_poll::{ClusterData, ServiceSpec};
 use plural_app::ports::previews::{Preview, PreviewObject, Previews};
 use plural_app::rendering::RenderingValues;
-use plural_core::service::{Helm, HelmSet, HelmValues, Kustomize, Renderer, RendererHelm, Rendering};
+use plural_core::service::{
+    Configuration, Helm, HelmSet, HelmValues, Kustomize, Renderer, RendererHelm, Rendering,
+};
 use plural_core::service_error::ServiceError;
 use plural_core::service_file::ServiceFile;
 use plural_core::{Error, Result};
@@ -210,6 +212,13 @@ fn preview(tar: &[u8], root: &str, inputs: &Inputs) -> Preview {
     Preview { objects: objects.collect(), errors: errors.collect() }
 }
 
+/// What templates read: of a reference, where it leads.
+fn shown(configuration: Configuration) -> BTreeMap<String, String> {
+    let Configuration { mut values, references } = configuration;
+    values.extend(references.into_iter().map(|(name, reference)| (name, reference.to_string())));
+    values
+}
+
 /// What the agent would make of the desired state that it is sent.
 fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
     let ServiceSpec {
@@ -255,7 +264,7 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
             namespace: namespace.to_string(),
         },
         cluster: cluster.map(cluster_input).unwrap_or_default(),
-        configuration: configuration.0.into_iter().collect::<BTreeMap<_, _>>(),
+        configuration: shown(configuration),
         clock_ms: revision_at.timestamp_millis(),
         seed,
         rendering: rendering_input(rendering, values),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::error::{Error, Result};
 use crate::ids::{ClusterId, GroupId, UserId};
 use crate::policy::{Binding, BindingSubject, Rights};
-use crate::token::PresentedToken;
+use crate::token::{PresentedToken, TokenScopes};
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,41 +37,69 @@ pub struct UserActor {
 }
 
 impl UserActor {
-    /// Why nothing of the console's own API is open to this token, if nothing is.
-    fn narrowed(&self) -> Option<Error> {
-        let token = self.token.as_ref().filter(|token| !token.scopes.is_all())?;
-        Some(Error::forbidden(format!(
-            "this token is limited to {}; use an unscoped token (`plural login`)",
-            token.scopes
-        )))
+    /// The scopes of a token to which nothing of the console's own API is open.
+    fn narrowed(&self) -> Option<&TokenScopes> {
+        self.token.as_ref().map(|token| &token.scopes).filter(|scopes| !scopes.is_all())
     }
 }
 
-/// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+/// Says which actions there are: the word of each, which is stored, and what it lets do.
+macro_rules! actions {
+    ($($(#[$doc:meta])* $name:ident = $word:literal, $lets:literal;)+) => {
+        /// What is to be done.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Action {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl Action {
+            /// All of them.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$name),+];
+
+            /// The word in messages, in custom roles and in the database.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)+
+                }
+            }
+
+            /// What whoever has it may do, for people.
+            pub const fn lets(self) -> &'static str {
+                match self {
+                    $(Self::$name => $lets,)+
+                }
+            }
+        }
+    };
+}
+
+actions! {
     /// Look at it.
-    Read,
+    Read = "read", "look at it";
     /// Change it, and read its secrets.
-    Write,
+    Write = "write", "change it, and read its secrets";
     /// Change who may do what; delete or re-key what others stand on.
-    Admin,
+    Admin = "admin", "decide who may do what; delete or re-key what others stand on";
     /// Read what was recorded of people in shells.
-    ReadRecordings,
+    ReadRecordings = "recordings", "read recordings of shells";
+    /// Decide about what waits for a person, such as a canary.
+    Approve = "approve", "let a canary go on or back";
+    /// Open a shell through the console, as far as the cluster's RBAC goes.
+    Exec = "exec", "open shells through the console, as far as the cluster's RBAC goes";
+    /// Return a service to an earlier revision.
+    Rollback = "rollback", "return a service to an earlier revision";
+    /// Approve the deletions that wait for a person.
+    Prune = "prune", "approve deletions that wait for a person";
+    /// Have the console assert the groups of the user to a cluster, and not only who they are.
+    ImpersonateGroup = "impersonate-group", "reach a cluster as a member of their groups";
+    /// Make tokens of a service account, and so act as it.
+    Assume = "assume", "make tokens of a service account, and so act as it";
 }
 
 impl Action {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Admin, Self::ReadRecordings];
-
-    /// The word in messages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Admin => "admin",
-            Self::ReadRecordings => "recordings",
-        }
+    /// The action of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.as_str() == word)
     }
 }
 
@@ -108,44 +136,98 @@ pub enum Decision {
     Deny,
 }
 
-/// Decides whether `actor` may do `action` to what `scope` describes.
+/// A decision, and what decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The answer.
+    pub decision: Decision,
+    /// Why.
+    pub because: Because,
+}
+
+/// What decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Because {
+    /// There is no credential.
+    Nobody,
+    /// It is the console itself.
+    Console,
+    /// It is the credential of an agent, which reaches its own cluster's desired state and nothing else.
+    DeployToken,
+    /// The token reaches only these things.
+    NarrowToken(TokenScopes),
+    /// The user is an administrator of the installation.
+    Administrator,
+    /// This binding gives it.
+    Bound(Binding),
+    /// No binding that concerns the user gives it.
+    Unbound,
+    /// The service is the upgrade of its cluster's agent.
+    AgentUpgrade,
+    /// It is the user's own.
+    Own,
+    /// It belongs to another user.
+    NotOwn,
+    /// Any signed-in user may.
+    SignedIn,
+    /// Only administrators of the installation may.
+    OnlyAdministrators,
+}
+
+/// Decides whether `actor` may do `action` to what `scope` describes, and says what decided. Every use case, every explanation
+/// and everything that tells who may do what asks here.
 ///
 /// # Guarantees
 /// Pure and total. A cluster's credential is never allowed anything here, nor is a token with narrower scopes than its
 /// user's. Whoever may not read a thing is told that it does not exist.
-pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
+pub fn judge(actor: &Actor, action: Action, scope: &Scope) -> Verdict {
+    let verdict = |decision, because| Verdict { decision, because };
     let user = match actor {
-        Actor::Nobody => return Decision::Unauthenticated,
-        Actor::Cluster(_) => return Decision::Hide,
-        Actor::System => return Decision::Allow,
+        Actor::Nobody => return verdict(Decision::Unauthenticated, Because::Nobody),
+        Actor::Cluster(_) => return verdict(Decision::Hide, Because::DeployToken),
+        Actor::System => return verdict(Decision::Allow, Because::Console),
         Actor::User(user) => user,
     };
-    if user.narrowed().is_some() {
-        return Decision::Deny;
+    if let Some(scopes) = user.narrowed() {
+        return verdict(Decision::Deny, Because::NarrowToken(scopes.clone()));
     }
     if user.admin {
-        return Decision::Allow;
+        return verdict(Decision::Allow, Because::Administrator);
     }
     match scope {
-        Scope::Chain(bindings) => decide(held(user, bindings), action),
+        Scope::Chain(bindings) => bound(user, bindings, action),
         Scope::AgentUpgrade(bindings) => {
-            decide(held(user, bindings).intersection(Rights::of(&[Action::Read])), action)
+            let read = bound(user, bindings, Action::Read);
+            if read.decision == Decision::Allow && action != Action::Read {
+                verdict(Decision::Deny, Because::AgentUpgrade)
+            } else {
+                read
+            }
         }
-        Scope::Account(id) => match action {
-            Action::Read => Decision::Allow,
-            Action::Write if *id == user.id => Decision::Allow,
-            Action::Write | Action::Admin | Action::ReadRecordings => Decision::Deny,
-        },
-        Scope::Own(id) if *id == user.id => Decision::Allow,
+        Scope::Account(_) if action == Action::Read => verdict(Decision::Allow, Because::SignedIn),
+        Scope::Account(id) if *id == user.id && action == Action::Write => {
+            verdict(Decision::Allow, Because::Own)
+        }
+        Scope::Own(id) if *id == user.id => verdict(Decision::Allow, Because::Own),
         // Not even that there is one.
-        Scope::Own(_) => Decision::Hide,
+        Scope::Own(_) => verdict(Decision::Hide, Because::NotOwn),
+        Scope::Installation if action == Action::Read => verdict(Decision::Allow, Because::SignedIn),
         // That there is an audit log is no secret.
-        Scope::AdminOnly => Decision::Deny,
-        Scope::Installation => match action {
-            Action::Read => Decision::Allow,
-            Action::Write | Action::Admin | Action::ReadRecordings => Decision::Deny,
-        },
+        Scope::AdminOnly | Scope::Account(_) | Scope::Installation => {
+            verdict(Decision::Deny, Because::OnlyAdministrators)
+        }
     }
+}
+
+/// The decision of [`judge`].
+pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
+    judge(actor, action, scope).decision
+}
+
+/// All actions that [`judge`] allows.
+pub fn rights(actor: &Actor, scope: &Scope) -> Rights {
+    let allowed = |action: &Action| allows(actor, *action, scope) == Decision::Allow;
+    Action::ALL.into_iter().filter(allowed).collect()
 }
 
 /// What a refusal says of a thing.
@@ -188,7 +270,11 @@ pub fn authorize(actor: &Actor, action: Action, scope: &Scope, wording: Wording)
 /// [`Error::Forbidden`], which says what the token reaches.
 pub fn check_scopes(actor: &Actor) -> Result<()> {
     match actor {
-        Actor::User(user) => user.narrowed().map_or(Ok(()), Err),
+        Actor::User(user) => user.narrowed().map_or(Ok(()), |scopes| {
+            Err(Error::forbidden(format!(
+                "this token is limited to {scopes}; use an unscoped token (`plural login`)"
+            )))
+        }),
         Actor::Nobody | Actor::Cluster(_) | Actor::System => Ok(()),
     }
 }
@@ -235,22 +321,16 @@ fn is_subject(user: &UserActor, subject: BindingSubject) -> bool {
     }
 }
 
-/// What bindings give a user: the rights of all roles together.
-fn held(user: &UserActor, bindings: &[Binding]) -> Rights {
-    bindings
-        .iter()
-        .filter(|binding| is_subject(user, binding.subject))
-        .fold(Rights::NONE, |held, binding| held.union(binding.role.rights()))
-}
-
-/// Who may not read a thing must not know of it.
-const fn decide(held: Rights, action: Action) -> Decision {
-    if held.allow(action) {
-        Decision::Allow
-    } else if held.allow(Action::Read) {
-        Decision::Deny
-    } else {
-        Decision::Hide
+/// What the bindings of a chain decide: the rights of all of them together. Who may not read a thing must not know of it.
+fn bound(user: &UserActor, bindings: &[Binding], action: Action) -> Verdict {
+    let mine = || bindings.iter().filter(|binding| is_subject(user, binding.subject));
+    let gives = |action| mine().find(|binding| binding.role.rights().allow(action));
+    match gives(action) {
+        Some(binding) => Verdict { decision: Decision::Allow, because: Because::Bound(*binding) },
+        None if gives(Action::Read).is_some() => {
+            Verdict { decision: Decision::Deny, because: Because::Unbound }
+        }
+        None => Verdict { decision: Decision::Hide, because: Because::Unbound },
     }
 }
 
@@ -260,8 +340,8 @@ mod tests {
     use Decision::{Allow, Deny, Hide, Unauthenticated};
 
     use super::*;
-    use crate::ids::{BindingId, PolicyId, ProjectId, ServiceId};
-    use crate::policy::Role;
+    use crate::ids::{BindingId, PolicyId, ProjectId, RoleId, ServiceId};
+    use crate::policy::{BoundRole, Role};
 
     const THING: Wording = Wording { noun: "thing", denied: None };
 
@@ -276,7 +356,7 @@ mod tests {
     }
 
     fn binding(on: impl Into<PolicyId>, subject: BindingSubject, role: Role) -> Binding {
-        Binding { id: BindingId::new(), policy: on.into(), subject, role }
+        Binding { id: BindingId::new(), policy: on.into(), subject, role: role.into() }
     }
 
     #[test]
@@ -305,25 +385,58 @@ mod tests {
         }
     }
 
-    /// The rights that somebody has, with all actions.
+    /// Whatever the rights that a role gives: what it lists is allowed, and the rest is hidden without the right to read.
     #[test]
     fn what_is_not_readable_is_hidden() {
-        let table = [
-            (Rights::NONE, [Hide, Hide, Hide, Hide]),
-            (Rights::of(&[Read]), [Allow, Deny, Deny, Deny]),
-            (Rights::of(&[Write]), [Hide, Allow, Hide, Hide]),
-            (Rights::of(&[Admin]), [Hide, Hide, Allow, Hide]),
-            (Rights::of(&[ReadRecordings]), [Hide, Hide, Hide, Allow]),
-            (Rights::of(&[Read, Write]), [Allow, Allow, Deny, Deny]),
-            (Rights::of(&[Read, Admin]), [Allow, Deny, Allow, Deny]),
-            (Rights::of(&[Read, ReadRecordings]), [Allow, Deny, Deny, Allow]),
-            (Rights::of(&[Write, Admin]), [Hide, Allow, Allow, Hide]),
-            (Rights::of(&[Read, Write, Admin]), [Allow, Allow, Allow, Deny]),
-            (Rights::of(&Action::ALL), [Allow, Allow, Allow, Allow]),
-        ];
-        for (rights, expected) in table {
-            assert_eq!(Action::ALL.map(|action| decide(rights, action)), expected, "{rights:?}");
+        let plain = user(false, &[]);
+        for bits in 0..1_u16 << Action::ALL.len() {
+            let given: Rights =
+                Action::ALL.into_iter().filter(|action| bits & (1 << *action as u16) != 0).collect();
+            let role = BoundRole::Custom(RoleId::new(), given);
+            let on =
+                Binding { role, ..binding(ProjectId::new(), BindingSubject::User(plain.id), Role::Read) };
+            let (actor, scope) = (Actor::User(plain.clone()), Scope::Chain(vec![on]));
+            for action in Action::ALL {
+                let expected = match (given.allow(action), given.allow(Read)) {
+                    (true, _) => Allow,
+                    (false, true) => Deny,
+                    (false, false) => Hide,
+                };
+                assert_eq!(allows(&actor, action, &scope), expected, "{given:?} {action:?}");
+            }
+            assert_eq!(rights(&actor, &scope), given);
         }
+    }
+
+    /// The first binding that gives it decided; what gives something else did not.
+    #[test]
+    fn a_verdict_names_what_decided() {
+        let group = GroupId::new();
+        let ada = user(false, &[group]);
+        let read = binding(ServiceId::new(), BindingSubject::User(ada.id), Role::Read);
+        let write = binding(ProjectId::new(), BindingSubject::Group(group), Role::Write);
+        let other = binding(ProjectId::new(), BindingSubject::User(UserId::new()), Role::Admin);
+        let scope = Scope::Chain(vec![other, read, write]);
+        let actor = Actor::User(ada.clone());
+        let because = |action| judge(&actor, action, &scope).because;
+        assert_eq!(because(Read), Because::Bound(read));
+        assert_eq!(because(Action::Rollback), Because::Bound(write));
+        assert_eq!(because(Admin), Because::Unbound);
+        let upgrade = Scope::AgentUpgrade(vec![read, write]);
+        assert_eq!(judge(&actor, Read, &upgrade).because, Because::Bound(read));
+        for action in [Write, Admin, Action::Rollback, Action::Prune, ReadRecordings] {
+            let expected = Verdict { decision: Deny, because: Because::AgentUpgrade };
+            assert_eq!(judge(&actor, action, &upgrade), expected, "{action:?}");
+        }
+        assert_eq!(judge(&actor, Write, &Scope::AgentUpgrade(vec![other])).decision, Hide);
+        assert_eq!(judge(&actor, Write, &Scope::Account(ada.id)).because, Because::Own);
+        assert_eq!(judge(&actor, Read, &Scope::Installation).because, Because::SignedIn);
+        assert_eq!(judge(&actor, Read, &Scope::AdminOnly).because, Because::OnlyAdministrators);
+        let admin = Actor::User(user(true, &[]));
+        assert_eq!(judge(&admin, Admin, &Scope::AdminOnly).because, Because::Administrator);
+        assert_eq!(judge(&Actor::System, Admin, &scope).because, Because::Console);
+        assert_eq!(judge(&Actor::Nobody, Read, &scope).because, Because::Nobody);
+        assert_eq!(judge(&Actor::Cluster(ClusterId::new()), Read, &scope).because, Because::DeployToken);
     }
 
     #[test]
@@ -351,6 +464,7 @@ mod tests {
             scopes: "k8s:*".parse().unwrap(),
             expires_at: None,
             signed_in_at: None,
+            assumed_by: None,
         });
         let (id, actor) = (owner.id, Actor::User(owner));
         for scope in
@@ -388,7 +502,8 @@ mod tests {
             (Actor::Cluster(ClusterId::new()), [Hide, Hide, Hide, Hide]),
         ];
         for (actor, expected) in rows {
-            assert_eq!(Action::ALL.map(|action| allows(&actor, action, &scope)), expected, "{actor:?}");
+            let got = [Read, Write, Admin, ReadRecordings].map(|action| allows(&actor, action, &scope));
+            assert_eq!(got, expected, "{actor:?}");
         }
     }
 

@@ -74,6 +74,10 @@ id!(/// Id of a group.
     GroupId, "group");
 id!(/// Id of one membership of a user in a group.
     GroupMemberId, "group member");
+id!(/// Id of a service account: that of the user that it is.
+    MachineAccountId, "service account");
+id!(/// Id of a custom role.
+    RoleId, "role");
 id!(/// Id of a binding.
     BindingId, "binding");
 id!(/// Id of a policy: that of the thing that it is of.

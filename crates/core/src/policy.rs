@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::access::Action;
-use crate::ids::{BindingId, ClusterId, GroupId, PolicyId, ProjectId, SavedViewId, ServiceId, UserId};
+use crate::ids::{
+    BindingId, ClusterId, GroupId, MachineAccountId, PolicyId, ProjectId, RoleId, SavedViewId, ServiceId,
+    UserId,
+};
 use crate::page::Keyed;
 
 /// Says which nouns have a policy: the id of each, its word, and the noun whose policy it inherits from.
@@ -64,6 +67,8 @@ policies! {
     Service(ServiceId) = "service" in Cluster;
     /// A saved view.
     SavedView(SavedViewId) = "saved view";
+    /// A service account.
+    MachineAccount(MachineAccountId) = "service account" in Project;
 }
 
 impl PolicyNoun {
@@ -105,7 +110,7 @@ pub struct Binding {
     /// To whom.
     pub subject: BindingSubject,
     /// What.
-    pub role: Role,
+    pub role: BoundRole,
 }
 
 /// Whom a binding is for.
@@ -117,7 +122,38 @@ pub enum BindingSubject {
     Group(GroupId),
 }
 
-/// What a binding gives. [`Role::rights`] says what each role allows; no role is more than another.
+/// The role of a binding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoundRole {
+    /// One of the built-in ones.
+    BuiltIn(Role),
+    /// A [`crate::role::CustomRole`], with the rights that it gives at this moment.
+    Custom(RoleId, Rights),
+}
+
+impl BoundRole {
+    /// What the role allows.
+    pub const fn rights(self) -> Rights {
+        match self {
+            Self::BuiltIn(role) => role.rights(),
+            Self::Custom(_, rights) => rights,
+        }
+    }
+}
+
+impl From<Role> for BoundRole {
+    fn from(role: Role) -> Self {
+        Self::BuiltIn(role)
+    }
+}
+
+impl PartialEq<Role> for BoundRole {
+    fn eq(&self, other: &Role) -> bool {
+        matches!(self, Self::BuiltIn(role) if role == other)
+    }
+}
+
+/// A built-in role. [`Role::rights`] says what each role allows; no role is more than another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -129,11 +165,13 @@ pub enum Role {
     Admin,
     /// Read recordings of shells, and nothing else.
     Recordings,
+    /// Act as a service account.
+    Assume,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Admin, Self::Recordings];
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Admin, Self::Recordings, Self::Assume];
 
     /// The word in the database.
     pub const fn as_str(self) -> &'static str {
@@ -142,6 +180,7 @@ impl Role {
             Self::Write => "write",
             Self::Admin => "admin",
             Self::Recordings => "recordings",
+            Self::Assume => "assume",
         }
     }
 
@@ -150,13 +189,20 @@ impl Role {
         Self::ALL.into_iter().find(|role| role.as_str() == word)
     }
 
-    /// What the role allows.
+    /// What the role allows. Whoever may read a cluster may open shells in it and is known there by their groups: what they
+    /// may do there, Kubernetes' own RBAC decides. A custom role can withhold either.
     pub const fn rights(self) -> Rights {
+        use Action::{
+            Admin, Approve, Assume, Exec, ImpersonateGroup, Prune, Read, ReadRecordings, Rollback, Write,
+        };
         match self {
-            Self::Read => Rights::of(&[Action::Read]),
-            Self::Write => Rights::of(&[Action::Read, Action::Write]),
-            Self::Admin => Rights::of(&[Action::Read, Action::Write, Action::Admin]),
-            Self::Recordings => Rights::of(&[Action::ReadRecordings]),
+            Self::Read => Rights::of(&[Read, Exec, ImpersonateGroup]),
+            Self::Write => Rights::of(&[Read, Exec, ImpersonateGroup, Write, Approve, Rollback, Prune]),
+            Self::Admin => {
+                Rights::of(&[Read, Exec, ImpersonateGroup, Write, Approve, Rollback, Prune, Admin, Assume])
+            }
+            Self::Recordings => Rights::of(&[ReadRecordings]),
+            Self::Assume => Rights::of(&[Read, Assume]),
         }
     }
 }
@@ -197,13 +243,24 @@ impl Rights {
         self.0 & Self::bit(action) != 0
     }
 
+    /// Whether all actions of `other` are among them.
+    pub const fn include(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    /// One by one.
+    pub fn iter(self) -> impl Iterator<Item = Action> {
+        Action::ALL.into_iter().filter(move |action| self.allow(*action))
+    }
+
     const fn bit(action: Action) -> u16 {
-        match action {
-            Action::Read => 1,
-            Action::Write => 1 << 1,
-            Action::Admin => 1 << 2,
-            Action::ReadRecordings => 1 << 3,
-        }
+        1 << action as u16
+    }
+}
+
+impl FromIterator<Action> for Rights {
+    fn from_iter<I: IntoIterator<Item = Action>>(actions: I) -> Self {
+        actions.into_iter().fold(Self::NONE, |rights, action| rights.union(Self::of(&[action])))
     }
 }
 
@@ -243,7 +300,9 @@ impl Keyed for Binding {
 
 #[cfg(test)]
 mod tests {
-    use Action::{Admin, Read, ReadRecordings, Write};
+    use Action::{
+        Admin, Approve, Assume, Exec, ImpersonateGroup, Prune, Read, ReadRecordings, Rollback, Write,
+    };
 
     use super::*;
 
@@ -251,16 +310,19 @@ mod tests {
     #[test]
     fn the_rights_of_each_role() {
         let table = [
-            (Role::Read, [(Read, true), (Write, false), (Admin, false), (ReadRecordings, false)]),
-            (Role::Write, [(Read, true), (Write, true), (Admin, false), (ReadRecordings, false)]),
-            (Role::Admin, [(Read, true), (Write, true), (Admin, true), (ReadRecordings, false)]),
-            (Role::Recordings, [(Read, false), (Write, false), (Admin, false), (ReadRecordings, true)]),
+            (Role::Read, "yes no no no no yes no no yes no"),
+            (Role::Write, "yes yes no no yes yes yes yes yes no"),
+            (Role::Admin, "yes yes yes no yes yes yes yes yes yes"),
+            (Role::Recordings, "no no no yes no no no no no no"),
+            (Role::Assume, "yes no no no no no no no no yes"),
         ];
+        let actions =
+            [Read, Write, Admin, ReadRecordings, Approve, Exec, Rollback, Prune, ImpersonateGroup, Assume];
+        assert_eq!(actions, Action::ALL);
         assert_eq!(table.map(|(role, _)| role), Role::ALL);
-        for (role, cells) in table {
-            for (action, allowed) in cells {
-                assert_eq!(role.rights().allow(action), allowed, "{role:?} {action:?}");
-            }
+        for (role, row) in table {
+            let words = actions.map(|action| if role.rights().allow(action) { "yes" } else { "no" });
+            assert_eq!(words.join(" "), row, "{role:?}");
         }
     }
 
@@ -270,6 +332,10 @@ mod tests {
             assert_eq!(Role::parse(role.as_str()), Some(role));
         }
         assert_eq!(Role::parse("owner"), None);
+        for action in Action::ALL {
+            assert_eq!(Action::parse(action.as_str()), Some(action));
+        }
+        assert_eq!(Action::parse("state"), None);
         for noun in PolicyNoun::ALL {
             assert_eq!(PolicyNoun::parse(noun.as_str()), Some(noun));
         }
@@ -288,7 +354,11 @@ mod tests {
     #[test]
     fn rights_are_sets() {
         let all = Rights::of(&Action::ALL);
-        assert_eq!(Role::Read.rights().union(Rights::of(&[Write, Admin, ReadRecordings])), all);
+        assert_eq!(Role::Admin.rights().union(Role::Recordings.rights()), all);
+        assert_eq!(all.iter().collect::<Vec<_>>(), Action::ALL);
+        assert_eq!(Action::ALL.into_iter().collect::<Rights>(), all);
+        assert!(all.include(Role::Write.rights()) && !Role::Write.rights().include(all));
+        assert!(Rights::NONE.include(Rights::NONE) && !Rights::NONE.include(Rights::of(&[Read])));
         assert_eq!(all.intersection(Role::Write.rights()), Role::Write.rights());
         assert_eq!(Rights::default(), Rights::NONE);
         assert!(Action::ALL.iter().all(|action| !Rights::NONE.allow(*action)));

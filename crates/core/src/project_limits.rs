@@ -33,6 +33,8 @@ pub struct ProjectLimits {
     pub require_service_account: bool,
     /// Name of the ServiceAccount that a service acts as which names none: the one in the service's own namespace.
     pub default_service_account: Option<String>,
+    /// Namespaces whose Secrets and ConfigMaps the configuration of services may refer to, besides each service's own.
+    pub reference_namespaces: Vec<String>,
 }
 
 impl ProjectLimits {
@@ -51,6 +53,7 @@ impl ProjectLimits {
             service_accounts,
             require_service_account: _,
             default_service_account,
+            reference_namespaces,
         } = self;
         for (field, list) in [
             ("limits.namespaces", namespaces),
@@ -59,6 +62,7 @@ impl ProjectLimits {
             ("limits.clusterKinds", cluster_kinds),
             ("limits.repositories", repositories),
             ("limits.serviceAccounts", service_accounts),
+            ("limits.referenceNamespaces", reference_namespaces),
         ] {
             if list.len() > MAX_ENTRIES {
                 return Err(Error::invalid(field, format!("at most {MAX_ENTRIES} are allowed")));
@@ -72,13 +76,17 @@ impl ProjectLimits {
             }
         }
         let odd = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || "-*".contains(c));
-        if let Some(namespace) = namespaces.iter().find(|namespace| namespace.contains(odd)) {
-            return Err(Error::invalid(
-                "limits.namespaces",
-                format!(
-                    "{namespace:?} cannot match a namespace: use lower-case letters, digits, \"-\" and \"*\""
-                ),
-            ));
+        for (field, list) in
+            [("limits.namespaces", namespaces), ("limits.referenceNamespaces", reference_namespaces)]
+        {
+            if let Some(namespace) = list.iter().find(|namespace| namespace.contains(odd)) {
+                return Err(Error::invalid(
+                    field,
+                    format!(
+                        "{namespace:?} cannot match a namespace: use lower-case letters, digits, \"-\" and \"*\""
+                    ),
+                ));
+            }
         }
         for (field, kinds) in [
             ("limits.allowedKinds", allowed_kinds),

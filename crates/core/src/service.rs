@@ -1,7 +1,5 @@
 //! A service: one named set of manifests on one cluster.
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
 use plural_specs::{Edit, SyncConfig};
 use serde::{Deserialize, Serialize};
@@ -15,11 +13,15 @@ use crate::page::Keyed;
 use crate::policy::BindingsChange;
 use crate::status::ServiceStatus;
 
+mod configuration;
 mod pin;
+mod reference;
 mod rendering;
 mod rendering_change;
 
+pub use configuration::{Configuration, ConfigurationEdit, ConfigurationValue};
 pub use pin::{Pin, PinUntil};
+pub use reference::{KeyRef, Reference};
 pub use rendering::{
     Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Kustomize, Renderer, RendererConfig, RendererHelm,
     RendererKind, Rendering, SourceRef,
@@ -182,80 +184,6 @@ impl SecretsHome {
     /// That of a global service.
     pub fn of(project: Option<ProjectId>) -> Self {
         project.map_or(Self::Installation, Self::Project)
-    }
-}
-
-/// Configuration values in clear: name → value. Its `Debug` shows names only.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Configuration(pub BTreeMap<String, String>);
-
-impl std::fmt::Debug for Configuration {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-impl Configuration {
-    /// Checks names and sizes.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an empty name, or more than 1 MiB in all (what a Secret may hold).
-    pub fn check(&self) -> Result<()> {
-        if self.0.keys().any(String::is_empty) {
-            return Err(Error::invalid("configuration", "must not hold an empty name"));
-        }
-        if self.0.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>() > 1 << 20 {
-            return Err(Error::invalid("configuration", "must not hold more than 1 MiB"));
-        }
-        Ok(())
-    }
-}
-
-/// A change of a configuration. Its `Debug` shows names only.
-#[derive(Clone, PartialEq, Eq)]
-pub enum ConfigurationEdit {
-    /// These values and no others.
-    Replace(Configuration),
-    /// Sets these values and removes those that are `None`; all others stay.
-    Merge(BTreeMap<String, Option<String>>),
-}
-
-impl std::fmt::Debug for ConfigurationEdit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Replace(configuration) => f.debug_tuple("Replace").field(configuration).finish(),
-            Self::Merge(values) => f.debug_set().entries(values.keys()).finish(),
-        }
-    }
-}
-
-impl ConfigurationEdit {
-    /// The configuration with this change.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the values that result are refused by [`Configuration::check`], or when a value that is to
-    /// be removed does not exist.
-    pub fn over(&self, old: &Configuration) -> Result<Configuration> {
-        let new = match self {
-            Self::Replace(configuration) => configuration.clone(),
-            Self::Merge(values) => {
-                let mut new = old.clone();
-                for (name, value) in values {
-                    match value {
-                        Some(value) => drop(new.0.insert(name.clone(), value.clone())),
-                        None if new.0.remove(name).is_none() => {
-                            let reason = format!("cannot remove {name:?}: the service has no such value");
-                            return Err(Error::invalid("configuration", reason));
-                        }
-                        None => {}
-                    }
-                }
-                new
-            }
-        };
-        new.check()?;
-        Ok(new)
     }
 }
 
@@ -503,12 +431,5 @@ mod tests {
             let git = GitRef::new("main", folder, &[]).unwrap();
             assert_eq!(git.root_of(in_artifact), root, "{folder} {in_artifact}");
         }
-    }
-
-    #[test]
-    fn values_are_not_debug_text() {
-        let mut configuration = Configuration::default();
-        configuration.0.insert("password".into(), "hunter2".into());
-        assert_eq!(format!("{configuration:?}"), "{\"password\"}");
     }
 }

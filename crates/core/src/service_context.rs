@@ -59,6 +59,11 @@ impl ServiceContextChange {
             return Err(Error::invalid("attributes.configuration", "must not exceed 1 MiB"));
         }
         match &self.secrets {
+            // One context is read in many namespaces and clusters: in which of them, nobody could say.
+            Some(secrets) if !secrets.references.is_empty() => Err(Error::invalid(
+                "attributes.secrets",
+                "must be values: a context holds no references; give them to the services that read it",
+            )),
             Some(secrets) => secrets.check().map_err(|_| {
                 Error::invalid("attributes.secrets", "must have names, and not be more than 1 MiB")
             }),
@@ -70,7 +75,7 @@ impl ServiceContextChange {
 /// What templates read as `contexts.NAME`: the document, and over it the secret values under their names.
 pub fn context_data(document: Map<String, Value>, secrets: Configuration) -> Value {
     let mut data = document;
-    data.extend(secrets.0.into_iter().map(|(name, value)| (name, Value::String(value))));
+    data.extend(secrets.values.into_iter().map(|(name, value)| (name, Value::String(value))));
     Value::Object(data)
 }
 
@@ -91,7 +96,7 @@ mod tests {
         let Value::Object(document) = json!({"host": "db", "password": "none", "port": 5432}) else {
             panic!()
         };
-        let secrets = Configuration([("password".to_owned(), "hunter2".to_owned())].into());
+        let secrets = Configuration::from([("password".to_owned(), "hunter2".to_owned())]);
         assert_eq!(
             context_data(document, secrets),
             json!({"host": "db", "password": "hunter2", "port": 5432})
@@ -101,9 +106,13 @@ mod tests {
     #[test]
     fn what_is_too_large_or_has_no_name_is_refused() {
         let change = |secrets: &[(&str, &str)]| ServiceContextChange {
-            secrets: Some(Configuration(
-                secrets.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-            )),
+            secrets: Some(Configuration {
+                values: secrets
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
+                ..Configuration::default()
+            }),
             ..ServiceContextChange::default()
         };
         assert!(change(&[("a", "b")]).check().is_ok());

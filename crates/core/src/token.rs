@@ -170,6 +170,8 @@ pub struct PresentedToken {
     pub expires_at: Option<DateTime<Utc>>,
     /// When its bearer typed a password to get it; absent for tokens that were made with another one.
     pub signed_in_at: Option<DateTime<Utc>>,
+    /// Who made it, of a service account's token.
+    pub assumed_by: Option<String>,
 }
 
 impl PresentedToken {
@@ -269,6 +271,7 @@ mod tests {
             scopes: scopes.parse().unwrap(),
             expires_at: ends_in.map(|time| now() + time),
             signed_in_at: signed_in.map(|time| now() - time),
+            assumed_by: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::ids::UserId;
+use crate::ids::{ProjectId, UserId};
 use crate::name::{Email, Name};
 use crate::page::Keyed;
 
@@ -18,6 +18,8 @@ pub struct User {
     pub name: Name,
     /// May do everything in the installation.
     pub admin: bool,
+    /// The project that owns it, of a service account: it has no password and is never an administrator.
+    pub machine_of: Option<ProjectId>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.

@@ -112,8 +112,10 @@ impl Contract {
     pub const WORK: Self = Self(1);
     /// Settings of services as documents.
     pub const DOCUMENTS: Self = Self(2);
+    /// Values of configurations by reference.
+    pub const REFERENCES: Self = Self(3);
     /// The newest one that the console speaks.
-    pub const NEWEST: Self = Self::DOCUMENTS;
+    pub const NEWEST: Self = Self::REFERENCES;
 }
 
 /// The source of a revision, shared by all services that moved to it together.

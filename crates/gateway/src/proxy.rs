@@ -223,7 +223,7 @@ async fn serve(
         ClusterAuditEntry {
             cluster_id: grant.cluster_id,
             user_id: grant.user_id,
-            actor: grant.email.clone(),
+            actor: grant.actor.clone(),
             method: request.method().to_string(),
             path: target::for_the_log(&target),
             response_code: 0,
@@ -311,6 +311,13 @@ async fn pass_on(
     let opens = shell::opens(request.method().as_str(), &target, upgrade.is_some());
     if opens.has_nul() {
         return Err(Refusal::new(StatusCode::BAD_REQUEST, format!("a shell's parameters {HOLDS_NUL}")));
+    }
+    if opens != shell::Opens::Nothing && !grant.shells {
+        return Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "you need exec access to this cluster to open a shell through the console; ask one of its administrators \
+             for a binding",
+        ));
     }
     let has_body = upgrade.is_none() && !http_body::Body::is_end_stream(request.body());
     let place = proxy.limits.enter(grant.user_id, has_body).ok_or_else(Refusal::too_many)?;

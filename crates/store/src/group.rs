@@ -1,5 +1,7 @@
 //! Groups and memberships.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use plural_app::access::{Audited, Authorized, Installation, Read, Write};
 use plural_app::group::{GroupSelector, GroupStore};
@@ -95,6 +97,17 @@ pub(crate) async fn global_on(connection: &impl ConnectionTrait) -> Result<Vec<U
         .all(connection)
         .await
         .map_err(db("reading global groups"))
+}
+
+/// The groups that a user is a member of, those included that everybody is a member of.
+pub(crate) async fn ids_of_on(connection: &impl ConnectionTrait, user: Uuid) -> Result<HashSet<GroupId>> {
+    let members = member::Entity::find()
+        .filter(member::Column::UserId.eq(user))
+        .all(connection)
+        .await
+        .map_err(db("looking up a user's groups"))?;
+    let all = members.into_iter().map(|member| member.group_id).chain(global_on(connection).await?);
+    Ok(all.map(GroupId::from_uuid).collect())
 }
 
 async fn member_on(

@@ -32,6 +32,7 @@ mod instance;
 mod instance_list;
 mod job;
 mod login;
+mod machine_account;
 mod managed_namespace;
 mod many;
 mod migration;
@@ -49,6 +50,7 @@ mod replica;
 mod repository;
 mod repository_webhook;
 mod revision;
+mod role;
 mod saved_view;
 mod seal;
 #[cfg(feature = "seed")]

@@ -45,6 +45,8 @@ mod m0060_plan_errors;
 mod m0061_clients;
 mod m0062_window_names;
 mod m0063_commit_authors;
+mod m0067_roles;
+mod m0068_service_accounts;
 #[cfg(test)]
 mod tests;
 
@@ -101,6 +103,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0061_clients::Migration),
             Box::new(m0062_window_names::Migration),
             Box::new(m0063_commit_authors::Migration),
+            Box::new(m0067_roles::Migration),
+            Box::new(m0068_service_accounts::Migration),
         ]
     }
 }

@@ -7,21 +7,18 @@ use async_trait::async_trait;
 use plural_app::access::{Admin, Audited, Authorized, Grant, Read};
 use plural_app::policy::{PolicyStore, RoleChange};
 use plural_core::access::{Action, Actor, Scope, Visibility};
-use plural_core::ids::{BindingId, GroupId, PolicyId, ProjectId, UserId};
-use plural_core::policy::{Binding, BindingSubject, Policy, PolicyNoun, Role};
+use plural_core::ids::{BindingId, GroupId, PolicyId, ProjectId, RoleId, UserId};
+use plural_core::policy::{Binding, BindingSubject, BoundRole, Policy, PolicyNoun, Rights, Role};
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, Expr, ExprTrait, LockType, Query, SelectStatement};
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
-    Statement, Value,
-};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, LockType, Query, SelectStatement, UnionType};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, Statement, Value};
 use uuid::Uuid;
 
 use crate::convert::word;
 use crate::database::{Database, corrupt};
 use crate::error::{db, is_foreign_key};
 use crate::transaction::{Write, set};
-use crate::{recording, sync_window};
+use crate::{recording, role, sync_window};
 
 /// Policies of one statement.
 const AT_ONCE: usize = 500;
@@ -68,23 +65,24 @@ pub(crate) mod bound {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-impl TryFrom<bound::Model> for Binding {
-    type Error = Error;
+pub(crate) mod bound_role {
+    use sea_orm::entity::prelude::*;
 
-    fn try_from(row: bound::Model) -> Result<Self> {
-        let bound::Model { id, policy_id, user_id, group_id, role } = row;
-        let subject = match (user_id, group_id) {
-            (Some(id), None) => BindingSubject::User(UserId::from_uuid(id)),
-            (None, Some(id)) => BindingSubject::Group(GroupId::from_uuid(id)),
-            _ => return Err(corrupt("a binding")),
-        };
-        Ok(Self {
-            id: BindingId::from_uuid(id),
-            policy: PolicyId::from_uuid(policy_id),
-            subject,
-            role: word(Role::parse(&role), "a binding's role")?,
-        })
+    /// A binding of a role that administrators made.
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "role_bindings")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub policy_id: Uuid,
+        pub user_id: Option<Uuid>,
+        pub group_id: Option<Uuid>,
+        pub role_id: Uuid,
     }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
 }
 
 /// The row of a policy.
@@ -139,6 +137,12 @@ pub(crate) async fn keep_in_tx(write: &Write<'_>, of: ProjectId, name: &str) -> 
         .exec(&write.tx)
         .await
         .map_err(db(doing))?;
+    bound_role::Entity::delete_many()
+        .filter(bound_role::Column::PolicyId.eq(of.uuid()))
+        .filter(bound_role::Column::RoleId.not_in_subquery(roles_with(Action::ReadRecordings)))
+        .exec(&write.tx)
+        .await
+        .map_err(db(doing))?;
     bound::Entity::delete_many()
         .filter(bound::Column::PolicyId.eq(of.uuid()))
         .filter(bound::Column::Role.ne(Role::Recordings.as_str()))
@@ -161,37 +165,53 @@ pub(crate) async fn forget_kept_in_tx(write: &Write<'_>) -> Result<()> {
         .map_err(db("forgetting policies"))
 }
 
+/// The columns of a binding that say for whom it is.
+fn columns_of(subject: BindingSubject) -> (Option<Uuid>, Option<Uuid>) {
+    match subject {
+        BindingSubject::User(id) => (Some(id.uuid()), None),
+        BindingSubject::Group(id) => (None, Some(id.uuid())),
+    }
+}
+
 async fn insert_in_tx(
     write: &Write<'_>,
     policy: PolicyId,
-    role: Role,
+    role: BoundRole,
     subjects: &[BindingSubject],
 ) -> Result<()> {
     let mut seen = HashSet::new();
-    let rows = subjects.iter().filter(|subject| seen.insert(**subject)).map(|subject| {
-        let (user, group) = match subject {
-            BindingSubject::User(id) => (Some(id.uuid()), None),
-            BindingSubject::Group(id) => (None, Some(id.uuid())),
+    let subjects: Vec<_> = subjects.iter().copied().filter(|subject| seen.insert(*subject)).collect();
+    for chunk in subjects.chunks(AT_ONCE) {
+        let chunk = chunk.iter().map(|subject| (BindingId::new().uuid(), columns_of(*subject)));
+        let written = match role {
+            BoundRole::BuiltIn(role) => {
+                let rows = chunk.map(|(id, (user, group))| bound::ActiveModel {
+                    id: set(id),
+                    policy_id: set(policy.uuid()),
+                    user_id: set(user),
+                    group_id: set(group),
+                    role: set(role.as_str().to_owned()),
+                });
+                bound::Entity::insert_many(rows).exec_without_returning(&write.tx).await
+            }
+            BoundRole::Custom(role, _) => {
+                let rows = chunk.map(|(id, (user, group))| bound_role::ActiveModel {
+                    id: set(id),
+                    policy_id: set(policy.uuid()),
+                    user_id: set(user),
+                    group_id: set(group),
+                    role_id: set(role.uuid()),
+                });
+                bound_role::Entity::insert_many(rows).exec_without_returning(&write.tx).await
+            }
         };
-        bound::ActiveModel {
-            id: set(BindingId::new().uuid()),
-            policy_id: set(policy.uuid()),
-            user_id: set(user),
-            group_id: set(group),
-            role: set(role.as_str().to_owned()),
-        }
-    });
-    let rows: Vec<_> = rows.collect();
-    for chunk in rows.chunks(AT_ONCE) {
-        bound::Entity::insert_many(chunk.iter().cloned()).exec_without_returning(&write.tx).await.map_err(
-            |cause| {
-                if is_foreign_key(&cause) {
-                    Error::invalid("bindings", "name a user or group that does not exist")
-                } else {
-                    db("writing bindings")(cause)
-                }
-            },
-        )?;
+        written.map_err(|cause| {
+            if is_foreign_key(&cause) {
+                Error::invalid("bindings", "name a user or group that does not exist")
+            } else {
+                db("writing bindings")(cause)
+            }
+        })?;
     }
     Ok(())
 }
@@ -222,23 +242,81 @@ pub(crate) async fn replace_in_tx(
             .exec(&write.tx)
             .await
             .map_err(db("replacing bindings"))?;
-        insert_in_tx(write, of.id(), *role, subjects).await?;
+        insert_in_tx(write, of.id(), (*role).into(), subjects).await?;
     }
     Ok(())
 }
 
+/// What a statement selects of the two tables of bindings: `anchor`, the policy that a row was found for, and the binding. A
+/// custom role has a row for each of its actions. `from` is what comes before the table and joins its alias `b`, `filter` what
+/// holds for it.
+fn bindings_sql(anchor: &str, from: impl Fn(&str) -> String, filter: &str) -> String {
+    let columns = "b.id AS id, b.policy_id AS policy_id, b.user_id AS user_id, b.group_id AS group_id";
+    format!(
+        "SELECT {anchor} AS anchor, {columns}, b.role AS role, NULL AS role_id, NULL AS action FROM {built_in} \
+         WHERE {filter} UNION ALL \
+         SELECT {anchor} AS anchor, {columns}, NULL AS role, b.role_id AS role_id, a.action AS action FROM {custom} \
+         LEFT JOIN role_actions a ON a.role_id = b.role_id WHERE {filter} ORDER BY 2",
+        built_in = from("policy_bindings"),
+        custom = from("role_bindings"),
+    )
+}
+
+/// The bindings of [`bindings_sql`] with what each was found for, oldest first.
+async fn bindings_on(
+    connection: &impl ConnectionTrait,
+    sql: String,
+    values: Vec<Value>,
+) -> Result<Vec<(PolicyId, Binding)>> {
+    let doing = "reading bindings";
+    let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+    let mut found: Vec<(PolicyId, Binding)> = Vec::new();
+    let mut custom: HashMap<(Uuid, Uuid), usize> = HashMap::new();
+    for row in connection.query_all_raw(statement).await.map_err(db(doing))? {
+        let uuid = |column| row.try_get::<Option<Uuid>>("", column).map_err(db(doing));
+        let text = |column| row.try_get::<Option<String>>("", column).map_err(db(doing));
+        let (Some(anchor), Some(id), Some(policy)) = (uuid("anchor")?, uuid("id")?, uuid("policy_id")?)
+        else {
+            return Err(corrupt("a binding"));
+        };
+        let role = match uuid("role_id")? {
+            Some(role) => {
+                let given = text("action")?.map_or(Rights::NONE, |word| role::rights_of(&word));
+                if let Some(at) = custom.get(&(anchor, id))
+                    && let Some((_, Binding { role: BoundRole::Custom(_, rights), .. })) = found.get_mut(*at)
+                {
+                    *rights = rights.union(given);
+                    continue;
+                }
+                custom.insert((anchor, id), found.len());
+                BoundRole::Custom(RoleId::from_uuid(role), given)
+            }
+            None => {
+                let role = text("role")?.ok_or_else(|| corrupt("a binding"))?;
+                word(Role::parse(&role), "a binding's role")?.into()
+            }
+        };
+        let subject = match (uuid("user_id")?, uuid("group_id")?) {
+            (Some(id), None) => BindingSubject::User(UserId::from_uuid(id)),
+            (None, Some(id)) => BindingSubject::Group(GroupId::from_uuid(id)),
+            _ => return Err(corrupt("a binding")),
+        };
+        let binding =
+            Binding { id: BindingId::from_uuid(id), policy: PolicyId::from_uuid(policy), subject, role };
+        found.push((PolicyId::from_uuid(anchor), binding));
+    }
+    Ok(found)
+}
+
+/// The bindings of these very policies, oldest first.
 async fn list_on(connection: &impl ConnectionTrait, policies: &[Uuid]) -> Result<Vec<Binding>> {
     let mut bindings = Vec::new();
     for chunk in policies.chunks(AT_ONCE) {
-        let rows = bound::Entity::find()
-            .filter(bound::Column::PolicyId.is_in(chunk.iter().copied()))
-            .order_by_asc(bound::Column::Id)
-            .all(connection)
-            .await
-            .map_err(db("reading bindings"))?;
-        for row in rows {
-            bindings.push(row.try_into()?);
-        }
+        let filter = format!("b.policy_id IN ({})", marks(1, chunk.len()));
+        let sql = bindings_sql("b.policy_id", |table| format!("{table} b"), &filter);
+        let values = chunk.iter().map(|id| Value::from(*id)).collect();
+        let found = bindings_on(connection, sql, values).await?;
+        bindings.extend(found.into_iter().map(|(_, binding)| binding));
     }
     Ok(bindings)
 }
@@ -292,14 +370,33 @@ fn inherited(noun: PolicyNoun, bound: &SelectStatement) -> Option<SelectStatemen
 /// Policies with a binding for this user or one of these groups whose role allows the action. One that does not allow to read
 /// makes nothing visible in the lists of what may be read.
 fn allowed(action: Action, user: Uuid, groups: Vec<Uuid>) -> SelectStatement {
-    use bound::Column;
+    use {bound::Column, bound_role::Column as Custom};
     let roles = Role::ALL.into_iter().filter(|role| role.rights().allow(action));
+    let mut custom = Query::select();
+    custom
+        .column((bound_role::Entity, Custom::PolicyId))
+        .from(bound_role::Entity)
+        .cond_where(
+            Condition::any().add(Custom::UserId.eq(user)).add(Custom::GroupId.is_in(groups.iter().copied())),
+        )
+        .and_where(Custom::RoleId.in_subquery(roles_with(action)));
     let mut select = Query::select();
     select
         .column((bound::Entity, Column::PolicyId))
         .from(bound::Entity)
         .cond_where(Condition::any().add(Column::UserId.eq(user)).add(Column::GroupId.is_in(groups)))
-        .and_where(Expr::col((bound::Entity, Column::Role)).is_in(roles.map(Role::as_str)));
+        .and_where(Expr::col((bound::Entity, Column::Role)).is_in(roles.map(Role::as_str)))
+        .union(UnionType::All, custom);
+    select
+}
+
+/// The roles of administrators that allow an action.
+fn roles_with(action: Action) -> SelectStatement {
+    let mut select = Query::select();
+    select
+        .column(role::action::Column::RoleId)
+        .from(role::action::Entity)
+        .and_where(role::action::Column::Action.eq(action.as_str()));
     select
 }
 
@@ -320,7 +417,6 @@ pub(crate) async fn scopes(
     actor: &Actor,
     of: &[Vec<PolicyId>],
 ) -> Result<Vec<Scope>> {
-    let doing = "reading bindings";
     let user = match actor {
         Actor::User(user) if !user.admin => user,
         // Bindings decide nothing for these.
@@ -336,18 +432,15 @@ pub(crate) async fn scopes(
             0 => String::new(),
             many => format!(" OR b.group_id IN ({})", marks(2, many)),
         };
-        let sql = format!(
-            "SELECT p.id AS anchor, b.id, b.policy_id, b.user_id, b.group_id, b.role FROM {CHAIN} \
-             JOIN policy_bindings b ON b.policy_id IN (p.id, p.parent_id, q.parent_id) \
-             WHERE p.id IN ({}) AND (b.user_id = $1{groups})",
-            marks(subject.len() + 1, chunk.len())
-        );
+        let filter =
+            format!("p.id IN ({}) AND (b.user_id = $1{groups})", marks(subject.len() + 1, chunk.len()));
+        let from = |table: &str| {
+            format!("{CHAIN} JOIN {table} b ON b.policy_id IN (p.id, p.parent_id, q.parent_id)")
+        };
         let values = subject.iter().cloned().chain(chunk.iter().map(|id| Value::from(id.uuid())));
-        let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
-        for row in connection.query_all_raw(statement).await.map_err(db(doing))? {
-            let anchor: Uuid = row.try_get("", "anchor").map_err(db(doing))?;
-            let binding = bound::Model::from_query_result(&row, "").map_err(db(doing))?;
-            found.entry(PolicyId::from_uuid(anchor)).or_default().push(binding.try_into()?);
+        let sql = bindings_sql("p.id", from, &filter);
+        for (anchor, binding) in bindings_on(connection, sql, values.collect()).await? {
+            found.entry(anchor).or_default().push(binding);
         }
     }
     Ok(of
@@ -403,6 +496,15 @@ impl PolicyStore for Database {
         list_on(&self.reader, &ids).await
     }
 
+    async fn bindings_above(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<Binding>> {
+        let id = policy.id().uuid();
+        let chain = chains_on(&self.reader, &[id]).await?.remove(&id).unwrap_or_default();
+        let mut bindings = list_on(&self.reader, &chain).await?;
+        let place = |binding: &Binding| chain.iter().position(|id| *id == binding.policy.uuid());
+        bindings.sort_by_key(place);
+        Ok(bindings)
+    }
+
     async fn binding_replace(
         &self,
         by: Audited<'_, Policy, Admin>,
@@ -420,30 +522,53 @@ impl PolicyStore for Database {
     async fn binding_change(
         &self,
         by: Audited<'_, Policy, Admin>,
+        role: BoundRole,
         change: &RoleChange,
     ) -> Result<Vec<Binding>> {
-        let RoleChange { role, add, remove } = change;
+        let RoleChange { role: _, add, remove } = change;
         let policy = *by.target();
         let write = self.write().await?;
         lock_in_tx(&write, policy).await?;
+        if let BoundRole::Custom(id, _) = role {
+            // It cannot go before this is written.
+            let known =
+                role::row::Entity::find_by_id(id.uuid()).lock(LockType::KeyShare).one(&write.tx).await;
+            known.map_err(db("reading a role"))?.ok_or(Error::not_found("role"))?;
+        }
         let id = policy.id().uuid();
         let known = list_on(&write.tx, &[id]).await?;
-        let known = || known.iter().filter(|binding| binding.role == *role);
+        let known = || known.iter().filter(|binding| is_same(binding.role, role));
         let gone = known().filter(|known| remove.contains(&known.subject) && !add.contains(&known.subject));
         let gone: Vec<Uuid> = gone.map(|binding| binding.id.uuid()).collect();
+        let doing = "removing bindings";
         for chunk in gone.chunks(AT_ONCE) {
-            bound::Entity::delete_many()
-                .filter(bound::Column::Id.is_in(chunk.iter().copied()))
-                .exec(&write.tx)
-                .await
-                .map_err(db("removing bindings"))?;
+            let ids = chunk.iter().copied();
+            let gone = bound::Entity::delete_many().filter(bound::Column::Id.is_in(ids.clone()));
+            gone.exec(&write.tx).await.map_err(db(doing))?;
+            let gone = bound_role::Entity::delete_many().filter(bound_role::Column::Id.is_in(ids));
+            gone.exec(&write.tx).await.map_err(db(doing))?;
         }
         let is_known = |subject: &&BindingSubject| known().any(|binding| binding.subject == **subject);
         let new: Vec<BindingSubject> = add.iter().filter(|subject| !is_known(subject)).copied().collect();
-        insert_in_tx(&write, policy.id(), *role, &new).await?;
+        insert_in_tx(&write, policy.id(), role, &new).await?;
         write.audit(by.entry()).await?;
         let bindings = list_on(&write.tx, &[id]).await?;
         write.commit().await?;
         Ok(bindings)
     }
 }
+
+/// Whether these are one role, whatever it allows by now.
+fn is_same(one: BoundRole, other: BoundRole) -> bool {
+    match (one, other) {
+        (BoundRole::BuiltIn(one), BoundRole::BuiltIn(other)) => one == other,
+        (BoundRole::Custom(one, _), BoundRole::Custom(other, _)) => one == other,
+        (BoundRole::BuiltIn(_), BoundRole::Custom(..)) | (BoundRole::Custom(..), BoundRole::BuiltIn(_)) => {
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;

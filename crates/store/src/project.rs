@@ -23,7 +23,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::{RENEWED, renew_some_in_tx};
 use crate::transaction::set;
-use crate::{cluster, dependency, policy, project_limits, recording, service};
+use crate::{cluster, dependency, machine_account, policy, project_limits, recording, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -197,6 +197,7 @@ impl ProjectStore for Database {
             return Err(Error::conflict("the default project cannot be deleted"));
         }
         let write = self.write().await?;
+        machine_account::forget_of_in_tx(&write, by.target().id).await?;
         row::Entity::delete_by_id(by.target().id.uuid()).exec(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
                 Error::conflict(

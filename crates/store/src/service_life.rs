@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::access::{Audited, Authorized, Read, Write};
+use plural_app::access::{Act, Audited, Authorized, Read, Rollback, Write};
 use plural_app::service_life::ServiceLifeStore;
 use plural_core::audit::AuditRow;
 use plural_core::ids::{RevisionId, ServiceId};
@@ -35,7 +35,7 @@ pub(crate) const RENEWED: u64 = 500;
 impl ServiceLifeStore for Database {
     async fn service_rollback(
         &self,
-        by: Audited<'_, Service, Write>,
+        by: Audited<'_, Service, Rollback>,
         to: RevisionId,
         until: PinUntil,
     ) -> Result<Service> {
@@ -140,10 +140,10 @@ impl Database {
     }
 
     /// Writes where the service stands now, with its status, audit line and event.
-    async fn moved(
+    async fn moved<A: Act>(
         &self,
         mut write: transaction::Write<'_>,
-        by: Audited<'_, Service, Write>,
+        by: Audited<'_, Service, A>,
         moved: row::Model,
     ) -> Result<Service> {
         let at = by.entry().at;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
-use plural_app::access::{Act, Admin, Audited, Authorized, Read, Write};
+use plural_app::access::{Act, Admin, Approve, Audited, Authorized, Prune, Read, Write};
 use plural_app::sync::{NamedLimits, PlanSelector, SyncStore};
 use plural_core::ids::{ClusterId, RevisionId, ServiceId};
 use plural_core::project::Project;
@@ -254,7 +254,7 @@ impl SyncStore for Database {
 
     async fn service_promote(
         &self,
-        by: Audited<'_, Service, Write>,
+        by: Audited<'_, Service, Approve>,
         request: &PromotionRequest,
     ) -> Result<Service> {
         let write = self.write().await?;
@@ -280,7 +280,7 @@ impl SyncStore for Database {
         Ok(request)
     }
 
-    async fn service_prune_approve(&self, by: Audited<'_, Service, Write>, digest: &str) -> Result<Service> {
+    async fn service_prune_approve(&self, by: Audited<'_, Service, Prune>, digest: &str) -> Result<Service> {
         let write = self.write().await?;
         let service = lock_known_in_tx(&write, by.target()).await?;
         let mut row = asked_in_tx(&write, &service).await?;

@@ -1,7 +1,5 @@
 //! Access tokens.
 
-use std::collections::HashSet;
-
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, Authorized, Guarded, Write};
@@ -9,7 +7,7 @@ use plural_app::secret::TokenHash;
 use plural_app::token::{TokenCreate, TokenSelector, TokenStore};
 use plural_core::access::{Scope, UserActor};
 use plural_core::ids::TokenId;
-use plural_core::ids::{GroupId, UserId};
+use plural_core::ids::UserId;
 use plural_core::token::{AccessToken, PresentedToken, TokenScopes};
 use plural_core::user::User;
 use plural_core::{Error, Page, PageRequest, Result};
@@ -19,7 +17,7 @@ use crate::convert::parse;
 use crate::database::Database;
 use crate::error::db;
 use crate::page::page;
-use crate::transaction::set;
+use crate::transaction::{self, set};
 use crate::{group, user};
 
 pub(crate) mod row {
@@ -39,6 +37,8 @@ pub(crate) mod row {
         pub made_with: Option<Uuid>,
         /// Absent in rows of releases that knew no scopes: everything.
         pub scopes: Option<String>,
+        /// Who made it, of a service account's token.
+        pub assumed_by: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -50,8 +50,18 @@ impl TryFrom<row::Model> for AccessToken {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, user_id, hash: _, hint, session, expires_at, created_at, made_with, scopes } =
-            row;
+        let row::Model {
+            id,
+            user_id,
+            hash: _,
+            hint,
+            session,
+            expires_at,
+            created_at,
+            made_with,
+            scopes,
+            assumed_by: _,
+        } = row;
         Ok(Self {
             id: TokenId::from_uuid(id),
             user_id: UserId::from_uuid(user_id),
@@ -70,6 +80,49 @@ fn scopes_of(text: Option<&str>) -> Result<TokenScopes> {
     text.map_or_else(|| Ok(TokenScopes::all()), |text| parse(text, "a token's scopes"))
 }
 
+/// A new token of a user, if what allowed it still holds; removes the user's expired ones on the way.
+pub(crate) async fn make_in_tx(
+    write: &transaction::Write<'_>,
+    user: UserId,
+    token: &TokenCreate,
+    at: DateTime<Utc>,
+) -> Result<AccessToken> {
+    let TokenCreate { id, hash, hint, session, scopes, expires_at, made_with, assumed_by, proof } = token;
+    let user_id = user.uuid();
+    // A new password waits for this, or this for the new password: it ends every session that there is by then.
+    user::proven_in_tx(write, Some(user), proof.as_ref(), at).await?;
+    row::Entity::delete_many()
+        .filter(row::Column::UserId.eq(user_id))
+        .filter(row::Column::ExpiresAt.lt(at))
+        .exec(&write.tx)
+        .await
+        .map_err(db("removing expired tokens"))?;
+    if !session {
+        write.check_tokens(user_id, at).await?;
+    }
+    let mut ends = *expires_at;
+    if let Some(parent) = made_with {
+        let parent = row::Entity::find_by_id(parent.uuid()).lock_shared().one(&write.tx).await;
+        // It may have been revoked a moment ago.
+        let parent = parent.map_err(db("reading a token"))?.ok_or(Error::Unauthenticated)?;
+        ends = [ends, parent.expires_at].into_iter().flatten().min();
+    }
+    let row = row::ActiveModel {
+        id: set(id.uuid()),
+        user_id: set(user_id),
+        hash: set(hash.as_bytes().to_vec()),
+        hint: set(hint.clone()),
+        session: set(*session),
+        expires_at: set(ends),
+        created_at: set(at),
+        made_with: set(made_with.map(plural_core::ids::TokenId::uuid)),
+        scopes: set(Some(scopes.to_string())),
+        assumed_by: set(assumed_by.clone()),
+    };
+    let row = row.insert(&write.tx).await.map_err(db("making a token"))?;
+    row.try_into()
+}
+
 #[async_trait]
 impl TokenStore for Database {
     async fn token_actor(&self, hash: &TokenHash, now: DateTime<Utc>) -> Result<Option<UserActor>> {
@@ -81,16 +134,7 @@ impl TokenStore for Database {
         let Some(token) = row.filter(|row| row.expires_at.is_none_or(|at| at > now)) else { return Ok(None) };
         let user = user::row::Entity::find_by_id(token.user_id).one(&self.reader).await;
         let Some(user) = user.map_err(db("looking up a token's user"))? else { return Ok(None) };
-        let groups: HashSet<GroupId> = group::member::Entity::find()
-            .filter(group::member::Column::UserId.eq(user.id))
-            .all(&self.reader)
-            .await
-            .map_err(db("looking up a user's groups"))?
-            .into_iter()
-            .map(|member| member.group_id)
-            .chain(group::global_on(&self.reader).await?)
-            .map(GroupId::from_uuid)
-            .collect();
+        let groups = group::ids_of_on(&self.reader, user.id).await?;
         Ok(Some(UserActor {
             id: UserId::from_uuid(user.id),
             email: user.email,
@@ -101,6 +145,7 @@ impl TokenStore for Database {
                 scopes: scopes_of(token.scopes.as_deref())?,
                 expires_at: token.expires_at,
                 signed_in_at: token.session.then_some(token.created_at),
+                assumed_by: token.assumed_by,
             }),
         }))
     }
@@ -127,43 +172,11 @@ impl TokenStore for Database {
     }
 
     async fn token_create(&self, by: Audited<'_, User, Write>, token: &TokenCreate) -> Result<AccessToken> {
-        let TokenCreate { id, hash, hint, session, scopes, expires_at, made_with, proof } = token;
-        let at = by.entry().at;
-        let user_id = by.target().id.uuid();
         let write = self.write().await?;
-        // A new password waits for this, or this for the new password: it ends every session that there is by then.
-        user::proven_in_tx(&write, Some(by.target().id), proof.as_ref(), at).await?;
-        row::Entity::delete_many()
-            .filter(row::Column::UserId.eq(user_id))
-            .filter(row::Column::ExpiresAt.lt(at))
-            .exec(&write.tx)
-            .await
-            .map_err(db("removing expired tokens"))?;
-        if !session {
-            write.check_tokens(user_id, at).await?;
-        }
-        let mut ends = *expires_at;
-        if let Some(parent) = made_with {
-            let parent = row::Entity::find_by_id(parent.uuid()).lock_shared().one(&write.tx).await;
-            // It may have been revoked a moment ago.
-            let parent = parent.map_err(db("reading a token"))?.ok_or(Error::Unauthenticated)?;
-            ends = [ends, parent.expires_at].into_iter().flatten().min();
-        }
-        let row = row::ActiveModel {
-            id: set(id.uuid()),
-            user_id: set(user_id),
-            hash: set(hash.as_bytes().to_vec()),
-            hint: set(hint.clone()),
-            session: set(*session),
-            expires_at: set(ends),
-            created_at: set(at),
-            made_with: set(made_with.map(plural_core::ids::TokenId::uuid)),
-            scopes: set(Some(scopes.to_string())),
-        };
-        let row = row.insert(&write.tx).await.map_err(db("making a token"))?;
+        let made = make_in_tx(&write, by.target().id, token, by.entry().at).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
-        row.try_into()
+        Ok(made)
     }
 
     async fn token_delete(&self, by: Audited<'_, AccessToken, Write>) -> Result<()> {

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::access::{Admin, Audited, Guarded, Installation, Write};
+use plural_app::access::{Admin, Audited, Authorized, Guarded, Installation, Read, Write};
 use plural_app::records::Search;
 use plural_app::user::{InitialAdmin, PasswordSet, Proof, UserCreate, UserSelector, UserStore};
-use plural_core::access::Scope;
-use plural_core::ids::UserId;
+use plural_core::access::{Scope, UserActor};
+use plural_core::ids::{ProjectId, UserId};
 use plural_core::specs::Email;
 use plural_core::user::{NewUser, User, UserChange};
 use plural_core::{Error, Result};
@@ -21,7 +21,7 @@ use crate::error::{db, gone_or, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::{self, set};
-use crate::{policy, project, saved_view, token};
+use crate::{group, machine_account, policy, project, saved_view, token};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -37,6 +37,8 @@ pub(crate) mod row {
         pub password_hash: Option<String>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        /// The project that owns it, of a service account.
+        pub project_id: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -44,7 +46,7 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-const UNIQUE: &[(&str, &str)] = &[(
+pub(crate) const UNIQUE: &[(&str, &str)] = &[(
     "users_email_key",
     "a user with this address already exists; change that user, or choose another address",
 )];
@@ -53,12 +55,13 @@ impl TryFrom<row::Model> for User {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, email, name, admin, password_hash: _, created_at, updated_at } = row;
+        let row::Model { id, email, name, admin, password_hash: _, created_at, updated_at, project_id } = row;
         Ok(Self {
             id: UserId::from_uuid(id),
             email: parse(&email, "a user's address")?,
             name: parse(&name, "a user's name")?,
             admin,
+            machine_of: project_id.map(ProjectId::from_uuid),
             created_at,
             updated_at,
         })
@@ -136,6 +139,8 @@ impl Table for User {
     }
 
     fn filter(rows: Select<row::Entity>, Search { q }: &Search) -> Select<row::Entity> {
+        // Service accounts have a list of their own.
+        let rows = rows.filter(row::Column::ProjectId.is_null());
         search(rows, &[row::Column::Email, row::Column::Name], q.as_deref())
     }
 
@@ -180,6 +185,7 @@ impl UserStore for Database {
             password_hash: set(Some(password_hash.clone())),
             created_at: set(at),
             updated_at: set(at),
+            project_id: set(None),
         };
         user.insert(&write.tx).await.map_err(unique("making the first administrator", UNIQUE))?;
         write.audit(by.entry()).await?;
@@ -202,6 +208,7 @@ impl UserStore for Database {
             password_hash: set(password_hash),
             created_at: set(at),
             updated_at: set(at),
+            project_id: set(None),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a user", UNIQUE))?;
         write.audit(by.entry()).await?;
@@ -253,16 +260,25 @@ impl UserStore for Database {
         row.try_into()
     }
 
+    async fn user_actor(&self, user: &Authorized<User, Read>) -> Result<UserActor> {
+        let groups = group::ids_of_on(&self.reader, user.id.uuid()).await?;
+        Ok(UserActor { id: user.id, email: user.email.to_string(), admin: user.admin, groups, token: None })
+    }
+
     async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()> {
         let write = self.write().await?;
         // Who saves a view of this user meanwhile waits, or has saved it by now, so that it is removed below.
         proven_in_tx(&write, Some(by.target().id), None, by.entry().at).await?;
         another_admin_in_tx(&write, by.target().id).await?;
-        saved_view::forget_of_in_tx(&write, by.target().id).await?;
-        row::Entity::delete_by_id(by.target().id.uuid())
-            .exec(&write.tx)
-            .await
-            .map_err(db("deleting a user"))?;
+        if by.target().machine_of.is_some() {
+            machine_account::forget_in_tx(&write, by.target().id.uuid()).await?;
+        } else {
+            saved_view::forget_of_in_tx(&write, by.target().id).await?;
+            row::Entity::delete_by_id(by.target().id.uuid())
+                .exec(&write.tx)
+                .await
+                .map_err(db("deleting a user"))?;
+        }
         write.audit(by.entry()).await?;
         write.commit().await
     }

@@ -25,6 +25,7 @@ use crate::{
     key::{GroupKind, ObjectKey},
     limits::Bounds,
     prepare::Item,
+    reference::Sources,
     state::{Change, State},
     target::{Component, DriftEvent, Outcome, Part, Retry, Target},
     tree,
@@ -83,6 +84,8 @@ pub(crate) struct Inner {
     /// How health is told here.
     pub(crate) rules: watch::Sender<Arc<Rules>>,
     kinds: Mutex<HashMap<GroupKind, watch::Receiver<Watching>>>,
+    /// What services read from Secrets and ConfigMaps.
+    pub(crate) sources: Sources,
     seed: u64,
 }
 
@@ -146,6 +149,7 @@ impl Engine {
             families: Notify::new(),
             rules: watch::Sender::new(Arc::default()),
             kinds: Mutex::new(HashMap::new()),
+            sources: Sources::default(),
             seed: hasher.finish(),
         };
         let inner = Arc::new(inner);
@@ -284,6 +288,7 @@ impl Engine {
     /// When the record cannot be deleted; the service is forgotten only then.
     pub async fn forget(&self, service: ServiceId) -> Result<(), ApiError> {
         inventory::remove(&self.inner.api, &self.inner.options.namespace, service).await?;
+        self.drop_references(service);
         self.inner.with_state(|state| state.forget(service));
         Ok(())
     }
@@ -364,14 +369,23 @@ impl Engine {
         }
         let (sender, receiver) = watch::channel(Watching::Starting);
         kinds.insert(kind.clone(), receiver.clone());
-        let mut tasks = self.tasks.lock();
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(crate::watch::run(Arc::clone(&self.inner), kind, sender));
+        self.spawn(crate::watch::run(Arc::clone(&self.inner), kind, sender));
         receiver
     }
 
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Inner> {
+        Arc::clone(&self.inner)
+    }
+
+    /// Runs something for as long as this engine lives.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
     }
 }
 

@@ -38,6 +38,7 @@ mod prepare;
 mod preview;
 mod promote;
 mod prune;
+mod reference;
 mod run;
 mod state;
 mod target;
@@ -57,6 +58,7 @@ pub use ownership::{
 };
 pub use phase::Phase;
 pub use plan::{Action, PlannedObject, SyncPlan};
+pub use reference::Resolved;
 pub use state::Change;
 pub use target::{
     Component, Drift, DriftEvent, DriftKind, HookResult, Outcome, Part, PendingApproval, Problem, Progress,

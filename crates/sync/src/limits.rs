@@ -25,11 +25,11 @@ pub struct Limits {
 /// What one service may reach. Every door asks it: apply, plan, hooks, lookups, prune, destroy, promotion.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    limits: Option<Limits>,
-    namespace: String,
+    pub(crate) limits: Option<Limits>,
+    pub(crate) namespace: String,
     service_account: Option<String>,
     /// The agent's namespace, unless the service is the agent's own upgrade.
-    reserved: Option<String>,
+    pub(crate) reserved: Option<String>,
     /// The service is its own namespace and nothing else.
     managed_namespace: bool,
 }
@@ -83,7 +83,7 @@ impl Bounds {
     }
 
     /// Why no object of the kind may be touched, if none may.
-    fn kind_problem(&self, kind: &GroupKind, namespaced: bool) -> Option<String> {
+    pub(crate) fn kind_problem(&self, kind: &GroupKind, namespaced: bool) -> Option<String> {
         let Limits { project, rules, .. } = self.limits.as_ref()?;
         let full = format!("{}/{}", kind.group, kind.kind);
         // No cluster has two kinds that differ by case only, and a limit that is written wrongly must not be none.

@@ -9,8 +9,11 @@ use crate::{contract_1, v1};
 /// The newest contract: the value of the `contract` fields that this build sends.
 ///
 /// 0: services only, always whole. 1: work of any kind, and moves of services. 2: settings of services as documents, and
-/// limits beside them.
-pub const CONTRACT: u32 = 2;
+/// limits beside them. 3: values of configurations by reference.
+pub const CONTRACT: u32 = 3;
+
+/// What an agent of contract 2 quotes as the settings that it cannot read.
+const NEEDS_REFERENCES: &str = "the service's configuration has values by reference: update the agent";
 
 /// References in one [`v1::PollRequest::want`] at most. As many fit into a request of 64 KiB.
 pub const WANT_MAX: usize = 200;
@@ -83,10 +86,22 @@ impl v1::Service {
     /// # Errors
     /// For a document of which a known setting cannot be read.
     pub fn settings(&self) -> serde_json::Result<SyncConfig> {
+        if let Some(references) = &self.references {
+            return serde_json::from_str(&references.sync_config_json);
+        }
         if self.sync_config_json.is_empty() {
             return Ok(contract_1::document(self.sync_config.clone().unwrap_or_default()));
         }
         serde_json::from_str(&self.sync_config_json)
+    }
+
+    /// The same service with values that the agent reads in its cluster. An agent that does not know them says that it cannot read
+    /// the service's settings, and leaves its objects as they are.
+    #[must_use]
+    pub fn with_references(self, values: Vec<v1::ConfigurationReference>) -> Self {
+        let settings = serde_json::Value::from(NEEDS_REFERENCES).to_string();
+        let references = v1::References { sync_config_json: self.sync_config_json, values };
+        Self { sync_config_json: settings, references: Some(references), ..self }
     }
 
     /// What its project may touch, whichever contract it was written for.
@@ -183,6 +198,17 @@ mod tests {
             revision_time_ms: i64::try_from(sequence).unwrap(),
             ..known()
         }
+    }
+
+    #[test]
+    fn an_agent_that_knows_no_references_cannot_read_the_settings() {
+        let json = r#"{"createNamespace": false}"#.to_owned();
+        let plain = v1::Service { sync_config_json: json, ..known() };
+        let with = plain.clone().with_references(vec![v1::ConfigurationReference::default()]);
+        assert_eq!(with.settings().unwrap(), plain.settings().unwrap());
+        // What a build of contract 2 finds.
+        let told = v1::Service { references: None, ..with }.settings().unwrap_err().to_string();
+        assert!(told.contains("values by reference") && told.contains("update the agent"), "{told}");
     }
 
     #[test]

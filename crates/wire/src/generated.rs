@@ -16,10 +16,13 @@ mod helm_repository;
 mod managed_namespace;
 mod preview;
 mod project;
+mod question;
 mod recording;
 mod rendering;
+mod role;
 mod saved_view;
 mod service;
+mod service_account;
 mod service_context;
 mod service_file;
 mod service_life;
@@ -42,10 +45,13 @@ pub use helm_repository::*;
 pub use managed_namespace::*;
 pub use preview::*;
 pub use project::*;
+pub use question::*;
 pub use recording::*;
 pub use rendering::*;
+pub use role::*;
 pub use saved_view::*;
 pub use service::*;
+pub use service_account::*;
 pub use service_context::*;
 pub use service_file::*;
 pub use service_life::*;
@@ -119,11 +125,18 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (DeleteProject::NAME, DeleteProject::DOCUMENT),
     (GetProject::NAME, GetProject::DOCUMENT),
     (SetProjectLimits::NAME, SetProjectLimits::DOCUMENT),
+    (GetAccessDecision::NAME, GetAccessDecision::DOCUMENT),
+    (ListAccessHolders::NAME, ListAccessHolders::DOCUMENT),
     (ListRecordings::NAME, ListRecordings::DOCUMENT),
     (ListReadableRecordings::NAME, ListReadableRecordings::DOCUMENT),
     (GetRecordingPolicy::NAME, GetRecordingPolicy::DOCUMENT),
     (SetRecordingPolicy::NAME, SetRecordingPolicy::DOCUMENT),
     (GetServiceRendering::NAME, GetServiceRendering::DOCUMENT),
+    (ListRoles::NAME, ListRoles::DOCUMENT),
+    (GetRole::NAME, GetRole::DOCUMENT),
+    (CreateRole::NAME, CreateRole::DOCUMENT),
+    (UpdateRole::NAME, UpdateRole::DOCUMENT),
+    (DeleteRole::NAME, DeleteRole::DOCUMENT),
     (ListSavedViews::NAME, ListSavedViews::DOCUMENT),
     (GetSavedView::NAME, GetSavedView::DOCUMENT),
     (CreateSavedView::NAME, CreateSavedView::DOCUMENT),
@@ -137,6 +150,12 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (KickService::NAME, KickService::DOCUMENT),
     (DeleteServiceDeployment::NAME, DeleteServiceDeployment::DOCUMENT),
     (DetachServiceDeployment::NAME, DetachServiceDeployment::DOCUMENT),
+    (ListServiceAccounts::NAME, ListServiceAccounts::DOCUMENT),
+    (CreateServiceAccount::NAME, CreateServiceAccount::DOCUMENT),
+    (UpdateServiceAccount::NAME, UpdateServiceAccount::DOCUMENT),
+    (DeleteServiceAccount::NAME, DeleteServiceAccount::DOCUMENT),
+    (CreateServiceAccountToken::NAME, CreateServiceAccountToken::DOCUMENT),
+    (EndServiceAccountTokens::NAME, EndServiceAccountTokens::DOCUMENT),
     (ListServiceContexts::NAME, ListServiceContexts::DOCUMENT),
     (GetServiceContext::NAME, GetServiceContext::DOCUMENT),
     (SaveServiceContext::NAME, SaveServiceContext::DOCUMENT),

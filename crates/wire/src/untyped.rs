@@ -119,7 +119,7 @@ operations! {
     id name description default
     limits {
       namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts
-      requireServiceAccount defaultServiceAccount
+      requireServiceAccount defaultServiceAccount referenceNamespaces
     }
     ", bindings!(), "
   }");
@@ -202,7 +202,9 @@ operations! {
     ReadService(Query, "serviceDeployment") -> Value = "$id: ID, $cluster: String, $name: String", concat!(
         "serviceDeployment(id: $id, cluster: $cluster, name: $name) {
     id name namespace version docsPath protect dryRun interval templated deletedAt status
-    cluster { id handle } repository { id } dependencies { name cluster } contexts { name } ", git!(), "
+    cluster { id handle } repository { id } dependencies { name cluster } contexts { name }
+    configuration { name valueFrom { secretKeyRef { name key namespace } configMapKeyRef { name key namespace } } }
+    ", git!(), "
     ", rendering!(""), "
     ", sync_config!(), "
     ", bindings!(), "
@@ -210,7 +212,11 @@ operations! {
     /// The values of a service that are secret. Reading them is in the audit log.
     ReadServiceValues(Query, "serviceDeployment") -> Value = "$id: ID!",
         "serviceDeployment(id: $id) {
-    configuration { name value } helm { values set { name value } } renderers { helm { values } }
+    configuration {
+      name value
+      valueFrom { secretKeyRef { name key namespace } configMapKeyRef { name key namespace } }
+    }
+    helm { values set { name value } } renderers { helm { values } }
   }";
     /// Names of the services.
     ReadServices(Query, "serviceDeployments") -> Connection<Value> = "$after: String, $first: Int!",

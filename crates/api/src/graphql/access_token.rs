@@ -24,6 +24,13 @@ impl From<plural_core::token::AccessToken> for AccessToken {
     }
 }
 
+impl AccessToken {
+    /// One that was just made, with its text.
+    pub(crate) fn made(token: plural_core::token::AccessToken, text: SecretString) -> Self {
+        Self { token, text: Some(text) }
+    }
+}
+
 connection!(AccessTokenConnection, AccessTokenEdge, AccessToken);
 
 /// What a program logs in with on a person's behalf.
@@ -34,7 +41,7 @@ impl AccessToken {
         Some(self.token.id.to_string().into())
     }
 
-    /// The token's text; told only by `createAccessToken`, once. Only its hash is kept.
+    /// The token's text; told only by the mutation that makes it, once. Only its hash is kept.
     async fn token(&self) -> Option<&str> {
         self.text.as_ref().map(ExposeSecret::expose_secret)
     }
@@ -106,7 +113,7 @@ impl ScopeAttributes {
     }
 }
 
-fn scopes(given: List<ScopeAttributes>) -> plural_core::Result<Option<TokenScopes>> {
+pub(crate) fn scopes(given: List<ScopeAttributes>) -> plural_core::Result<Option<TokenScopes>> {
     let Some(given) = items(given) else { return Ok(None) };
     let mut scopes = Vec::new();
     for scope in given {
@@ -177,7 +184,7 @@ impl AccessTokenMutation {
             };
             let CreatedToken { token, text } =
                 request.app.token_create_as(&request.op, None, wish).await.into_graphql(ctx)?;
-            Ok(Some(AccessToken { token, text: Some(text) }))
+            Ok(Some(AccessToken::made(token, text)))
         })
         .await
     }

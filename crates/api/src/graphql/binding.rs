@@ -1,16 +1,19 @@
 //! Bindings: who may do what with a thing.
 
 use async_graphql::{Context, Enum, ID, Object, Result};
-use plural_app::policy::{BoundSubject, RoleChange, SubjectNoun};
+use plural_app::policy::{BoundSubject, NamedRole, RoleChange, SubjectNoun};
 use plural_core::Error;
-use plural_core::ids::{ClusterId, ProjectId, ServiceId};
-use plural_core::policy::{Policy, Role};
+use plural_core::ids::{ClusterId, ProjectId, RoleId, ServiceId};
+use plural_core::policy::{BoundRole, Policy, Role};
+use plural_core::role::CustomRole;
 
 use super::{
     error::{IntoGraphql, List, Nullable, exactly_one, id, nullable},
     group::Group,
     limited::limited,
+    record::by_id,
     request::request,
+    role,
     shared::{PolicyBindingAttributes, RbacAttributes, subjects},
     user::User,
 };
@@ -36,6 +39,22 @@ impl From<PolicyRole> for Role {
     }
 }
 
+/// The user of a binding, if it is for one.
+pub(crate) fn user_of(subject: &SubjectNoun) -> Option<User> {
+    match subject {
+        SubjectNoun::User(user) => Some(user.clone().into()),
+        SubjectNoun::Group(_) => None,
+    }
+}
+
+/// The group of a binding, if it is for one.
+pub(crate) fn group_of(subject: &SubjectNoun) -> Option<Group> {
+    match subject {
+        SubjectNoun::User(_) => None,
+        SubjectNoun::Group(group) => Some(group.clone().into()),
+    }
+}
+
 /// A user or a group that may do something with a thing.
 pub(crate) struct PolicyBinding(BoundSubject);
 
@@ -49,19 +68,55 @@ impl PolicyBinding {
 
     /// The user, if it is one.
     async fn user(&self) -> Option<User> {
-        match &self.0.subject {
-            SubjectNoun::User(user) => Some(user.clone().into()),
-            SubjectNoun::Group(_) => None,
-        }
+        user_of(&self.0.subject)
     }
 
     /// The group, if it is one.
     async fn group(&self) -> Option<Group> {
-        match &self.0.subject {
-            SubjectNoun::User(_) => None,
-            SubjectNoun::Group(group) => Some(group.clone().into()),
-        }
+        group_of(&self.0.subject)
     }
+}
+
+/// A user or a group with a role that administrators made.
+pub(crate) struct RoleBinding {
+    bound: BoundSubject,
+    role: RoleId,
+}
+
+/// A user or a group with a role that administrators made.
+#[Object]
+impl RoleBinding {
+    /// Id.
+    async fn id(&self) -> Option<ID> {
+        Some(self.bound.binding.id.to_string().into())
+    }
+
+    /// The role.
+    async fn role(&self, ctx: &Context<'_>) -> Nullable<role::Role> {
+        nullable(async { by_id::<CustomRole, _>(ctx, self.role).await }).await
+    }
+
+    /// The user, if it is one.
+    async fn user(&self) -> Option<User> {
+        user_of(&self.bound.subject)
+    }
+
+    /// The group, if it is one.
+    async fn group(&self) -> Option<Group> {
+        group_of(&self.bound.subject)
+    }
+}
+
+/// The bindings of roles that administrators made, on this very thing.
+pub(crate) async fn role_bindings_of(ctx: &Context<'_>, of: Policy) -> Result<List<RoleBinding>> {
+    let request = request(ctx);
+    let look_up = async |all: Vec<_>| request.app.bindings_list(&request.op, &all).await.into_graphql(ctx);
+    let bindings = request.batches.bindings.get(of, look_up).await?.unwrap_or_default();
+    let custom = bindings.into_iter().filter_map(|bound| match bound.binding.role {
+        BoundRole::Custom(role, _) => Some(RoleBinding { bound, role }),
+        BoundRole::BuiltIn(_) => None,
+    });
+    Ok(limited(ctx, custom.collect::<Vec<_>>().into_iter()))
 }
 
 /// The bindings of one role on this very thing; those inherited from above are not among them.
@@ -81,12 +136,14 @@ pub(crate) struct BindingMutation;
 #[Object]
 impl BindingMutation {
     /// Gives a role on exactly one thing to some users and groups, and takes it from others. Unlike `updateRbac`, it leaves all
-    /// other bindings as they are.
+    /// other bindings as they are. Nobody gives a role that allows more than they may do themselves.
     #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn change_bindings(
         &self,
         ctx: &Context<'_>,
-        role: PolicyRole,
+        #[graphql(desc = "A built-in role.")] role: Option<PolicyRole>,
+        #[graphql(desc = "Id of a role that administrators made; one of this and `role` is given.")]
+        role_id: Option<ID>,
         #[graphql(desc = "Who gets the role, or keeps it.")] add: List<PolicyBindingAttributes>,
         #[graphql(desc = "Who loses the role.")] remove: List<PolicyBindingAttributes>,
         service_id: Option<ID>,
@@ -97,7 +154,7 @@ impl BindingMutation {
             let request = request(ctx);
             let of = policy(service_id, cluster_id, project_id).into_graphql(ctx)?;
             let change = RoleChange {
-                role: role.into(),
+                role: named(role, role_id).into_graphql(ctx)?,
                 add: subjects("add", add).into_graphql(ctx)?.unwrap_or_default(),
                 remove: subjects("remove", remove).into_graphql(ctx)?.unwrap_or_default(),
             };
@@ -130,6 +187,14 @@ impl BindingMutation {
             Ok(Some(true))
         })
         .await
+    }
+}
+
+fn named(role: Option<PolicyRole>, custom: Option<ID>) -> plural_core::Result<NamedRole> {
+    match (role, custom) {
+        (Some(role), None) => Ok(NamedRole::BuiltIn(role.into())),
+        (None, Some(role)) => Ok(NamedRole::Custom(id(&role)?)),
+        _ => Err(exactly_one("role and roleId")),
     }
 }
 

@@ -14,7 +14,7 @@ use plural_specs::{Json, Map};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    binding::{PolicyBinding, bindings_of},
+    binding::{PolicyBinding, RoleBinding, bindings_of, role_bindings_of},
     cluster_audit::ClusterAuditLogConnection,
     cluster_provider::{
         CloudSettingsAttributes, ClusterProvider, ClusterServiceAttributes, KubeconfigAttributes, NodePool,
@@ -338,6 +338,11 @@ impl Cluster {
     /// Who may delete it and decide who may do what.
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
         nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Admin).await }).await
+    }
+
+    /// Who may do what with it and its services by a role that administrators made.
+    async fn role_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<RoleBinding>>> {
+        nullable(async { role_bindings_of(ctx, self.cluster.id.into()).await }).await
     }
 }
 

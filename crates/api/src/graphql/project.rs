@@ -9,7 +9,7 @@ use plural_core::policy::Role;
 use plural_core::project::{NewProject, ProjectChange};
 
 use super::{
-    binding::{PolicyBinding, bindings_of},
+    binding::{PolicyBinding, RoleBinding, bindings_of, role_bindings_of},
     error::{IntoGraphql, List, Nullable, id_or_name, nullable, parse, parse_option, unsupported},
     page::{connection, page_args},
     project_limits::ProjectLimits,
@@ -117,6 +117,11 @@ impl Project {
     /// Who may delete things in it and decide who may do what.
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
         nullable(async { bindings_of(ctx, self.0.id.into(), Role::Admin).await }).await
+    }
+
+    /// Who may do what in it by a role that administrators made.
+    async fn role_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<RoleBinding>>> {
+        nullable(async { role_bindings_of(ctx, self.0.id.into()).await }).await
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct ProjectLimits {
     require_service_account: Option<bool>,
     /// Name of the service account, in its own namespace, that a service acts as which names none.
     default_service_account: Option<String>,
+    /// Namespaces whose Secrets and ConfigMaps the configuration of services may refer to, besides each service's own.
+    reference_namespaces: List<String>,
 }
 
 impl From<plural_core::project_limits::ProjectLimits> for ProjectLimits {
@@ -45,6 +47,7 @@ impl From<plural_core::project_limits::ProjectLimits> for ProjectLimits {
             service_accounts,
             require_service_account,
             default_service_account,
+            reference_namespaces,
         } = limits;
         Self {
             namespaces: list(namespaces),
@@ -56,6 +59,7 @@ impl From<plural_core::project_limits::ProjectLimits> for ProjectLimits {
             service_accounts: list(service_accounts),
             require_service_account: Some(require_service_account),
             default_service_account,
+            reference_namespaces: list(reference_namespaces),
         }
     }
 }
@@ -82,6 +86,8 @@ pub(crate) struct ProjectLimitsAttributes {
     require_service_account: Option<bool>,
     /// Name of the service account, in its own namespace, that a service acts as which names none.
     default_service_account: Option<String>,
+    /// Namespaces whose Secrets and ConfigMaps the configuration of services may refer to, besides each service's own.
+    reference_namespaces: List<String>,
 }
 
 /// Limiting projects.
@@ -111,6 +117,7 @@ impl ProjectLimitsMutation {
                 service_accounts,
                 require_service_account,
                 default_service_account,
+                reference_namespaces,
             } = attributes;
             let limits = plural_core::project_limits::ProjectLimits {
                 namespaces: items(namespaces).unwrap_or_default(),
@@ -122,6 +129,7 @@ impl ProjectLimitsMutation {
                 service_accounts: items(service_accounts).unwrap_or_default(),
                 require_service_account: require_service_account.unwrap_or(false),
                 default_service_account,
+                reference_namespaces: items(reference_namespaces).unwrap_or_default(),
             };
             Ok(Some(
                 request

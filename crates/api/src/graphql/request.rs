@@ -15,6 +15,7 @@ use plural_core::ids::{
     ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, ProjectId, RevisionId, ServiceId, UserId,
 };
 use plural_core::policy::Policy;
+use plural_core::service::Reference;
 
 use super::{
     batch::{Batch, ByNoun, Paged},
@@ -54,7 +55,7 @@ pub(crate) struct Batches {
     pub(crate) syncs: Batch<ServiceId, plural_core::sync::ServiceSync>,
     pub(crate) plans: Batch<(ServiceId, RevisionId), plural_core::sync::SyncPlan>,
     pub(crate) configurations: Batch<ServiceId, plural_core::service::Configuration>,
-    pub(crate) configuration_names: Batch<ServiceId, Vec<String>>,
+    pub(crate) configuration_names: Batch<ServiceId, Vec<(String, Option<Reference>)>>,
     pub(crate) contexts: Batch<ServiceId, Vec<plural_core::service_context::ServiceContext>>,
     pub(crate) dependencies: Batch<ServiceId, Vec<plural_core::dependency::Dependency>>,
     pub(crate) dependents: Batch<ServiceId, Vec<plural_core::service::Service>>,

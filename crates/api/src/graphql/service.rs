@@ -11,9 +11,10 @@ use plural_specs::SyncConfigObject;
 
 use super::{
     audit::AuditConnection,
-    binding::{PolicyBinding, bindings_of},
+    binding::{PolicyBinding, RoleBinding, bindings_of, role_bindings_of},
     cluster::Cluster,
     component::ServiceComponent,
+    configuration::ServiceConfiguration,
     dependency::Links,
     error::{IntoGraphql, List, Nullable, exactly_one, id, id_option, list, nullable},
     flow::Flow,
@@ -92,15 +93,6 @@ impl From<plural_core::service_error::ServiceError> for ServiceError {
         };
         Self { source, message, warning: Some(warning), terminal, location }
     }
-}
-
-/// A value for templates.
-#[derive(SimpleObject)]
-pub(crate) struct ServiceConfiguration {
-    /// Its name.
-    name: String,
-    /// Its value in clear.
-    value: String,
 }
 
 /// A folder of a git repository, kept applied in a cluster.
@@ -398,15 +390,20 @@ impl ServiceDeployment {
                     request.app.services_configuration_names(&request.op, &ids).await.into_graphql(ctx)
                 };
                 let names = request.batches.configuration_names.get(self.0.id, look_up).await?;
-                let named = |name| ServiceConfiguration { name, value: String::new() };
+                let named = |(name, reference)| match reference {
+                    Some(reference) => ServiceConfiguration::of_reference((name, reference)),
+                    None => ServiceConfiguration::of_value((name, String::new())),
+                };
                 return Ok(names.and_then(|names| limited(ctx, names.into_iter().map(named))));
             }
             let look_up = async |ids: Vec<_>| {
                 request.app.services_configurations(&request.op, &ids).await.into_graphql(ctx)
             };
             let configuration = request.batches.configurations.get(self.0.id, look_up).await?;
-            Ok(configuration.and_then(|plural_core::service::Configuration(values)| {
-                limited(ctx, values.into_iter().map(|(name, value)| ServiceConfiguration { name, value }))
+            Ok(configuration.and_then(|plural_core::service::Configuration { values, references }| {
+                let values = values.into_iter().map(ServiceConfiguration::of_value);
+                let references = references.into_iter().map(ServiceConfiguration::of_reference);
+                limited(ctx, values.chain(references).collect::<Vec<_>>().into_iter())
             }))
         })
         .await
@@ -468,6 +465,11 @@ impl ServiceDeployment {
     /// Who may decide who may do what.
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
         nullable(async { bindings_of(ctx, self.0.id.into(), Role::Admin).await }).await
+    }
+
+    /// Who may do what with it by a role that administrators made.
+    async fn role_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<RoleBinding>>> {
+        nullable(async { role_bindings_of(ctx, self.0.id.into()).await }).await
     }
 }
 

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
-use plural_core::service::{Configuration, ConfigurationEdit, GitRef, NewService, ServiceChange};
+use plural_core::service::{
+    Configuration, ConfigurationEdit, ConfigurationValue, GitRef, KeyRef, NewService, Reference,
+    ServiceChange,
+};
 use plural_core::specs::{Document as _, Edit, Fault, Seconds, SyncConfig};
 use plural_core::{Error, Result};
 use plural_specs::SyncConfigPatch;
@@ -39,6 +42,43 @@ pub(crate) struct ConfigAttributes {
     name: String,
     /// Its value.
     value: Option<String>,
+    /// Where the agent reads the value in the service's cluster, instead of `value`.
+    value_from: Option<ConfigurationReferenceAttributes>,
+}
+
+/// Where a value is in the service's cluster; exactly one.
+#[derive(InputObject)]
+pub(crate) struct ConfigurationReferenceAttributes {
+    /// A key of a Secret.
+    secret_key_ref: Option<ConfigurationKeyRefAttributes>,
+    /// A key of a ConfigMap.
+    config_map_key_ref: Option<ConfigurationKeyRefAttributes>,
+}
+
+/// A key of an object.
+#[derive(InputObject)]
+pub(crate) struct ConfigurationKeyRefAttributes {
+    /// Name of the object.
+    name: String,
+    /// The key in its data.
+    key: String,
+    /// Its namespace; the service's own when absent. Another one takes the limit `referenceNamespaces` of the project.
+    namespace: Option<String>,
+}
+
+impl ConfigurationReferenceAttributes {
+    fn parse(self, argument: &'static str, name: &str) -> Result<Reference> {
+        let key = |ConfigurationKeyRefAttributes { name, key, namespace }| KeyRef { name, key, namespace };
+        match (self.secret_key_ref, self.config_map_key_ref) {
+            (Some(secret), None) => Ok(Reference::SecretKeyRef(key(secret))),
+            (None, Some(map)) => Ok(Reference::ConfigMapKeyRef(key(map))),
+            (Some(_), Some(_)) | (None, None) => {
+                let reason =
+                    format!("the reference of {name:?} must be one of secretKeyRef and configMapKeyRef");
+                Err(Error::invalid(argument, reason))
+            }
+        }
+    }
 }
 
 /// A stack whose outputs templates read.
@@ -310,17 +350,25 @@ fn configuration_edit(
 
 pub(crate) fn values(list: List<ConfigAttributes>) -> Result<Option<Configuration>> {
     let values = named_values("attributes.configuration", list)?;
-    let value = |(name, value): (String, Option<String>)| (name, value.unwrap_or_default());
-    Ok(values.map(|values| Configuration(values.into_iter().map(value).collect())))
+    let value =
+        |(name, value): (String, Option<ConfigurationValue>)| (name, value.unwrap_or_else(|| "".into()));
+    Ok(values.map(|values| values.into_iter().map(value).collect::<BTreeMap<_, _>>().into()))
 }
 
 fn named_values(
     argument: &'static str,
     list: List<ConfigAttributes>,
-) -> Result<Option<BTreeMap<String, Option<String>>>> {
+) -> Result<Option<BTreeMap<String, Option<ConfigurationValue>>>> {
     let Some(list) = items(list) else { return Ok(None) };
     let mut values = BTreeMap::new();
-    for ConfigAttributes { name, value } in list {
+    for ConfigAttributes { name, value, value_from } in list {
+        let value = match (value, value_from) {
+            (value, None) => value.map(ConfigurationValue::Value),
+            (None, Some(from)) => Some(from.parse(argument, &name)?.into()),
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid(argument, format!("{name:?} has both a value and a reference")));
+            }
+        };
         if values.insert(name.clone(), value).is_some() {
             return Err(Error::invalid(argument, format!("lists {name:?} twice")));
         }
@@ -354,9 +402,11 @@ mod tests {
 
     #[test]
     fn a_value_named_twice_is_refused() {
-        let value = |text: &str| Some(ConfigAttributes { name: "a".into(), value: Some(text.into()) });
+        let value = |text: &str| {
+            Some(ConfigAttributes { name: "a".into(), value: Some(text.into()), value_from: None })
+        };
         assert!(values(Some(vec![value("1"), value("2")])).is_err());
-        assert_eq!(values(Some(vec![None, value("1")])).unwrap().unwrap().0["a"], "1");
+        assert_eq!(values(Some(vec![None, value("1")])).unwrap().unwrap().values["a"], "1");
         assert!(values(None).unwrap().is_none());
     }
 }

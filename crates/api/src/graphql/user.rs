@@ -5,17 +5,20 @@ use chrono::{DateTime, Utc};
 use plural_app::records::Search;
 use plural_app::user::{NewPassword, UserSelector};
 use plural_core::PageArgs;
-use plural_core::ids::UserId;
+use plural_core::ids::{MachineAccountId, UserId};
+use plural_core::policy::Role;
 use plural_core::user::{NewUser, UserChange};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     access_token::AccessTokenConnection,
+    binding::{PolicyBinding, bindings_of},
     error::{IntoGraphql, Nullable, nullable, parse, parse_option, unsupported},
     group::Group,
     limited::limited,
     page::{connection, page_args},
-    record::{one, page_of},
+    project::Project,
+    record::{by_id, one, page_of},
     request::request,
 };
 
@@ -63,6 +66,37 @@ impl User {
     /// What the user may do everywhere.
     async fn roles(&self) -> Option<UserRoles> {
         Some(UserRoles { admin: Some(self.user.admin) })
+    }
+
+    /// Whether it is a service account: a machine that a project owns.
+    async fn service_account(&self) -> Option<bool> {
+        Some(self.user.machine_of.is_some())
+    }
+
+    /// Of a service account, the project that owns it.
+    async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
+        nullable(async {
+            let Some(id) = self.user.machine_of else { return Ok(None) };
+            by_id::<plural_core::project::Project, _>(ctx, id).await
+        })
+        .await
+    }
+
+    /// Of a service account, the policy that says who may assume it.
+    async fn assume_policy_id(&self) -> Option<String> {
+        self.user.machine_of.map(|_| self.user.id.to_string())
+    }
+
+    /// Of a service account, who may assume it besides administrators of its project.
+    async fn assume_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
+        nullable(async {
+            if self.user.machine_of.is_none() {
+                return Ok(None);
+            }
+            let policy = MachineAccountId::from_uuid(self.user.id.uuid()).into();
+            bindings_of(ctx, policy, Role::Assume).await
+        })
+        .await
     }
 
     /// Groups that the user is a member of.
@@ -116,6 +150,13 @@ async fn updated(ctx: &Context<'_>, id: UserId, Parsed { change, password, proof
 pub(crate) struct UserRoleAttributes {
     /// Everything.
     admin: Option<bool>,
+}
+
+impl UserRoleAttributes {
+    /// Whether everything is asked for.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.admin == Some(true)
+    }
 }
 
 /// What a user is given; what is absent stays as it is.

@@ -3,11 +3,12 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
+use plural_core::service::Reference;
 
 use super::{ConfirmArgs, LinksArgs, ListOutputArgs, OutputArgs, WaitArgs};
 use crate::{
     canary::CanaryArgs,
-    key::{ClusterKey, RepositoryKey, ServiceKey, parse_duration, parse_pair},
+    key::{ClusterKey, RepositoryKey, ServiceKey, parse_duration, parse_pair, parse_reference},
     preview::ServiceRenderArgs,
     rendering::RenderingArgs,
     selector::TagSelector,
@@ -115,6 +116,11 @@ pub(crate) struct ServiceSourceArgs {
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
     pub(crate) conf: Vec<(String, String)>,
 
+    /// Value for templates that the agent reads from a Secret or ConfigMap of the service's cluster, so that the console never
+    /// holds it: secret:[NAMESPACE/]NAME#KEY or configmap:[NAMESPACE/]NAME#KEY; may be given several times
+    #[arg(long, value_parser = parse_reference, value_name = "NAME=REFERENCE")]
+    pub(crate) conf_from: Vec<(String, Reference)>,
+
     /// JSON or YAML file that maps names to values for templates, or - for standard input
     #[arg(long, visible_alias = "config-file", value_name = "FILE")]
     pub(crate) conf_file: Option<PathBuf>,
@@ -184,6 +190,7 @@ pub(crate) struct ServiceCreateArgs {
   plural cd services update blue/web --ref v1.4.0 --wait
   plural cd services update blue/web --conf replicas=5 --unset-conf greeting   # all other values stay
   plural cd services update blue/web --conf-file values.yaml --replace-conf   # no others stay
+  plural cd services update blue/web --conf-from password=secret:db#password   # read in the cluster only
   plural cd services update blue/redis --chart-version 19.1.2
   plural cd services update blue/web --sync manual --self-heal=false
   plural cd services update blue/web --set policy.prunePercent=30
@@ -205,7 +212,7 @@ pub(crate) struct ServiceUpdateArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) unset_conf: Vec<String>,
 
-    /// Remove all values for templates that --conf and --conf-file do not name
+    /// Remove all values for templates that --conf, --conf-from and --conf-file do not name
     #[arg(long, conflicts_with = "unset_conf")]
     pub(crate) replace_conf: bool,
 

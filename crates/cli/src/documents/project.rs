@@ -45,6 +45,11 @@ const LIMITS: &[Field] = &[
     field("serviceAccounts", Type::Texts, "NAMESPACE/NAME of service accounts that services may act as."),
     field("requireServiceAccount", Type::Bool, "Every service acts as a service account."),
     field("defaultServiceAccount", Type::Text, "The service account of a service that names none."),
+    field(
+        "referenceNamespaces",
+        Type::Texts,
+        "Namespaces whose Secrets and ConfigMaps services may refer to.",
+    ),
 ];
 
 const BY_NAME: &str = "ids are of one console; name users by userEmail and groups by groupName";

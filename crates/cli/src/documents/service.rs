@@ -32,6 +32,22 @@ pub(super) const DEPENDENCIES: &[Field] = &[
     field("cluster", Type::Text, "Handle of its cluster, when it is another one.").added(),
 ];
 
+const CONFIGURATION_FROM: &[Field] = &[
+    field("name", Type::Text, "The name that templates read.").required(),
+    field("secretKeyRef", Type::Fields(KEY_REF), "A key of a Secret. This or configMapKeyRef is required."),
+    field("configMapKeyRef", Type::Fields(KEY_REF), "A key of a ConfigMap."),
+];
+
+const KEY_REF: &[Field] = &[
+    field("name", Type::Text, "Name of the object.").required(),
+    field("key", Type::Text, "The key in its data.").required(),
+    field(
+        "namespace",
+        Type::Text,
+        "Its namespace, when it is not the service's: the limit referenceNamespaces must name it.",
+    ),
+];
+
 const FIELDS: &[Field] = &[
     field("name", Type::Text, "Name, unique on its cluster; else the document's."),
     field("namespace", Type::Text, "Namespace of its objects; else its name. It cannot change."),
@@ -55,6 +71,12 @@ const FIELDS: &[Field] = &[
         "Secret among the files with values for templates; configuration wins over it.",
     )
     .hidden(),
+    field(
+        "configurationFrom",
+        Type::List(CONFIGURATION_FROM),
+        "Values for templates that the agent reads in the cluster, so that the console never holds them.",
+    )
+    .added(),
     field("contexts", Type::Texts, "Names of contexts that its templates read."),
     field(
         "dependencies",
@@ -127,8 +149,10 @@ pub(super) fn prepare(
 
 /// Puts lists without an order of their own in the order in which they are compared.
 pub(super) fn ordered(said: &mut State) {
-    if let Some(contexts) = said.get_mut("contexts").filter(|list| list.is_array()) {
-        *contexts = sorted(Some(contexts));
+    for name in ["contexts", "configurationFrom"] {
+        if let Some(list) = said.get_mut(name).filter(|list| list.is_array()) {
+            *list = sorted(Some(list));
+        }
     }
     super::project::order_bindings(said);
 }
@@ -198,8 +222,45 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
         Value::Object(fields)
     });
     state.insert("dependencies".into(), sorted(Some(&dependencies.collect::<Vec<_>>().into())));
+    state.insert("configurationFrom".into(), references(&answer));
     state.insert("bindings".into(), bindings(&answer));
     Ok(Some(Live::new(Kind::ServiceDeployment, key, &answer, &state)))
+}
+
+/// The references among the values of a service.
+fn references(answer: &Value) -> Value {
+    let all = answer.get("configuration").and_then(Value::as_array).into_iter().flatten();
+    let references = all.filter_map(|one| {
+        let from = one.get("valueFrom").and_then(Value::as_object)?;
+        let mut fields = picked(one, &["name"]);
+        for (kind, key) in from.iter().filter(|(_, key)| key.is_object()) {
+            fields.insert(kind.clone(), picked(key, &["name", "key", "namespace"]).into());
+        }
+        Some(Value::Object(fields))
+    });
+    sorted(Some(&references.collect::<Vec<_>>().into()))
+}
+
+/// References as attributes, with null for those that are gone.
+fn references_to(state: &State, before: Option<&State>) -> Vec<Value> {
+    let all = |state: &State| -> Vec<Value> {
+        state.get("configurationFrom").and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let mut list: Vec<Value> = all(state)
+        .into_iter()
+        .filter_map(|one| {
+            let Value::Object(mut from) = one else { return None };
+            let name = from.remove("name")?;
+            Some(json!({"name": name, "valueFrom": from}))
+        })
+        .collect();
+    for one in before.map(all).unwrap_or_default() {
+        let name = one.get("name").cloned().unwrap_or_default();
+        if !list.iter().any(|other| other.get("name") == Some(&name)) {
+            list.push(json!({"name": name, "value": null}));
+        }
+    }
+    list
 }
 
 /// The hidden values of a service, for who may change it.
@@ -207,8 +268,9 @@ pub(super) async fn hidden(id: &str, console: &Console<'_>) -> Result<Hidden, Cl
     let answer = console.send(ReadServiceValues(json!({"id": id}))).await?;
     let mut hidden = Hidden::default();
     let configuration = answer.get("configuration").and_then(Value::as_array).into_iter().flatten();
-    let configuration =
-        configuration.filter_map(|one| Some((text(one, "name")?, Value::from(text(one, "value")?))));
+    let configuration = configuration
+        .filter(|one| one.get("valueFrom").is_none_or(Value::is_null))
+        .filter_map(|one| Some((text(one, "name")?, Value::from(text(one, "value")?))));
     hidden.0.insert("configuration".into(), Value::Object(configuration.collect()));
     for name in ["values", "set"] {
         let value = answer.get("helm").and_then(|helm| helm.get(name)).filter(|value| !value.is_null());
@@ -235,8 +297,12 @@ pub(super) async fn make(
     let (cluster, name) = desired.key.split_once('/').unwrap_or_default();
     attributes.insert("name".into(), name.into());
     attributes.entry("namespace").or_insert_with(|| name.into());
-    if let Some(configuration) = desired.hidden.get("configuration") {
-        attributes.insert("configuration".into(), values_list(configuration));
+    let mut configuration = references_to(state, None);
+    if let Some(Value::Array(values)) = desired.hidden.get("configuration").map(values_list) {
+        configuration.extend(values);
+    }
+    if !configuration.is_empty() {
+        attributes.insert("configuration".into(), configuration.into());
     }
     bind(&mut attributes, None, state, console).await?;
     let cluster = console.known_id(Kind::Cluster, cluster).await?;
@@ -271,6 +337,13 @@ pub(super) async fn change(
     for name in &names {
         attribute(name, merged, &hidden, &mut attributes, console).await?;
     }
+    if let Some(Value::Array(mut values)) = attributes.remove("configuration") {
+        values.extend(references_to(merged, None));
+        attributes.insert("configuration".into(), values.into());
+    } else if names.iter().any(|name| name == "configurationFrom") {
+        // The values stay, whoever knows them.
+        attributes.insert("mergeConfiguration".into(), references_to(merged, Some(&live.state)).into());
+    }
     // It cannot change, and an update does not take it.
     attributes.remove("namespace");
     bind(&mut attributes, Some(&live.state), merged, console).await?;
@@ -296,7 +369,7 @@ async fn attribute(
 ) -> Result<(), CliError> {
     let value = state.get(name).cloned();
     let (name, value) = match name {
-        "cluster" | "name" | "bindings" => return Ok(()),
+        "cluster" | "name" | "bindings" | "configurationFrom" => return Ok(()),
         "repositoryRef" => match value.as_ref().and_then(Value::as_str) {
             Some(key) => ("repositoryId", console.known_id(Kind::GitRepository, key).await?.into()),
             None => return Ok(()),

@@ -60,6 +60,7 @@ spec:
   git: {{ref: main, folder: web/}}
   configurationRef: {{name: web-secrets}}
   configuration: {{REPLICAS: "3"}}
+  configurationFrom: [{{name: SESSION, secretKeyRef: {{name: web-session, key: key}}}}]
   contexts: [network]
   dependencies: [{{name: base}}]
   helm: {{valuesFiles: [values.yaml], values: {{replicas: 2, password: hunter4}}}}

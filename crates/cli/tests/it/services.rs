@@ -62,7 +62,7 @@ async fn a_service_is_created_and_waited_for() {
     std::fs::write(&conf, "replicas: 2\nhost: shop.example.com\ntls: true\n").unwrap();
     let line = format!(
         "cd services create blue/web --namespace shop --repository https://git.example.com/a.git --ref main \
-         --folder web --conf replicas=3 --conf-file {} --wait",
+         --folder web --conf replicas=3 --conf-from token=secret:auth/web#token --conf-file {} --wait",
         conf.display()
     );
     insta::assert_snapshot!("service_created", person.run(&line).await.text());
@@ -72,7 +72,8 @@ async fn a_service_is_created_and_waited_for() {
         asked["attributes"],
         json!({"name": "web", "namespace": "shop", "repositoryId": ID, "git": {"ref": "main", "folder": "web"},
             "configuration": [{"name": "host", "value": "shop.example.com"}, {"name": "replicas", "value": "3"},
-                {"name": "tls", "value": "true"}]})
+                {"name": "tls", "value": "true"},
+                {"name": "token", "valueFrom": {"secretKeyRef": {"name": "web", "key": "token", "namespace": "auth"}}}]})
     );
     let done = person.run("cd services create blue/web --ref main --folder web").await;
     assert_eq!(done.code, 2);

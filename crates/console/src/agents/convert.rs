@@ -1,5 +1,6 @@
 //! Between the contract's messages and the use cases' types.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plural_app::agent::{AgentFacts, AgentReport, ReportedService};
@@ -9,7 +10,7 @@ use plural_core::cluster::{ClusterDistro, ClusterFacts};
 use plural_core::component::{Component, ComponentChild, ComponentKey, ComponentState};
 use plural_core::ids::ServiceId;
 use plural_core::managed_namespace::NamespaceContent;
-use plural_core::service::Intent;
+use plural_core::service::{Configuration, Intent, KeyRef, Reference};
 use plural_core::service_error::ServiceError;
 use plural_core::service_metadata::ServiceMetadata;
 use plural_core::sync::{SyncAsk, SyncReport};
@@ -157,7 +158,10 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         })?;
         v1::Service { sync_config_json: json, limits, ..v1::Service::default() }
     };
-    Ok(v1::Service {
+    let Configuration { values: configuration, references } = configuration;
+    // What is destroyed is not rendered: an agent that knows no references does it as well.
+    let references = if intent == Intent::Apply { references } else { BTreeMap::new() };
+    let service = v1::Service {
         id: id.to_string(),
         name: name.to_string(),
         namespace: namespace.to_string(),
@@ -172,7 +176,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         folder,
         commit_sha: sha.unwrap_or_default(),
         commit_message: message.unwrap_or_default(),
-        configuration: configuration.0.into_iter().collect(),
+        configuration: configuration.into_iter().collect(),
         dry_run,
         revision_time_ms: revision_at.timestamp_millis(),
         seed,
@@ -193,7 +197,21 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         managed_namespace,
         agent_upgrade,
         ..settings
-    })
+    };
+    if references.is_empty() {
+        return Ok(service);
+    }
+    Ok(service.with_references(references.into_iter().map(configuration_reference).collect()))
+}
+
+fn configuration_reference((name, reference): (String, Reference)) -> v1::ConfigurationReference {
+    let kind = match &reference {
+        Reference::SecretKeyRef(_) => v1::ReferenceKind::ReferenceSecret,
+        Reference::ConfigMapKeyRef(_) => v1::ReferenceKind::ReferenceConfigMap,
+    };
+    let KeyRef { name: object, key, namespace } = reference.key_ref().clone();
+    let namespace = namespace.unwrap_or_default();
+    v1::ConfigurationReference { name, kind: kind.into(), namespace, object, key }
 }
 
 fn namespace_content(content: NamespaceContent) -> v1::ManagedNamespace {
@@ -360,7 +378,7 @@ mod tests {
     use plural_app::sync::NamedLimits;
     use plural_core::ids::RevisionId;
     use plural_core::project_limits::ProjectLimits;
-    use plural_core::service::{Configuration, Rendering};
+    use plural_core::service::Rendering;
 
     use super::*;
 
@@ -378,7 +396,7 @@ mod tests {
             source_root: "deploy".into(),
             sha: Some("c5".into()),
             message: Some("fifth".into()),
-            configuration: Configuration([("color".to_owned(), "green".to_owned())].into()),
+            configuration: Configuration::from([("color".to_owned(), "green".to_owned())]),
             dry_run: false,
             paused: true,
             cascaded: false,

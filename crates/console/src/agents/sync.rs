@@ -26,6 +26,7 @@ pub(super) fn limits(named: NamedLimits, repository_url: String) -> v1::ProjectL
         require_service_account,
         // The service's own settings name it by now.
         default_service_account: _,
+        reference_namespaces,
     } = limits;
     v1::ProjectLimits {
         project,
@@ -38,6 +39,7 @@ pub(super) fn limits(named: NamedLimits, repository_url: String) -> v1::ProjectL
         cluster_kinds,
         service_accounts,
         require_service_account,
+        reference_namespaces,
     }
 }
 

@@ -15,10 +15,13 @@ mod helm_repository;
 mod installation;
 mod managed_namespace;
 mod project;
+mod question;
 mod recording;
 mod repository;
+mod role;
 mod saved_view;
 mod service;
+mod service_account;
 mod service_context;
 mod sync_window;
 mod table;
@@ -34,7 +37,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 17] = [
+const ROWS: [&[Line]; 20] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -52,6 +55,9 @@ const ROWS: [&[Line]; 17] = [
     service::ROWS,
     service_context::ROWS,
     sync_window::ROWS,
+    role::ROWS,
+    question::ROWS,
+    service_account::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {
@@ -76,6 +82,8 @@ struct World {
     group_name: String,
     token: Value,
     view: Value,
+    role: Value,
+    machine: Value,
     job: String,
     /// For what is made, and for a chart repository that is there.
     name: String,
@@ -109,6 +117,8 @@ impl World {
             group_name,
             token: make_token(admin).await,
             view: make_view(admin, &name).await,
+            role: make_role(admin, &name).await,
+            machine: make_machine(t, &name).await,
             job: t.dead_job(&name, "").await,
             name,
             shared: t.project.clone(),
@@ -151,6 +161,12 @@ impl World {
         }
         if about(&self.view) {
             self.view = make_view(admin, &name).await;
+        }
+        if about(&self.machine) {
+            self.machine = make_machine(t, &name).await;
+        }
+        if about(&self.role) {
+            self.role = make_role(admin, &name).await;
         }
         if names(&self.job) {
             self.job = t.dead_job(&name, "").await;
@@ -261,6 +277,24 @@ async fn make_view(admin: &Person, name: &str) -> Value {
             json!({"a": {"name": name, "page": "services", "query": ""}}),
         )
         .await["createSavedView"]
+        .clone()
+}
+
+/// A service account of the default project.
+async fn make_machine(t: &TestServer, name: &str) -> Value {
+    let create = "mutation ($a: ServiceAccountAttributes!) { createServiceAccount(attributes: $a) { id } }";
+    let attributes =
+        json!({"name": name, "email": format!("{name}@machines.example.com"), "projectId": t.project});
+    t.admin.data(create, json!({"a": attributes})).await["createServiceAccount"].clone()
+}
+
+async fn make_role(admin: &Person, name: &str) -> Value {
+    admin
+        .data(
+            "mutation ($a: RoleAttributes!) { createRole(attributes: $a) { id name } }",
+            json!({"a": {"name": format!("role-{name}"), "actions": ["read"]}}),
+        )
+        .await["createRole"]
         .clone()
 }
 

@@ -198,6 +198,7 @@ impl Deployment {
                     .map(|(name, value)| ConfigAttributes {
                         name: (*name).to_owned(),
                         value: Some(Secret::new(*value)),
+                        value_from: None,
                     })
                     .collect(),
             ),

@@ -53,6 +53,7 @@ mod proxy_attacks;
 mod proxy_world;
 mod raw;
 mod recordings;
+mod references;
 mod rendering;
 mod replicas;
 mod replicas_killed;

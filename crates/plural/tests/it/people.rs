@@ -8,7 +8,11 @@ use crate::{
     world::{Person, map},
 };
 
-each_database!(a_second_user_is_let_in, credentials_of_a_repository_are_replaced);
+each_database!(
+    a_second_user_is_let_in,
+    who_may_do_what_is_asked_and_told,
+    credentials_of_a_repository_are_replaced,
+);
 
 use crate::world::PASSWORD as ADMIN;
 
@@ -106,6 +110,78 @@ async fn a_second_user_is_let_in(database: TestDatabase) -> anyhow::Result<()> {
     assert_eq!(gone.code, Some(1), "{gone:?}");
     does(&["cd", "groups", "delete", "shop", "--yes"], "").await?;
     does(&["cd", "projects", "delete", "shop", "--yes"], "").await?;
+    drop(console);
+    Ok(())
+}
+
+/// Exit codes are those of kubectl: 0 for yes, 1 for no.
+async fn who_may_do_what_is_asked_and_told(database: TestDatabase) -> anyhow::Result<()> {
+    let home = Home::new()?;
+    let console =
+        ConsoleProcess::start(&home, database.is_postgres().then(|| database.url()), "info").await?;
+    let admin = token_of(&Person::administrator(&console.url()).await?.client).await?;
+    let run = async |token: &str, words: &str, input: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        plural(&home, &console, token, &words, input).await
+    };
+    let does = async |words: &str| -> anyhow::Result<String> {
+        let done = run(&admin, words, "").await?;
+        anyhow::ensure!(done.code == Some(0), "{words}: {done:?}");
+        Ok(done.out)
+    };
+    does("cd projects create shop").await?;
+    does("cd clusters create blue --project shop").await?;
+    let made = "cd users create grace@example.com --name Grace --stdin";
+    let made = run(&admin, made, &format!("{ADMIN}\n{PASSWORD}\n")).await?;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    does("cd groups create ops --member grace@example.com").await?;
+    let nobody = Client::new(&ClientOptions::new(console.url(), None))?;
+    let asked = SignIn { email: "grace@example.com".to_owned(), password: Secret::new(PASSWORD) };
+    let session = nobody.send(&asked).await?.jwt;
+    let grace = token_of(&Client::new(&ClientOptions::new(console.url(), session))?).await?;
+
+    // The same words for what is hidden and for what is not there.
+    let hidden = run(&grace, "auth can-i get cluster/blue", "").await?;
+    let absent = run(&grace, "auth can-i get cluster/red", "").await?;
+    assert_eq!((hidden.code, hidden.out.as_str()), (Some(1), "no\n"), "{hidden:?}");
+    assert_eq!((absent.code, absent.out, absent.err), (hidden.code, hidden.out, hidden.err));
+
+    // A custom role is made, bound by its name, and allows its actions.
+    let role = does("roles create operator --action read --action rollback --description on-call").await?;
+    assert!(role.contains("read, rollback"), "{role}");
+    does("cd access grant operator --project shop --group ops").await?;
+    let listed = does("cd access list --project shop").await?;
+    assert!(listed.contains("operator") && listed.contains("ops"), "{listed}");
+    let yes = run(&grace, "auth can-i rollback services --in cluster/blue", "").await?;
+    assert_eq!((yes.code, yes.out.as_str()), (Some(0), "yes\n"), "{yes:?}");
+    let no = run(&grace, "auth can-i delete cluster/blue", "").await?;
+    assert_eq!((no.code, no.out.as_str()), (Some(1), "no\n"), "{no:?}");
+    assert!(no.err.contains("admin"), "{no:?}");
+    let quiet = run(&grace, "auth can-i delete cluster/blue --quiet", "").await?;
+    assert_eq!((quiet.code, quiet.out.as_str(), quiet.err.as_str()), (Some(1), "", ""), "{quiet:?}");
+    let refused = run(&grace, "cd clusters delete blue --yes", "").await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let why = run(&grace, "auth explain get cluster/blue", "").await?;
+    assert!(why.out.contains("operator on project/shop, of the group ops"), "{why:?}");
+    let why = run(&grace, "auth explain write cluster/blue", "").await?;
+    assert!(why.out.contains("write, admin") && why.out.contains("an administrator"), "{why:?}");
+    let refused = run(&grace, "auth who-can get cluster/blue", "").await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let refused = run(&grace, "auth can-i get cluster/blue --as ada@example.com", "").await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+
+    let who = does("auth who-can rollback cluster/blue -o json").await?;
+    assert!(who.contains("operator") && who.contains("ops"), "{who}");
+    let other = does("auth can-i get cluster/blue --as grace@example.com").await?;
+    assert_eq!(other, "yes\n");
+    let wrong = run(&admin, "auth can-i fly cluster/blue", "").await?;
+    assert!(wrong.code == Some(1) && wrong.err.contains("rotate-token"), "{wrong:?}");
+
+    // A role that somebody has stays.
+    let refused = run(&admin, "roles delete operator --yes", "").await?;
+    assert!(refused.code == Some(1) && refused.err.contains("on project shop for ops"), "{refused:?}");
+    does("cd access revoke operator --project shop --group ops").await?;
+    does("roles delete operator --yes").await?;
     drop(console);
     Ok(())
 }

@@ -14,13 +14,16 @@ use plural_tunnel::{
     v1::{AgentMessage, Cursor, Hello, Intent, PollRequest, PollResponse, Service, agent_message},
     work::CONTRACT,
 };
-use plural_wire::{DetachServiceDeployment, GetCluster};
+use plural_wire::{
+    ConfigAttributes, ConfigurationKeyRefAttributes, ConfigurationReferenceAttributes,
+    DetachServiceDeployment, GetCluster, ServiceDeploymentAttributes,
+};
 use prost::Message as _;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::{
     raw::{Raw, Said, Via, grpc_frame},
-    world::{PATIENCE, Person, console_config, map},
+    world::{PATIENCE, Person, attributes, console_config, map},
 };
 
 /// An agent of one contract, as far as it polls.
@@ -151,5 +154,48 @@ fn an_agent_of_the_previous_build_goes_on_by_polls() {
         .await;
         console.stop().await?;
         anyhow::Ok(())
+    });
+}
+
+/// A service with values by reference: who does not know them is told so, and renders nothing.
+#[test]
+fn an_agent_that_knows_no_references_hears_that_it_must_be_updated() {
+    run_case(async {
+        let folder = tempfile::tempdir()?;
+        let console = RunningConsole::start(console_config(folder.path()), None).await?;
+        let person = Person::administrator(&console.url).await?;
+        let registered = person.cluster("blue").await?;
+        let remote = GitRemote::new()?;
+        remote.push_files([("app/a.yaml", map("a", "1"))])?;
+        let repository = person.repository(&remote.path().display().to_string()).await?;
+        let key =
+            ConfigurationKeyRefAttributes { name: "db".into(), key: "password".into(), namespace: None };
+        let from = ConfigurationReferenceAttributes { secret_key_ref: Some(key), config_map_key_ref: None };
+        let reference = ConfigAttributes { name: "password".into(), value: None, value_from: Some(from) };
+        let attributes = ServiceDeploymentAttributes {
+            configuration: Some(vec![reference]),
+            ..attributes("app", "apps", &repository, "main", "app")
+        };
+        let app = person.service_of(&registered, attributes).await?;
+        let token = registered.token.as_str();
+
+        let newest = Poller::new(&console, token, CONTRACT).await?.poll().await?;
+        let service = newest.whole_services().next().context("it is sent")?.clone();
+        let values = service.references.as_ref().map(|references| references.values.len());
+        assert_eq!((service.id.as_str(), values, service.configuration.len()), (app.as_str(), Some(1), 0));
+        service.settings()?;
+        // As the previous build decodes it: without the field that it does not know.
+        let answer = Poller::new(&console, token, 2).await?.poll().await?;
+        let service = answer.whole_services().next().context("it is sent")?.clone();
+        let told = Service { references: None, ..service }.settings().unwrap_err().to_string();
+        assert!(told.contains("values by reference: update the agent"), "{told}");
+        // Those before cannot say it: they get nothing, and say what they are told.
+        for contract in [0, 1] {
+            let refused = Poller::new(&console, token, contract).await?.poll().await.unwrap_err().to_string();
+            // As a header of gRPC is written.
+            assert!(refused.contains("update%20the%20agent"), "{refused}");
+        }
+        console.stop().await?;
+        Ok::<_, anyhow::Error>(())
     });
 }

@@ -122,6 +122,8 @@ fn scenes(own: &str) -> Vec<Scene> {
         service_accounts: _,
         require_service_account: _,
         default_service_account: _,
+        // Of references only: `references.rs` has its scenes.
+        reference_namespaces: _,
     } = ProjectLimits::default();
     let all: &[&str] = &[
         "own-secret",

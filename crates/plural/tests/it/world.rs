@@ -176,7 +176,7 @@ pub(crate) fn attributes(
 
 /// One configuration value.
 pub(crate) fn value(name: &str, value: &str) -> ConfigAttributes {
-    ConfigAttributes { name: name.to_owned(), value: Some(Secret::new(value)) }
+    ConfigAttributes { name: name.to_owned(), value: Some(Secret::new(value)), value_from: None }
 }
 
 /// A ConfigMap with one key.

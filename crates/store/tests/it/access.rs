@@ -16,10 +16,13 @@ mod global_service;
 mod group;
 mod helm_repository;
 mod installation;
+mod machine_account;
 mod managed_namespace;
 mod project;
+mod question;
 mod recording;
 mod repository;
+mod role;
 mod saved_view;
 mod service;
 mod service_context;
@@ -27,7 +30,7 @@ mod sync_window;
 mod token;
 mod user;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use futures::future::LocalBoxFuture;
@@ -73,7 +76,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 17] = [
+const CASES: [fn() -> Vec<Case>; 20] = [
     project::cases,
     user::cases,
     group::cases,
@@ -91,6 +94,9 @@ const CASES: [fn() -> Vec<Case>; 17] = [
     service_context::cases,
     background_job::cases,
     installation::cases,
+    role::cases,
+    question::cases,
+    machine_account::cases,
 ];
 
 fn cases() -> Vec<Case> {
@@ -115,15 +121,27 @@ async fn the_table(database: TestDatabase) {
     actors.push(("administrator", door.admin.clone()));
     door.app.binding_replace(&door.admin, world.project.id, change).await.unwrap();
 
-    let mut wrong = Vec::new();
+    let (mut wrong, mut asked) = (Vec::new(), BTreeMap::new());
     for (name, expected, call) in cases() {
         assert_eq!(expected.len(), actors.len(), "{name}");
+        let place = asked.entry(name).or_insert(0);
+        let questions =
+            question::QUESTIONS.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, all)| all);
+        let question = questions.get(*place);
+        *place += 1;
         for ((who, ctx), expected) in actors.iter().zip(expected.chars()) {
             // What a case takes away must be there for the next one to ask.
             let mut world = World { door: &door, ..clone(&world) };
             if name.starts_with("user_") || name.starts_with("group_") {
                 world.user = door.user(&fresh("u")).await;
                 world.group = group(&door).await;
+            }
+            // Before it is done: what is done may end the thing.
+            if let Some(question) = question {
+                let told = question::letter(&question::ask(&world, ctx, question).await);
+                if told != expected {
+                    wrong.push(format!("{question} by {who}: expected {expected}, told {told}"));
+                }
             }
             let got = match call(&world, ctx).await {
                 Ok(()) => 'a',
@@ -174,6 +192,10 @@ fn every_use_case_is_in_the_table() {
     assert!(missing.is_empty(), "use cases without a row in the access table: {missing:?}");
     let gone: Vec<_> = known.iter().filter(|name| !found.contains(**name)).collect();
     assert!(gone.is_empty(), "rows of the access table without a use case: {gone:?}");
+    // Whether it may be done can be asked of each, but of those that say why not.
+    let asked = question::QUESTIONS.iter().map(|(name, _)| *name).chain(question::UNASKED.iter().copied());
+    let asked: BTreeSet<&str> = asked.collect();
+    assert_eq!(asked, known, "use cases with a question, or a place among those without one");
 }
 
 /// A binding on a cluster reaches its services and nothing beside; one on a service only that.

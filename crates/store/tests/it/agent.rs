@@ -92,7 +92,7 @@ pub(crate) async fn deployed(door: &Door, name: &str) -> (AgentHandle, Service, 
         Err(_) => door.repository(URL).await,
     };
     let mut new = new_service(&repository, "web");
-    new.configuration = Configuration([("k".to_owned(), "v".to_owned())].into());
+    new.configuration = Configuration::from([("k".to_owned(), "v".to_owned())]);
     let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
     let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
     let answer = poll_until(door, &agent, None, |answer| {
@@ -149,7 +149,7 @@ async fn an_agent_gets_everything_it_needs_then_nothing_without_a_query(database
     door.start();
     let (agent, service, spec, cursor) = deployed(&door, "blue").await;
     assert_eq!(spec.id, service.id);
-    assert_eq!(spec.configuration.0.get("k").map(String::as_str), Some("v"));
+    assert_eq!(spec.configuration.values.get("k").map(String::as_str), Some("v"));
     assert_eq!(spec.artifact_digest.as_deref(), Some(digest("one").as_str()));
     assert_eq!((spec.folder.as_str(), spec.sha.as_deref()), ("web", Some("c1")));
     assert_eq!((spec.intent, spec.seed.len()), (Intent::Apply, 32));

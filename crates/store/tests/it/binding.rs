@@ -7,7 +7,7 @@ use plural_app::records::Search;
 use plural_app::service::ServiceFilter;
 use plural_core::cluster::{Cluster, ClusterChange, NewCluster};
 use plural_core::ids::UserId;
-use plural_core::policy::{BindingSubject, BindingsChange, Policy, Role};
+use plural_core::policy::{BindingSubject, BindingsChange, BoundRole, Policy, Role};
 use plural_core::project::{NewProject, Project, ProjectChange};
 use plural_core::service::{NewService, Service, ServiceChange};
 use plural_core::specs::Edit;
@@ -56,7 +56,8 @@ async fn a_new_thing_comes_with_its_bindings(database: TestDatabase) {
         let bound: Vec<_> = bound.iter().map(|b| (b.binding.subject, b.binding.role)).collect();
         assert_eq!(bound.len(), 2, "{policy:?}: {bound:?}");
         assert!(
-            bound.contains(&(subject(&bob), Role::Read)) && bound.contains(&(subject(&ada), Role::Write))
+            bound.contains(&(subject(&bob), Role::Read.into()))
+                && bound.contains(&(subject(&ada), Role::Write.into()))
         );
     }
     let lines = door.app.audit_list(&door.admin, &PageArgs::default()).await.unwrap().into_nodes();
@@ -174,7 +175,7 @@ impl Bound {
     }
 
     /// Things, bindings and audit log, as they are.
-    async fn now(&self, door: &Door) -> (Project, Cluster, Service, Vec<(BindingSubject, Role)>, usize) {
+    async fn now(&self, door: &Door) -> (Project, Cluster, Service, Vec<(BindingSubject, BoundRole)>, usize) {
         let of = ProjectSelector::Id(self.project.id);
         let project = door.app.get::<Project>(&door.admin, &of).await.unwrap();
         let cluster = door.app.get::<Cluster>(&door.admin, &by_id(&self.cluster)).await.unwrap();
@@ -202,7 +203,7 @@ async fn a_change_comes_with_its_bindings(database: TestDatabase) {
     let (project, cluster, service, bindings, after) = bound.now(&door).await;
     assert_eq!(project.description.as_deref(), Some("ours"));
     assert_eq!((cluster.version.as_deref(), service.version.as_str()), (Some("1.36"), "1.2.3"));
-    assert_eq!(bindings, [(bob, Role::Read); 3]);
+    assert_eq!(bindings, [(bob, Role::Read.into()); 3]);
     assert_eq!(after, before + 6, "each change has its line and each set of bindings");
 
     // Nobody's role, which is not the same as no word about it.
@@ -220,7 +221,7 @@ async fn a_refused_change_leaves_the_bindings(database: TestDatabase) {
     door.app.project_create(&door.admin, &NewProject::named("taken".parse().unwrap())).await.unwrap();
     door.cluster("taken").await;
     let before = bound.now(&door).await;
-    assert_eq!(before.3, [(bound.ada, Role::Read); 3]);
+    assert_eq!(before.3, [(bound.ada, Role::Read.into()); 3]);
 
     // Names that others have.
     let change = ProjectChange {

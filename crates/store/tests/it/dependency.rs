@@ -433,7 +433,7 @@ async fn who_changes_while_waiting_changes_what_waits(database: TestDatabase) {
     blue.report(&door, &spec, ComponentState::Failed).await;
     commit(&door, &[&web], "c2", &[("web", "w2"), ("db", "d1")]).await;
     // A new configuration joins the commit that waits.
-    let configuration = plural_core::service::Configuration([("k".to_owned(), "v".to_owned())].into());
+    let configuration = plural_core::service::Configuration::from([("k".to_owned(), "v".to_owned())]);
     let edit = ServiceChange {
         configuration: Some(plural_core::service::ConfigurationEdit::Replace(configuration)),
         ..ServiceChange::default()
@@ -442,14 +442,14 @@ async fn who_changes_while_waiting_changes_what_waits(database: TestDatabase) {
     assert_eq!((held.status, held.artifact_digest.unwrap()), (ServiceStatus::Healthy, digest("w1")));
     // It is what was asked for last, as the other settings are.
     let asked = door.app.service_configuration(&door.admin, web.id).await.unwrap();
-    assert_eq!(asked.0["k"], "v");
+    assert_eq!(asked.values["k"], "v");
     let told = blue.specs(&door).await.remove("web").unwrap();
-    assert!(told.configuration.0.is_empty() && told.artifact_digest.unwrap() == digest("w1"));
+    assert!(told.configuration.values.is_empty() && told.artifact_digest.unwrap() == digest("w1"));
     // Without the dependency it has nothing to wait for.
     let free = change(&door, &web, &[]).await.unwrap();
     assert!(free.pin.is_none() && free.sha.as_deref() == Some("c2"), "{free:?}");
     let told = blue.is_told(&door, "web", "w2").await;
-    assert_eq!(told.configuration.0["k"], "v");
+    assert_eq!(told.configuration.values["k"], "v");
     door.stop().await;
 }
 

@@ -208,7 +208,7 @@ async fn copies_follow_their_service(database: TestDatabase) {
     let mut fleet = Fleet::new(database, &["blue", "green"]).await;
     let original = {
         let mut new = crate::door::new_service(&fleet.repository, "web");
-        new.configuration = Configuration([("k".to_owned(), "v1".to_owned())].into());
+        new.configuration = Configuration::from([("k".to_owned(), "v1".to_owned())]);
         let cluster = plural_app::cluster::ClusterSelector::Id(fleet.id("blue"));
         fleet.door.app.service_create(&fleet.door.admin, &cluster, new).await.unwrap()
     };
@@ -218,11 +218,12 @@ async fn copies_follow_their_service(database: TestDatabase) {
     fleet.until_on(&global, &["green"]).await;
     let copy = fleet.on(&global, "green").await;
     let (app, admin) = (&fleet.door.app, &fleet.door.admin);
-    assert_eq!(app.service_configuration(admin, copy.id).await.unwrap().0["k"], "v1");
+    assert_eq!(app.service_configuration(admin, copy.id).await.unwrap().values["k"], "v1");
     let change = ServiceChange {
-        configuration: Some(ConfigurationEdit::Replace(Configuration(
-            [("k".to_owned(), "v2".to_owned())].into(),
-        ))),
+        configuration: Some(ConfigurationEdit::Replace(Configuration::from([(
+            "k".to_owned(),
+            "v2".to_owned(),
+        )]))),
         ..ServiceChange::default()
     };
     app.service_update(admin, &service_id(&original), change).await.unwrap();
@@ -230,7 +231,7 @@ async fn copies_follow_their_service(database: TestDatabase) {
     fleet.tag("green", &[("a", "b")]).await;
     eventually(async || {
         let now = app.service_configuration(admin, copy.id).await.unwrap();
-        if now.0["k"] == "v2" { Ok(()) } else { Err(format!("{:?}", fleet.get(&global).await)) }
+        if now.values["k"] == "v2" { Ok(()) } else { Err(format!("{:?}", fleet.get(&global).await)) }
     })
     .await;
     assert_eq!(fleet.get(&global).await.generation, 2);
@@ -281,9 +282,10 @@ async fn what_was_wrong_with_a_cluster_is_tried_again_by_itself(database: TestDa
 async fn each_cluster_can_get_its_own(database: TestDatabase) {
     let mut fleet = Fleet::new(database, &["blue", "green"]).await;
     let secrets = TemplateSecrets {
-        configuration: Configuration(
-            [("host".to_owned(), "{{ cluster.handle }}.example.com".to_owned())].into(),
-        ),
+        configuration: Configuration::from([(
+            "host".to_owned(),
+            "{{ cluster.handle }}.example.com".to_owned(),
+        )]),
         ..TemplateSecrets::default()
     };
     let source = GlobalServiceSource::Template(Box::new(fleet.template()), secrets);
@@ -293,7 +295,7 @@ async fn each_cluster_can_get_its_own(database: TestDatabase) {
     for name in ["blue", "green"] {
         let id = found[&fleet.id(name)].service_id;
         let configuration = fleet.door.app.service_configuration(&fleet.door.admin, id).await.unwrap();
-        assert_eq!(configuration.0["host"], format!("{name}.example.com"));
+        assert_eq!(configuration.values["host"], format!("{name}.example.com"));
     }
     fleet.door.stop().await;
 }

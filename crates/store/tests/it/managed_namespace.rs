@@ -271,14 +271,14 @@ async fn what_is_said_of_it_reaches_its_agents(database: TestDatabase) {
 async fn a_service_comes_with_it_and_goes(database: TestDatabase) {
     let mut world = World::new(database).await;
     let secrets = TemplateSecrets {
-        configuration: Configuration([("key".to_owned(), "value".to_owned())].into()),
+        configuration: Configuration::from([("key".to_owned(), "value".to_owned())]),
         ..TemplateSecrets::default()
     };
     let service = Some((Box::new(world.template()), secrets.clone()));
     let managed = world.make(NewManagedNamespace { service, ..new(Cascade::Detach) }).await;
     let told = world.until_told(|specs| specs.len() == 2 && specs[0].artifact_digest.is_some()).await;
     assert_eq!((told[0].name.as_str(), told[0].namespace.as_str()), ("team-a-core", "team-a"));
-    assert_eq!(told[0].configuration.0["key"], "value");
+    assert_eq!(told[0].configuration.values["key"], "value");
     assert!(!told[0].sync_config.create_namespace, "that is what holds it does");
     let instances = world.instances(&managed).await;
     assert!(instances[0].holder.is_some() && instances[0].service.is_some());

@@ -382,7 +382,7 @@ impl Walk<'_> {
                 "commit"
             }
             6 => {
-                let configuration = Configuration([("n".to_owned(), n.to_string())].into());
+                let configuration = Configuration::from([("n".to_owned(), n.to_string())]);
                 let change = ServiceChange {
                     configuration: Some(ConfigurationEdit::Replace(configuration)),
                     ..ServiceChange::default()

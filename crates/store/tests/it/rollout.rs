@@ -116,7 +116,7 @@ async fn another_context_is_a_change_and_is_undone_like_one(database: TestDataba
         ..with(canary())
     };
     let secrets = TemplateSecrets {
-        configuration: Configuration([("k".to_owned(), "{{ context.word }}".to_owned())].into()),
+        configuration: Configuration::from([("k".to_owned(), "{{ context.word }}".to_owned())]),
         ..TemplateSecrets::default()
     };
     let source = GlobalServiceSource::Template(Box::new(fleet.template()), secrets);
@@ -124,7 +124,7 @@ async fn another_context_is_a_change_and_is_undone_like_one(database: TestDataba
     let (app, admin) = (std::sync::Arc::clone(&fleet.door.app), fleet.door.admin.clone());
     let reads = async |fleet: &Fleet| {
         let service = fleet.on(&global, "a").await;
-        app.service_configuration(&admin, service.id).await.unwrap().0["k"].clone()
+        app.service_configuration(&admin, service.id).await.unwrap().values["k"].clone()
     };
     fleet.until_generations(&global, &[1]).await;
     assert_eq!(reads(&fleet).await, "one");

@@ -25,7 +25,7 @@ each_database!(
 const SECRET: &str = "hunter2-hunter2";
 
 fn configuration(value: &str) -> Configuration {
-    Configuration([("password".to_owned(), value.to_owned())].into())
+    Configuration::from([("password".to_owned(), value.to_owned())])
 }
 
 async fn nothing_of_a_secret_lies_in_the_file(database: TestDatabase) {

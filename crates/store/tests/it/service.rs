@@ -99,7 +99,7 @@ async fn what_makes_no_sense_is_refused_with_its_field(database: TestDatabase) {
     new.repository_id = None;
     assert_eq!(field(new).await, "attributes.repositoryId");
     let mut new = new_service(&repository, "web");
-    new.configuration.0.insert("big".into(), "x".repeat(2 << 20));
+    new.configuration.values.insert("big".into(), "x".repeat(2 << 20));
     assert_eq!(field(new).await, "configuration");
     let mut new = new_service(&repository, "web");
     new.repository_id = Some(plural_core::ids::RepositoryId::new());

@@ -59,7 +59,7 @@ async fn a_context_reaches_the_services_that_name_it(database: TestDatabase) {
     let mut door = Door::new(database).await;
     door.start();
     let (agent, web) = service(&door).await;
-    let secrets = Configuration([("password".to_owned(), "hunter2".to_owned())].into());
+    let secrets = Configuration::from([("password".to_owned(), "hunter2".to_owned())]);
     let change =
         ServiceContextChange { secrets: Some(secrets), ..document(json!({"host": "db", "port": 5432})) };
     let context = save(&door, "database", change).await;
@@ -101,7 +101,7 @@ async fn only_those_use_a_context_who_may(database: TestDatabase) {
     let shop = door.project("shop").await;
     let plain = ServiceContextChange { project_id: Some(shop.id), ..document(json!({"a": 1})) };
     let plain = save(&door, "plain", plain).await;
-    let secrets = Some(Configuration([("k".to_owned(), "v".to_owned())].into()));
+    let secrets = Some(Configuration::from([("k".to_owned(), "v".to_owned())]));
     let secret =
         ServiceContextChange { project_id: Some(shop.id), secrets, ..ServiceContextChange::default() };
     let secret = save(&door, "secret", secret).await;
@@ -157,7 +157,7 @@ async fn the_first_secrets_reach_nobody_who_only_reads_the_context(database: Tes
     let (as_ada, as_eve) = (door.as_user(&ada).await, door.as_user(&eve).await);
     door.app.service_update(&as_eve, &service_id(&web), using(&[context.id])).await.unwrap();
     let secrets = || ServiceContextChange {
-        secrets: Some(Configuration([("k".to_owned(), "v".to_owned())].into())),
+        secrets: Some(Configuration::from([("k".to_owned(), "v".to_owned())])),
         ..ServiceContextChange::default()
     };
     let give = async |ctx| door.app.context_save(ctx, "plain".parse().unwrap(), secrets()).await;
@@ -263,7 +263,7 @@ async fn first_secrets_and_a_template_that_begins_to_read_them_never_meet(databa
             door.app.managed_namespace_create(&as_eve, new).await.map(drop)
         };
         let secrets = ServiceContextChange {
-            secrets: Some(Configuration([("k".to_owned(), "v".to_owned())].into())),
+            secrets: Some(Configuration::from([("k".to_owned(), "v".to_owned())])),
             ..ServiceContextChange::default()
         };
         let give = door.app.context_save(&as_ada, name.parse().unwrap(), secrets);
@@ -296,7 +296,10 @@ async fn secrets_that_are_taken_away_and_given_again_meet_no_new_reader(database
     let (as_ada, as_eve) = (door.as_user(&ada).await, door.as_user(&eve).await);
     let secrets = |values: &[&str]| {
         let values = values.iter().map(|name| ((*name).to_owned(), "v".to_owned())).collect();
-        ServiceContextChange { secrets: Some(Configuration(values)), ..ServiceContextChange::default() }
+        ServiceContextChange {
+            secrets: Some(Configuration { values, ..Configuration::default() }),
+            ..ServiceContextChange::default()
+        }
     };
     for round in 0..24 {
         let name = format!("c-{round}");

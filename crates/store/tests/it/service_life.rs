@@ -51,7 +51,7 @@ async fn deployed(door: &Door) -> Service {
     door.git.commit(URL, "c1", &[("web", "one")]);
     let repository = door.repository(URL).await;
     let mut new = new_service(&repository, "web");
-    new.configuration = Configuration([("k".to_owned(), "v".to_owned())].into());
+    new.configuration = Configuration::from([("k".to_owned(), "v".to_owned())]);
     let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
     commit(door, &service, "c1", "one").await;
     commit(door, &service, "c2", "two").await;
@@ -193,13 +193,13 @@ async fn a_copy_has_what_the_service_has(database: TestDatabase) {
     let clone = ServiceClone {
         name: "copy".parse().unwrap(),
         namespace: None,
-        configuration: Configuration([("more".to_owned(), "w".to_owned())].into()),
+        configuration: Configuration::from([("more".to_owned(), "w".to_owned())]),
     };
     let selector = ServiceSelector::Id(service.id);
     let copy =
         door.app.service_clone(&door.admin, &selector, &by_id(&green.cluster), clone.clone()).await.unwrap();
     assert_eq!((copy.cluster_id, copy.git.clone()), (green.cluster.id, service.git.clone()));
-    let Configuration(values) = door.app.service_configuration(&door.admin, copy.id).await.unwrap();
+    let Configuration { values, .. } = door.app.service_configuration(&door.admin, copy.id).await.unwrap();
     assert_eq!((values["k"].as_str(), values["more"].as_str()), ("v", "w"));
     eventually(async || stands_at(&now(&door, &copy).await, "two").then_some(())).await;
     let twice = door.app.service_clone(&door.admin, &selector, &by_id(&green.cluster), clone).await;

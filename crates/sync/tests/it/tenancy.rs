@@ -42,6 +42,8 @@ fn limits_there_are(rules: &ProjectLimits) -> Vec<Limit> {
         require_service_account: _,
         // It gives an account and refuses nothing.
         default_service_account: _,
+        // It gives references of configurations more to read, and refuses nothing that is written.
+        reference_namespaces: _,
     } = rules;
     vec![
         Limit::Namespaces,

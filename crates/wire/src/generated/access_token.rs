@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, Secret, document::Operation, document::OperationKind, shared::list,
+    Connection, ScopeAttributes, Secret, document::Operation, document::OperationKind, shared::list,
 };
 
 /// An access token. The console shows its text once, when it is created.
@@ -15,7 +15,7 @@ use crate::{
 pub struct AccessToken {
     /// Id.
     pub id: Option<String>,
-    /// The token's text; told only by `createAccessToken`, once. Only its hash is kept.
+    /// The token's text; told only by the mutation that makes it, once. Only its hash is kept.
     pub token: Option<Secret>,
     /// No longer good from here on.
     #[serde(default)]
@@ -49,23 +49,6 @@ pub struct ListedAccessToken {
 pub struct RevokedAccessToken {
     /// Id.
     pub id: Option<String>,
-}
-
-/// What a token reaches.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct ScopeAttributes {
-    /// `k8s`: the Kubernetes API of clusters, and nothing else. `*`: everything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub api: Option<String>,
-    /// The same, several at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub apis: Option<Vec<String>>,
-    /// Id of the cluster that is reached; all without.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub identifier: Option<String>,
-    /// The same, several at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ids: Option<Vec<String>>,
 }
 
 /// Creates a token of the caller.

@@ -25,6 +25,9 @@ pub struct ClusterBindings {
     /// Who may delete it and decide who may do what.
     #[serde(default, deserialize_with = "list")]
     pub admin_bindings: Vec<PolicyBinding>,
+    /// Who may do what with it and its services by a role that administrators made.
+    #[serde(default, deserialize_with = "list")]
+    pub role_bindings: Vec<RoleBinding>,
 }
 
 /// A user or a group that may do something with a thing.
@@ -53,6 +56,29 @@ pub struct ProjectBindings {
     /// Who may delete things in it and decide who may do what.
     #[serde(default, deserialize_with = "list")]
     pub admin_bindings: Vec<PolicyBinding>,
+    /// Who may do what in it by a role that administrators made.
+    #[serde(default, deserialize_with = "list")]
+    pub role_bindings: Vec<RoleBinding>,
+}
+
+/// Somebody with a role that administrators made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleBinding {
+    /// The role.
+    pub role: Option<RoleRef>,
+    /// The user, if it is one.
+    pub user: Option<User>,
+    /// The group, if it is one.
+    pub group: Option<GroupRef>,
+}
+
+/// Enough of a role to name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleRef {
+    /// Id.
+    pub id: String,
+    /// Unique name.
+    pub name: String,
 }
 
 /// A folder of a git repository, kept applied in a cluster.
@@ -72,6 +98,9 @@ pub struct ServiceBindings {
     /// Who may decide who may do what.
     #[serde(default, deserialize_with = "list")]
     pub admin_bindings: Vec<PolicyBinding>,
+    /// Who may do what with it by a role that administrators made.
+    #[serde(default, deserialize_with = "list")]
+    pub role_bindings: Vec<RoleBinding>,
 }
 
 /// What a binding lets do.
@@ -113,7 +142,9 @@ impl Operation for GetProjectBindings {
 }
 fragment GroupRef on Group { id name }
 fragment PolicyBinding on PolicyBinding { user { ...User } group { ...GroupRef } }
-fragment ProjectBindings on Project { id name readBindings { ...PolicyBinding } writeBindings { ...PolicyBinding } adminBindings { ...PolicyBinding } }
+fragment ProjectBindings on Project { id name readBindings { ...PolicyBinding } writeBindings { ...PolicyBinding } adminBindings { ...PolicyBinding } roleBindings { ...RoleBinding } }
+fragment RoleBinding on RoleBinding { role { ...RoleRef } user { ...User } group { ...GroupRef } }
+fragment RoleRef on Role { id name }
 fragment User on User { id name email }";
 }
 
@@ -131,9 +162,11 @@ impl Operation for GetClusterBindings {
     const DOCUMENT: &'static str = "query GetClusterBindings($id: ID) {
   cluster(id: $id) { ...ClusterBindings }
 }
-fragment ClusterBindings on Cluster { id name readBindings { ...PolicyBinding } writeBindings { ...PolicyBinding } adminBindings { ...PolicyBinding } }
+fragment ClusterBindings on Cluster { id name readBindings { ...PolicyBinding } writeBindings { ...PolicyBinding } adminBindings { ...PolicyBinding } roleBindings { ...RoleBinding } }
 fragment GroupRef on Group { id name }
 fragment PolicyBinding on PolicyBinding { user { ...User } group { ...GroupRef } }
+fragment RoleBinding on RoleBinding { role { ...RoleRef } user { ...User } group { ...GroupRef } }
+fragment RoleRef on Role { id name }
 fragment User on User { id name email }";
 }
 
@@ -153,7 +186,9 @@ impl Operation for GetServiceBindings {
 }
 fragment GroupRef on Group { id name }
 fragment PolicyBinding on PolicyBinding { user { ...User } group { ...GroupRef } }
-fragment ServiceBindings on ServiceDeployment { id name readBindings { ...PolicyBinding } writeBindings { ...PolicyBinding } adminBindings { ...PolicyBinding } }
+fragment RoleBinding on RoleBinding { role { ...RoleRef } user { ...User } group { ...GroupRef } }
+fragment RoleRef on Role { id name }
+fragment ServiceBindings on ServiceDeployment { id name readBindings { ...PolicyBinding } writeBindings { ...PolicyBinding } adminBindings { ...PolicyBinding } roleBindings { ...RoleBinding } }
 fragment User on User { id name email }";
 }
 
@@ -161,7 +196,10 @@ fragment User on User { id name email }";
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeBindings {
-    pub role: PolicyRole,
+    /// A built-in role.
+    pub role: Option<PolicyRole>,
+    /// Id of a role that administrators made; one of this and `role` is given.
+    pub role_id: Option<String>,
     /// Who gets the role, or keeps it.
     pub add: Option<Vec<PolicyBindingAttributes>>,
     /// Who loses the role.
@@ -177,11 +215,12 @@ impl Operation for ChangeBindings {
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "changeBindings";
     const DOCUMENT: &'static str = "mutation ChangeBindings(
-  $role: PolicyRole!, $add: [PolicyBindingAttributes], $remove: [PolicyBindingAttributes],
+  $role: PolicyRole, $roleId: ID, $add: [PolicyBindingAttributes], $remove: [PolicyBindingAttributes],
   $serviceId: ID, $clusterId: ID, $projectId: ID
 ) {
   changeBindings(
-    role: $role, add: $add, remove: $remove, serviceId: $serviceId, clusterId: $clusterId, projectId: $projectId
+    role: $role, roleId: $roleId, add: $add, remove: $remove,
+    serviceId: $serviceId, clusterId: $clusterId, projectId: $projectId
   )
 }";
 }

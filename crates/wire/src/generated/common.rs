@@ -104,12 +104,40 @@ impl ServiceDeploymentStatus {
 
 /// A value for templates.
 #[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ConfigAttributes {
     /// Its name.
     pub name: String,
     /// Its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Secret>,
+    /// Where the agent reads the value in the service's cluster, instead of `value`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value_from: Option<ConfigurationReferenceAttributes>,
+}
+
+/// A key of an object.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ConfigurationKeyRefAttributes {
+    /// The key in its data.
+    pub key: String,
+    /// Name of the object.
+    pub name: String,
+    /// Its namespace; the service's own when absent. Another one takes the limit `referenceNamespaces` of the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// Where a value is in the service's cluster; exactly one.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigurationReferenceAttributes {
+    /// A key of a ConfigMap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_map_key_ref: Option<ConfigurationKeyRefAttributes>,
+    /// A key of a Secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_key_ref: Option<ConfigurationKeyRefAttributes>,
 }
 
 /// A place in a repository.
@@ -148,4 +176,29 @@ pub struct PolicyBindingAttributes {
     /// A user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
+}
+
+/// What a token reaches.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ScopeAttributes {
+    /// `k8s`: the Kubernetes API of clusters, and nothing else. `*`: everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api: Option<String>,
+    /// The same, several at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apis: Option<Vec<String>>,
+    /// Id of the cluster that is reached; all without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identifier: Option<String>,
+    /// The same, several at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<String>>,
+}
+
+/// What a user may do everywhere.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct UserRoleAttributes {
+    /// Everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<bool>,
 }

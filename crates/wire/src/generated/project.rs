@@ -52,6 +52,9 @@ pub struct ProjectLimits {
     pub require_service_account: Option<bool>,
     /// Name of the service account, in its own namespace, that a service acts as which names none.
     pub default_service_account: Option<String>,
+    /// Namespaces whose Secrets and ConfigMaps the configuration of services may refer to, besides each service's own.
+    #[serde(default, deserialize_with = "list")]
+    pub reference_namespaces: Vec<String>,
 }
 
 /// Enough of a project to name it.
@@ -104,7 +107,7 @@ impl Operation for ListProjects {
   }
 }
 fragment Project on Project { id name default description limits { ...ProjectLimits } }
-fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount }";
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
 }
 
 /// Makes a project.
@@ -122,7 +125,7 @@ impl Operation for CreateProject {
   createProject(attributes: $attributes) { ...Project }
 }
 fragment Project on Project { id name default description limits { ...ProjectLimits } }
-fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount }";
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
 }
 
 /// Deletes a project that holds nothing; the default one stays.
@@ -157,7 +160,7 @@ impl Operation for GetProject {
   project(id: $id, name: $name) { ...Project }
 }
 fragment Project on Project { id name default description limits { ...ProjectLimits } }
-fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount }";
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
 }
 
 /// Limits what the services of a project may touch, in place of its limits so far.
@@ -177,5 +180,5 @@ impl Operation for SetProjectLimits {
   setProjectLimits(projectId: $projectId, attributes: $attributes) { ...Project }
 }
 fragment Project on Project { id name default description limits { ...ProjectLimits } }
-fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount }";
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
 }

@@ -13,6 +13,27 @@ use crate::{
     shared::list,
 };
 
+/// A key of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigurationKeyRef {
+    /// Name of the object.
+    pub name: String,
+    /// The key in its data.
+    pub key: String,
+    /// Its namespace, where that is not the service's own.
+    pub namespace: Option<String>,
+}
+
+/// Where a value is in the service's cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigurationReference {
+    /// A key of a Secret.
+    pub secret_key_ref: Option<ConfigurationKeyRef>,
+    /// A key of a ConfigMap.
+    pub config_map_key_ref: Option<ConfigurationKeyRef>,
+}
+
 /// A place in a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitRef {
@@ -43,11 +64,14 @@ pub struct ServiceAddress {
     pub cluster: Option<ClusterRef>,
 }
 
-/// The name of a configuration value.
+/// The name of a configuration value, and where the agent reads one that is a reference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ServiceConfiguration {
     /// Its name.
     pub name: String,
+    /// Where the agent reads the value in the service's cluster.
+    pub value_from: Option<ConfigurationReference>,
 }
 
 /// A service as lists show it.
@@ -446,6 +470,8 @@ impl Operation for GetServiceDeployment {
   serviceDeployment(id: $id, cluster: $cluster, name: $name) { ...ServiceDetails }
 }
 fragment ClusterRef on Cluster { id name handle }
+fragment ConfigurationKeyRef on ConfigurationKeyRef { name key namespace }
+fragment ConfigurationReference on ConfigurationReference { secretKeyRef { ...ConfigurationKeyRef } configMapKeyRef { ...ConfigurationKeyRef } }
 fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment HelmSummary on HelmSpec { chart version url release valuesFiles }
@@ -458,7 +484,7 @@ fragment Promoted_problems on Promoted { problems }
 fragment RendererSummary on Renderer { path type command }
 fragment Revision on Revision { id sha }
 fragment ServiceComponent on ServiceComponent { id group version kind namespace name state synced }
-fragment ServiceConfiguration on ServiceConfiguration { name }
+fragment ServiceConfiguration on ServiceConfiguration { name valueFrom { ...ConfigurationReference } }
 fragment ServiceContextRef on ServiceContext { name }
 fragment ServiceDependency on ServiceDependency { name cluster status healthy message }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, GroupRef, Id, ListedAccessToken, Secret, document::Operation, document::OperationKind,
-    page::Paged, page::page, shared::list,
+    Connection, GroupRef, Id, ListedAccessToken, Secret, UserRoleAttributes, document::Operation,
+    document::OperationKind, page::Paged, page::page, shared::list,
 };
 
 /// A user whose password was changed, with the first of the tokens that stay valid.
@@ -133,14 +133,6 @@ pub struct UserAttributes {
     /// Refused: the console signs no commits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signing_private_key: Option<Secret>,
-}
-
-/// What a user may do everywhere.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct UserRoleAttributes {
-    /// Everything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub admin: Option<bool>,
 }
 
 /// Changes the caller's password. Their sessions end.

@@ -12,6 +12,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"u": w.user["id"], "id": w.cluster["id"]}),
     },
     Line {
+        field: "changeBindings",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($u: ID!, $r: ID!, $id: ID) { changeBindings(roleId: $r, add: [{userId: $u}], clusterId: $id) }",
+        variables: |w| json!({"u": w.user["id"], "r": w.role["id"], "id": w.cluster["id"]}),
+    },
+    Line {
         field: "updateRbac",
         expected: MEMBERS_WRITE,
         document: "mutation ($r: RbacAttributes!, $id: ID) { updateRbac(rbac: $r, clusterId: $id) }",

@@ -10,6 +10,8 @@ use crate::api_server::{Person, TestServer, WEBHOOK_SECRET};
 
 /// Each query and how it is asked. `$name` stands for what the world has under that name.
 pub(super) const QUERIES: &[(&str, &str)] = &[
+    ("accessDecision", "(verb: \"delete\", thing: \"cluster/blue\")"),
+    ("accessHolders", "(verb: \"read\", thing: \"cluster/blue\")"),
     ("accessToken", "(id: \"$token\")"),
     ("accessTokens", ""),
     ("audits", ""),
@@ -32,8 +34,12 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("project", "(id: \"$project\")"),
     ("projects", ""),
     ("recordings", ""),
+    ("role", "(name: \"operator\")"),
+    ("roles", ""),
     ("savedView", "(id: \"$view\")"),
     ("savedViews", ""),
+    ("serviceAccount", "(id: \"$machine\")"),
+    ("serviceAccounts", ""),
     ("serviceContext", "(name: \"network\")"),
     ("serviceContexts", ""),
     ("serviceDeletion", "(id: \"$service\", cascade: true)"),
@@ -221,6 +227,12 @@ impl World {
         admin
             .data("mutation ($g: ID!, $u: ID!) { createGroupMember(groupId: $g, userId: $u) { id } }", member)
             .await;
+        let role = "mutation { createRole(attributes: {name: \"operator\", actions: [\"read\"]}) { id } }";
+        let bound = json!({"r": made(role, json!({})).await, "u": t.reader.id, "c": cluster});
+        let bind = "mutation ($r: ID, $u: ID!, $c: ID) { changeBindings(roleId: $r, add: [{userId: $u}], clusterId: $c) }";
+        admin.data(bind, bound).await;
+        let machine = "mutation { createServiceAccount(attributes: {name: \"deployer\"}) { id } }";
+        made(machine, json!({})).await;
         let view = json!({"name": "All", "page": "services", "query": ""});
         let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
         let view = made(create, json!({"a": view})).await;

@@ -17,7 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn nothing() -> RoleChange {
-    RoleChange { role: Role::Read, add: Vec::new(), remove: Vec::new() }
+    RoleChange { role: Role::Read.into(), add: Vec::new(), remove: Vec::new() }
 }
 
 async fn many_bindings(w: &World<'_>, c: &OpCtx) -> Result<()> {

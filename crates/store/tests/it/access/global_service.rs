@@ -43,7 +43,7 @@ fn new_global(w: &World<'_>) -> NewGlobalService {
     }
 }
 
-async fn global_id(w: &World<'_>) -> GlobalServiceId {
+pub(super) async fn global_id(w: &World<'_>) -> GlobalServiceId {
     w.door.app.global_service_create(&w.door.admin, new_global(w)).await.unwrap().id
 }
 

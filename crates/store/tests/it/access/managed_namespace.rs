@@ -35,7 +35,7 @@ fn new_managed(w: &World<'_>) -> NewManagedNamespace {
     }
 }
 
-async fn managed_id(w: &World<'_>) -> ManagedNamespaceId {
+pub(super) async fn managed_id(w: &World<'_>) -> ManagedNamespaceId {
     w.door.app.managed_namespace_create(&w.door.admin, new_managed(w)).await.unwrap().id
 }
 

@@ -23,6 +23,6 @@ fn new() -> NewSavedView {
     NewSavedView { name, page, query: String::new(), bindings: BindingsChange::default() }
 }
 
-async fn view(w: &World<'_>) -> SavedView {
+pub(super) async fn view(w: &World<'_>) -> SavedView {
     w.door.app.saved_view_create(&w.door.admin, new()).await.unwrap()
 }

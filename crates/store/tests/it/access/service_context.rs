@@ -21,6 +21,6 @@ fn in_project(w: &World<'_>) -> ServiceContextChange {
     ServiceContextChange { project_id: Some(w.project.id), ..ServiceContextChange::default() }
 }
 
-async fn context(w: &World<'_>) -> ServiceContext {
+pub(super) async fn context(w: &World<'_>) -> ServiceContext {
     w.door.app.context_save(&w.door.admin, fresh("x").parse().unwrap(), in_project(w)).await.unwrap()
 }

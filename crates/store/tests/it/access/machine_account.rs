@@ -1,0 +1,32 @@
+//! Service accounts: who may do what.
+
+use plural_app::machine_account::MachineAccountSelector;
+use plural_app::records::Search;
+use plural_app::token::TokenRequest;
+use plural_core::PageArgs;
+use plural_core::ids::MachineAccountId;
+use plural_core::machine_account::{MachineAccount, MachineAccountChange, NewMachineAccount};
+
+use super::{Case, World, found, fresh};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("get::<MachineAccount>", "uhaaaa", w, c => async { w.door.app.get::<MachineAccount>(c, &MachineAccountSelector::Id(machine(w).await)).await }),
+        case!("get_many::<MachineAccount>", "uhaaaa", w, c => async { let id = machine(w).await; found(w.door.app.get_many::<MachineAccount>(c, &[id]).await?.contains_key(&id)) }),
+        case!("list::<MachineAccount>", "uaaaaa", w, c => w.door.app.list::<MachineAccount>(c, &Search::default(), &PageArgs::default())),
+        case!("machine_account_create", "uhddaa", w, c => w.door.app.machine_account_create(c, new(w))),
+        case!("machine_account_update", "uhddaa", w, c => async { w.door.app.machine_account_update(c, machine(w).await, &MachineAccountChange::default()).await }),
+        case!("machine_account_delete", "uhddaa", w, c => async { w.door.app.machine_account_delete(c, machine(w).await).await }),
+        case!("machine_account_token", "uhddaa", w, c => async { w.door.app.machine_account_token(c, machine(w).await, TokenRequest::default()).await }),
+        case!("machine_account_end_tokens", "uhddaa", w, c => async { w.door.app.machine_account_end_tokens(c, machine(w).await).await }),
+    ]
+}
+
+fn new(w: &World<'_>) -> NewMachineAccount {
+    let name = fresh("m").parse().unwrap();
+    NewMachineAccount { name, email: None, project_id: Some(w.project.id), assume: Vec::new() }
+}
+
+pub(super) async fn machine(w: &World<'_>) -> MachineAccountId {
+    w.door.app.machine_account_create(&w.door.admin, new(w)).await.unwrap().id
+}

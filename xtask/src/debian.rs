@@ -17,7 +17,7 @@ struct Package {
     is_installed: fn() -> bool,
 }
 
-const PACKAGES: [Package; 2] = [
+const PACKAGES: [Package; 3] = [
     Package {
         what: "PostgreSQL (server)",
         name: "postgresql",
@@ -29,6 +29,12 @@ const PACKAGES: [Package; 2] = [
         name: "gnupg",
         why: "gpg; tests sign commits and charts with keys of their own",
         is_installed: || which("gpg").is_some(),
+    },
+    Package {
+        what: "Chromium",
+        name: "chromium",
+        why: "/usr/bin/chromium; tests sign in with a real browser, without a screen",
+        is_installed: || std::path::Path::new("/usr/bin/chromium").is_file(),
     },
 ];
 

@@ -19,6 +19,7 @@ use anyhow::Context as _;
 
 use crate::{
     install::Need,
+    node_programs,
     shell::{self, which},
 };
 
@@ -157,6 +158,9 @@ pub(crate) fn link() -> anyhow::Result<PathBuf> {
                 .with_context(|| format!("cannot link {} in {}", program.name, folder.display()))?;
         }
     }
+    let oidc = node_programs::place()?.join(node_programs::PROGRAM);
+    link_one(&oidc, &folder.join(node_programs::PROGRAM))
+        .with_context(|| format!("cannot link {} in {}", node_programs::PROGRAM, folder.display()))?;
     Ok(folder)
 }
 
@@ -255,7 +259,7 @@ impl Module {
 }
 
 /// FNV-1a: it tells versions of a file apart, and stays the same with every toolchain.
-fn fingerprint(bytes: &[u8]) -> u64 {
+pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

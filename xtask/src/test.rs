@@ -24,7 +24,7 @@ use anyhow::Context as _;
 use crate::{
     debian,
     go_programs::{self, User},
-    install, shell,
+    install, node_programs, shell,
 };
 use lanes::{Job, Outcome, Runner};
 use options::Options;
@@ -101,7 +101,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     // Before anything is built: it may be wrong.
     let selection = args.selection()?;
-    let needs = go_programs::needs(User::Tests)?.into_iter().chain(debian::needs()).collect();
+    let needs = go_programs::needs(User::Tests)?
+        .into_iter()
+        .chain(node_programs::needs()?)
+        .chain(debian::needs())
+        .collect();
     install::install(needs, !args.no_install)?;
 
     let building = Instant::now();

@@ -53,7 +53,9 @@ impl Secrets {
             SecretValues::everything()
         } else {
             let mut secrets = SecretValues::default();
-            values.iter().for_each(|value| secrets.add(value));
+            for value in &values {
+                secrets.add(value);
+            }
             secrets
         };
         all.insert(id, Known { masker: Arc::new(Masker::new(&secrets)), values, settled });
@@ -98,32 +100,48 @@ impl Hider {
             promoted,
             metadata,
         } = report;
-        components.iter_mut().for_each(|component| self.component(component));
-        errors.iter_mut().for_each(|error| self.error(error));
+        for component in components.iter_mut() {
+            self.component(component);
+        }
+        for error in errors.iter_mut() {
+            self.error(error);
+        }
         if let Some(v1::SyncProgress { waiting_for, hooks, .. }) = progress {
             for v1::Waiting { object, why } in waiting_for {
-                self.object(object.as_mut());
+                if let Some(object) = object {
+                    self.object(object);
+                }
                 self.masker.string(why);
             }
             for v1::HookResult { object, phase: _, outcome: _, message } in hooks {
-                self.object(object.as_mut());
+                if let Some(object) = object {
+                    self.object(object);
+                }
                 self.masker.string(message);
             }
         }
         if let Some(v1::PendingApproval { digest: _, reason, objects, count: _ }) = pending_approval {
             self.masker.string(reason);
-            objects.iter_mut().for_each(|object| self.object(Some(object)));
+            for object in objects.iter_mut() {
+                self.object(object);
+            }
         }
         if let Some(plan) = plan {
             self.plan(plan);
         }
         for v1::DriftEvent { id: _, object, at_ms: _, kind: _, fields, what, count: _ } in drift {
-            self.object(object.as_mut());
-            fields.iter_mut().for_each(|field| self.field(field));
+            if let Some(object) = object {
+                self.object(object);
+            }
+            for field in fields.iter_mut() {
+                self.field(field);
+            }
             self.masker.string(what);
         }
         if let Some(v1::Promoted { id: _, problems }) = promoted {
-            problems.iter_mut().for_each(|problem| self.masker.string(problem));
+            for problem in problems.iter_mut() {
+                self.masker.string(problem);
+            }
         }
         if let Some(v1::ServiceMetadata { images, fqdns }) = metadata {
             images.iter_mut().chain(fqdns).for_each(|text| self.masker.scalar(text));
@@ -142,10 +160,14 @@ impl Hider {
         self.masker.string(error);
         for planned in objects {
             let v1::PlannedObject { object, why, fields, location, .. } = planned;
-            self.object(object.as_mut());
+            if let Some(object) = object {
+                self.object(object);
+            }
             self.masker.string(why);
             self.masker.string(location);
-            fields.iter_mut().for_each(|field| self.field(field));
+            for field in fields.iter_mut() {
+                self.field(field);
+            }
         }
     }
 
@@ -171,18 +193,21 @@ impl Hider {
         }
     }
 
-    fn object(&self, object: Option<&mut v1::ObjectRef>) {
-        if let Some(v1::ObjectRef { group: _, kind: _, namespace, name }) = object {
-            self.masker.string(namespace);
-            self.masker.string(name);
-        }
+    fn object(&self, object: &mut v1::ObjectRef) {
+        let v1::ObjectRef { group: _, kind: _, namespace, name } = object;
+        self.masker.string(namespace);
+        self.masker.string(name);
     }
 
     fn component(&self, component: &mut v1::Component) {
         let v1::Component { namespace, name, message, children, .. } = component;
-        [namespace, name, message].into_iter().for_each(|text| self.masker.string(text));
+        for text in [namespace, name, message] {
+            self.masker.string(text);
+        }
         for v1::ComponentChild { namespace, name, message, .. } in children {
-            [namespace, name, message].into_iter().for_each(|text| self.masker.string(text));
+            for text in [namespace, name, message] {
+                self.masker.string(text);
+            }
         }
     }
 }

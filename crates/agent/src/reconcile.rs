@@ -296,7 +296,9 @@ fn give_up(
 fn report_failed(core: &Core, id: ServiceId, service: &v1::Service, errors: &[v1::ServiceError]) {
     let mut errors = errors.to_vec();
     if let Some(hider) = core.secrets.hider(id) {
-        errors.iter_mut().for_each(|error| hider.error(error));
+        for error in &mut errors {
+            hider.error(error);
+        }
     }
     let words: Vec<String> = errors
         .iter()

@@ -24,6 +24,7 @@ use serde_json::json;
 use crate::{
     client_address::client_address,
     http::{Api, refuse},
+    site::Cookie,
 };
 
 /// Requests of one user at once, with whatever tokens.
@@ -111,13 +112,53 @@ pub(crate) async fn caller(
     let address = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
     // Until it was looked up, a credential is a stranger's.
     let lookup = api.places.lookup(address)?;
-    let actor = actor(&api.app, &parts.headers).await.map_err(|error| {
+    let actor = actor(api, parts).await.map_err(|error| {
         if let code @ ErrorCode::Unauthenticated = error.code() {
             let op = api.app.ctx(Actor::Nobody).with_request_id(request_id).with_peer(address);
             api.app.audit_refused(&op, "token", code);
         }
         Box::new(refuse(&error, request_id))
     })?;
+    let caller = admit(api, parts, actor, address)?;
+    drop(lookup);
+    api.app.audit_token_used(&caller.actor, request_id, address).await;
+    Ok(caller)
+}
+
+/// Who visits one of our pages, by the session cookie alone: a page only shows, and its forms are looked at further.
+/// A session that is over is none.
+///
+/// # Errors
+/// The answer: 429 for one request too many, 503 without a database.
+pub(crate) async fn visitor(
+    api: &Api,
+    parts: &Parts,
+    request_id: RequestId,
+) -> std::result::Result<Caller, Box<Response>> {
+    let address = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
+    let lookup = api.places.lookup(address)?;
+    let cookie = api.site.as_ref().and_then(|site| site.read(&parts.headers, Cookie::Session).ok().flatten());
+    let actor = match cookie {
+        None => Actor::Nobody,
+        Some(token) => match user(&api.app, token).await {
+            Ok(actor) => actor,
+            Err(Error::Unauthenticated | Error::Forbidden { .. }) => Actor::Nobody,
+            Err(error) => return Err(Box::new(refuse(&error, request_id))),
+        },
+    };
+    let caller = admit(api, parts, actor, address)?;
+    drop(lookup);
+    api.app.audit_token_used(&caller.actor, request_id, address).await;
+    Ok(caller)
+}
+
+/// Takes a place for a request.
+fn admit(
+    api: &Api,
+    parts: &Parts,
+    actor: Actor,
+    address: Option<IpAddr>,
+) -> std::result::Result<Caller, Box<Response>> {
     let RequestPermits { users, tokens, nobody, lookups: _ } = &api.places;
     let visit = parts.extensions.get::<Arc<Visit>>();
     let places = match &actor {
@@ -143,7 +184,6 @@ pub(crate) async fn caller(
             CallerPermits::Nobody(place.ok_or_else(|| Box::new(too_many("requests without a credential")))?)
         }
     };
-    drop(lookup);
     Ok(Caller { actor, address, visit: visit.map_or_else(Weak::new, Arc::downgrade), places })
 }
 
@@ -174,13 +214,26 @@ fn token(headers: &HeaderMap) -> Result<Option<&str>> {
     Ok(Some(token.trim()))
 }
 
-/// Who asks: nobody without a credential, else the user that it speaks for.
+/// Who asks: nobody without a credential, else the user that it speaks for. A session cookie counts where there is no header.
 ///
 /// # Errors
 /// [`Error::Unauthenticated`] for a credential that is wrong, expired, revoked or an agent's: agents have
 /// a door of their own. [`Error::Forbidden`] for a token that reaches only clusters.
-async fn actor(app: &App, headers: &HeaderMap) -> Result<Actor> {
-    let Some(token) = token(headers)? else { return Ok(Actor::Nobody) };
+async fn actor(api: &Api, parts: &Parts) -> Result<Actor> {
+    let Parts { method, headers, .. } = parts;
+    let session = match (token(headers)?, &api.site) {
+        (Some(token), _) => Some(token),
+        (None, Some(site)) => site.session(method, headers)?,
+        (None, None) => None,
+    };
+    match session {
+        Some(token) => user(&api.app, token).await,
+        None => Ok(Actor::Nobody),
+    }
+}
+
+/// The user that a token speaks for.
+async fn user(app: &App, token: &str) -> Result<Actor> {
     match app.actor_authenticate(token).await? {
         Actor::User(user) => {
             let actor = Actor::User(user);

@@ -2,6 +2,7 @@
 
 mod access_token;
 mod audit;
+mod audit_chain;
 mod background_job;
 mod batch;
 mod binding;
@@ -21,6 +22,7 @@ mod global_service;
 mod global_service_input;
 mod group;
 mod helm_repository;
+mod identity_provider;
 mod limited;
 mod managed_namespace;
 mod managed_namespace_input;
@@ -85,6 +87,7 @@ macro_rules! roots {
 roots! {
     access_token(query AccessTokenQuery; mutation AccessTokenMutation);
     audit(query AuditQuery);
+    audit_chain(query AuditChainQuery);
     background_job(query BackgroundJobQuery; mutation BackgroundJobMutation);
     binding(mutation BindingMutation);
     cluster(query ClusterQuery; mutation ClusterMutation);
@@ -93,6 +96,7 @@ roots! {
     global_service(query GlobalServiceQuery; mutation GlobalServiceMutation);
     group(query GroupQuery; mutation GroupMutation);
     helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
+    identity_provider(query IdentityProviderQuery; mutation IdentityProviderMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     preview(query PreviewQuery);
     project(query ProjectQuery; mutation ProjectMutation);

@@ -33,6 +33,7 @@ use crate::{
     options::ApiOptions,
     preparation::{Preparation, Prepared, Unprepared, until_validated},
     sending::{Recipient, Sending, Text},
+    site::Site,
 };
 
 /// JSON values of a body: each takes far more memory than its bytes.
@@ -61,6 +62,8 @@ pub(crate) struct Api {
     /// Permits for requests of people.
     pub(crate) places: RequestPermits,
     pub(crate) options: Arc<ApiOptions>,
+    /// The console as browsers know it, if they may sign in.
+    pub(crate) site: Option<Site>,
     schema: Schema,
     preparation: Arc<Preparation>,
     pool: Pool,
@@ -78,6 +81,7 @@ impl Api {
             preparation: Arc::default(),
             pool: Pool::default(),
             sending: Sending::default(),
+            site: Site::of(options.public_url.as_deref()),
             options: Arc::new(options),
         }
     }

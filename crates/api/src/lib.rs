@@ -6,6 +6,10 @@
 //! - No log line, error or metric holds a token, a body or a query string.
 //! - Every request has limits: body, document, depth, complexity, root fields, time. Who asks is known before a body is read.
 
+// The schema's roots are merged one into another, a level for each noun.
+#![recursion_limit = "256"]
+
+mod audit_export;
 mod auth;
 mod body;
 mod client_address;
@@ -13,13 +17,17 @@ mod document;
 mod gate;
 mod graphql;
 mod health;
+mod html;
 mod http;
 mod log;
 mod options;
 mod preparation;
+mod program_login;
 mod recording;
 mod routes;
 mod sending;
+mod sign_in;
+mod site;
 mod tarball;
 mod webhook;
 
@@ -40,8 +48,18 @@ pub use routes::{Route, Routes};
 /// | `POST /gql` | GraphQL |
 /// | `POST /ext/v1/webhooks/{type}[/{id}]` | a git host tells that something was pushed |
 /// | `GET /ext/v1/recordings/{id}` | a recording of a shell, as an asciicast |
+/// | `GET /ext/v1/audit/export[?after=BATCH]` | the audit log with its chain, in lines of JSON |
 /// | `GET /v1/git/tarballs?id=ID` | the files that a service is made of, as a `tar.gz` |
 /// | `POST /ext/v1/gates/{service}/{token}/{hook}` | a canary of Flagger asks whether it may go on |
+/// | `GET`, `POST /auth/sign-in` | the page to sign in, and its form |
+/// | `GET /auth/login/{provider}` | to an identity provider |
+/// | `GET /auth/callback/{provider}` | and back |
+/// | `GET /auth/account` | who is signed in |
+/// | `POST /auth/sign-out` | ends the session |
+/// | `GET /auth/providers` | names of the identity providers |
+/// | `POST /auth/device/code`, `POST /auth/token` | a program asks for a login, and whether it was allowed (RFC 8628) |
+/// | `GET`, `POST /auth/device` | the page on which it is allowed, and its form |
+/// | `GET /auth/style.css` | what these pages look like |
 /// | `GET /health`, `GET /healthz` | the process answers |
 /// | `GET /readyz` | the process can do its work |
 pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
@@ -51,8 +69,21 @@ pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
         .post("/ext/v1/webhooks/{type}", webhook::receive)
         .post("/ext/v1/webhooks/{type}/{id}", webhook::receive_with_id)
         .get("/ext/v1/recordings/{id}", recording::download)
+        .get(audit_export::PATH, audit_export::download)
         .get(tarball::PATH, tarball::download)
         .post("/ext/v1/gates/{service}/{token}/{hook}", gate::ask)
+        .get("/auth/sign-in", sign_in::form)
+        .post("/auth/sign-in", sign_in::with_password)
+        .get("/auth/login/{provider}", sign_in::begin)
+        .get("/auth/callback/{provider}", sign_in::finish)
+        .get("/auth/account", sign_in::account)
+        .post("/auth/sign-out", sign_in::sign_out)
+        .get("/auth/providers", program_login::providers)
+        .post("/auth/device/code", program_login::begin)
+        .post("/auth/token", program_login::fetch)
+        .get("/auth/device", program_login::page)
+        .post("/auth/device", program_login::decide)
+        .get("/auth/style.css", html::style)
         .get("/health", health::live)
         .get("/healthz", health::live)
         .get("/readyz", health::ready)

@@ -6,10 +6,13 @@
 //! reachable without both the decision and its line in the audit log.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use plural_core::access::{Action, Actor, Scope, Verdict, Wording, authorize, judge, rights};
 use plural_core::audit::{AuditEntry, AuditTarget};
+use plural_core::audit_chain::{AuditDigest, digest};
 use plural_core::ids::{ProjectId, UserId};
 use plural_core::policy::{BindingSubject, BindingsChange, Policy, Rights, Role};
 use plural_core::{Error, Result};
@@ -103,28 +106,57 @@ noun!(Installation, "installation", _i => None, String::new());
 pub struct Guarded<T> {
     value: T,
     scope: Scope,
+    row: Option<FoundRow>,
+}
+
+/// A thing's own row as a store found it, for the digest in the line of a change.
+#[derive(Clone)]
+pub struct FoundRow(Arc<dyn fmt::Debug + Send + Sync>);
+
+impl FoundRow {
+    /// This row.
+    pub fn new(row: impl fmt::Debug + Send + Sync + 'static) -> Self {
+        Self(Arc::new(row))
+    }
+
+    /// Of all its columns.
+    pub fn digest(&self) -> AuditDigest {
+        digest(format!("{:?}", self.0).as_bytes())
+    }
+}
+
+impl fmt::Debug for FoundRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FoundRow")
+    }
 }
 
 impl<T: Noun> Guarded<T> {
     /// What was found, guarded by the bindings on it and above it that concern the actor.
     pub fn new(value: T, scope: Scope) -> Self {
-        Self { value, scope }
+        Self { value, scope, row: None }
+    }
+
+    /// The same, with the row that it was made of.
+    #[must_use]
+    pub fn of_row(self, row: FoundRow) -> Self {
+        Self { row: Some(row), ..self }
     }
 
     /// Decides.
     pub(crate) fn authorize<A: Act>(self, ctx: &OpCtx) -> Result<Authorized<T, A>> {
-        let Self { value, scope } = self;
+        let Self { value, scope, row } = self;
         let wording = Wording { noun: T::NOUN, denied: T::DENIED };
         let scope = value.guarded_by(scope);
         authorize(ctx.actor(), A::ACTION, &scope, wording)?;
         let held = rights(ctx.actor(), &scope);
-        Ok(Authorized { value, held, action: PhantomData })
+        Ok(Authorized { value, held, row, action: PhantomData })
     }
 
     /// What [`Self::authorize`] decides for an actor and an action, with the reason; what it is decided about; and what `tell`
     /// says of the thing, which itself stays closed.
     pub(crate) fn judge<R>(self, actor: &Actor, action: Action, tell: fn(&T) -> R) -> (Verdict, Scope, R) {
-        let Self { value, scope } = self;
+        let Self { value, scope, row: _ } = self;
         let scope = value.guarded_by(scope);
         (judge(actor, action, &scope), scope, tell(&value))
     }
@@ -151,6 +183,7 @@ pub(crate) fn authorize_each<T: Noun, A: Act>(
 pub struct Authorized<T, A> {
     value: T,
     held: Rights,
+    row: Option<FoundRow>,
     action: PhantomData<A>,
 }
 
@@ -176,7 +209,8 @@ impl<T: Noun, A: Act> Authorized<T, A> {
     /// The handle together with the line that the audit log gets.
     pub(crate) fn audited(&self, ctx: &OpCtx, action: &'static str) -> Audited<'_, T, A> {
         let (id, name) = self.value.identity();
-        Audited { handle: self, entry: entry(ctx, action, T::NOUN, id, name) }
+        let before = self.row.as_ref().map(FoundRow::digest);
+        Audited { handle: self, entry: AuditEntry { before, ..entry(ctx, action, T::NOUN, id, name) } }
     }
 
     /// The same, naming the thing that is being made under this one.
@@ -201,7 +235,7 @@ pub trait Bindable: Noun {
 impl<T: Bindable, A: Act> Authorized<T, A> {
     /// The same permission, for the policy of this thing.
     pub(crate) fn policy(&self) -> Authorized<Policy, A> {
-        Authorized { value: self.value.policy(), held: self.held, action: PhantomData }
+        Authorized { value: self.value.policy(), held: self.held, row: None, action: PhantomData }
     }
 }
 
@@ -354,19 +388,23 @@ pub(crate) fn entry(
     id: Option<Uuid>,
     name: String,
 ) -> AuditEntry {
-    let user_id = match ctx.actor() {
-        Actor::User(user) => Some(user.id),
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => None,
+    let (user_id, token) = match ctx.actor() {
+        Actor::User(user) => (Some(user.id), user.token.as_ref()),
+        Actor::Nobody | Actor::Cluster(_) | Actor::System => (None, None),
     };
     let actor = actor_name(ctx.actor());
     AuditEntry {
         action: action.into(),
         user_id,
         actor,
+        token_id: token.map(|token| token.id),
+        address: ctx.peer(),
         target: AuditTarget { noun: noun.into(), id, name },
         request_id: ctx.request_id(),
         at: ctx.now(),
         times: 1,
+        before: None,
+        after: None,
     }
 }
 

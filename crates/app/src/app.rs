@@ -5,14 +5,17 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use plural_core::access::Actor;
+use plural_core::audit_chain::AuditKey;
 use plural_core::cluster_tags::ProtectedTag;
 use plural_core::{Error, Result};
 use plural_kit::ShutdownSignal;
 use secrecy::SecretString;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::agent::{PendingPings, ReportQueue};
-use crate::audit::AuditNotes;
+use crate::audit::{AuditNotes, TokenUses};
+use crate::audit_chain;
+use crate::audit_stream::AuditSink;
 use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
@@ -23,6 +26,7 @@ use crate::plan_limiter::PlanLimiter;
 use crate::ports::blobs::Blobs;
 use crate::ports::charts::Composer;
 use crate::ports::git::GitPort;
+use crate::ports::identity::IdentityPort;
 use crate::ports::previews::Previews;
 use crate::ports::templates::Templates;
 use crate::proxy::GrantCache;
@@ -49,8 +53,12 @@ pub struct Ports {
     pub blobs: Arc<dyn Blobs>,
     /// Rendering.
     pub previews: Arc<dyn Previews>,
+    /// Identity providers.
+    pub identities: Arc<dyn IdentityPort>,
     /// Liquid, for the fields of global services.
     pub templates: Arc<dyn Templates>,
+    /// Where the audit log is sent.
+    pub audit_sinks: Vec<Arc<dyn AuditSink>>,
     /// Keys for secrets at rest.
     pub sealer: Sealer,
     /// Time.
@@ -77,6 +85,12 @@ pub struct Settings {
     pub share_mirrors: bool,
     /// Tags of clusters that only administrators set.
     pub protected_tags: Vec<ProtectedTag>,
+    /// Days that lines of the audit log are kept; for ever when absent.
+    pub audit_days: Option<u32>,
+    /// Days that lines of proxied requests are kept; for ever when absent.
+    pub cluster_audit_days: Option<u32>,
+    /// Seconds between two checkpoints of the audit log, while it grows.
+    pub audit_checkpoint_seconds: u64,
     /// What webhooks are signed with.
     pub webhook_secret: SecretString,
     /// Answers with whole services that are read from the database at once: fewer than the database's connections.
@@ -100,6 +114,9 @@ impl Settings {
             deploy_token_days: Some(30),
             share_mirrors: false,
             protected_tags: Vec::new(),
+            audit_days: None,
+            cluster_audit_days: Some(30),
+            audit_checkpoint_seconds: 300,
             webhook_secret,
             whole_answers: 7,
             replica: uuid::Uuid::now_v7().to_string(),
@@ -116,6 +133,7 @@ pub struct App {
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) previews: Arc<dyn Previews>,
     pub(crate) templates: Arc<dyn Templates>,
+    pub(crate) identities: Arc<dyn IdentityPort>,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -132,6 +150,11 @@ pub struct App {
     pub(crate) proxy: GrantCache,
     pub(crate) cluster_audit: ClusterAuditQueue,
     pub(crate) audit_notes: AuditNotes,
+    pub(crate) token_uses: TokenUses,
+    pub(crate) audit_key: AuditKey,
+    pub(crate) audit_sinks: Vec<Arc<dyn AuditSink>>,
+    /// Changes when batches got their place in the audit log's chain.
+    pub(crate) audit_linked: watch::Sender<u64>,
     pub(crate) replicas: Replicas,
     pub(crate) streams: PendingStreams,
     pub(crate) hashing: Hashing,
@@ -147,7 +170,18 @@ impl App {
     /// # Errors
     /// When the database does not answer, or was written with another encryption key.
     pub async fn new(ports: Ports, settings: Settings) -> Result<Arc<Self>> {
-        let Ports { store, git, composer, blobs, previews, templates, sealer, clock } = ports;
+        let Ports {
+            store,
+            git,
+            composer,
+            blobs,
+            previews,
+            templates,
+            identities,
+            audit_sinks,
+            sealer,
+            clock,
+        } = ports;
         // With another key nothing secret could be read: better not to start than to fail at every poll.
         let kept = store.key_check(&sealer.seal(KEY_CHECK, KEY_CHECK.as_bytes())?).await?;
         if sealer.open(KEY_CHECK, &kept).is_err() {
@@ -157,6 +191,7 @@ impl App {
             ));
         }
         let proxy = GrantCache::open(&*store, &sealer).await?;
+        let audit_key = audit_chain::open_key(&*store, &sealer).await?;
         let fleet = Fleet::new(store.fleet_load().await?);
         let replicas = Replicas::new(settings.replica.clone());
         let whole_answers = Semaphore::new(settings.whole_answers.max(1));
@@ -167,6 +202,7 @@ impl App {
             blobs,
             previews,
             templates,
+            identities,
             sealer: Arc::new(sealer),
             clock,
             settings,
@@ -182,6 +218,10 @@ impl App {
             proxy,
             cluster_audit: ClusterAuditQueue::new(),
             audit_notes: AuditNotes::default(),
+            token_uses: TokenUses::default(),
+            audit_key,
+            audit_sinks,
+            audit_linked: watch::Sender::new(0),
             replicas,
             streams: PendingStreams::default(),
             hashing: Hashing::default(),

@@ -5,17 +5,19 @@
 //! so that nobody fills the log by asking often.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
-use plural_core::access::{Actor, Scope};
-use plural_core::audit::{AuditEntry, AuditRow};
+use plural_core::access::{Actor, Scope, UserActor};
+use plural_core::audit::{AuditEntry, AuditFilter, AuditRow};
+use plural_core::ids::{RequestId, TokenId};
 use plural_core::service::Service;
+use plural_core::token::AccessToken;
 use plural_core::{ErrorCode, Page, PageArgs, PageRequest, Result};
 use plural_kit::{ShutdownSignal, network_of};
 use uuid::Uuid;
@@ -33,6 +35,7 @@ pub trait AuditStore: Send + Sync + 'static {
     async fn audit_list(
         &self,
         by: &Authorized<Installation, Read>,
+        filter: &AuditFilter,
         page: &PageRequest,
     ) -> Result<Page<AuditRow>>;
 }
@@ -49,6 +52,8 @@ const MOST: usize = 4096;
 const MOST_OF_NOBODY: usize = 256;
 /// Different requests of one caller that are refused and told apart; others are told as one.
 const MOST_OF_ONE: usize = 20;
+/// Tokens whose use is remembered; with more of them some are told of twice.
+const MOST_TOKENS: usize = 65_536;
 /// Names in a line about several things.
 const MOST_NAMES: usize = 10;
 
@@ -171,6 +176,26 @@ impl AuditNotes {
     }
 }
 
+/// Tokens that were used within this hour.
+#[derive(Default)]
+pub(crate) struct TokenUses(Mutex<(i64, HashSet<TokenId>)>);
+
+impl TokenUses {
+    /// Whether it was not used before within this hour, as far as this replica remembers.
+    fn is_first(&self, token: TokenId, now: DateTime<Utc>) -> bool {
+        let hour = now.timestamp().div_euclid(3600);
+        let mut uses = self.0.lock();
+        if uses.0 != hour || uses.1.len() >= MOST_TOKENS {
+            *uses = (hour, HashSet::new());
+        }
+        uses.1.insert(token)
+    }
+
+    fn forget(&self, token: TokenId) {
+        self.0.lock().1.remove(&token);
+    }
+}
+
 /// What a caller without a credential is called.
 const NOBODY: &str = "nobody";
 /// How the action of a line begins that tells of a refusal.
@@ -188,8 +213,33 @@ fn kind_of(entry: &AuditEntry) -> Kind {
 impl App {
     /// Who did what; administrators only.
     pub async fn audit_list(&self, ctx: &OpCtx, page: &PageArgs) -> Result<Page<AuditRow>> {
+        self.audit_find(ctx, &AuditFilter::default(), page).await
+    }
+
+    /// Lines of the audit log that match; administrators only.
+    pub async fn audit_find(
+        &self,
+        ctx: &OpCtx,
+        filter: &AuditFilter,
+        page: &PageArgs,
+    ) -> Result<Page<AuditRow>> {
         let by = authorize_installation::<Read>(ctx, Scope::AdminOnly)?;
-        self.store.audit_list(&by, &page.request()?).await
+        self.store.audit_list(&by, filter, &page.request()?).await
+    }
+
+    /// Tells that a token is used: its first use within an hour on this replica is a line, the others are not.
+    pub async fn audit_token_used(&self, actor: &Actor, request_id: RequestId, peer: Option<IpAddr>) {
+        let Actor::User(UserActor { token: Some(token), .. }) = actor else { return };
+        if !self.token_uses.is_first(token.id, self.now()) {
+            return;
+        }
+        let ctx = self.ctx(actor.clone()).with_request_id(request_id).with_peer(peer);
+        let line = entry(&ctx, "token.use", AccessToken::NOUN, Some(token.id.uuid()), String::new());
+        if let Err(error) = self.store.audit_note(std::slice::from_ref(&line)).await {
+            // Who has the token may still use it: the next request tries again.
+            self.token_uses.forget(token.id);
+            tracing::warn!(error = error.log_text(), "cannot store that a token was used; trying again");
+        }
     }
 
     /// Tells that a caller was refused: what it may not do, or, for something that would change something, what it is told does not
@@ -307,7 +357,6 @@ fn nobody_at(peer: Option<IpAddr>) -> String {
 #[cfg(test)]
 mod tests {
     use plural_core::audit::AuditTarget;
-    use plural_core::ids::RequestId;
 
     use super::*;
 
@@ -317,9 +366,13 @@ mod tests {
             user_id: None,
             actor: actor.to_owned(),
             target: AuditTarget { noun: "request".into(), id: None, name: String::new() },
+            token_id: None,
+            address: None,
             request_id: RequestId::new(),
             at: at(second),
             times: 1,
+            before: None,
+            after: None,
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use chrono::TimeDelta;
 use parking_lot::Mutex;
 use plural_core::cluster::Cluster;
 use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
@@ -27,8 +26,6 @@ const SPARSE: usize = 500;
 const GATHER: Duration = Duration::from_millis(200);
 /// A database that has not stored a batch for so long does not take it.
 const SLOW: Duration = Duration::from_secs(1);
-/// Lines are kept for so long.
-const KEEP: TimeDelta = TimeDelta::days(30);
 
 /// Lines on their way to the database.
 pub(crate) struct ClusterAuditQueue {
@@ -172,11 +169,6 @@ impl App {
         lines.waiting();
         batch.clear();
     }
-
-    /// Removes lines that were kept long enough; how many those were.
-    pub(crate) async fn cluster_audit_forget(&self) -> Result<u64> {
-        self.store.cluster_audit_prune(self.clock.now() - KEEP).await
-    }
 }
 
 /// Gives lines that are few the time for others to come. Nothing waits while there is a backlog, or for a console that
@@ -209,6 +201,8 @@ mod tests {
             cluster_id: ClusterId::new(),
             user_id: UserId::new(),
             actor: "ada@example.com".into(),
+            address: None,
+            token_id: None,
             method: "GET".into(),
             path: "/api".into(),
             response_code: 200,

@@ -159,6 +159,18 @@ const TASKS: &[Task] = &[
         run: |app, stop| Box::pin(async move { app.audit_run(&stop).await }),
     },
     Task {
+        name: "audit_chain",
+        who: Who::Leader,
+        until: Until::Drained,
+        run: |app, stop| Box::pin(async move { app.audit_chain_run(&stop).await }),
+    },
+    Task {
+        name: "audit_streams",
+        who: Who::Leader,
+        until: Until::Stopped,
+        run: |app, stop| Box::pin(async move { app.audit_streams_run(&stop).await }),
+    },
+    Task {
         name: "jobs",
         who: Who::EachReplica,
         until: Until::Stopped,

@@ -81,7 +81,8 @@ impl App {
             return Err(error);
         }
         let (user, verified) = self.password_verify(&email, password).await?;
-        let Some(user) = user.as_ref().filter(|_| verified.is_some()) else {
+        let is_let_in = |user: &&Authorized<User, Write>| verified.is_some() && user.suspended_at.is_none();
+        let Some(user) = user.as_ref().filter(is_let_in) else {
             self.audit_sign_in_refused(ctx, user.map(|user| (user.id.uuid(), user.email.to_string())));
             return Err(Error::Unauthenticated);
         };
@@ -97,9 +98,10 @@ impl App {
             }),
             std::sync::Arc::clone(&self.clock),
         )
-        .with_request_id(ctx.request_id());
+        .with_request_id(ctx.request_id())
+        .with_peer(ctx.peer());
         let hours = TimeDelta::hours(i64::from(self.settings.session_hours));
-        let kind = TokenKind { session: true, scopes: TokenScopes::all(), verified };
+        let kind = TokenKind { session: true, scopes: TokenScopes::all(), verified, identity: None };
         self.token_issue(&ctx, user, kind, Some(ctx.now() + hours), None).await
     }
 

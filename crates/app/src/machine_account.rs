@@ -144,6 +144,7 @@ impl App {
             made_with: issue.made_with,
             assumed_by: Some(actor_name(ctx.actor())),
             proof: proof_of(ctx, verified),
+            identity: None,
         };
         let by = account.audited(ctx, "service_account.assume");
         let token = self.store.machine_account_token(by, &create).await?;

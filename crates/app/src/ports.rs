@@ -5,5 +5,6 @@ pub mod agents;
 pub mod blobs;
 pub mod charts;
 pub mod git;
+pub mod identity;
 pub mod previews;
 pub mod templates;

@@ -9,7 +9,6 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
 use plural_core::access::{Action, Actor, UserActor};
 use plural_core::cluster::Cluster;
@@ -45,8 +44,6 @@ pub trait ProxyStore: Send + Sync + 'static {
         cluster: &Authorized<Cluster, Admin>,
         page: &PageRequest,
     ) -> Result<Page<ClusterAuditRow>>;
-    /// Removes lines from before `before`; returns how many went.
-    async fn cluster_audit_prune(&self, before: DateTime<Utc>) -> Result<u64>;
 }
 
 /// What the key's seed is sealed for.

@@ -27,6 +27,8 @@ pub enum SealedColumn {
     KeyCheck,
     /// The key that agents know this console by.
     ProxyKey,
+    /// The key that the audit log's checkpoints are signed with.
+    AuditKey,
     /// Credentials of git repositories.
     RepositoryCredentials,
     /// Proxies, certificates, host keys and signers of git repositories.
@@ -49,13 +51,18 @@ pub enum SealedColumn {
     ContextSecrets,
     /// Command lines of recordings.
     RecordingCommand,
+    /// Client secrets of identity providers.
+    IdentityProviderSecret,
+    /// Refresh tokens of people who signed in with an identity provider.
+    IdentityRefresh,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::KeyCheck,
         Self::ProxyKey,
+        Self::AuditKey,
         Self::RepositoryCredentials,
         Self::RepositoryReach,
         Self::RepositoryWebhook,
@@ -67,6 +74,8 @@ impl SealedColumn {
         Self::GlobalServiceSecrets,
         Self::ContextSecrets,
         Self::RecordingCommand,
+        Self::IdentityProviderSecret,
+        Self::IdentityRefresh,
     ];
 }
 

@@ -7,6 +7,7 @@
 use plural_core::cluster::Cluster;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
+use plural_core::identity_provider::IdentityProvider;
 use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
@@ -20,6 +21,7 @@ use plural_core::user::User;
 
 use crate::api_deprecation::ApiDeprecationStore;
 use crate::audit::AuditStore;
+use crate::audit_chain::AuditChainStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
 use crate::dependency::DependencyStore;
@@ -27,6 +29,8 @@ use crate::deploy_token::DeployTokenStore;
 use crate::global_service::{GlobalServiceStore, InstanceStore};
 use crate::group::GroupStore;
 use crate::helm_repository::HelmRepositoryStore;
+use crate::identity::IdentityStore;
+use crate::identity_provider::IdentityProviderStore;
 use crate::instance::InstanceListStore;
 use crate::job::JobStore;
 use crate::machine_account::MachineAccountStore;
@@ -35,6 +39,7 @@ use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
+use crate::program_login::ProgramLoginStore;
 use crate::project::ProjectStore;
 use crate::proxy::ProxyStore;
 use crate::recording::RecordingStore;
@@ -68,10 +73,13 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, MachineAccount, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, MachineAccount, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,
+    IdentityProviderStore,
+    IdentityStore,
+    ProgramLoginStore,
     PolicyStore,
     TokenStore,
     ClusterStore,
@@ -96,6 +104,7 @@ stores! {
     CanaryGateStore,
     SourceStore,
     AuditStore,
+    AuditChainStore,
     AgentStore,
     ManyStore,
     ProxyStore,

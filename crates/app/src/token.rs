@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::{Actor, UserActor};
 use plural_core::ids::TokenId;
-use plural_core::ids::UserId;
+use plural_core::ids::{UserId, UserIdentityId};
 use plural_core::token::{
     AccessToken, DEPLOY_TOKEN_PREFIX, PresentedToken, TokenScopes, USER_TOKEN_PREFIX, issue_token,
 };
@@ -39,6 +39,8 @@ pub struct TokenCreate {
     pub assumed_by: Option<String>,
     /// What allowed it; absent for one that the console itself makes.
     pub proof: Option<Proof>,
+    /// The login with a provider that it is of. One that is made with another token is of the same.
+    pub identity: Option<UserIdentityId>,
 }
 
 /// Which token.
@@ -103,6 +105,8 @@ pub(crate) struct TokenKind {
     pub(crate) scopes: TokenScopes,
     /// The hash of the password that was typed for it.
     pub(crate) verified: Option<String>,
+    /// The login with a provider that it is of.
+    pub(crate) identity: Option<UserIdentityId>,
 }
 
 /// The token that the caller came with.
@@ -190,7 +194,7 @@ impl App {
         let user = self.token_owner(ctx, user).await?;
         let verified = self.password_verified(ctx, password).await?;
         let issue = issue_token(parent(ctx), &scopes, valid_for, verified.is_some(), ctx.now())?;
-        let kind = TokenKind { session: false, scopes, verified };
+        let kind = TokenKind { session: false, scopes, verified, identity: None };
         self.token_issue(ctx, &user, kind, issue.expires_at, issue.made_with).await
     }
 
@@ -215,7 +219,7 @@ impl App {
         made_with: Option<TokenId>,
     ) -> Result<CreatedToken> {
         let NewToken { text, hash, hint } = NewToken::generate(USER_TOKEN_PREFIX)?;
-        let TokenKind { session, scopes, verified } = kind;
+        let TokenKind { session, scopes, verified, identity } = kind;
         let proof = proof_of(ctx, verified).map(|proof| Proof { as_admin: proof.caller != user.id, ..proof });
         // What a service account makes, whoever assumed it makes.
         let assumed = || parent(ctx).and_then(|token| token.assumed_by.clone());
@@ -230,6 +234,7 @@ impl App {
             made_with,
             assumed_by,
             proof,
+            identity,
         };
         let action = if session { "session.create" } else { "token.create" };
         let by = user.audited_new(ctx, action, "access token", create.id, &create.hint);

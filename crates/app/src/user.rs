@@ -1,6 +1,7 @@
 //! Users.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_core::access::{Actor, Scope, UserActor};
 use plural_core::group::Group;
 use plural_core::ids::TokenId;
@@ -108,6 +109,8 @@ pub trait UserStore: Send + Sync + 'static {
     ) -> Result<User>;
     /// What the user may do is decided for: without a token, and with their groups.
     async fn user_actor(&self, user: &Authorized<User, Read>) -> Result<UserActor>;
+    /// Suspends a user, which ends all of their tokens, or lets them in again; refuses to leave no administrator.
+    async fn user_suspend(&self, by: Audited<'_, User, Admin>, since: Option<DateTime<Utc>>) -> Result<User>;
     /// Removes a user with tokens, memberships and bindings; refuses the last administrator.
     async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()>;
     /// What a login is checked against: the user and the password's hash, if it has one.
@@ -204,6 +207,20 @@ impl App {
             self.proxy.access_changed();
         }
         Ok(user)
+    }
+
+    /// Suspends a user: their sessions and tokens end, and they get none until they are let in again. Administrators only.
+    pub async fn user_suspend(&self, ctx: &OpCtx, id: UserId) -> Result<User> {
+        let user = self.authorized::<User, _>(ctx, &UserSelector::Id(id)).await?;
+        let user = self.store.user_suspend(user.audited(ctx, "user.suspend"), Some(ctx.now())).await?;
+        self.proxy.access_changed();
+        Ok(user)
+    }
+
+    /// Lets a suspended user in again; the tokens that they had do not come back. Administrators only.
+    pub async fn user_resume(&self, ctx: &OpCtx, id: UserId) -> Result<User> {
+        let user = self.authorized::<User, _>(ctx, &UserSelector::Id(id)).await?;
+        self.store.user_suspend(user.audited(ctx, "user.resume"), None).await
     }
 
     /// Removes a user; administrators only.

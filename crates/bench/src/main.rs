@@ -7,6 +7,7 @@
 mod allocations;
 mod api;
 mod apply;
+mod audit;
 mod auth;
 mod commit;
 mod crowd;
@@ -58,6 +59,8 @@ enum Bench {
     Commit(commit::Options),
     /// Many services arrive in one real cluster, beside the API server's own rate
     Apply(apply::Options),
+    /// Lines of the audit log a second, with its chain, beside the same rows without one
+    Audit(audit::Options),
     /// Decisions about access: a cached token, and lists of many services for a user with many bindings
     Auth(auth::Options),
     /// Unchanged polls of many agents over TLS, beside an empty handler on the same stack
@@ -100,13 +103,14 @@ async fn main() -> anyhow::Result<()> {
     let (name, figures) = match bench {
         Bench::Commit(options) => ("commit", commit::run(&options, &metrics).await?),
         Bench::Apply(options) => ("apply", apply::run(&options, &metrics).await?),
-        Bench::Auth(options) => ("auth", auth::run(&options).await?),
+        Bench::Audit(options) => ("audit", audit::run(&options, &metrics).await?),
+        Bench::Auth(options) => ("auth", Box::pin(auth::run(&options)).await?),
         Bench::Idle(options) => ("idle", idle::run(&options).await?),
         Bench::Fleet(options) => ("fleet", crowd::run(&options).await?),
         Bench::Git(options) => ("git", git::run(&options).await?),
         Bench::Proxy(options) => (options.name(), proxy::run(&options, &metrics).await?),
         Bench::Poll(options) => ("poll", poll::run(&options).await?),
-        Bench::List(options) => ("list", list::run(&options).await?),
+        Bench::List(options) => ("list", Box::pin(list::run(&options)).await?),
         Bench::Memory(options) => ("memory", memory::run(&options).await?),
         Bench::Render(options) => ("render", render::run(&options)?),
         Bench::Server(options) => ("server", server::run(&options).await?),

@@ -17,12 +17,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
     access::AccessArgs,
+    audit::AuditArgs,
     auth::AuthArgs,
     documents::{ApplyArgs, DeleteArgs, DiffArgs, ExplainArgs, GetArgs},
     groups::GroupsArgs,
     jobs::JobsArgs,
     key::parse_duration,
     projects::ProjectsArgs,
+    providers::ProvidersArgs,
     roles::RolesArgs,
     saved_views::SavedViewsArgs,
     service_accounts::ServiceAccountsArgs,
@@ -69,6 +71,7 @@ pub(crate) enum Verb {
     Delete(DeleteArgs),
     Explain(ExplainArgs),
     Cd(Box<CdArgs>),
+    Audit(Box<AuditArgs>),
     Version(VersionArgs),
     Completion(CompletionArgs),
 }
@@ -118,6 +121,7 @@ pub(crate) enum CdCommand {
     SavedViews(SavedViewsArgs),
     Users(UsersArgs),
     Groups(GroupsArgs),
+    Providers(ProvidersArgs),
     Access(AccessArgs),
     Roles(RolesArgs),
     ServiceAccounts(ServiceAccountsArgs),

@@ -7,6 +7,8 @@
 
 mod access;
 mod args;
+mod audit;
+mod audit_file;
 mod auth;
 mod bootstrap;
 mod canary;
@@ -37,6 +39,7 @@ mod output;
 mod plain;
 mod preview;
 mod projects;
+mod providers;
 mod recordings;
 mod reference;
 mod rendering;
@@ -154,6 +157,9 @@ pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Term
 /// Whether standard output is a file's content, which must come as it is. On a screen it does only where the command
 /// itself looks at what it shows.
 fn prints_a_file(verb: &Verb, screen: bool) -> bool {
+    if let Verb::Audit(args) = verb {
+        return matches!(args.command, audit::AuditCommand::Export(_)) && !screen;
+    }
     let Verb::Cd(args) = verb else { return matches!(verb, Verb::Completion(_)) };
     if let CdCommand::Clusters(clusters) = &args.command
         && let ClusterCommand::Recordings(recordings) = &clusters.command
@@ -175,6 +181,18 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
         Verb::Tokens(args) => {
             let connection = connect(&args.connection, terminal)?;
             tokens::run(args.command, &connection.client, terminal).await
+        }
+        Verb::Audit(args) => {
+            let args = *args;
+            if let audit::AuditCommand::Verify(verify) = &args.command
+                && verify.file.is_some()
+            {
+                // No console is asked.
+                let audit::AuditCommand::Verify(verify) = args.command else { return Ok(()) };
+                return audit::verify_file(verify, terminal);
+            }
+            let connection = connect(&args.connection, terminal)?;
+            audit::run(args.command, &connection.client, terminal).await
         }
         Verb::Whoami(args) => {
             let connection = connect(&args.connection, terminal)?;
@@ -229,6 +247,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 CdCommand::SavedViews(noun) => saved_views::run(noun.command, client, terminal).await,
                 CdCommand::Users(noun) => users::run(noun.command, client, terminal).await,
                 CdCommand::Groups(noun) => groups::run(noun.command, client, terminal).await,
+                CdCommand::Providers(noun) => providers::run(noun.command, client, terminal).await,
                 CdCommand::Access(noun) => access::run(noun.command, client, terminal).await,
                 CdCommand::ServiceAccounts(noun) => {
                     service_accounts::run(noun.command, client, terminal).await

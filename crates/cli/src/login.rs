@@ -1,6 +1,10 @@
 //! `plural login`.
 
-use plural_wire::{Client, ClientOptions, CreateAccessToken, ErrorCode, Me, Secret, SignIn};
+use std::time::{Duration, Instant};
+
+use plural_wire::{
+    Client, ClientOptions, CreateAccessToken, ErrorCode, Me, ProgramLoginState, Secret, SignIn,
+};
 
 use crate::{
     args::{CdLoginArgs, ConnectionArgs, LoginArgs, LoginHow},
@@ -25,7 +29,8 @@ pub(crate) async fn cd_login(
 }
 
 pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let LoginArgs { connection, how: LoginHow { email, password_stdin, token_stdin, insecure_http } } = args;
+    let LoginArgs { connection, how: LoginHow { email, password_stdin, token_stdin, device, insecure_http } } =
+        args;
     let insecure_http = insecure_http || insecure_http_allowed(terminal);
     let home = terminal.home()?;
     let mut profiles = Profiles::read(&home)?;
@@ -45,8 +50,19 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
         options.ca_pem.clone_from(&ca_pem);
         Client::new(&options)
     };
+    let by_browser = if device {
+        Some(Browser::Elsewhere)
+    } else if email.is_none() && !token_stdin && terminal.is_interactive() {
+        // An older console, or one without providers, knows passwords only.
+        let providers = connect(None)?.sign_in_providers().await?;
+        (!providers.is_empty()).then_some(Browser::Here)
+    } else {
+        None
+    };
     let token = if token_stdin {
         Secret::new(terminal.line()?.trim())
+    } else if let Some(browser) = by_browser {
+        allowed(&connect(None)?, browser, terminal).await?
     } else {
         let email = match email {
             Some(email) => email,
@@ -80,4 +96,52 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
     terminal.say(format_args!("logged in to {} as {}", client.url(), me.email));
     terminal.say(format_args!("saved as profile {name:?} in {}", path.display()));
     Ok(())
+}
+
+/// Where the person's browser is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Browser {
+    Here,
+    Elsewhere,
+}
+
+/// A token that somebody allows in a browser.
+async fn allowed(client: &Client, browser: Browser, terminal: &mut Terminal<'_>) -> Result<Secret, CliError> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = terminal.var("HOSTNAME").unwrap_or_else(|| host.trim().to_owned());
+    let program = if host.is_empty() { "plural".to_owned() } else { format!("plural on {host}") };
+    let program: String = program.chars().filter(|c| !c.is_control()).take(80).collect();
+    let login = client.program_login(&program).await?;
+    let page = &login.verification_uri_complete;
+    let opened = browser == Browser::Here && open(page, terminal);
+    if opened {
+        terminal.say(format_args!("a browser opens {page}"));
+    } else {
+        terminal.say(format_args!("open {} in a browser", login.verification_uri));
+    }
+    terminal.say(format_args!("and allow the login with the code {}", login.user_code));
+    let deadline = Instant::now() + Duration::from_secs(login.expires_in.min(3600));
+    let pause = Duration::from_secs(login.interval.clamp(1, 30));
+    while Instant::now() < deadline {
+        tokio::time::sleep(pause).await;
+        match client.program_login_state(&login.device_code).await? {
+            ProgramLoginState::Pending => {}
+            ProgramLoginState::Allowed(token) => return Ok(token),
+            ProgramLoginState::Gone => break,
+        }
+    }
+    Err(CliError::new("the login was not allowed").hint("run `plural login` again"))
+}
+
+/// Opens an address with the person's browser, if there is one.
+fn open(page: &str, terminal: &Terminal<'_>) -> bool {
+    if !page.starts_with("https://") && !page.starts_with("http://") {
+        return false;
+    }
+    let usual = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let program = terminal.var("BROWSER").unwrap_or_else(|| usual.to_owned());
+    let quiet = std::process::Stdio::null;
+    let started =
+        std::process::Command::new(program).arg(page).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
+    started.is_ok()
 }

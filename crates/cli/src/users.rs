@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
-    Client, CreateUser, DeleteUser, GetUser, ListUsers, PAGE_SIZE, Secret, UpdateUser, UserAttributes,
-    UserDetails, UserRoleAttributes, WhoAmI, all_pages,
+    Client, CreateUser, DeleteUser, GetUser, ListUsers, PAGE_SIZE, ResumeUser, Secret, SuspendUser,
+    UpdateUser, UserAttributes, UserDetails, UserRoleAttributes, WhoAmI, all_pages,
 };
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 
 const NOTHING: &str = "no users found";
 
-/// Users of the installation: list, create, describe, update, delete
+/// Users of the installation: list, create, describe, update, suspend, resume, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "user", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct UsersArgs {
@@ -32,6 +32,8 @@ pub(crate) enum UserCommand {
     Create(UserCreateArgs),
     Describe(UserDescribeArgs),
     Update(UserUpdateArgs),
+    Suspend(UserSuspendArgs),
+    Resume(UserResumeArgs),
     Delete(UserDeleteArgs),
 }
 
@@ -113,6 +115,32 @@ pub(crate) struct UserUpdateArgs {
     /// Administrator of the installation: may do everything
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub(crate) admin: Option<bool>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Suspend a user: its sessions and access tokens end, and it may not sign in
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd users suspend grace@example.com")]
+pub(crate) struct UserSuspendArgs {
+    /// E-mail address
+    #[arg(value_name = "EMAIL")]
+    pub(crate) email: String,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Let a suspended user sign in again; the tokens that it had do not come back
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd users resume grace@example.com")]
+pub(crate) struct UserResumeArgs {
+    /// E-mail address
+    #[arg(value_name = "EMAIL")]
+    pub(crate) email: String,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -207,6 +235,14 @@ pub(crate) async fn run(
             let change = UpdateUser { id: Some(id), attributes, current_password: None };
             output::item(&client.send(&change).await?, &output.output, terminal)
         }
+        UserCommand::Suspend(UserSuspendArgs { email, output }) => {
+            let id = find(&email, client).await?.id;
+            output::item(&client.send(&SuspendUser { id }).await?, &output.output, terminal)
+        }
+        UserCommand::Resume(UserResumeArgs { email, output }) => {
+            let id = find(&email, client).await?.id;
+            output::item(&client.send(&ResumeUser { id }).await?, &output.output, terminal)
+        }
         UserCommand::Delete(UserDeleteArgs { email, confirm }) => {
             let user = find(&email, client).await?;
             terminal.confirm(&format!("delete user {}", user.email), confirm.yes)?;
@@ -261,5 +297,6 @@ fn description(user: &UserDetails) -> String {
         line("Administrator", if is_admin(user) { "yes" } else { "no" }.into()),
         line("Groups", or_dash(Some(&groups.join(", ")))),
     ];
-    output::columns(&lines, 2)
+    let suspended = user.suspended_at.map(|since| line("Suspended", since.to_rfc3339()));
+    output::columns(&lines.into_iter().chain(suspended).collect::<Vec<_>>(), 2)
 }

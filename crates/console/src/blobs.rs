@@ -73,4 +73,24 @@ impl Blobs for Artifacts {
         let collected = self.store.collect(live, spare).await;
         collected.map(|done| done.removed).map_err(|error| Error::internal("removing old artifacts", error))
     }
+
+    async fn note_keep(&self, folder: &str, name: &str, content: Vec<u8>) -> Result<()> {
+        self.store.put_note(folder, name, content).await.map_err(|error| away("keeping a note", error))
+    }
+
+    async fn notes(&self, folder: &str, most: usize) -> Result<Vec<(String, Vec<u8>)>> {
+        self.store.notes(folder, most).await.map_err(|error| away("reading notes", error))
+    }
+}
+
+fn away(doing: &'static str, error: plural_git::Error) -> Error {
+    match error {
+        error @ (plural_git::Error::StoreAway { .. } | plural_git::Error::DiskFull { .. }) => {
+            Error::Unavailable {
+                reason: "the blob store does not answer; retry".into(),
+                cause: Some(Box::new(error)),
+            }
+        }
+        error => Error::internal(doing, error),
+    }
 }

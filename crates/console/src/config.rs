@@ -137,6 +137,30 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     pub webhook_secret: Option<SecretString>,
 
+    /// Days that lines of the audit log are kept; 0: for ever
+    #[arg(long, env = "PLURAL_AUDIT_RETENTION_DAYS", value_name = "DAYS", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=36_500))]
+    pub audit_retention_days: u32,
+
+    /// Days that lines of requests to clusters are kept; 0: for ever
+    #[arg(long, env = "PLURAL_REQUEST_AUDIT_RETENTION_DAYS", value_name = "DAYS", default_value_t = 30,
+          value_parser = clap::value_parser!(u32).range(0..=36_500))]
+    pub request_audit_retention_days: u32,
+
+    /// Seconds between two signed checkpoints of the audit log, while it grows
+    #[arg(long, env = "PLURAL_AUDIT_CHECKPOINT_SECONDS", value_name = "SECONDS", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub audit_checkpoint_seconds: u64,
+
+    /// Where the audit log is sent as it grows, with checkpoints: file:PATH, or https://… for a webhook; may be given several times.
+    /// Of several replicas the one that leads sends
+    #[arg(long, env = "PLURAL_AUDIT_STREAMS", value_name = "URL", value_delimiter = ',')]
+    pub audit_stream: Vec<String>,
+
+    /// Secret that webhooks get the audit log signed with (HMAC-SHA-256)
+    #[arg(long, env = "PLURAL_AUDIT_STREAM_SECRET", value_name = "SECRET", hide_env_values = true)]
+    pub audit_stream_secret: Option<SecretString>,
+
     /// Days after which an agent replaces its deploy token by itself; 0: never
     #[arg(long, env = "PLURAL_DEPLOY_TOKEN_DAYS", value_name = "DAYS", default_value_t = 30,
           value_parser = clap::value_parser!(u32).range(0..=3650))]
@@ -291,6 +315,11 @@ impl ConsoleConfig {
             admin_password: None,
             encryption_key_file: None,
             webhook_secret: None,
+            audit_retention_days: 0,
+            request_audit_retention_days: 30,
+            audit_checkpoint_seconds: 300,
+            audit_stream: Vec::new(),
+            audit_stream_secret: None,
             deploy_token_days: 30,
             restored: false,
             allow_local_repositories: false,

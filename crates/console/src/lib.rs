@@ -3,11 +3,13 @@
 //! A library without globals: a process may hold several consoles, and agents beside them.
 
 mod agents;
+mod audit_streams;
 mod blobs;
 mod charts;
 mod config;
 mod gateway;
 mod git;
+mod identity;
 mod keys;
 mod metrics;
 mod opened;
@@ -84,6 +86,14 @@ pub enum StartError {
         /// As given.
         url: String,
         /// What is wrong with it. Never a credential.
+        reason: String,
+    },
+    /// A stream of the audit log cannot be used.
+    #[error("cannot send the audit log to {stream}: {reason}; correct --audit-stream")]
+    AuditStream {
+        /// As given, without what may be secret.
+        stream: String,
+        /// What is wrong with it.
         reason: String,
     },
     /// Passwords and tokens would cross a network in clear.
@@ -342,8 +352,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let public = plural_api::routes(Arc::clone(&app), api)
         .merge(metrics::with_token(metrics.as_ref(), metrics_token))
         .merge(agents.clone())
-        .merge(wrapped::routes(agents.clone().into_router(), keep_alive, trusted))
-        .merge(gateway::routes(Arc::clone(&proxy)));
+        .merge(wrapped::routes(agents.clone().into_router(), keep_alive, Arc::clone(&trusted)))
+        .merge(gateway::routes(Arc::clone(&proxy), trusted));
     let passed = gateway::routes_for_replicas(Arc::clone(&proxy));
     let listed = |listener: Listener, routes: &Routes| {
         routes.listed().iter().map(|route| (listener, route.clone())).collect::<Vec<_>>()

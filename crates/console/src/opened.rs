@@ -22,7 +22,10 @@ use plural_reach::Guard;
 use plural_store::{Database, DatabaseOptions, Quotas, SoleUse};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::{ConsoleConfig, Reach, StartError, blobs, charts, git, keys, previews, replica, templates};
+use crate::{
+    ConsoleConfig, Reach, StartError, audit_streams, blobs, charts, git, identity, keys, previews, replica,
+    templates,
+};
 
 /// Users that are looked at for administrators to name.
 const MOST_NAMED: i64 = 100;
@@ -44,6 +47,11 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         blob_store,
         encryption_key_file,
         webhook_secret,
+        audit_retention_days,
+        request_audit_retention_days,
+        audit_checkpoint_seconds,
+        audit_stream,
+        audit_stream_secret,
         restored,
         allow_local_repositories,
         protected_tags,
@@ -100,9 +108,13 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         options.local = LocalPaths::Read;
     }
     let reach: plural_reach::Reach = reach.or(registry_reach).unwrap_or(Reach::Private).into();
+    let audit_sinks = audit_streams::open(&audit_stream, audit_stream_secret.as_ref(), reach)?;
     options.guard = Guard::new(reach);
     options.credentials_over_http = allow_credentials_over_http;
     options.new_host_keys = ssh_host_keys.into();
+    let identities = identity::Identities::new(Guard::new(reach)).map_err(|cause| {
+        StartError::Installation(Error::internal("preparing for identity providers", cause))
+    })?;
     let git = Arc::new(git::Git::new(Mirrors::open(options)?, Arc::clone(&blobs)));
     let options = plural_registry::Options {
         reach,
@@ -128,6 +140,9 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         allow_local_repositories,
         credentials_over_http: allow_credentials_over_http,
         protected_tags,
+        audit_days: (audit_retention_days > 0).then_some(audit_retention_days),
+        cluster_audit_days: (request_audit_retention_days > 0).then_some(request_audit_retention_days),
+        audit_checkpoint_seconds,
         poll_seconds,
         chart_poll_seconds,
         deploy_token_days: (deploy_token_days > 0).then_some(deploy_token_days),
@@ -149,6 +164,8 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         composer: Arc::new(composer),
         blobs: Arc::new(blobs::Artifacts::new(blobs)),
         templates: Arc::new(templates::Liquid),
+        identities: Arc::new(identities),
+        audit_sinks,
         sealer,
         clock: Arc::new(SystemClock),
     };

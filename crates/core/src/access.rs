@@ -204,14 +204,15 @@ pub fn judge(actor: &Actor, action: Action, scope: &Scope) -> Verdict {
                 read
             }
         }
-        Scope::Account(_) if action == Action::Read => verdict(Decision::Allow, Because::SignedIn),
         Scope::Account(id) if *id == user.id && action == Action::Write => {
             verdict(Decision::Allow, Because::Own)
         }
         Scope::Own(id) if *id == user.id => verdict(Decision::Allow, Because::Own),
         // Not even that there is one.
         Scope::Own(_) => verdict(Decision::Hide, Because::NotOwn),
-        Scope::Installation if action == Action::Read => verdict(Decision::Allow, Because::SignedIn),
+        Scope::Account(_) | Scope::Installation if action == Action::Read => {
+            verdict(Decision::Allow, Because::SignedIn)
+        }
         // That there is an audit log is no secret.
         Scope::AdminOnly | Scope::Account(_) | Scope::Installation => {
             verdict(Decision::Deny, Because::OnlyAdministrators)

@@ -1,9 +1,11 @@
 //! Who asked which cluster's API server for what, through the console.
 
+use std::net::IpAddr;
+
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::ids::{ClusterAuditId, ClusterId, RecordingId, RequestId, UserId};
+use crate::ids::{ClusterAuditId, ClusterId, RecordingId, RequestId, TokenId, UserId};
 use crate::page::Keyed;
 
 /// One line of the clusters' audit log, kept.
@@ -24,6 +26,10 @@ pub struct ClusterAuditEntry {
     pub user_id: UserId,
     /// The user's e-mail at that time.
     pub actor: String,
+    /// The address that it was asked from, when it came over a network.
+    pub address: Option<IpAddr>,
+    /// The access token that it was asked with.
+    pub token_id: Option<TokenId>,
     /// `GET`.
     pub method: String,
     /// The path, with those parts of its query that say what was asked.

@@ -88,6 +88,12 @@ id!(/// Id of a recording of a shell.
     RecordingId, "recording");
 id!(/// Id of one console process, from its start to its end.
     ReplicaId, "replica");
+id!(/// Id of an identity provider.
+    IdentityProviderId, "identity provider");
+id!(/// Id of what ties an account to a subject of an identity provider.
+    UserIdentityId, "identity");
+id!(/// Id of a login of a program that waits to be allowed.
+    ProgramLoginId, "login");
 id!(/// Id of an access token (not the token itself).
     TokenId, "access token");
 id!(/// Id of a cluster.
@@ -120,6 +126,8 @@ id!(/// Id of a background job.
     JobId, "background job");
 id!(/// Id of an audit row.
     AuditId, "audit row");
+id!(/// Id of a batch of the audit log's chain.
+    AuditBatchId, "audit batch");
 id!(/// Id of one request, printed with every error that its caller cannot mend.
     RequestId, "request");
 

@@ -23,6 +23,8 @@ pub struct MachineAccount {
     pub email: Email,
     /// For people.
     pub name: Name,
+    /// Since when it may do nothing; it has no token then.
+    pub suspended_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
@@ -71,8 +73,17 @@ pub fn made_up_address(id: MachineAccountId) -> Result<Email> {
 impl From<MachineAccount> for User {
     fn from(account: MachineAccount) -> Self {
         let id = account.user_id();
-        let MachineAccount { id: _, project_id, email, name, created_at, updated_at } = account;
-        Self { id, email, name, admin: false, machine_of: Some(project_id), created_at, updated_at }
+        let MachineAccount { id: _, project_id, email, name, suspended_at, created_at, updated_at } = account;
+        Self {
+            id,
+            email,
+            name,
+            admin: false,
+            machine_of: Some(project_id),
+            suspended_at,
+            created_at,
+            updated_at,
+        }
     }
 }
 

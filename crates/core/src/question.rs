@@ -158,23 +158,16 @@ pub fn need(verb: &str, kind: Kind) -> Result<Need> {
     if let Some((_, _, action, on)) = rows().find(|(_, verbs, ..)| verbs.contains(&verb)) {
         return Ok(Need { action: *action, on: *on });
     }
-    match Action::parse(verb) {
-        // What has no name of its own is one for everybody.
-        Some(action) => Ok(Need { action, on: whole(kind) }),
-        None => {
-            let mut known: Vec<&str> = rows().flat_map(|(_, verbs, ..)| verbs.iter().copied()).collect();
-            known.extend(Action::ALL.map(Action::as_str));
-            known.dedup();
-            Err(Error::invalid(
-                "verb",
-                format!(
-                    "{verb:?} is nothing that is done to a {}; there are {}",
-                    kind.as_str(),
-                    known.join(", ")
-                ),
-            ))
-        }
+    // What has no name of its own is one for everybody.
+    if let Some(action) = Action::parse(verb) {
+        return Ok(Need { action, on: whole(kind) });
     }
+    let mut known: Vec<&str> = rows().flat_map(|(_, verbs, ..)| verbs.iter().copied()).collect();
+    known.extend(Action::ALL.map(Action::as_str));
+    known.dedup();
+    let told =
+        format!("{verb:?} is nothing that is done to a {}; there are {}", kind.as_str(), known.join(", "));
+    Err(Error::invalid("verb", told))
 }
 
 /// What decides about all things of a kind together, where each has nothing of its own that does.

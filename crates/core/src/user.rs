@@ -20,6 +20,8 @@ pub struct User {
     pub admin: bool,
     /// The project that owns it, of a service account: it has no password and is never an administrator.
     pub machine_of: Option<ProjectId>,
+    /// Since when it may do nothing; it has no session or token then.
+    pub suspended_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.

@@ -9,5 +9,5 @@ pub mod fuzzing;
 mod proxy;
 mod replicas;
 
-pub use proxy::{AgentConnections, ConnectionGuard, Proxy, handle, handle_from_replica};
+pub use proxy::{AgentConnections, ClientAddress, ConnectionGuard, Proxy, handle, handle_from_replica};
 pub use replicas::ReplicaIdentity;

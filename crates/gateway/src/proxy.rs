@@ -15,6 +15,7 @@ mod upgrade;
 pub(crate) mod websocket;
 
 use std::{
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -149,6 +150,10 @@ enum Origin {
     Passed,
 }
 
+/// The address that a request comes from, as an extension of it: whoever serves knows which proxies are in front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientAddress(pub IpAddr);
+
 /// Serves a request of a client, by whatever method.
 pub async fn handle(State(proxy): State<Arc<Proxy>>, request: Request) -> Response<Body> {
     handle_from(Origin::Direct, &proxy, request).await
@@ -164,6 +169,12 @@ pub async fn handle_from_replica(State(proxy): State<Arc<Proxy>>, mut request: R
         && !visit.authenticated(REPLICAS, usize::MAX)
     {
         return Refusal::too_many().into_response(RequestId::new());
+    }
+    request.extensions_mut().remove::<ClientAddress>();
+    if let Some(told) = request.headers_mut().remove(forward::CLIENT)
+        && let Some(address) = told.to_str().ok().and_then(|text| text.parse().ok())
+    {
+        request.extensions_mut().insert(ClientAddress(address));
     }
     handle_from(Origin::Passed, &proxy, request).await
 }
@@ -207,7 +218,7 @@ async fn serve(
     let (cluster, target) = target::split(request.uri()).ok_or_else(Refusal::no_cluster)?;
     let cluster = selector(cluster).ok_or_else(|| Refusal::of(&Error::not_found("cluster")))?;
     let grant = {
-        let token = token(request.headers()).ok_or_else(|| Refusal::of(&Error::Unauthenticated))?;
+        let token = token(request.headers()).ok_or_else(|| Refusal::of(&unknown(request.headers())))?;
         proxy.app.proxy_grant(&token, &cluster).await.map_err(|error| Refusal::of(&error))?
     };
     let visit = request.extensions().get::<Arc<Visit>>().cloned();
@@ -224,6 +235,8 @@ async fn serve(
             cluster_id: grant.cluster_id,
             user_id: grant.user_id,
             actor: grant.actor.clone(),
+            address: request.extensions().get::<ClientAddress>().map(|address| address.0),
+            token_id: grant.token_id,
             method: request.method().to_string(),
             path: target::for_the_log(&target),
             response_code: 0,
@@ -498,6 +511,17 @@ fn selector(text: &str) -> Option<ClusterSelector> {
         return Some(ClusterSelector::Id(id));
     }
     text.parse::<Handle>().ok().map(ClusterSelector::Handle)
+}
+
+/// Why somebody without a token is refused: a browser's session does not reach clusters, whichever page sent it here.
+fn unknown(headers: &HeaderMap) -> Error {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    if cookies.flat_map(|line| line.split(';')).any(|pair| pair.contains("plural-session=")) {
+        return Error::forbidden(
+            "a browser's session does not reach clusters; use kubectl with a kubeconfig of `plural cd clusters kubeconfig`",
+        );
+    }
+    Error::Unauthenticated
 }
 
 /// The bearer's token; a browser's WebSocket can only say it among its protocols.

@@ -47,7 +47,27 @@ pub trait BlobStore: Send + Sync + 'static {
     /// Removes every blob that is not in `live` and was stored more than `spare` ago. Choose `spare` longer than the
     /// time between storing a blob and naming it in the database.
     fn collect(&self, live: HashSet<Digest>, spare: Duration) -> Answer<'_, Collected>;
+
+    /// Keeps a note under a name. Notes are no blobs: they have no digest, are few and small, and no collection removes them. Both
+    /// names are of letters, digits, `-` and `.`, and begin with none of the last two.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`].
+    fn put_note(&self, folder: &str, name: &str, content: Vec<u8>) -> Answer<'_, ()>;
+
+    /// The notes of a folder whose names are last in order, at most `most` of them, in order: names and contents.
+    fn notes(&self, folder: &str, most: usize) -> Answer<'_, Vec<(String, Vec<u8>)>>;
 }
+
+/// Whether this can be a note's name, or its folder's.
+pub fn is_note_name(name: &str) -> bool {
+    name.len() <= 100
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
+}
+
+/// Bytes of a note that are read; none of ours has more.
+pub const NOTE_BYTES: u64 = 64 << 10;
 
 /// What [`BlobStore::put`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,6 +188,16 @@ impl BlobStore for DiskBlobs {
     fn collect(&self, live: HashSet<Digest>, spare: Duration) -> Answer<'_, Collected> {
         self.run("collecting blobs", move |disk| disk.collect(&live, spare))
     }
+
+    fn put_note(&self, folder: &str, name: &str, content: Vec<u8>) -> Answer<'_, ()> {
+        let (folder, name) = (folder.to_owned(), name.to_owned());
+        self.run("keeping a note", move |disk| disk.put_note(&folder, &name, &content))
+    }
+
+    fn notes(&self, folder: &str, most: usize) -> Answer<'_, Vec<(String, Vec<u8>)>> {
+        let folder = folder.to_owned();
+        self.run("reading notes", move |disk| disk.notes(&folder, most))
+    }
 }
 
 impl Disk {
@@ -233,6 +263,53 @@ impl Disk {
         }
         self.memory.put(digest, compressed.clone(), compressed.len());
         Ok(Some(compressed))
+    }
+
+    /// No shelf of blobs has such a name.
+    fn notes_folder(&self, folder: &str) -> Result<PathBuf> {
+        if is_note_name(folder) {
+            return Ok(self.options.folder.join("notes").join(folder));
+        }
+        Err(Error::Io { doing: "cannot keep a note".to_owned(), detail: "its name is none".to_owned() })
+    }
+
+    fn put_note(&self, folder: &str, name: &str, content: &[u8]) -> Result<()> {
+        let folder = self.notes_folder(folder)?;
+        if !is_note_name(name) {
+            return Err(Error::Io {
+                doing: "cannot keep a note".to_owned(),
+                detail: "its name is none".to_owned(),
+            });
+        }
+        self.check_room(content.len() as u64)?;
+        plural_kit::private_folder(&self.options.folder.join("notes"))
+            .and_then(|()| plural_kit::private_folder(&folder))
+            .map_err(|e| Error::io("cannot make folder", &folder, e))?;
+        write_then_move(&self.options.folder.join("tmp"), &folder.join(name), |file| file.write_all(content))
+    }
+
+    fn notes(&self, folder: &str, most: usize) -> Result<Vec<(String, Vec<u8>)>> {
+        let folder = self.notes_folder(folder)?;
+        let listing = match fs::read_dir(&folder) {
+            Ok(listing) => listing,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(Error::io("cannot list", &folder, e)),
+        };
+        let mut names: Vec<String> =
+            listing.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names.drain(..names.len().saturating_sub(most));
+        let mut notes = Vec::with_capacity(names.len());
+        for name in names {
+            let path = folder.join(&name);
+            let file = fs::File::open(&path).map_err(|e| Error::io("cannot read", &path, e))?;
+            let mut content = Vec::new();
+            file.take(NOTE_BYTES)
+                .read_to_end(&mut content)
+                .map_err(|e| Error::io("cannot read", &path, e))?;
+            notes.push((name, content));
+        }
+        Ok(notes)
     }
 
     fn collect(&self, live: &HashSet<Digest>, spare: Duration) -> Result<Collected> {

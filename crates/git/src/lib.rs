@@ -41,7 +41,10 @@ mod stderr;
 mod watch;
 
 pub use artifact::{Artifact, Limits, SourceFile};
-pub use blobs::{Answer, BlobStore, Collected, DiskBlobs, DiskOptions, Stored, compress_blob, verify_blob};
+pub use blobs::{
+    Answer, BlobStore, Collected, DiskBlobs, DiskOptions, NOTE_BYTES, Stored, compress_blob, is_note_name,
+    verify_blob,
+};
 pub use bundle::Bundle;
 pub use cache::Bounded;
 pub use closure::{Closure, Digest, Entry, Note, NoteKind, ServiceSource};

@@ -395,10 +395,14 @@ async fn remove_in_tx(
             action: action.into(),
             user_id: None,
             actor: format!("cluster:{cluster}"),
+            token_id: None,
+            address: None,
             target: AuditTarget { noun: noun.into(), id: Some(id), name },
             request_id,
             at,
             times: 1,
+            before: None,
+            after: None,
         };
     for (row, at) in gone {
         let depended = dependency::before_gone_on(&write.tx, &[row.id]).await?;

@@ -1,12 +1,15 @@
 //! The audit log.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_app::access::{Authorized, Installation, Read};
 use plural_app::audit::AuditStore;
-use plural_core::audit::{AuditEntry, AuditRow, AuditTarget};
-use plural_core::ids::{AuditId, RequestId, UserId};
+use plural_core::audit::{AuditEntry, AuditFilter, AuditRow, AuditTarget};
+use plural_core::ids::{AuditId, RequestId, TokenId, UserId};
 use plural_core::{Page, PageRequest, Result};
-use sea_orm::EntityTrait;
+use sea_orm::sea_query::LikeExpr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, Select};
+use uuid::Uuid;
 
 use crate::database::Database;
 use crate::page::page;
@@ -29,6 +32,11 @@ pub(crate) mod row {
         pub request_id: Uuid,
         pub at: DateTimeUtc,
         pub times: i64,
+        pub batch_id: Option<Uuid>,
+        pub address: Option<String>,
+        pub token_id: Option<Uuid>,
+        pub state_before: Option<Vec<u8>>,
+        pub state_after: Option<Vec<u8>>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -37,7 +45,19 @@ pub(crate) mod row {
 }
 
 pub(crate) fn row_of(id: AuditId, entry: &AuditEntry) -> row::ActiveModel {
-    let AuditEntry { action, user_id, actor, target, request_id, at, times } = entry;
+    let AuditEntry {
+        action,
+        user_id,
+        actor,
+        token_id,
+        address,
+        target,
+        request_id,
+        at,
+        times,
+        before,
+        after,
+    } = entry;
     row::ActiveModel {
         id: set(id.uuid()),
         action: set(action.to_string()),
@@ -49,6 +69,11 @@ pub(crate) fn row_of(id: AuditId, entry: &AuditEntry) -> row::ActiveModel {
         request_id: set(request_id.uuid()),
         at: set(*at),
         times: set(i64::from(*times)),
+        batch_id: set(None),
+        address: set(address.map(|address| address.to_string())),
+        token_id: set(token_id.map(TokenId::uuid)),
+        state_before: set(before.map(|digest| digest.to_vec())),
+        state_after: set(after.map(|digest| digest.to_vec())),
     }
 }
 
@@ -65,6 +90,11 @@ impl From<row::Model> for AuditRow {
             request_id,
             at,
             times,
+            batch_id: _,
+            address,
+            token_id,
+            state_before,
+            state_after,
         } = row;
         Self {
             id: AuditId::from_uuid(id),
@@ -72,13 +102,68 @@ impl From<row::Model> for AuditRow {
                 action: action.into(),
                 user_id: user_id.map(UserId::from_uuid),
                 actor,
+                token_id: token_id.map(TokenId::from_uuid),
+                address: address.and_then(|address| address.parse().ok()),
                 target: AuditTarget { noun: target_noun.into(), id: target_id, name: target_name },
                 request_id: RequestId::from_uuid(request_id),
                 at,
                 times: u32::try_from(times).unwrap_or(u32::MAX),
+                before: state_before.and_then(|digest| digest.try_into().ok()),
+                after: state_after.and_then(|digest| digest.try_into().ok()),
             },
         }
     }
+}
+
+fn matching(filter: &AuditFilter) -> Select<row::Entity> {
+    let AuditFilter { actor, action, noun, target, request_id, since, until } = filter;
+    let mut rows = row::Entity::find();
+    if let Some(actor) = actor {
+        rows = match actor.parse::<Uuid>() {
+            Ok(id) => rows.filter(row::Column::UserId.eq(id)),
+            Err(_) => rows.filter(row::Column::Actor.eq(actor.as_str())),
+        };
+    }
+    if let Some(action) = action {
+        rows = match action.strip_suffix('*') {
+            // Nothing that an action is made of means something to LIKE but the underscore, which is escaped.
+            Some(begin) => rows.filter(
+                row::Column::Action.like(
+                    LikeExpr::new(format!("{}%", begin.replace(['\\', '%'], "").replace('_', "\\_")))
+                        .escape('\\'),
+                ),
+            ),
+            None => rows.filter(row::Column::Action.eq(action.as_str())),
+        };
+    }
+    if let Some(noun) = noun {
+        rows = rows.filter(row::Column::TargetNoun.eq(noun.as_str()));
+    }
+    if let Some(target) = target {
+        rows = match target.parse::<Uuid>() {
+            Ok(id) => rows.filter(row::Column::TargetId.eq(id)),
+            Err(_) => rows.filter(row::Column::TargetName.eq(target.as_str())),
+        };
+    }
+    if let Some(request) = request_id {
+        rows = rows.filter(row::Column::RequestId.eq(request.uuid()));
+    }
+    if let Some(since) = since {
+        // A line's id is made with it or after it, so that its key finds the beginning without a look at what is older.
+        rows = rows.filter(row::Column::Id.gte(first_id_of(*since))).filter(row::Column::At.gte(*since));
+    }
+    if let Some(until) = until {
+        rows = rows.filter(row::Column::At.lt(*until));
+    }
+    rows
+}
+
+/// What ids of version 7 that were made from then on are not less than.
+pub(crate) fn first_id_of(at: DateTime<Utc>) -> Uuid {
+    let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or_default();
+    let mut first = [0; 16];
+    first[..6].copy_from_slice(&milliseconds.to_be_bytes()[2..]);
+    Uuid::from_bytes(first)
 }
 
 /// Lines of one statement.
@@ -97,8 +182,9 @@ impl AuditStore for Database {
     async fn audit_list(
         &self,
         _by: &Authorized<Installation, Read>,
+        filter: &AuditFilter,
         request: &PageRequest,
     ) -> Result<Page<AuditRow>> {
-        page(&self.reader, row::Entity::find(), row::Column::Id, request, |row| Ok(row.into())).await
+        page(&self.reader, matching(filter), row::Column::Id, request, |row| Ok(row.into())).await
     }
 }

@@ -1,23 +1,24 @@
 //! The auth proxy's key, and the clusters' audit log.
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Authorized};
+use plural_app::audit_chain::UnchainedBatch;
 use plural_app::proxy::ProxyStore;
 use plural_app::seal::Sealed;
+use plural_core::audit_chain::{AuditLog, AuditText as _, LineList};
 use plural_core::cluster::Cluster;
 use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
-use plural_core::ids::{ClusterAuditId, ClusterId, RecordingId, RequestId, UserId};
+use plural_core::ids::{AuditBatchId, ClusterAuditId, ClusterId, RecordingId, RequestId, TokenId, UserId};
 use plural_core::{Page, PageRequest, Result};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
-use uuid::Uuid;
 
+use crate::audit_chain;
 use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::page::page;
-use crate::transaction::set;
+use crate::transaction::{Write, set};
 
-/// Lines in one statement, largest first: each has thirteen values, and SQLite takes 32 766 of them. Few sizes, because
+/// Lines in one statement, largest first: each has sixteen values, and SQLite takes 32 766 of them. Few sizes, because
 /// a connection keeps a prepared statement for each.
 const PIECES: [usize; 5] = [500, 100, 20, 4, 1];
 
@@ -41,6 +42,9 @@ pub(crate) mod row {
         pub request_id: Uuid,
         pub at: DateTimeUtc,
         pub recording_id: Option<Uuid>,
+        pub batch_id: Option<Uuid>,
+        pub address: Option<String>,
+        pub token_id: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -48,11 +52,13 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-fn row_of(entry: &ClusterAuditEntry) -> row::ActiveModel {
+fn row_of(ClusterAuditRow { id, entry }: &ClusterAuditRow, batch: Option<AuditBatchId>) -> row::ActiveModel {
     let ClusterAuditEntry {
         cluster_id,
         user_id,
         actor,
+        address,
+        token_id,
         method,
         path,
         response_code,
@@ -64,7 +70,7 @@ fn row_of(entry: &ClusterAuditEntry) -> row::ActiveModel {
         at,
     } = entry;
     row::ActiveModel {
-        id: set(ClusterAuditId::new().uuid()),
+        id: set(id.uuid()),
         cluster_id: set(cluster_id.uuid()),
         user_id: set(user_id.uuid()),
         actor: set(actor.clone()),
@@ -77,6 +83,45 @@ fn row_of(entry: &ClusterAuditEntry) -> row::ActiveModel {
         request_id: set(request_id.uuid()),
         at: set(*at),
         recording_id: set(recording_id.map(RecordingId::uuid)),
+        batch_id: set(batch.map(AuditBatchId::uuid)),
+        address: set(address.map(|address| address.to_string())),
+        token_id: set(token_id.map(TokenId::uuid)),
+    }
+}
+
+async fn insert_in_tx(
+    write: &Write<'_>,
+    rows: &[ClusterAuditRow],
+    batch: Option<AuditBatchId>,
+) -> Result<()> {
+    let mut left = rows;
+    for size in PIECES {
+        let (whole, rest) = left.split_at(left.len() - left.len() % size);
+        for piece in whole.chunks(size) {
+            row::Entity::insert_many(piece.iter().map(|row| row_of(row, batch)))
+                .exec_without_returning(&write.tx)
+                .await
+                .map_err(db("writing the clusters' audit log"))?;
+        }
+        left = rest;
+    }
+    Ok(())
+}
+
+#[cfg(feature = "seed")]
+impl Database {
+    /// Stores lines that nothing puts into the chain: what the chain costs is measured beside it.
+    ///
+    /// # Errors
+    /// When the database does not take them.
+    pub async fn seed_cluster_audit(&self, entries: &[ClusterAuditEntry]) -> Result<()> {
+        let rows: Vec<ClusterAuditRow> = entries
+            .iter()
+            .map(|entry| ClusterAuditRow { id: ClusterAuditId::new(), entry: entry.clone() })
+            .collect();
+        let write = self.write().await?;
+        insert_in_tx(&write, &rows, None).await?;
+        write.commit().await
     }
 }
 
@@ -96,6 +141,9 @@ impl From<row::Model> for ClusterAuditRow {
             request_id,
             at,
             recording_id,
+            batch_id: _,
+            address,
+            token_id,
         } = row;
         Self {
             id: ClusterAuditId::from_uuid(id),
@@ -103,6 +151,8 @@ impl From<row::Model> for ClusterAuditRow {
                 cluster_id: ClusterId::from_uuid(cluster_id),
                 user_id: UserId::from_uuid(user_id),
                 actor,
+                address: address.and_then(|address| address.parse().ok()),
+                token_id: token_id.map(TokenId::from_uuid),
                 method,
                 path,
                 response_code: u16::try_from(response_code).unwrap_or_default(),
@@ -134,19 +184,28 @@ impl ProxyStore for Database {
     }
 
     async fn cluster_audit_write(&self, entries: &[ClusterAuditEntry]) -> Result<()> {
-        let write = self.write().await?;
-        let mut left = entries;
-        for size in PIECES {
-            let (whole, rest) = left.split_at(left.len() - left.len() % size);
-            for piece in whole.chunks(size) {
-                row::Entity::insert_many(piece.iter().map(row_of))
-                    .exec_without_returning(&write.tx)
-                    .await
-                    .map_err(db("writing the clusters' audit log"))?;
-            }
-            left = rest;
+        let (Some(first), Some(last)) =
+            (entries.iter().map(|entry| entry.at).min(), entries.iter().map(|entry| entry.at).max())
+        else {
+            return Ok(());
+        };
+        // The batch is made here, so that nothing is read again and no line is written twice; its place in the chain it gets later.
+        let batch = AuditBatchId::new();
+        let rows: Vec<ClusterAuditRow> = entries
+            .iter()
+            .map(|entry| ClusterAuditRow { id: ClusterAuditId::new(), entry: entry.clone() })
+            .collect();
+        let mut list = LineList::default();
+        for row in &rows {
+            list.push(row.id.uuid(), row.audit_digest());
         }
-        write.commit().await
+        let write = self.write().await?;
+        insert_in_tx(&write, &rows, Some(batch)).await?;
+        let new = UnchainedBatch { id: batch, log: AuditLog::Clusters, list, first_at: first, last_at: last };
+        audit_chain::insert_in_tx(&write, &new, None).await?;
+        write.commit().await?;
+        self.audit_wrote();
+        Ok(())
     }
 
     async fn cluster_audit_list(
@@ -156,21 +215,5 @@ impl ProxyStore for Database {
     ) -> Result<Page<ClusterAuditRow>> {
         let query = row::Entity::find().filter(row::Column::ClusterId.eq(cluster.id.uuid()));
         page(&self.reader, query, row::Column::Id, request, |row| Ok(row.into())).await
-    }
-
-    async fn cluster_audit_prune(&self, before: DateTime<Utc>) -> Result<u64> {
-        // Ids of version 7 begin with the milliseconds of their making.
-        let milliseconds = u64::try_from(before.timestamp_millis()).unwrap_or_default();
-        let mut first = [0; 16];
-        first[..6].copy_from_slice(&milliseconds.to_be_bytes()[2..]);
-        let write = self.write().await?;
-        let removed = row::Entity::delete_many()
-            .filter(row::Column::Id.lt(Uuid::from_bytes(first)))
-            .exec(&write.tx)
-            .await
-            .map_err(db("pruning the clusters' audit log"))?
-            .rows_affected;
-        write.commit().await?;
-        Ok(removed)
     }
 }

@@ -108,6 +108,8 @@ pub struct Database {
     pub(crate) wake: watch::Sender<u64>,
     pub(crate) jobs_wake: watch::Sender<u64>,
     pub(crate) quotas: Quotas,
+    /// How often lines of the audit log were written.
+    pub(crate) audit_written: AtomicU64,
     /// Under a SQLite file.
     disk: Option<Disk>,
     statements: Arc<AtomicU64>,
@@ -155,8 +157,18 @@ impl Database {
         let deadline = (backend == DbBackend::Postgres).then_some(options.deadline);
         let (writer, reader) = (Bounded::new(writer, deadline), Bounded::new(reader, deadline));
         let quotas = options.quotas;
-        let database =
-            Self { writer, reader, backend, wake, jobs_wake, quotas, disk, statements, _tasks: tasks };
+        let database = Self {
+            writer,
+            reader,
+            backend,
+            wake,
+            jobs_wake,
+            quotas,
+            audit_written: AtomicU64::new(0),
+            disk,
+            statements,
+            _tasks: tasks,
+        };
         database.check_epoch(options.renew_epoch).await?;
         Ok(database)
     }

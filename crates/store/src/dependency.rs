@@ -375,10 +375,14 @@ fn entry(action: &'static str, row: &service::row::Model, at: DateTime<Utc>) -> 
         action: action.into(),
         user_id: None,
         actor: "system".to_owned(),
+        token_id: None,
+        address: None,
         target: AuditTarget { noun: "service".into(), id: Some(row.id), name: row.name.clone() },
         request_id: RequestId::new(),
         at,
         times: 1,
+        before: None,
+        after: None,
     }
 }
 

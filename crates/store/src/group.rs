@@ -56,6 +56,8 @@ pub(crate) mod member {
         pub id: Uuid,
         pub group_id: Uuid,
         pub user_id: Uuid,
+        /// The identity provider that gave it; absent when an administrator did.
+        pub provider_id: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -78,7 +80,7 @@ impl TryFrom<row::Model> for Group {
 
 impl From<member::Model> for GroupMember {
     fn from(row: member::Model) -> Self {
-        let member::Model { id, group_id, user_id } = row;
+        let member::Model { id, group_id, user_id, provider_id: _ } = row;
         Self {
             id: GroupMemberId::from_uuid(id),
             group_id: GroupId::from_uuid(group_id),
@@ -218,6 +220,7 @@ impl GroupStore for Database {
             id: set(id.uuid()),
             group_id: set(group.uuid()),
             user_id: set(user.id.uuid()),
+            provider_id: set(None),
         };
         let known = &[("group_members_group_id_user_id_key", "the user is a member already")];
         let row = row.insert(&write.tx).await.map_err(unique("making a membership", known))?;

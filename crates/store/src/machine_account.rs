@@ -31,13 +31,23 @@ impl TryFrom<row::Model> for MachineAccount {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, email, name, admin: _, password_hash: _, created_at, updated_at, project_id } =
-            row;
+        let row::Model {
+            id,
+            email,
+            name,
+            admin: _,
+            password_hash: _,
+            created_at,
+            updated_at,
+            project_id,
+            suspended_at,
+        } = row;
         Ok(Self {
             id: MachineAccountId::from_uuid(id),
             project_id: ProjectId::from_uuid(project_id.ok_or_else(|| corrupt("a service account"))?),
             email: parse(&email, "a service account's address")?,
             name: parse(&name, "a service account's name")?,
+            suspended_at,
             created_at,
             updated_at,
         })
@@ -119,6 +129,7 @@ impl MachineAccountStore for Database {
             name: set(name.to_string()),
             admin: set(false),
             password_hash: set(None),
+            suspended_at: set(None),
             created_at: set(at),
             updated_at: set(at),
             project_id: set(Some(project.uuid())),

@@ -45,8 +45,11 @@ mod m0060_plan_errors;
 mod m0061_clients;
 mod m0062_window_names;
 mod m0063_commit_authors;
+mod m0064_audit_chain;
 mod m0067_roles;
 mod m0068_service_accounts;
+mod m0071_identity_providers;
+mod m0072_program_logins;
 #[cfg(test)]
 mod tests;
 
@@ -103,8 +106,11 @@ impl MigratorTrait for Migrator {
             Box::new(m0061_clients::Migration),
             Box::new(m0062_window_names::Migration),
             Box::new(m0063_commit_authors::Migration),
+            Box::new(m0064_audit_chain::Migration),
             Box::new(m0067_roles::Migration),
             Box::new(m0068_service_accounts::Migration),
+            Box::new(m0071_identity_providers::Migration),
+            Box::new(m0072_program_logins::Migration),
         ]
     }
 }

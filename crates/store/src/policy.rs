@@ -279,22 +279,19 @@ async fn bindings_on(
         else {
             return Err(corrupt("a binding"));
         };
-        let role = match uuid("role_id")? {
-            Some(role) => {
-                let given = text("action")?.map_or(Rights::NONE, |word| role::rights_of(&word));
-                if let Some(at) = custom.get(&(anchor, id))
-                    && let Some((_, Binding { role: BoundRole::Custom(_, rights), .. })) = found.get_mut(*at)
-                {
-                    *rights = rights.union(given);
-                    continue;
-                }
-                custom.insert((anchor, id), found.len());
-                BoundRole::Custom(RoleId::from_uuid(role), given)
+        let role = if let Some(role) = uuid("role_id")? {
+            let given = text("action")?.map_or(Rights::NONE, |word| role::rights_of(&word));
+            if let Some(at) = custom.get(&(anchor, id))
+                && let Some((_, Binding { role: BoundRole::Custom(_, rights), .. })) = found.get_mut(*at)
+            {
+                *rights = rights.union(given);
+                continue;
             }
-            None => {
-                let role = text("role")?.ok_or_else(|| corrupt("a binding"))?;
-                word(Role::parse(&role), "a binding's role")?.into()
-            }
+            custom.insert((anchor, id), found.len());
+            BoundRole::Custom(RoleId::from_uuid(role), given)
+        } else {
+            let role = text("role")?.ok_or_else(|| corrupt("a binding"))?;
+            word(Role::parse(&role), "a binding's role")?.into()
         };
         let subject = match (uuid("user_id")?, uuid("group_id")?) {
             (Some(id), None) => BindingSubject::User(UserId::from_uuid(id)),

@@ -1,7 +1,7 @@
 //! Reading nouns: what is the same for all of them.
 
 use async_trait::async_trait;
-use plural_app::access::Guarded;
+use plural_app::access::{FoundRow, Guarded};
 use plural_app::records::{Record, Records};
 use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::ids::PolicyId;
@@ -33,7 +33,7 @@ pub(crate) enum Guard {
 #[async_trait]
 pub(crate) trait Table: Record {
     /// Its rows.
-    type Row: EntityTrait<Model: TryInto<Self, Error = Error> + Send>;
+    type Row: EntityTrait<Model: TryInto<Self, Error = Error> + Send + Sync + 'static>;
     /// The key of its rows, by which they are paged.
     const ID: Column<Self>;
     /// What we were doing, in errors: "reading a cluster".
@@ -69,13 +69,15 @@ impl<N: Table> Records<N> for Database {
     async fn find(&self, actor: &Actor, by: &N::Find) -> Result<Guarded<N>> {
         let query = N::nameable(N::find(N::Row::find(), by), actor);
         let row = query.one(&self.reader).await.map_err(db(N::READING))?;
-        let mut found: N = row.ok_or(Error::not_found(N::NOUN))?.try_into()?;
+        let row = row.ok_or(Error::not_found(N::NOUN))?;
+        let as_found = FoundRow::new(row.clone());
+        let mut found: N = row.try_into()?;
         N::complete(self, &mut [&mut found]).await?;
         let scope = match found.guard() {
             Guard::Policies(of) => policy::scope(&self.reader, actor, &of).await?,
             Guard::Scope(scope) => scope,
         };
-        Ok(Guarded::new(found, scope))
+        Ok(Guarded::new(found, scope).of_row(as_found))
     }
 
     async fn find_many(&self, actor: &Actor, ids: &[N::Id]) -> Result<Vec<Guarded<N>>> {

@@ -20,6 +20,7 @@ fn place(column: SealedColumn) -> (&'static str, &'static str, Option<&'static s
     match column {
         SealedColumn::KeyCheck => ("installation", "key_check", None),
         SealedColumn::ProxyKey => ("installation", "proxy_key", None),
+        SealedColumn::AuditKey => ("installation", "audit_key", None),
         SealedColumn::RepositoryCredentials => ("git_repositories", "credentials", Some("id")),
         SealedColumn::RepositoryReach => ("git_repositories", "reach", Some("id")),
         SealedColumn::RepositoryWebhook => ("repository_webhooks", "secret", Some("repository_id")),
@@ -33,6 +34,8 @@ fn place(column: SealedColumn) -> (&'static str, &'static str, Option<&'static s
         }
         SealedColumn::ContextSecrets => ("service_contexts", "secrets", Some("id")),
         SealedColumn::RecordingCommand => ("recordings", "command", Some("id")),
+        SealedColumn::IdentityProviderSecret => ("identity_providers", "secret", Some("id")),
+        SealedColumn::IdentityRefresh => ("user_identities", "refresh", Some("id")),
     }
 }
 
@@ -151,6 +154,12 @@ mod tests {
     const PLAIN: &[(&str, &str)] = &[
         ("access_tokens", "hash"),
         ("access_tokens", "made_with"),
+        ("audit_batches", "content"),
+        ("audit_batches", "digest"),
+        ("audit_batches", "list"),
+        ("audit_batches", "previous"),
+        ("audit_rows", "state_after"),
+        ("audit_rows", "state_before"),
         ("clusters", "token_hash"),
         ("deploy_tokens", "join_hash"),
         ("deploy_tokens", "joined_hash"),
@@ -158,7 +167,10 @@ mod tests {
         ("global_service_generations", "artifact_digest"),
         ("jobs", "holder"),
         ("leases", "holder"),
+        ("login_spent", "what"),
         ("login_tries", "subject"),
+        ("program_logins", "code_hash"),
+        ("program_logins", "device_hash"),
         ("recording_pieces", "digest"),
         ("recording_pieces", "sealed_with"),
         ("replicas", "certificate"),

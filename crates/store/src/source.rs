@@ -218,6 +218,8 @@ impl SourceStore for Database {
                 }
                 status_of(&old, &components, &found.agent).as_str().clone_into(&mut old.status);
                 let mut entry = by.entry().clone();
+                // Another thing than the one that the handle is of.
+                entry.before = None;
                 entry.target =
                     AuditTarget { noun: "service".into(), id: Some(old.id), name: old.name.clone() };
                 audit.push(entry);

@@ -268,6 +268,8 @@ impl SyncWindowStore for Database {
             let row = released_in_tx(&write, row).await?;
             let row = write_moved_on(&write.tx, row, at).await?;
             let mut entry = by.entry().clone();
+            // Another thing than the one that the handle is of.
+            entry.before = None;
             entry.target = AuditTarget { noun: "service".into(), id: Some(row.id), name: row.name.clone() };
             write.audit(&entry).await?;
             write.publish(service::event(&row, WorkChange::Changed), at).await?;

@@ -5,20 +5,21 @@ use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, Authorized, Guarded, Write};
 use plural_app::secret::TokenHash;
 use plural_app::token::{TokenCreate, TokenSelector, TokenStore};
+use plural_app::user::Proof;
 use plural_core::access::{Scope, UserActor};
-use plural_core::ids::TokenId;
-use plural_core::ids::UserId;
+use plural_core::ids::{TokenId, UserId, UserIdentityId};
 use plural_core::token::{AccessToken, PresentedToken, TokenScopes};
 use plural_core::user::User;
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use uuid::Uuid;
 
 use crate::convert::parse;
 use crate::database::Database;
 use crate::error::db;
 use crate::page::page;
 use crate::transaction::{self, set};
-use crate::{group, user};
+use crate::{group, identity, user};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -39,6 +40,8 @@ pub(crate) mod row {
         pub scopes: Option<String>,
         /// Who made it, of a service account's token.
         pub assumed_by: Option<String>,
+        /// The login with an identity provider that it comes from.
+        pub identity_id: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -61,6 +64,7 @@ impl TryFrom<row::Model> for AccessToken {
             made_with,
             scopes,
             assumed_by: _,
+            identity_id: _,
         } = row;
         Ok(Self {
             id: TokenId::from_uuid(id),
@@ -80,6 +84,34 @@ fn scopes_of(text: Option<&str>) -> Result<TokenScopes> {
     text.map_or_else(|| Ok(TokenScopes::all()), |text| parse(text, "a token's scopes"))
 }
 
+/// The login with an identity provider that a token comes from.
+#[derive(Clone, Copy)]
+struct Login {
+    id: Uuid,
+    /// A provider that cannot be asked again vouches until here.
+    ends: Option<DateTime<Utc>>,
+}
+
+/// The login that a new token of a user comes from: the one named, or that of the token that it is asked for with.
+async fn login_in_tx(
+    write: &transaction::Write<'_>,
+    user_id: Uuid,
+    named: Option<UserIdentityId>,
+    proof: Option<&Proof>,
+) -> Result<Option<Login>> {
+    let doing = "reading the login of a token";
+    if let Some(id) = named {
+        return Ok(Some(Login { id: id.uuid(), ends: None }));
+    }
+    let Some(asked_with) = proof.and_then(|proof| proof.asked_with) else { return Ok(None) };
+    let parent = row::Entity::find_by_id(asked_with.uuid()).one(&write.tx).await.map_err(db(doing))?;
+    let Some(parent) = parent.filter(|parent| parent.user_id == user_id) else { return Ok(None) };
+    let Some(id) = parent.identity_id else { return Ok(None) };
+    let found = identity::row::Entity::find_by_id(id).one(&write.tx).await.map_err(db(doing))?;
+    let can_be_asked = found.is_some_and(|identity| identity.refresh.is_some());
+    Ok(Some(Login { id, ends: parent.expires_at.filter(|_| !can_be_asked) }))
+}
+
 /// A new token of a user, if what allowed it still holds; removes the user's expired ones on the way.
 pub(crate) async fn make_in_tx(
     write: &transaction::Write<'_>,
@@ -87,10 +119,16 @@ pub(crate) async fn make_in_tx(
     token: &TokenCreate,
     at: DateTime<Utc>,
 ) -> Result<AccessToken> {
-    let TokenCreate { id, hash, hint, session, scopes, expires_at, made_with, assumed_by, proof } = token;
+    let TokenCreate { id, hash, hint, session, scopes, expires_at, made_with, assumed_by, proof, identity } =
+        token;
     let user_id = user.uuid();
     // A new password waits for this, or this for the new password: it ends every session that there is by then.
     user::proven_in_tx(write, Some(user), proof.as_ref(), at).await?;
+    let target = user::row::Entity::find_by_id(user_id).one(&write.tx).await;
+    if target.map_err(db("reading a user"))?.is_none_or(|target| target.suspended_at.is_some()) {
+        return Err(Error::conflict("the user is suspended; let them in again first"));
+    }
+    let login = login_in_tx(write, user_id, *identity, proof.as_ref()).await?;
     row::Entity::delete_many()
         .filter(row::Column::UserId.eq(user_id))
         .filter(row::Column::ExpiresAt.lt(at))
@@ -101,6 +139,9 @@ pub(crate) async fn make_in_tx(
         write.check_tokens(user_id, at).await?;
     }
     let mut ends = *expires_at;
+    if let Some(Login { ends: Some(end), .. }) = login {
+        ends = Some(ends.map_or(end, |own| own.min(end)));
+    }
     if let Some(parent) = made_with {
         let parent = row::Entity::find_by_id(parent.uuid()).lock_shared().one(&write.tx).await;
         // It may have been revoked a moment ago.
@@ -118,6 +159,7 @@ pub(crate) async fn make_in_tx(
         made_with: set(made_with.map(plural_core::ids::TokenId::uuid)),
         scopes: set(Some(scopes.to_string())),
         assumed_by: set(assumed_by.clone()),
+        identity_id: set(login.map(|login| login.id)),
     };
     let row = row.insert(&write.tx).await.map_err(db("making a token"))?;
     row.try_into()
@@ -133,7 +175,8 @@ impl TokenStore for Database {
             .map_err(db("looking up a token"))?;
         let Some(token) = row.filter(|row| row.expires_at.is_none_or(|at| at > now)) else { return Ok(None) };
         let user = user::row::Entity::find_by_id(token.user_id).one(&self.reader).await;
-        let Some(user) = user.map_err(db("looking up a token's user"))? else { return Ok(None) };
+        let user = user.map_err(db("looking up a token's user"))?.filter(|user| user.suspended_at.is_none());
+        let Some(user) = user else { return Ok(None) };
         let groups = group::ids_of_on(&self.reader, user.id).await?;
         Ok(Some(UserActor {
             id: UserId::from_uuid(user.id),

@@ -17,7 +17,7 @@ use crate::database::{CHANNEL, Database, JOBS_CHANNEL};
 use crate::error::db;
 use crate::job::Unless;
 use crate::quota::Quotas;
-use crate::{audit, feed};
+use crate::{audit, audit_state, feed};
 
 /// An open write transaction; dropped without [`Write::commit`] it never was.
 pub(crate) struct Write<'a> {
@@ -78,12 +78,16 @@ impl Write<'_> {
         if entries.is_empty() {
             return Ok(());
         }
+        let entries = audit_state::completed_on(&self.tx, entries).await?;
         let rows = entries.iter().map(|entry| audit::row_of(AuditId::new(), entry));
         audit::row::Entity::insert_many(rows)
             .exec_without_returning(&self.tx)
             .await
             .map(drop)
-            .map_err(db("writing the audit log"))
+            .map_err(db("writing the audit log"))?;
+        // Before the commit: a look that comes too early finds nothing, and another one follows.
+        self.database.audit_wrote();
+        Ok(())
     }
 
     pub(crate) async fn publish(&mut self, subject: FeedSubject, at: DateTime<Utc>) -> Result<()> {

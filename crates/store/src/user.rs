@@ -39,6 +39,7 @@ pub(crate) mod row {
         pub updated_at: DateTimeUtc,
         /// The project that owns it, of a service account.
         pub project_id: Option<Uuid>,
+        pub suspended_at: Option<DateTimeUtc>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -55,13 +56,24 @@ impl TryFrom<row::Model> for User {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, email, name, admin, password_hash: _, created_at, updated_at, project_id } = row;
+        let row::Model {
+            id,
+            email,
+            name,
+            admin,
+            password_hash: _,
+            created_at,
+            updated_at,
+            project_id,
+            suspended_at,
+        } = row;
         Ok(Self {
             id: UserId::from_uuid(id),
             email: parse(&email, "a user's address")?,
             name: parse(&name, "a user's name")?,
             admin,
             machine_of: project_id.map(ProjectId::from_uuid),
+            suspended_at,
             created_at,
             updated_at,
         })
@@ -72,6 +84,7 @@ impl TryFrom<row::Model> for User {
 async fn another_admin_in_tx(write: &transaction::Write<'_>, id: UserId) -> Result<()> {
     let others = row::Entity::find()
         .filter(row::Column::Admin.eq(true))
+        .filter(row::Column::SuspendedAt.is_null())
         .filter(row::Column::Id.ne(id.uuid()))
         .lock_shared()
         .all(&write.tx)
@@ -106,7 +119,7 @@ pub(crate) async fn proven_in_tx(
     let find = |id: UserId| rows.iter().find(|row| row.id == id.uuid());
     if let Some(Proof { caller, asked_with, verified, as_admin }) = proof {
         let caller = find(*caller).ok_or(Error::Unauthenticated)?;
-        if verified.is_some() && caller.password_hash != *verified {
+        if caller.suspended_at.is_some() || (verified.is_some() && caller.password_hash != *verified) {
             return Err(Error::Unauthenticated);
         }
         if let Some(token) = asked_with {
@@ -186,6 +199,7 @@ impl UserStore for Database {
             created_at: set(at),
             updated_at: set(at),
             project_id: set(None),
+            suspended_at: set(None),
         };
         user.insert(&write.tx).await.map_err(unique("making the first administrator", UNIQUE))?;
         write.audit(by.entry()).await?;
@@ -209,6 +223,7 @@ impl UserStore for Database {
             created_at: set(at),
             updated_at: set(at),
             project_id: set(None),
+            suspended_at: set(None),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a user", UNIQUE))?;
         write.audit(by.entry()).await?;
@@ -263,6 +278,31 @@ impl UserStore for Database {
     async fn user_actor(&self, user: &Authorized<User, Read>) -> Result<UserActor> {
         let groups = group::ids_of_on(&self.reader, user.id.uuid()).await?;
         Ok(UserActor { id: user.id, email: user.email.to_string(), admin: user.admin, groups, token: None })
+    }
+
+    async fn user_suspend(&self, by: Audited<'_, User, Admin>, since: Option<DateTime<Utc>>) -> Result<User> {
+        let id = by.target().id;
+        let write = self.write().await?;
+        // Who signs in at this moment waits, or has a session by now that ends below.
+        proven_in_tx(&write, Some(id), None, by.entry().at).await?;
+        if since.is_some() {
+            another_admin_in_tx(&write, id).await?;
+            token::row::Entity::delete_many()
+                .filter(token::row::Column::UserId.eq(id.uuid()))
+                .exec(&write.tx)
+                .await
+                .map_err(db("ending a user's tokens"))?;
+        }
+        let row = row::ActiveModel {
+            id: ActiveValue::Unchanged(id.uuid()),
+            updated_at: set(by.entry().at),
+            suspended_at: set(since),
+            ..Default::default()
+        };
+        let row = row.update(&write.tx).await.map_err(gone_or("user", db("suspending a user")))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
     }
 
     async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()> {

@@ -121,7 +121,7 @@ impl Default for Sources {
 
 impl Sources {
     /// What a service refers to from now on.
-    fn expect(&self, service: ServiceId, wanted: BTreeSet<(Place, String)>) {
+    fn expect(&self, service: ServiceId, wanted: &BTreeSet<(Place, String)>) {
         let mut of = self.of.lock();
         let before = if wanted.is_empty() {
             of.remove(&service).unwrap_or_default()
@@ -129,7 +129,7 @@ impl Sources {
             of.insert(service, wanted.clone()).unwrap_or_default()
         };
         let mut places = self.places.lock();
-        for (place, name) in before.difference(&wanted) {
+        for (place, name) in before.difference(wanted) {
             let Some(source) = places.get_mut(place) else { continue };
             if let Some(services) = source.names.get_mut(name) {
                 services.remove(&service);
@@ -184,12 +184,12 @@ impl Engine {
         let allowed =
             references.into_iter().filter(|reference| bounds.reference_problem(reference).is_none());
         let wanted = allowed.map(|reference| wanted(target, reference)).collect();
-        self.inner().sources.expect(target.id, wanted);
+        self.inner().sources.expect(target.id, &wanted);
     }
 
     /// A service refers to nothing any more.
     pub fn drop_references(&self, service: ServiceId) {
-        self.inner().sources.expect(service, BTreeSet::new());
+        self.inner().sources.expect(service, &BTreeSet::new());
     }
 
     /// Reads what a service refers to, with the rights of its account where it has one. From now on the service is synced again

@@ -1,5 +1,7 @@
 //! The typed client.
 
+mod program_login;
+
 use std::{fmt, time::Duration};
 
 use plural_kit::Backoff;
@@ -104,6 +106,8 @@ impl ProxyOptions {
         Ok(proxy.no_proxy(self.except.as_deref().and_then(reqwest::NoProxy::from_string)))
     }
 }
+
+pub use program_login::{ProgramLogin, ProgramLoginState};
 
 /// A client of one console with one credential. Cheap to clone.
 #[derive(Clone)]
@@ -235,6 +239,14 @@ impl Client {
     /// See [`ClientError`]. Not tried again: whoever reads is told in the console's audit log each time.
     pub async fn recording(&self, id: &str) -> Result<Download, ClientError> {
         self.download(&format!("/ext/v1/recordings/{id}"), None, None).await
+    }
+
+    /// Begins to read the audit log with its chain behind a batch, in lines of JSON.
+    ///
+    /// # Errors
+    /// As of [`Client::recording`].
+    pub async fn audit_export(&self, after: u64) -> Result<Download, ClientError> {
+        self.download("/ext/v1/audit/export", Some(&format!("after={after}")), None).await
     }
 
     /// Begins to read the files that a service is made of, a `tar.gz`.

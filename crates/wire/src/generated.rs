@@ -3,6 +3,7 @@
 //! Shapes and operations, from the documents.
 
 mod access_token;
+mod audit;
 mod background_job;
 mod binding;
 mod cluster;
@@ -13,6 +14,7 @@ mod git_repository;
 mod global_service;
 mod group;
 mod helm_repository;
+mod identity_provider;
 mod managed_namespace;
 mod preview;
 mod project;
@@ -32,6 +34,7 @@ mod sync_window;
 mod user;
 
 pub use access_token::*;
+pub use audit::*;
 pub use background_job::*;
 pub use binding::*;
 pub use cluster::*;
@@ -42,6 +45,7 @@ pub use git_repository::*;
 pub use global_service::*;
 pub use group::*;
 pub use helm_repository::*;
+pub use identity_provider::*;
 pub use managed_namespace::*;
 pub use preview::*;
 pub use project::*;
@@ -69,6 +73,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateLastingAccessToken::NAME, CreateLastingAccessToken::DOCUMENT),
     (ListAccessTokens::NAME, ListAccessTokens::DOCUMENT),
     (DeleteAccessToken::NAME, DeleteAccessToken::DOCUMENT),
+    (ListAudits::NAME, ListAudits::DOCUMENT),
+    (ListLastAudits::NAME, ListLastAudits::DOCUMENT),
+    (VerifyAudit::NAME, VerifyAudit::DOCUMENT),
+    (ListAuditCheckpoints::NAME, ListAuditCheckpoints::DOCUMENT),
+    (GetAuditKey::NAME, GetAuditKey::DOCUMENT),
     (ListBackgroundJobs::NAME, ListBackgroundJobs::DOCUMENT),
     (RetryBackgroundJob::NAME, RetryBackgroundJob::DOCUMENT),
     (DeleteBackgroundJob::NAME, DeleteBackgroundJob::DOCUMENT),
@@ -113,6 +122,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListHelmRepositories::NAME, ListHelmRepositories::DOCUMENT),
     (UpsertHelmRepository::NAME, UpsertHelmRepository::DOCUMENT),
     (DeleteHelmRepository::NAME, DeleteHelmRepository::DOCUMENT),
+    (ListIdentityProviders::NAME, ListIdentityProviders::DOCUMENT),
+    (GetIdentityProvider::NAME, GetIdentityProvider::DOCUMENT),
+    (CreateIdentityProvider::NAME, CreateIdentityProvider::DOCUMENT),
+    (UpdateIdentityProvider::NAME, UpdateIdentityProvider::DOCUMENT),
+    (DeleteIdentityProvider::NAME, DeleteIdentityProvider::DOCUMENT),
     (ListManagedNamespaces::NAME, ListManagedNamespaces::DOCUMENT),
     (GetManagedNamespace::NAME, GetManagedNamespace::DOCUMENT),
     (ListManagedNamespaceInstances::NAME, ListManagedNamespaceInstances::DOCUMENT),
@@ -192,4 +206,6 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateUser::NAME, CreateUser::DOCUMENT),
     (UpdateUser::NAME, UpdateUser::DOCUMENT),
     (DeleteUser::NAME, DeleteUser::DOCUMENT),
+    (SuspendUser::NAME, SuspendUser::DOCUMENT),
+    (ResumeUser::NAME, ResumeUser::DOCUMENT),
 ];

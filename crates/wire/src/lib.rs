@@ -28,7 +28,7 @@ mod shared;
 mod untyped;
 
 pub use attributes::{GlobalServiceAttributes, ManagedNamespaceAttributes};
-pub use client::{Client, ClientOptions, Download, ProxyOptions};
+pub use client::{Client, ClientOptions, Download, ProgramLogin, ProgramLoginState, ProxyOptions};
 pub use document::{Operation, OperationKind};
 pub use error::{ClientError, GraphQlError};
 pub use error_code::ErrorCode;

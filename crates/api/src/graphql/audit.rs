@@ -2,9 +2,10 @@
 
 use async_graphql::{Context, ID, Object};
 use chrono::{DateTime, Utc};
+use plural_core::audit::AuditFilter;
 
 use super::{
-    error::{IntoGraphql, Nullable, nullable},
+    error::{IntoGraphql, Nullable, id_in, nullable},
     page::{connection, page_args},
     record::by_id,
     request::request,
@@ -18,6 +19,10 @@ impl From<plural_core::audit::AuditRow> for Audit {
     fn from(row: plural_core::audit::AuditRow) -> Self {
         Self(row)
     }
+}
+
+fn hexadecimal(digest: [u8; 32]) -> String {
+    hex::encode(digest)
 }
 
 connection!(AuditConnection, AuditEdge, Audit);
@@ -66,6 +71,27 @@ impl Audit {
         &self.0.entry.target.name
     }
 
+    /// The address that it was asked from; told in the audit log of the installation only.
+    async fn address(&self) -> Option<String> {
+        self.0.entry.address.map(|address| address.to_string())
+    }
+
+    /// The access token that it was done with; told in the audit log of the installation only.
+    async fn token_id(&self) -> Option<ID> {
+        self.0.entry.token_id.map(|id| id.to_string().into())
+    }
+
+    /// The digest of what the console keeps of the thing itself before it, where it is known: the line before about the same
+    /// thing ends with the same unless it was changed otherwise in between.
+    async fn state_before(&self) -> Option<String> {
+        self.0.entry.before.map(hexadecimal)
+    }
+
+    /// The same after it; absent when the thing is gone.
+    async fn state_after(&self) -> Option<String> {
+        self.0.entry.after.map(hexadecimal)
+    }
+
     /// In which request.
     async fn request_id(&self) -> ID {
         self.0.entry.request_id.to_string().into()
@@ -91,9 +117,17 @@ pub(crate) struct AuditQuery;
 #[Object]
 impl AuditQuery {
     /// The audit log, for administrators.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn audits(
         &self,
         ctx: &Context<'_>,
+        #[graphql(desc = "Only of this actor: as it was called then, or a user's id.")] actor: Option<String>,
+        #[graphql(desc = "Only of this action; `cluster.*` for all that begin so.")] action: Option<String>,
+        #[graphql(desc = "Only about this kind of thing.")] noun: Option<String>,
+        #[graphql(desc = "Only about this thing: its id, or its name then.")] target: Option<String>,
+        #[graphql(desc = "Only of this request.")] request_id: Option<ID>,
+        #[graphql(desc = "Only from then on.")] since: Option<DateTime<Utc>>,
+        #[graphql(desc = "Only before then.")] until: Option<DateTime<Utc>>,
         after: Option<String>,
         first: Option<i32>,
         before: Option<String>,
@@ -102,7 +136,10 @@ impl AuditQuery {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            Ok(Some(request.app.audit_list(&request.op, &page).await.into_graphql(ctx)?.into()))
+            let request_id =
+                id_in("requestId", request_id.map(|id| id.to_string()).as_ref()).into_graphql(ctx)?;
+            let filter = AuditFilter { actor, action, noun, target, request_id, since, until };
+            Ok(Some(request.app.audit_find(&request.op, &filter, &page).await.into_graphql(ctx)?.into()))
         })
         .await
     }

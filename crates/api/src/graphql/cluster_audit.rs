@@ -39,6 +39,16 @@ impl ClusterAuditLog {
         &self.0.entry.actor
     }
 
+    /// The address that it was asked from, where it is known.
+    async fn address(&self) -> Option<String> {
+        self.0.entry.address.map(|address| address.to_string())
+    }
+
+    /// The access token that it was asked with.
+    async fn token_id(&self) -> Option<ID> {
+        self.0.entry.token_id.map(|id| id.to_string().into())
+    }
+
     /// `GET`.
     async fn method(&self) -> &str {
         &self.0.entry.method

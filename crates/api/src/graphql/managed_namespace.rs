@@ -342,8 +342,8 @@ impl ManagedNamespaceMutation {
                 .into_graphql(ctx)?;
             let contexts = request.app.contexts_named(&request.op, &attributes.context_names()).await;
             let change = attributes.change(&current, contexts.into_graphql(ctx)?).into_graphql(ctx)?;
-            let changed = request.app.managed_namespace_update(&request.op, &selector, change).await;
-            Ok(Some(changed.into_graphql(ctx)?.into()))
+            let changed = Box::pin(request.app.managed_namespace_update(&request.op, &selector, change));
+            Ok(Some(changed.await.into_graphql(ctx)?.into()))
         })
         .await
     }

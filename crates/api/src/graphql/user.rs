@@ -121,6 +121,11 @@ impl User {
         self.remaining.as_ref()
     }
 
+    /// Since when the user may not sign in; absent for one who may.
+    async fn suspended_at(&self) -> Option<DateTime<Utc>> {
+        self.user.suspended_at
+    }
+
     /// When it was made.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.user.created_at)
@@ -397,6 +402,26 @@ impl UserMutation {
             let op = request.app.proven(&request.op, parsed.proof.take()).await.into_graphql(ctx)?;
             let (new, password) = parsed.into_new().into_graphql(ctx)?;
             Ok(Some(request.app.user_create(&op, &new, password).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Suspends a user: their sessions and tokens end, and they get no other until `resumeUser`.
+    async fn suspend_user(&self, ctx: &Context<'_>, id: ID) -> Nullable<User> {
+        nullable(async {
+            let request = request(ctx);
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.user_suspend(&request.op, id).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Lets a suspended user sign in again. The tokens that they had do not come back.
+    async fn resume_user(&self, ctx: &Context<'_>, id: ID) -> Nullable<User> {
+        nullable(async {
+            let request = request(ctx);
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.user_resume(&request.op, id).await.into_graphql(ctx)?.into()))
         })
         .await
     }

@@ -8,7 +8,7 @@ use graphql_parser::schema::{Definition as SchemaDefinition, TypeDefinition, par
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that neither an existing client's document asks for nor one of our own client's, `wire/documents`.
-const NEITHER: [&str; 4] = ["audits", "gitRepositoryWebhook", "rotateGitRepositoryWebhook", "webhookSecret"];
+const NEITHER: [&str; 3] = ["gitRepositoryWebhook", "rotateGitRepositoryWebhook", "webhookSecret"];
 
 /// The root fields that our own client's documents ask for.
 fn asked_by_our_client() -> BTreeSet<String> {

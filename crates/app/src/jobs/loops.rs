@@ -84,13 +84,13 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::DEBUG,
     },
     Loop {
-        name: "prune_cluster_audit",
+        name: "prune_audit",
         who: Who::Leader,
         every: Every::About(Duration::from_hours(1)),
         begins: Begins::AtOnce,
         wanted: always,
-        once: |app| Box::pin(app.cluster_audit_forget()),
-        did: "removed old lines from the clusters' audit log",
+        once: |app| Box::pin(app.audit_forget()),
+        did: "removed lines of the audit log that were kept long enough",
         level: Level::DEBUG,
     },
     Loop {
@@ -124,6 +124,16 @@ pub(super) const LOOPS: &[Loop] = &[
         },
         did: "removed jobs that were dead for long",
         level: Level::INFO,
+    },
+    Loop {
+        name: "check_identities",
+        who: Who::Leader,
+        every: Every::About(Duration::from_mins(1)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app| Box::pin(app.identities_check()),
+        did: "asked identity providers about people who signed in with them",
+        level: Level::DEBUG,
     },
     Loop {
         name: "reseal",

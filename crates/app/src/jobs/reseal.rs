@@ -217,6 +217,7 @@ fn context(column: SealedColumn, of: Uuid) -> String {
     match column {
         SealedColumn::KeyCheck => crate::app::KEY_CHECK.to_owned(),
         SealedColumn::ProxyKey => crate::proxy::KEY.to_owned(),
+        SealedColumn::AuditKey => crate::audit_chain::KEY.to_owned(),
         SealedColumn::RepositoryCredentials => format!("repository:{of}:credentials"),
         SealedColumn::RepositoryReach => format!("repository:{of}:reach"),
         SealedColumn::RepositoryWebhook => format!("repository:{of}:webhook"),
@@ -228,5 +229,7 @@ fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::GlobalServiceSecrets => format!("global-service:{of}"),
         SealedColumn::ContextSecrets => format!("service_context:{of}:secrets"),
         SealedColumn::RecordingCommand => format!("recording:{of}:command"),
+        SealedColumn::IdentityProviderSecret => format!("identity_provider:{of}:secret"),
+        SealedColumn::IdentityRefresh => format!("identity:{of}:refresh"),
     }
 }

@@ -38,4 +38,16 @@ pub trait Blobs: Send + Sync + 'static {
     /// # Assumptions
     /// `spare` is longer than any time between storing a blob and naming it in the database.
     async fn collect(&self, live: HashSet<[u8; 32]>, spare: Duration) -> Result<u64>;
+
+    /// Keeps a note under a name, beside the blobs: no collection removes it. Both names are of letters, digits, `-` and `.`.
+    ///
+    /// # Errors
+    /// As of [`Blobs::keep`].
+    async fn note_keep(&self, folder: &str, name: &str, content: Vec<u8>) -> Result<()>;
+
+    /// The notes of a folder whose names are last in order, at most `most` of them: names and contents.
+    ///
+    /// # Errors
+    /// As of [`Blobs::keep`].
+    async fn notes(&self, folder: &str, most: usize) -> Result<Vec<(String, Vec<u8>)>>;
 }

@@ -6,13 +6,15 @@ use super::ConnectionArgs;
 
 /// Log in to a console and save the login
 ///
-/// Signs in with an e-mail address and a password, creates an access token and keeps it in
-/// ~/.plural/profiles.yml (readable by you alone). Programs need no login: they set
-/// PLURAL_CONSOLE_URL and PLURAL_CONSOLE_TOKEN. HTTPS_PROXY and NO_PROXY are honoured, except for
+/// Opens a browser where the console has identity providers: you sign in there and allow this
+/// program to do so as well. Else, and with --email, it asks for an e-mail address and a password.
+/// The access token is kept in ~/.plural/profiles.yml (readable by you alone). Programs need no
+/// login: they set PLURAL_CONSOLE_URL and PLURAL_CONSOLE_TOKEN. HTTPS_PROXY and NO_PROXY are honoured, except for
 /// a console on this machine.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural login --url https://console.example.com
+  plural login --url https://console.example.com --device   # a browser elsewhere
   plural login --url https://console.example.com --email ada@example.com --password-stdin < password.txt
   plural login --url https://console.example.com --token-stdin < token.txt")]
 pub(crate) struct LoginArgs {
@@ -51,6 +53,10 @@ pub(crate) struct LoginHow {
     /// Read an access token from standard input and keep that, without signing in
     #[arg(long, conflicts_with_all = ["email", "password_stdin"])]
     pub(crate) token_stdin: bool,
+
+    /// Print an address and a code for a browser on any machine, and wait until you allow the login there
+    #[arg(long, conflicts_with_all = ["email", "password_stdin", "token_stdin"])]
+    pub(crate) device: bool,
 
     /// Speak plain HTTP to a console that is not on this machine, now and with this saved login: the
     /// password and the token go over the network in clear, unless something in between encrypts

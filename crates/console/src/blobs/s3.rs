@@ -1,7 +1,7 @@
 //! Blobs in an S3-compatible store, which several replicas share.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -13,7 +13,9 @@ use object_store::{
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
     path::Path,
 };
-use plural_git::{Answer, BlobStore, Bounded, Collected, Digest, Error, Stored, compress_blob, verify_blob};
+use plural_git::{
+    Answer, BlobStore, Bounded, Collected, Digest, Error, NOTE_BYTES, Stored, compress_blob, verify_blob,
+};
 
 use crate::StartError;
 
@@ -140,6 +142,32 @@ impl S3Blobs {
         Ok(Some(bytes))
     }
 
+    fn notes_folder(&self, folder: &str) -> Path {
+        self.prefix.clone().join("notes").join(folder)
+    }
+
+    async fn newest_notes(&self, folder: Path, most: usize) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let doing = || "cannot read notes".to_owned();
+        // Only the last ones are held, however many there are.
+        let mut last: BTreeMap<String, Path> = BTreeMap::new();
+        let mut listing = self.store.list(Some(&folder));
+        while let Some(found) = listing.try_next().await.map_err(|error| away(doing(), &error))? {
+            if let Some(name) = found.location.filename().filter(|_| found.size <= NOTE_BYTES) {
+                last.insert(name.to_owned(), found.location.clone());
+                if last.len() > most {
+                    last.pop_first();
+                }
+            }
+        }
+        let mut notes = Vec::with_capacity(last.len());
+        for (name, path) in last {
+            let found = self.store.get(&path).await.map_err(|error| away(doing(), &error))?;
+            let content = found.bytes().await.map_err(|error| away(doing(), &error))?;
+            notes.push((name, content.to_vec()));
+        }
+        Ok(notes)
+    }
+
     async fn sweep(&self, live: HashSet<Digest>, spare: Duration) -> Result<Collected, Error> {
         let doing = || "cannot remove old blobs".to_owned();
         let mut collected = Collected::default();
@@ -203,6 +231,18 @@ impl BlobStore for S3Blobs {
 
     fn collect(&self, live: HashSet<Digest>, spare: Duration) -> Answer<'_, Collected> {
         Box::pin(self.sweep(live, spare))
+    }
+
+    fn put_note(&self, folder: &str, name: &str, content: Vec<u8>) -> Answer<'_, ()> {
+        let path = self.notes_folder(folder).join(name);
+        Box::pin(async move {
+            let stored = self.store.put(&path, PutPayload::from(content)).await;
+            stored.map(drop).map_err(|error| away("cannot keep a note".to_owned(), &error))
+        })
+    }
+
+    fn notes(&self, folder: &str, most: usize) -> Answer<'_, Vec<(String, Vec<u8>)>> {
+        Box::pin(self.newest_notes(self.notes_folder(folder), most))
     }
 }
 

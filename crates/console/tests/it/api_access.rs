@@ -12,6 +12,7 @@ mod cluster;
 mod global_service;
 mod group;
 mod helm_repository;
+mod identity_provider;
 mod installation;
 mod managed_namespace;
 mod project;
@@ -37,7 +38,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 20] = [
+const ROWS: [&[Line]; 21] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -50,6 +51,7 @@ const ROWS: [&[Line]; 20] = [
     binding::ROWS,
     cluster::ROWS,
     helm_repository::ROWS,
+    identity_provider::ROWS,
     repository::ROWS,
     saved_view::ROWS,
     service::ROWS,
@@ -76,6 +78,7 @@ struct World {
     managed: Value,
     managed_name: String,
     context: Value,
+    provider: Value,
     user: Value,
     email: String,
     group: Value,
@@ -111,6 +114,7 @@ impl World {
             managed,
             managed_name,
             context: make_context(t, &name).await,
+            provider: make_provider(admin).await,
             user,
             email,
             group,
@@ -155,6 +159,9 @@ impl World {
         }
         if about(&self.user) || about(&self.group) || names(&self.email) || names(&self.group_name) {
             (self.user, self.email, self.group, self.group_name) = make_member(admin, &name).await;
+        }
+        if about(&self.provider) || self.provider["name"].as_str().is_some_and(names) {
+            self.provider = make_provider(admin).await;
         }
         if about(&self.token) {
             self.token = make_token(admin).await;
@@ -264,6 +271,15 @@ async fn make_charts(admin: &Person, name: &str) {
             json!({"u": format!("https://charts.invalid/{name}")}),
         )
         .await;
+}
+
+async fn make_provider(admin: &Person) -> Value {
+    let name = format!("p-{}", uuid::Uuid::now_v7().simple());
+    let attributes =
+        json!({"name": name, "issuer": "https://id.invalid", "clientId": "x", "clientSecret": "y"});
+    let create =
+        "mutation ($a: IdentityProviderAttributes!) { createIdentityProvider(attributes: $a) { id name } }";
+    admin.data(create, json!({"a": attributes})).await["createIdentityProvider"].clone()
 }
 
 async fn make_token(admin: &Person) -> Value {

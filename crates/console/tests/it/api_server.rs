@@ -83,6 +83,23 @@ impl TestServer {
         Self::with_people(console, Vec::new(), folder, database_url).await
     }
 
+    /// One console on this database.
+    pub(crate) async fn on(database: &TestDatabase) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = local_config(&folder.path().join("data"));
+        config.database_url = Some(SecretString::from(database.url()));
+        let console = RunningConsole::start(config, None).await.unwrap();
+        Self::with_people(console, Vec::new(), folder, database.url().to_owned()).await
+    }
+
+    /// Changes what no use case changes.
+    pub(crate) async fn sql(&self, sql: &str) {
+        use sea_orm::ConnectionTrait as _;
+        let connection = sea_orm::Database::connect(&self.database_url).await.unwrap();
+        connection.execute_unprepared(sql).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
     /// Three replicas on one PostgreSQL: each request goes to another one than the request before it.
     pub(crate) async fn replicas(database: &TestDatabase) -> Self {
         let folder = tempfile::tempdir().unwrap();

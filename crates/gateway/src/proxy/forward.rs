@@ -26,7 +26,7 @@ use plural_core::ids::{ClusterId, ReplicaId};
 use plural_kit::Visit;
 use tokio::io::{AsyncWriteExt, copy};
 
-use super::{HEAD, Proxy, answer::Refusal, upgrade};
+use super::{ClientAddress, HEAD, Proxy, answer::Refusal, upgrade};
 use crate::replicas::CallError;
 
 /// How much longer than the other replica this one waits: the other's answer says more.
@@ -43,6 +43,9 @@ const OF_ONE_CONNECTION: [HeaderName; 9] = [
     header::PROXY_AUTHORIZATION,
     HeaderName::from_static("keep-alive"),
 ];
+
+/// Tells another replica from which address a client asks. Believed of replicas only.
+pub(super) const CLIENT: HeaderName = HeaderName::from_static("x-plural-client");
 
 /// Marks an answer of another replica.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +71,14 @@ pub(super) async fn pass_on(
     let visit = request.extensions().get::<Arc<Visit>>().cloned();
     let upgrade = upgrade::wanted(request.headers())?;
     let client = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
+    let address = request.extensions().get::<ClientAddress>().copied();
     let mut request = prepared(request, upgrade.as_deref())?;
+    request.headers_mut().remove(CLIENT);
+    if let Some(ClientAddress(address)) = address
+        && let Ok(value) = HeaderValue::from_str(&address.to_string())
+    {
+        request.headers_mut().insert(CLIENT, value);
+    }
     proxy.peers.sign(&proxy.app, replica, &mut request);
     let sent = async {
         let mut request = request;

@@ -3,9 +3,11 @@
 //! One backend is enough: what is asked of the cluster is one ConfigMap; what is applied to clusters, and how, is the subject of
 //! other files.
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kube::{Api, api::PostParams};
 use plural_testkit::{GitRemote, TestDatabase, each_database, eventually};
+use serde_json::json;
 
 use crate::{
     managed_namespaces::Fleet,
@@ -27,6 +29,17 @@ async fn value(fleet: &Fleet) -> Option<String> {
     let (client, ..) = fleet.clusters.get("blue")?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "shop");
     maps.get_opt("web").await.ok()??.data?.remove("key")
+}
+
+/// The Secret that a service of the page refers to.
+async fn make_session_key(fleet: &Fleet) -> anyhow::Result<()> {
+    let (client, ..) = fleet.clusters.get("blue").context("there is no such cluster")?;
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}}))?;
+    Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    let key = json!({"metadata": {"name": "web-session"}, "stringData": {"key": "made in the cluster"}});
+    let key: Secret = serde_json::from_value(key)?;
+    Api::namespaced(client.clone(), "shop").create(&PostParams::default(), &key).await?;
+    Ok(())
 }
 
 async fn runs(fleet: &Fleet, line: &str, code: i32) -> anyhow::Result<Done> {
@@ -57,6 +70,7 @@ async fn the_files_of_the_page_reach_a_cluster_and_leave_it(database: TestDataba
     let all = folder.display().to_string();
     let apply = format!("apply -f {all} -R -l app=shop");
 
+    make_session_key(&fleet).await?;
     let done = runs(&fleet, &format!("{apply} --wait --timeout 90s"), 0).await?;
     assert!(done.out.contains("servicedeployment/blue/web created\n"), "{done:?}");
     assert_eq!(value(&fleet).await.as_deref(), Some("hello/eu-west-1"));

@@ -47,6 +47,7 @@ mod people;
 mod previous_agent;
 mod private_files;
 mod program;
+mod program_login;
 mod proxy;
 mod proxy_access;
 mod proxy_attacks;

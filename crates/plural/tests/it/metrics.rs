@@ -77,7 +77,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
         let series = series(&page);
         let (loops, kinds) = (values(&series, "loop"), values(&series, "kind"));
         let missing: Vec<&str> =
-            ["prune_feed", "prune_cluster_audit", "prune_jobs", "open_windows", "reseal", "share_mirrors"]
+            ["prune_feed", "prune_audit", "prune_jobs", "open_windows", "reseal", "share_mirrors"]
                 .into_iter()
                 .filter(|name| !loops.contains(name))
                 .chain(

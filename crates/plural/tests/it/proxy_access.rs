@@ -182,9 +182,18 @@ async fn everything_revoked(w: ProxyWorld) -> anyhow::Result<()> {
     ended.until_closed(SOON).await?;
     assert_eq!(w.get(&ada.token, "/version").await?.0, 404);
 
-    // A user that is removed.
+    // A user that is suspended. What it had does not come back.
     w.bind_at_console(&[ada.id]).await?;
     let mut ended = watch(&ada.token).await;
+    w.app().user_suspend(&w.as_admin().await?, ada.id).await?;
+    ended.until_closed(SOON).await?;
+    assert_eq!(w.get(&ada.token, "/version").await?.0, 401);
+    w.app().user_resume(&w.as_admin().await?, ada.id).await?;
+    assert_eq!(w.get(&ada.token, "/version").await?.0, 401);
+
+    // A user that is removed.
+    let token = w.token(ada.id, None).await?;
+    let mut ended = watch(&token).await;
     w.app().user_delete(&w.as_admin().await?, ada.id).await?;
     ended.until_closed(SOON).await?;
     assert_eq!(w.get(&ada.token, "/version").await?.0, 401);

@@ -15,6 +15,7 @@ mod cluster;
 mod global_service;
 mod group;
 mod helm_repository;
+mod identity_provider;
 mod installation;
 mod machine_account;
 mod managed_namespace;
@@ -76,7 +77,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 20] = [
+const CASES: [fn() -> Vec<Case>; 21] = [
     project::cases,
     user::cases,
     group::cases,
@@ -89,6 +90,7 @@ const CASES: [fn() -> Vec<Case>; 20] = [
     sync_window::cases,
     recording::cases,
     helm_repository::cases,
+    identity_provider::cases,
     global_service::cases,
     managed_namespace::cases,
     service_context::cases,

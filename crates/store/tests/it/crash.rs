@@ -14,7 +14,7 @@ use plural_core::{Error, PageArgs};
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::{SmallDisk, TestDatabase, each_database};
 
-use crate::door::{Door, NoTemplates, eventually, service_id};
+use crate::door::{Door, NoIdentities, NoTemplates, eventually, service_id};
 use crate::git::{FakeGit, digest};
 
 each_database!(
@@ -84,6 +84,8 @@ async fn another_key_is_refused_at_the_start(database: TestDatabase) {
         blobs: Arc::new(FakeGit::default()),
         previews: Arc::new(FakeGit::default()),
         templates: Arc::new(NoTemplates),
+        identities: Arc::new(NoIdentities),
+        audit_sinks: Vec::new(),
         sealer: Sealer::new(&key, previous),
         clock: Arc::new(SystemClock),
     };
@@ -110,6 +112,8 @@ fn a_full_disk_is_said_and_passes() {
             blobs: Arc::new(FakeGit::default()),
             previews: Arc::new(FakeGit::default()),
             templates: Arc::new(NoTemplates),
+            identities: Arc::new(NoIdentities),
+            audit_sinks: Vec::new(),
             sealer: Sealer::new(&crate::door::KEY, &[]),
             clock: Arc::new(SystemClock),
         };

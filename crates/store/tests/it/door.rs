@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plural_app::app::{Ports, Settings};
+use plural_app::audit_stream::AuditSink;
 use plural_app::cluster::CreatedCluster;
 use plural_app::ctx::{Clock, SystemClock};
 use plural_app::job::JobEntry;
+use plural_app::ports::identity::{
+    AuthorizationRequest, CodeExchange, IdentityPort, ProviderAccess, ProviderAnswer, ProviderError,
+};
 use plural_app::project::ProjectSelector;
 use plural_app::repository::NewCredentials;
 use plural_app::seal::Sealer;
@@ -46,6 +50,49 @@ pub(crate) struct Door {
 /// Texts as they are, but for the handle of the cluster and the word of the context.
 pub(crate) struct NoTemplates;
 
+/// No provider answers.
+pub(crate) struct NoIdentities;
+
+#[async_trait::async_trait]
+impl IdentityPort for NoIdentities {
+    async fn authorization_url(
+        &self,
+        _access: &ProviderAccess,
+        _request: &AuthorizationRequest,
+    ) -> Result<String, ProviderError> {
+        Err(ProviderError::Unavailable("there is none".into()))
+    }
+
+    async fn exchange(
+        &self,
+        _access: &ProviderAccess,
+        _exchange: &CodeExchange,
+    ) -> Result<ProviderAnswer, ProviderError> {
+        Err(ProviderError::Unavailable("there is none".into()))
+    }
+
+    async fn refresh(
+        &self,
+        _access: &ProviderAccess,
+        _refresh: &SecretString,
+        _subject: &str,
+    ) -> Result<ProviderAnswer, ProviderError> {
+        Err(ProviderError::Unavailable("there is none".into()))
+    }
+
+    async fn names_issuer(&self, _access: &ProviderAccess) -> Result<bool, ProviderError> {
+        Ok(false)
+    }
+
+    async fn logout_url(
+        &self,
+        _access: &ProviderAccess,
+        _back: &str,
+    ) -> Result<Option<String>, ProviderError> {
+        Ok(None)
+    }
+}
+
 impl plural_app::ports::templates::Templates for NoTemplates {
     fn expand(&self, text: &str, data: &serde_json::Value) -> Result<String, String> {
         let handle = data["cluster"]["handle"].as_str().unwrap_or_default();
@@ -63,6 +110,10 @@ pub(crate) struct Opening {
     /// Host and folder.
     pub(crate) replica: String,
     pub(crate) jobs: &'static [JobEntry],
+    /// Where the audit log is sent.
+    pub(crate) sinks: Vec<Arc<dyn AuditSink>>,
+    /// Days that lines of the audit log are kept.
+    pub(crate) audit_days: Option<u32>,
 }
 
 impl Default for Opening {
@@ -75,6 +126,8 @@ impl Default for Opening {
             sealer: Sealer::new(&KEY, &[]),
             replica: "the same after a crash".into(),
             jobs,
+            sinks: Vec::new(),
+            audit_days: None,
         }
     }
 }
@@ -113,7 +166,7 @@ impl Door {
 
     /// One whose operator decided about everything.
     pub(crate) async fn open_as(source: Arc<TestDatabase>, opening: Opening) -> Self {
-        let Opening { options, git, clock, sealer, replica, jobs } = opening;
+        let Opening { options, git, clock, sealer, replica, jobs, sinks, audit_days } = opening;
         let options = DatabaseOptions { url: source.url().to_owned(), ..options };
         let database = Arc::new(Database::open(&options).await.expect("a database"));
         let ports = Ports {
@@ -123,6 +176,8 @@ impl Door {
             blobs: Arc::clone(&git) as Arc<dyn plural_app::ports::blobs::Blobs>,
             previews: Arc::clone(&git) as Arc<dyn plural_app::ports::previews::Previews>,
             templates: Arc::new(NoTemplates),
+            identities: Arc::new(NoIdentities),
+            audit_sinks: sinks,
             sealer,
             clock,
         };
@@ -130,6 +185,7 @@ impl Door {
             poll_seconds: 3600,
             replica,
             jobs,
+            audit_days,
             ..Settings::new(SecretString::from("webhook secret"))
         };
         let app = App::new(ports, settings).await.expect("the fleet");

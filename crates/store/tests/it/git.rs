@@ -39,6 +39,8 @@ pub(crate) struct FakeGit {
     pub(crate) stored: Mutex<HashSet<[u8; 32]>>,
     /// What was kept under them, of some.
     pub(crate) kept: Mutex<HashMap<[u8; 32], Vec<u8>>>,
+    /// Notes by folder and name.
+    pub(crate) notes: Mutex<BTreeMap<(String, String), Vec<u8>>>,
     /// Nothing can be kept.
     pub(crate) away: AtomicBool,
 }
@@ -248,5 +250,21 @@ impl Blobs for FakeGit {
         let before = stored.len();
         stored.retain(|digest| live.contains(digest));
         Ok((before - stored.len()) as u64)
+    }
+
+    async fn note_keep(&self, folder: &str, name: &str, content: Vec<u8>) -> plural_core::Result<()> {
+        if self.away.load(Ordering::SeqCst) {
+            return Err(plural_core::Error::unavailable("the blob store does not answer"));
+        }
+        self.notes.lock().insert((folder.to_owned(), name.to_owned()), content);
+        Ok(())
+    }
+
+    async fn notes(&self, folder: &str, most: usize) -> plural_core::Result<Vec<(String, Vec<u8>)>> {
+        let notes = self.notes.lock();
+        let of = notes.iter().filter(|((of, _), _)| of == folder);
+        let mut found: Vec<_> = of.map(|((_, name), content)| (name.clone(), content.clone())).collect();
+        found.drain(..found.len().saturating_sub(most));
+        Ok(found)
     }
 }

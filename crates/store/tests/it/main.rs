@@ -5,6 +5,7 @@
 mod access;
 mod agent;
 mod agent_report;
+mod audit_chain;
 mod background_job;
 mod binding;
 mod canary_gate;

@@ -61,6 +61,8 @@ pub struct UserDetails {
     pub name: String,
     /// Unique e-mail address.
     pub email: String,
+    /// Since when the user may not sign in; absent for one who may.
+    pub suspended_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub inserted_at: Option<DateTime<Utc>>,
     /// What the user may do everywhere.
@@ -202,7 +204,7 @@ impl Operation for WhoAmI {
   me { ...UserDetails }
 }
 fragment GroupRef on Group { id name }
-fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserDetails on User { id name email suspendedAt insertedAt roles { ...UserRoles } groups { ...GroupRef } }
 fragment UserRoles on UserRoles { admin }";
 }
 
@@ -227,7 +229,7 @@ impl Operation for ListUsers {
   }
 }
 fragment GroupRef on Group { id name }
-fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserDetails on User { id name email suspendedAt insertedAt roles { ...UserRoles } groups { ...GroupRef } }
 fragment UserRoles on UserRoles { admin }";
 }
 
@@ -246,7 +248,7 @@ impl Operation for GetUser {
   user(email: $email) { ...UserDetails }
 }
 fragment GroupRef on Group { id name }
-fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserDetails on User { id name email suspendedAt insertedAt roles { ...UserRoles } groups { ...GroupRef } }
 fragment UserRoles on UserRoles { admin }";
 }
 
@@ -268,7 +270,7 @@ impl Operation for CreateUser {
   createUser(attributes: $attributes, currentPassword: $currentPassword) { ...UserDetails }
 }
 fragment GroupRef on Group { id name }
-fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserDetails on User { id name email suspendedAt insertedAt roles { ...UserRoles } groups { ...GroupRef } }
 fragment UserRoles on UserRoles { admin }";
 }
 
@@ -291,7 +293,7 @@ impl Operation for UpdateUser {
   updateUser(id: $id, attributes: $attributes, currentPassword: $currentPassword) { ...UserDetails }
 }
 fragment GroupRef on Group { id name }
-fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserDetails on User { id name email suspendedAt insertedAt roles { ...UserRoles } groups { ...GroupRef } }
 fragment UserRoles on UserRoles { admin }";
 }
 
@@ -309,4 +311,42 @@ impl Operation for DeleteUser {
     const DOCUMENT: &'static str = "mutation DeleteUser($id: ID!) {
   deleteUser(id: $id) { id }
 }";
+}
+
+/// Suspends a user: their sessions and tokens end, and they get no other until `resumeUser`.
+#[derive(Debug, Clone, Serialize)]
+pub struct SuspendUser {
+    pub id: String,
+}
+
+impl Operation for SuspendUser {
+    type Data = UserDetails;
+    const NAME: &'static str = "SuspendUser";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "suspendUser";
+    const DOCUMENT: &'static str = "mutation SuspendUser($id: ID!) {
+  suspendUser(id: $id) { ...UserDetails }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email suspendedAt insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// Lets a suspended user sign in again. The tokens that they had do not come back.
+#[derive(Debug, Clone, Serialize)]
+pub struct ResumeUser {
+    pub id: String,
+}
+
+impl Operation for ResumeUser {
+    type Data = UserDetails;
+    const NAME: &'static str = "ResumeUser";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "resumeUser";
+    const DOCUMENT: &'static str = "mutation ResumeUser($id: ID!) {
+  resumeUser(id: $id) { ...UserDetails }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email suspendedAt insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
 }

@@ -55,7 +55,7 @@ impl Given<'_> {
             note(&mut refused, cluster, outcome.map(drop))?;
         }
         let all = changed.iter().map(|(_, id, change)| (*id, change.clone())).collect();
-        let at_once = changed.len() > 1 && is_done(app.instances_change(ctx, all, owner).await)?;
+        let at_once = changed.len() > 1 && is_done(Box::pin(app.instances_change(ctx, all, owner)).await)?;
         for (cluster, id, change) in changed.into_iter().filter(|_| !at_once).chain(held) {
             let outcome = app.service_change(ctx, &ServiceSelector::Id(id), change, Some(owner)).await;
             note(&mut refused, cluster, outcome.map(drop))?;

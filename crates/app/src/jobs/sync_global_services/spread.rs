@@ -228,7 +228,7 @@ impl<'a> Spread<'a> {
             None => {
                 let stale = targets.values().filter(|target| target.member.generation != global.generation);
                 let stale = stale.map(|target| target.cluster.id).collect();
-                self.give(work, global.generation, stale, &mut targets).await?;
+                Box::pin(self.give(work, global.generation, stale, &mut targets)).await?;
                 if global.rollout.is_some() {
                     let (id, before) = (global.id, global.rollout.as_ref());
                     self.app.store.global_service_progress(id, before, None).await?;
@@ -274,7 +274,7 @@ impl<'a> Spread<'a> {
             };
             // Once in a look is enough.
             moves.retain(|id| !tried.contains(id));
-            let refused = self.give(work, generation, moves, &mut targets).await?;
+            let refused = Box::pin(self.give(work, generation, moves, &mut targets)).await?;
             if refused.is_empty() || settled {
                 return Ok(rollout);
             }

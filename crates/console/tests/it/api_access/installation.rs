@@ -12,6 +12,19 @@ pub(super) const ROWS: &[Line] = &[
         variables: |_| json!({}),
     },
     Line {
+        field: "auditVerify",
+        expected: ADMINS,
+        document: "{ auditVerify { batches lines sequence digest more problems { kind message } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "auditCheckpoints",
+        expected: ADMINS,
+        document: "{ auditCheckpoints { sequence digest text } }",
+        variables: |_| json!({}),
+    },
+    Line { field: "auditKey", expected: ADMINS, document: "{ auditKey }", variables: |_| json!({}) },
+    Line {
         field: "webhookSecret",
         expected: ADMINS,
         document: "{ webhookSecret }",

@@ -36,6 +36,18 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"a": {"name": "other", "email": w.email}}),
     },
     Line {
+        field: "suspendUser",
+        expected: ADMINS,
+        document: "mutation ($id: ID!) { suspendUser(id: $id) { id suspendedAt } }",
+        variables: |w| json!({"id": w.user["id"]}),
+    },
+    Line {
+        field: "resumeUser",
+        expected: ADMINS,
+        document: "mutation ($id: ID!) { resumeUser(id: $id) { id suspendedAt } }",
+        variables: |w| json!({"id": w.user["id"]}),
+    },
+    Line {
         field: "deleteUser",
         expected: ADMINS,
         document: "mutation ($id: ID!) { deleteUser(id: $id) { id } }",

@@ -14,6 +14,9 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("accessHolders", "(verb: \"read\", thing: \"cluster/blue\")"),
     ("accessToken", "(id: \"$token\")"),
     ("accessTokens", ""),
+    ("auditCheckpoints", ""),
+    ("auditKey", ""),
+    ("auditVerify", ""),
     ("audits", ""),
     ("backgroundJobs", ""),
     ("cluster", "(id: \"$cluster\")"),
@@ -28,6 +31,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("groups", ""),
     ("helmRepositories", ""),
     ("helmRepository", "(url: \"https://charts.invalid/stable\")"),
+    ("identityProvider", "(name: \"acme\")"),
+    ("identityProviders", ""),
     ("managedNamespace", "(id: \"$managed\")"),
     ("managedNamespaces", ""),
     ("me", ""),
@@ -233,6 +238,14 @@ impl World {
         admin.data(bind, bound).await;
         let machine = "mutation { createServiceAccount(attributes: {name: \"deployer\"}) { id } }";
         made(machine, json!({})).await;
+        let provider = json!({
+            "name": "acme", "issuer": "https://id.invalid", "clientId": "plural", "groupsClaim": "groups", "scopes": ["email"],
+            "domains": ["example.com"], "groups": [{"claim": "ops", "groupId": group}],
+            "clientSecret": canaries.plant("client secret of a provider"),
+        });
+        let create =
+            "mutation ($a: IdentityProviderAttributes!) { createIdentityProvider(attributes: $a) { id } }";
+        admin.data(create, json!({"a": provider})).await;
         let view = json!({"name": "All", "page": "services", "query": ""});
         let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
         let view = made(create, json!({"a": view})).await;

@@ -114,7 +114,7 @@ pub(super) const PAGES: &[Followed] = &[
     },
     Followed {
         page: "docs/files.md",
-        before: "gone blue/web; plural cd contexts delete network --yes",
+        before: "gone blue/web; plural cd contexts delete network --yes; kubectl --context blue create namespace shop || true",
         swaps: &[
             // It goes with the files, so that nothing else may be read from it.
             ("@REPOSITORY@", "@FLEET@"),

@@ -1,5 +1,7 @@
 //! The installation itself: who may do what.
 
+use plural_app::audit_verify::AuditVerify;
+use plural_core::audit::AuditFilter;
 use plural_core::{Error, PageArgs};
 
 use super::Case;
@@ -7,6 +9,11 @@ use super::Case;
 pub(super) fn cases() -> Vec<Case> {
     vec![
         case!("audit_list", "udddda", w, c => w.door.app.audit_list(c, &PageArgs::default())),
+        case!("audit_find", "udddda", w, c => w.door.app.audit_find(c, &AuditFilter::default(), &PageArgs::default())),
+        case!("audit_verify", "udddda", w, c => w.door.app.audit_verify(c, AuditVerify::default())),
+        case!("audit_export", "udddda", w, c => w.door.app.audit_export(c, 0)),
+        case!("audit_public_key", "udddda", w, c => std::future::ready(w.door.app.audit_public_key(c))),
+        case!("audit_checkpoint_list", "udddda", w, c => w.door.app.audit_checkpoint_list(c, 1)),
         // It tells of a refusal, whoever was refused.
         case!("audit_refused", "aaaaaa", w, c => async {
             w.door.app.audit_refused(c, "nothing", plural_core::ErrorCode::Forbidden);

@@ -16,6 +16,13 @@ pub(super) fn cases() -> Vec<Case> {
         case!("token_create_as", "udddda", w, c => w.door.app.token_create_as(c, Some(w.user.id), TokenRequest::default())),
         case!("token_list_of", "udddda", w, c => w.door.app.token_list_of(c, w.user.id, &PageArgs::default())),
         case!("token_delete", "uhhhha", w, c => delete_token(w, c)),
+        // A program asks as nobody, and what it asks for is worth nothing until somebody allows it.
+        case!("program_login_begin", "aaaaaa", w, c => w.door.app.program_login_begin(c, "a program")),
+        case!("program_login_fetch", "aaaaaa", w, c => w.door.app.program_login_fetch(c, &"none".into())),
+        // No code is anybody's; the contexts of this table have no session that could allow one.
+        case!("program_login_look", "uhhhhh", w, c => w.door.app.program_login_look(c, "BCDF-GHJK")),
+        case!("program_login_allow", "uhhhhh", w, c => w.door.app.program_login_allow(c, "BCDF-GHJK")),
+        case!("program_login_refuse", "uhhhhh", w, c => w.door.app.program_login_refuse(c, "BCDF-GHJK")),
         // Anybody may try to sign in; with a right password it works for nobody in particular.
         case!("session_create", "aaaaaa", w, c => w.door.app.session_create(c, "root@example.com", "first password".into())),
     ]

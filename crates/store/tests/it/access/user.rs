@@ -17,6 +17,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!("users_groups", "uaaaaa", w, c => w.door.app.users_groups(c, &[w.user.id])),
         case!("user_create", "udddda", w, c => w.door.app.user_create(c, &new_user(), None)),
         case!("user_update", "udddda", w, c => w.door.app.user_update(c, w.user.id, &UserChange::default(), None)),
+        case!("user_suspend", "udddda", w, c => w.door.app.user_suspend(c, w.user.id)),
+        case!("user_resume", "udddda", w, c => w.door.app.user_resume(c, w.user.id)),
         case!("user_delete", "udddda", w, c => w.door.app.user_delete(c, w.user.id)),
     ]
 }

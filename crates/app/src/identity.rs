@@ -1,0 +1,475 @@
+//! Signing in with an identity provider, and asking it again whether somebody is still there.
+//!
+//! The browser is sent to the provider with a sealed cookie that holds what its answer must fit: state, nonce and the verifier of
+//! the code. Nothing is kept of a login that nobody finishes; that one was finished is kept, so that it counts once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures::StreamExt as _;
+use plural_core::access::{Actor, Scope, UserActor};
+use plural_core::identity_provider::{IdentityProvider, ProviderClaims};
+use plural_core::ids::{GroupId, IdentityProviderId, TokenId, UserId, UserIdentityId};
+use plural_core::specs::{Email, Name};
+use plural_core::token::TokenScopes;
+use plural_core::user::User;
+use plural_core::{Error, Result};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::access::{Admin, Audited, Installation, Write, authorize_installation};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::identity_provider::{IdentityProviderRow, IdentityProviderSelector};
+use crate::ports::identity::{AuthorizationRequest, CodeExchange, ProviderAnswer, ProviderError};
+use crate::seal::Sealed;
+use crate::secret::random;
+use crate::token::{CreatedToken, TokenKind};
+use crate::user::UserSelector;
+
+/// How long somebody may take to sign in at the provider.
+const PATIENCE: TimeDelta = TimeDelta::minutes(10);
+/// A provider is asked again after so long: well within the hour.
+const ASK_AFTER: TimeDelta = TimeDelta::minutes(40);
+/// One that did not answer is asked again after so long.
+const TRY_AFTER: TimeDelta = TimeDelta::minutes(5);
+/// Without an answer of the provider for so long, a login ends.
+const LONGEST_UNASKED: TimeDelta = TimeDelta::hours(12);
+/// People that are asked about in one pass, and at once.
+const OF_A_PASS: u64 = 500;
+const AT_ONCE: usize = 8;
+/// Bytes of what a browser comes back with.
+const LONGEST: usize = 4096;
+/// What the cookie is sealed for.
+const CONTEXT: &str = "identity:login";
+
+/// Somebody whom a provider vouched for.
+#[derive(Debug)]
+pub struct IdentityAdmit {
+    /// By whom.
+    pub provider: IdentityProviderId,
+    /// Who, to the provider.
+    pub subject: String,
+    /// Ids of what may have to be made.
+    pub id: UserIdentityId,
+    /// The same.
+    pub user_id: UserId,
+    /// The address that finds or makes an account; absent when the provider may not vouch for one, with the reason.
+    pub email: std::result::Result<Email, String>,
+    /// Of a new account.
+    pub name: Name,
+    /// Somebody without an account gets one.
+    pub creates: bool,
+    /// Our groups that the provider gives; absent when it did not say.
+    pub groups: Option<Vec<GroupId>>,
+    /// What must not have been used before.
+    pub spend: [u8; 32],
+    /// How long that is remembered.
+    pub spent_until: DateTime<Utc>,
+}
+
+/// An account that is tied to a provider.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Id.
+    pub id: UserIdentityId,
+    /// Of which provider.
+    pub provider: IdentityProviderId,
+    /// Who, to the provider.
+    pub subject: String,
+    /// Whose.
+    pub user_id: UserId,
+    /// With which the provider can be asked again, sealed for `identity:ID:refresh`.
+    pub refresh: Option<Sealed>,
+    /// When the provider last said that they are there.
+    pub checked_at: DateTime<Utc>,
+}
+
+/// What the provider said when it was asked again.
+#[derive(Debug)]
+pub struct IdentityCheck {
+    /// Our groups that the provider gives; absent when it did not say.
+    pub groups: Option<Vec<GroupId>>,
+    /// Another refresh token in place of the one that was used.
+    pub refresh: Option<Sealed>,
+}
+
+/// Accounts that are tied to providers.
+#[async_trait]
+pub trait IdentityStore: Send + Sync + 'static {
+    /// Finds, ties or makes the account of somebody whom a provider vouched for, and puts them into the groups that it gives.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] when there is no account for them; [`Error::Unauthenticated`] for a login that was finished before, and
+    /// for a suspended account.
+    async fn identity_admit(
+        &self,
+        by: Audited<'_, Installation, Admin>,
+        admit: &IdentityAdmit,
+    ) -> Result<(User, Identity)>;
+    /// Keeps what the provider gave for being asked again.
+    async fn identity_refresh_keep(&self, id: UserIdentityId, refresh: &Sealed) -> Result<()>;
+    /// Identities of users with tokens that were last checked before one time, and tried before another; the latter is set to `now`.
+    async fn identities_due(
+        &self,
+        checked: DateTime<Utc>,
+        tried: DateTime<Utc>,
+        now: DateTime<Utc>,
+        limit: u64,
+    ) -> Result<Vec<Identity>>;
+    /// The provider said that they are there; whether that changed their groups.
+    async fn identity_checked(
+        &self,
+        by: Audited<'_, User, Write>,
+        identity: &Identity,
+        check: IdentityCheck,
+    ) -> Result<bool>;
+    /// The provider of the login that a token comes from.
+    async fn identity_provider_of_token(&self, token: TokenId) -> Result<Option<IdentityProviderRow>>;
+    /// The provider said that they are not there: ends what their login made, and all of their tokens where they have no password.
+    async fn identity_end(&self, by: Audited<'_, User, Write>, identity: &Identity) -> Result<()>;
+}
+
+/// Where somebody goes to sign in.
+#[derive(Debug)]
+pub struct SignInBegun {
+    /// The provider's page.
+    pub url: String,
+    /// For the browser to bring back.
+    pub cookie: String,
+}
+
+/// What a browser came back with.
+#[derive(Debug, Default)]
+pub struct SignInAnswer {
+    /// The code.
+    pub code: Option<String>,
+    /// The state.
+    pub state: Option<String>,
+    /// Who answers, where the provider says so.
+    pub issuer: Option<String>,
+    /// The provider's word for what went wrong.
+    pub error: Option<String>,
+}
+
+/// A finished login.
+#[derive(Debug)]
+pub struct SignedIn {
+    /// The session.
+    pub session: CreatedToken,
+    /// What the person came for, as it was given at the beginning.
+    pub then: Option<String>,
+}
+
+/// What the cookie holds.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Flow {
+    provider: IdentityProviderId,
+    state: String,
+    nonce: String,
+    verifier: String,
+    began: DateTime<Utc>,
+    then: Option<String>,
+}
+
+impl App {
+    /// Names of the providers that people may sign in with: no secret.
+    pub async fn sign_in_providers(&self) -> Result<Vec<String>> {
+        self.store.identity_provider_names().await
+    }
+
+    /// Sends somebody to a provider. `then` comes back with the finished login.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for a provider that there is not; [`Error::Unavailable`] for one that does not answer.
+    pub async fn sign_in_begin(
+        &self,
+        ctx: &OpCtx,
+        provider: &str,
+        redirect: String,
+        then: Option<String>,
+    ) -> Result<SignInBegun> {
+        let row = self.sign_in_provider(provider).await?;
+        let access = self.provider_access(&row)?;
+        let word = || random::<32>().map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
+        let (state, nonce, verifier) = (word()?, word()?, word()?);
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
+        let request =
+            AuthorizationRequest { redirect, state: state.clone(), nonce: nonce.clone(), challenge };
+        let asked = self.identities.authorization_url(&access, &request).await;
+        let url = asked.map_err(|error| told(&row.provider, &error))?;
+        let flow = Flow { provider: row.provider.id, state, nonce, verifier, began: ctx.now(), then };
+        let json = serde_json::to_vec(&flow).map_err(|cause| Error::internal("writing a login", cause))?;
+        let sealed = self.sealer.seal(CONTEXT, &json)?;
+        Ok(SignInBegun { url, cookie: URL_SAFE_NO_PAD.encode(sealed.as_bytes()) })
+    }
+
+    /// Finishes a login: the browser must be the one that began it, and the provider the one that it was sent to.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for an answer that fits nothing; [`Error::Forbidden`] with a reason for somebody who has no account
+    /// and gets none.
+    pub async fn sign_in_finish(
+        &self,
+        ctx: &OpCtx,
+        provider: &str,
+        redirect: String,
+        cookie: &str,
+        answer: SignInAnswer,
+    ) -> Result<SignedIn> {
+        let finished = self.finish(ctx, provider, redirect, cookie, answer).await;
+        if let Err(Error::Unauthenticated | Error::Forbidden { .. }) = &finished {
+            metrics::counter!("plural_logins_failed_total").increment(1);
+            self.audit_sign_in_refused(ctx, None);
+        }
+        finished
+    }
+
+    async fn finish(
+        &self,
+        ctx: &OpCtx,
+        provider: &str,
+        redirect: String,
+        cookie: &str,
+        answer: SignInAnswer,
+    ) -> Result<SignedIn> {
+        let flow = self.flow(ctx, cookie)?;
+        let row = self.sign_in_provider(provider).await?;
+        let SignInAnswer { code, state, issuer, error } = answer;
+        let state = state.unwrap_or_default();
+        let is_ours: bool = state.as_bytes().ct_eq(flow.state.as_bytes()).into();
+        if !is_ours || flow.provider != row.provider.id {
+            return Err(Error::Unauthenticated);
+        }
+        let access = self.provider_access(&row)?;
+        let told = |error: &ProviderError| told(&row.provider, error);
+        // An answer of another provider must not be taken to this one.
+        let is_of_another = match issuer {
+            Some(issuer) => issuer != access.issuer,
+            None => self.identities.names_issuer(&access).await.map_err(|error| told(&error))?,
+        };
+        if is_of_another {
+            return Err(Error::Unauthenticated);
+        }
+        if let Some(error) = error {
+            tracing::info!(provider = %row.provider.name, error = printable(&error), "a provider refused a login");
+            return Err(Error::forbidden(format!("{} did not sign you in", row.provider.name)));
+        }
+        let code = code.filter(|code| !code.is_empty() && code.len() <= LONGEST);
+        let code = SecretString::from(code.ok_or(Error::Unauthenticated)?);
+        let spend = Sha256::digest(format!("login\n{}", flow.state)).into();
+        let exchange =
+            CodeExchange { redirect, code, verifier: SecretString::from(flow.verifier), nonce: flow.nonce };
+        let answer = self.identities.exchange(&access, &exchange).await.map_err(|error| told(&error))?;
+        let session = self.admit(ctx, &row.provider, answer, spend).await?;
+        Ok(SignedIn { session, then: flow.then })
+    }
+
+    fn flow(&self, ctx: &OpCtx, cookie: &str) -> Result<Flow> {
+        if cookie.len() > LONGEST {
+            return Err(Error::Unauthenticated);
+        }
+        let sealed = URL_SAFE_NO_PAD.decode(cookie).map_err(|_| Error::Unauthenticated)?;
+        let json =
+            self.sealer.open(CONTEXT, &Sealed::from_bytes(sealed)).map_err(|_| Error::Unauthenticated)?;
+        let flow: Flow = serde_json::from_slice(&json).map_err(|_| Error::Unauthenticated)?;
+        let age = ctx.now() - flow.began;
+        if age < TimeDelta::zero() || age > PATIENCE {
+            return Err(Error::Unauthenticated);
+        }
+        Ok(flow)
+    }
+
+    /// A session for somebody whom a provider vouched for.
+    async fn admit(
+        &self,
+        ctx: &OpCtx,
+        provider: &IdentityProvider,
+        answer: ProviderAnswer,
+        spend: [u8; 32],
+    ) -> Result<CreatedToken> {
+        let ProviderAnswer { claims, refresh } = answer;
+        let email = provider.vouched(&claims).map_err(|error| error.to_string());
+        let ProviderClaims { subject, name, groups, .. } = claims;
+        let email_name = email.as_ref().map_or("user", Email::as_str);
+        let fallback = || email_name.parse::<Name>();
+        let name = name.and_then(|name| name.trim().parse::<Name>().ok()).map_or_else(fallback, Ok);
+        let name = name.map_err(|cause| Error::internal("naming a new account", cause))?;
+        let system = self.system_ctx().with_request_id(ctx.request_id());
+        let admit = IdentityAdmit {
+            provider: provider.id,
+            subject,
+            id: UserIdentityId::new(),
+            user_id: UserId::new(),
+            email,
+            name,
+            creates: provider.creates_users,
+            groups: groups.map(|groups| provider.mapped(&groups)),
+            spend,
+            spent_until: ctx.now() + PATIENCE * 2,
+        };
+        let by = authorize_installation::<Admin>(&system, Scope::AdminOnly)?;
+        let by =
+            by.audited_new(&system, "identity.sign_in", "identity provider", provider.id, &provider.name);
+        let (user, identity) = self.store.identity_admit(by, &admit).await?;
+        let lasts = match refresh {
+            Some(refresh) => {
+                let context = refresh_context(identity.id);
+                let sealed = self.sealer.seal(&context, refresh.expose_secret().as_bytes())?;
+                self.store.identity_refresh_keep(identity.id, &sealed).await?;
+                true
+            }
+            None => identity.refresh.is_some(),
+        };
+        self.proxy.access_changed();
+        let hours = TimeDelta::hours(i64::from(self.settings.session_hours));
+        let lasts = if lasts { hours } else { hours.min(LONGEST_UNASKED) };
+        let by = UserSelector::Id(user.id);
+        let authorized = self.authorized::<User, Write>(&system, &by).await?;
+        let ctx = OpCtx::new(
+            Actor::User(UserActor {
+                id: user.id,
+                email: user.email.to_string(),
+                admin: user.admin,
+                groups: std::collections::HashSet::new(),
+                token: None,
+            }),
+            Arc::clone(&self.clock),
+        )
+        .with_request_id(ctx.request_id())
+        .with_peer(ctx.peer());
+        let kind = TokenKind {
+            session: true,
+            scopes: TokenScopes::all(),
+            verified: None,
+            identity: Some(identity.id),
+        };
+        self.token_issue(&ctx, &authorized, kind, Some(ctx.now() + lasts), None).await
+    }
+
+    /// Ends the session that the caller came with. The name of the provider that it began at, and where a browser signs out there,
+    /// if there is such a page.
+    pub async fn session_end(&self, ctx: &OpCtx, back: &str) -> Result<Option<(String, String)>> {
+        let Some(id) = crate::token::parent(ctx).map(|token| token.id) else {
+            return Err(Error::Unauthenticated);
+        };
+        let provider = self.store.identity_provider_of_token(id).await?;
+        self.token_delete(ctx, &id.to_string()).await?;
+        let Some(row) = provider else { return Ok(None) };
+        let access = self.provider_access(&row)?;
+        match self.identities.logout_url(&access, back).await {
+            Ok(url) => Ok(url.map(|url| (row.provider.name.to_string(), url))),
+            Err(error) => {
+                tracing::warn!(provider = %row.provider.name, error = %error, "cannot ask a provider where to sign out");
+                Ok(None)
+            }
+        }
+    }
+
+    async fn sign_in_provider(&self, name: &str) -> Result<IdentityProviderRow> {
+        let by = IdentityProviderSelector::Name(name.to_owned());
+        let row = self.store.identity_provider_row(&by).await?;
+        row.ok_or(Error::not_found("identity provider"))
+    }
+
+    /// Asks the providers about everybody who was not asked about for a while: how many were.
+    pub async fn identities_check(self: &Arc<Self>) -> Result<u64> {
+        let now = self.now();
+        let due = self.store.identities_due(now - ASK_AFTER, now - TRY_AFTER, now, OF_A_PASS).await?;
+        let asked = due.len() as u64;
+        let mut checks = futures::stream::iter(due)
+            .map(|identity| async move {
+                let id = identity.id;
+                (id, self.identity_check(identity).await)
+            })
+            .buffer_unordered(AT_ONCE);
+        while let Some((id, checked)) = checks.next().await {
+            if let Err(error) = checked {
+                tracing::warn!(identity.id = %id, error = error.log_text(), "cannot ask about a login");
+            }
+        }
+        Ok(asked)
+    }
+
+    async fn identity_check(&self, identity: Identity) -> Result<()> {
+        let system = self.system_ctx();
+        let by = IdentityProviderSelector::Id(identity.provider);
+        let Some(row) = self.store.identity_provider_row(&by).await? else { return Ok(()) };
+        let user = self.authorized::<User, Write>(&system, &UserSelector::Id(identity.user_id)).await?;
+        let answer = self.ask_again(&row, &identity).await?;
+        match answer {
+            Ok(ProviderAnswer { claims, refresh }) => {
+                let seal = |text: SecretString| {
+                    self.sealer.seal(&refresh_context(identity.id), text.expose_secret().as_bytes())
+                };
+                let refresh = refresh.map(seal).transpose()?;
+                let groups = claims.groups.map(|groups| row.provider.mapped(&groups));
+                let by = user.audited(&system, "identity.groups");
+                let check = IdentityCheck { groups, refresh };
+                if self.store.identity_checked(by, &identity, check).await? {
+                    self.proxy.access_changed();
+                }
+            }
+            Err(error) => {
+                let is_over = match &error {
+                    ProviderError::Ended(_) => true,
+                    ProviderError::Refused(_) | ProviderError::Unavailable(_) => {
+                        self.now() - identity.checked_at > LONGEST_UNASKED
+                    }
+                };
+                tracing::info!(
+                    user.id = %identity.user_id, provider = %row.provider.name, error = %error, ended = is_over,
+                    "a provider did not renew a login"
+                );
+                if is_over {
+                    self.store.identity_end(user.audited(&system, "identity.end"), &identity).await?;
+                    self.proxy.access_changed();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask_again(
+        &self,
+        row: &IdentityProviderRow,
+        identity: &Identity,
+    ) -> Result<std::result::Result<ProviderAnswer, ProviderError>> {
+        let Some(sealed) = &identity.refresh else {
+            // The session ends by itself.
+            return Ok(Err(ProviderError::Unavailable("it gave nothing to ask again with".to_owned())));
+        };
+        let bytes = self.sealer.open(&refresh_context(identity.id), sealed)?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Error::internal("reading a refresh token", "no text"))?;
+        let access = self.provider_access(row)?;
+        Ok(self.identities.refresh(&access, &SecretString::from(text), &identity.subject).await)
+    }
+}
+
+fn refresh_context(id: UserIdentityId) -> String {
+    format!("identity:{id}:refresh")
+}
+
+/// What somebody at the sign-in page is told: the provider's own words are for the log.
+fn told(provider: &IdentityProvider, error: &ProviderError) -> Error {
+    tracing::warn!(provider = %provider.name, error = %error, "a login with a provider failed");
+    let name = &provider.name;
+    match error {
+        ProviderError::Refused(_) | ProviderError::Ended(_) => Error::Unauthenticated,
+        ProviderError::Unavailable(_) => Error::unavailable(format!(
+            "{name} cannot be used to sign in now; retry, or ask an administrator to look at the console's log"
+        )),
+    }
+}
+
+/// A text from outside, for the log.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(100).collect()
+}

@@ -1,0 +1,229 @@
+//! An exported audit log: checking it without a console, and writing it as a table.
+
+use std::io::{BufRead, Read as _};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use plural_core::{
+    audit_chain::{
+        AuditBatch, AuditChain, AuditCheckpoint, AuditDigest, EXPIRED_ACTION, ExpiredFloors, LineList, digest,
+    },
+    audit_verify::{AuditVerifier, FoundLines},
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    audit::{Verdict, Wrong},
+    error::CliError,
+};
+
+/// Bytes of one line.
+const LONGEST: u64 = 16 << 20;
+/// Lines that a batch may have in a file: more were put there by somebody.
+const MOST_LINES: usize = 100_000;
+
+/// A batch as far as it was read.
+struct Open {
+    batch: AuditBatch,
+    list: Option<LineList>,
+    lines: Vec<(Uuid, AuditDigest)>,
+    expired: bool,
+}
+
+/// Checks an exported log against checkpoints, its own among them.
+pub(crate) fn verify(
+    file: &mut dyn BufRead,
+    kept: Vec<AuditCheckpoint>,
+    key: Option<&str>,
+) -> Result<Verdict, CliError> {
+    let bad = |number: u64, why: &str| CliError::new(format!("line {number} of the file {why}"));
+    let mut number = 1;
+    let first = read(file)?.ok_or_else(|| CliError::new("the file is empty"))?;
+    let chain = AuditChain::parse(&first).map_err(|error| {
+        CliError::new(error.to_string())
+            .hint("it must be what `plural audit export` wrote, from its first line on")
+    })?;
+    if let Some(expected) = key
+        && expected.trim() != chain.key()
+    {
+        return Err(CliError::new(format!("the file is of the key {}, not of {expected}", chain.key())));
+    }
+    let outside = kept.len() as u64;
+    let mut verifier: Option<AuditVerifier> = None;
+    let mut begin = Some(kept);
+    let mut open: Option<Open> = None;
+    let mut floors = ExpiredFloors::default();
+    let (mut batches, mut start) = (0, 0);
+    while let Some(line) = read(file)? {
+        number += 1;
+        let value: Value = serde_json::from_str(&line).map_err(|_| bad(number, "is not JSON"))?;
+        match value["kind"].as_str() {
+            Some("batch") => {
+                let batch =
+                    AuditBatch::parse(&line).map_err(|_| bad(number, "is a batch that cannot be read"))?;
+                let verifier = verifier.get_or_insert_with(|| {
+                    // An export that begins in the middle says what it follows; that is compared with checkpoints only.
+                    start = batch.sequence.saturating_sub(1);
+                    let before = if start == 0 { chain.origin() } else { batch.previous };
+                    AuditVerifier::after(chain.clone(), begin.take().unwrap_or_default(), (start, before))
+                });
+                if let Some(open) = open.take() {
+                    close(verifier, &open);
+                }
+                batches += 1;
+                open = Some(Open { batch, list: None, lines: Vec::new(), expired: false });
+            }
+            Some("list") => {
+                let list = value["list"].as_str().and_then(|text| STANDARD.decode(text).ok());
+                let list = list.and_then(LineList::from_bytes);
+                let open = open.as_mut().ok_or_else(|| bad(number, "belongs to no batch"))?;
+                open.list = list;
+            }
+            Some("expired") => {
+                open.as_mut().ok_or_else(|| bad(number, "belongs to no batch"))?.expired = true;
+            }
+            Some("change" | "request") => {
+                let open = open.as_mut().ok_or_else(|| bad(number, "belongs to no batch"))?;
+                let id = value["id"].as_str().and_then(|id| id.parse().ok());
+                let id = id.ok_or_else(|| bad(number, "has no id"))?;
+                if open.lines.len() >= MOST_LINES {
+                    return Err(bad(number, "is one too many for its batch"));
+                }
+                open.lines.push((id, digest(line.as_bytes())));
+                if value["action"] == EXPIRED_ACTION
+                    && let Some(told) = value["targetName"].as_str().and_then(ExpiredFloors::parse)
+                {
+                    floors = floors.max(told);
+                }
+            }
+            Some("checkpoint") => {
+                let signed = AuditCheckpoint::parse(&line);
+                let signed = signed.map_err(|_| bad(number, "is a checkpoint that cannot be read"))?;
+                // What comes with the file proves nothing that the file does not; a signature that is wrong is told.
+                if !signed.is_of(&chain) {
+                    return Err(bad(number, "is a checkpoint with a wrong signature"));
+                }
+            }
+            _ => return Err(bad(number, "is of no kind that this release knows")),
+        }
+    }
+    let mut verifier =
+        verifier.unwrap_or_else(|| AuditVerifier::new(chain.clone(), begin.take().unwrap_or_default()));
+    if let Some(open) = open.take() {
+        close(&mut verifier, &open);
+    }
+    verifier.expired_up_to(floors);
+    verifier.end();
+    let ((sequence, head), lines) = (verifier.head(), verifier.lines());
+    let (problems, more_problems) = verifier.into_problems();
+    let problems: Vec<Wrong> = problems
+        .into_iter()
+        .map(|problem| Wrong {
+            kind: format!("{:?}", problem.kind).to_uppercase(),
+            log: problem.log.map(|log| log.as_str().to_uppercase()),
+            batch: problem.sequence,
+            line: problem.line.map(|line| line.to_string()),
+            message: problem.message,
+        })
+        .collect();
+    Ok(Verdict {
+        whole: problems.is_empty(),
+        batches,
+        lines,
+        unchained: 0,
+        checkpoints: outside,
+        sequence,
+        digest: hex::encode(head),
+        problems,
+        more_problems,
+    })
+}
+
+fn close(verifier: &mut AuditVerifier, open: &Open) {
+    let Open { batch, list, lines, expired } = open;
+    let found = if *expired && lines.is_empty() { FoundLines::Expired } else { FoundLines::InOrder(lines) };
+    verifier.batch(batch, list.as_ref(), &found);
+}
+
+/// The next line without its end.
+fn read(file: &mut dyn BufRead) -> Result<Option<String>, CliError> {
+    let mut line = Vec::new();
+    let read = file
+        .take(LONGEST)
+        .read_until(b'\n', &mut line)
+        .map_err(|error| CliError::new(format!("cannot read the file: {error}")))?;
+    if read == 0 {
+        return Ok(None);
+    }
+    if line.pop_if(|last| *last == b'\n').is_none() && read as u64 >= LONGEST {
+        return Err(CliError::new("the file has a line that is too long"));
+    }
+    String::from_utf8(line).map(Some).map_err(|_| CliError::new("the file is not text"))
+}
+
+/// Lines as a table.
+#[derive(Debug, Default)]
+pub(crate) struct Csv {
+    batch: String,
+}
+
+impl Csv {
+    /// Its first line.
+    pub(crate) const HEADINGS: &'static str =
+        "batch,kind,at,actor,address,action,noun,target,name,times,response,request,id\n";
+
+    /// The row of an exported line, if it is one about something that was done or asked.
+    pub(crate) fn row(&mut self, line: &[u8]) -> Option<String> {
+        let value: Value = serde_json::from_slice(line).ok()?;
+        let kind = value["kind"].as_str()?;
+        if kind == "batch" {
+            self.batch = value["sequence"].to_string();
+        }
+        let text = |name: &str| match &value[name] {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let (action, noun, target, name) = match kind {
+            "change" => (text("action"), text("noun"), text("targetId"), text("targetName")),
+            "request" => (text("method"), "cluster".to_owned(), text("clusterId"), text("path")),
+            _ => return None,
+        };
+        let cells = [
+            self.batch.clone(),
+            kind.to_owned(),
+            text("at"),
+            text("actor"),
+            text("address"),
+            action,
+            noun,
+            target,
+            name,
+            text("times"),
+            text("responseCode"),
+            text("requestId"),
+            text("id"),
+        ];
+        Some(format!("{}\n", cells.map(|cell| quoted(&cell)).join(",")))
+    }
+}
+
+/// A cell. What a spreadsheet would take for a formula is text.
+fn quoted(cell: &str) -> String {
+    let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let cell = if formula { format!("'{cell}") } else { cell.to_owned() };
+    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_holds_no_formula_and_its_cells_are_whole() {
+        let mut csv = Csv::default();
+        assert_eq!(csv.row(br#"{"kind":"batch","sequence":7}"#), None);
+        let row = csv.row(br#"{"kind":"change","id":"1","at":"t","actor":"=cmd()","action":"a","noun":"n","targetName":"b, \"c\"","requestId":"r","times":1}"#);
+        assert_eq!(row.unwrap(), "7,change,t,'=cmd(),,a,n,,\"b, \"\"c\"\"\",1,,r,1\n");
+    }
+}

@@ -1,0 +1,363 @@
+//! Accounts that are tied to identity providers.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::access::{Admin, Audited, Installation, Write};
+use plural_app::identity::{Identity, IdentityAdmit, IdentityCheck, IdentityStore};
+use plural_app::identity_provider::{
+    IdentityProviderRow, IdentityProviderSelector, IdentityProviderStore as _,
+};
+use plural_app::seal::Sealed;
+use plural_core::ids::{GroupId, GroupMemberId, IdentityProviderId, TokenId, UserId, UserIdentityId};
+use plural_core::user::User;
+use plural_core::{Error, Result};
+use sea_orm::sea_query::{Expr, Query};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect,
+};
+use uuid::Uuid;
+
+use crate::database::Database;
+use crate::error::{db, unique};
+use crate::transaction::{self, set};
+use crate::{group, identity_provider, token, user};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "user_identities")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub provider_id: Uuid,
+        pub subject: String,
+        pub user_id: Uuid,
+        pub refresh: Option<Vec<u8>>,
+        pub checked_at: DateTimeUtc,
+        pub tried_at: DateTimeUtc,
+        pub created_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const AT_ONCE: &[(&str, &str)] = &[
+    ("user_identities_provider_id_subject_key", "you signed in twice at the same time; try again"),
+    ("users_email_key", "you signed in twice at the same time; try again"),
+];
+
+impl From<row::Model> for Identity {
+    fn from(row: row::Model) -> Self {
+        let row::Model { id, provider_id, subject, user_id, refresh, checked_at, tried_at: _, created_at: _ } =
+            row;
+        Self {
+            id: UserIdentityId::from_uuid(id),
+            provider: IdentityProviderId::from_uuid(provider_id),
+            subject,
+            user_id: UserId::from_uuid(user_id),
+            refresh: refresh.map(Sealed::from_bytes),
+            checked_at,
+        }
+    }
+}
+
+impl Database {
+    /// Remembers that something was used.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] when it was used before.
+    pub(crate) async fn spend_in_tx(
+        &self,
+        write: &transaction::Write<'_>,
+        what: &[u8; 32],
+        until: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Result<()> {
+        let doing = "remembering what was used";
+        let sql = "DELETE FROM login_spent WHERE until_at < $1";
+        let old = self.statement(sql, [now.timestamp_micros().into()]);
+        write.tx.execute_raw(old).await.map_err(db(doing))?;
+        let sql = "INSERT INTO login_spent (what, until_at) VALUES ($1, $2) ON CONFLICT (what) DO NOTHING";
+        let values = [what.to_vec().into(), until.timestamp_micros().into()];
+        let done = write.tx.execute_raw(self.statement(sql, values)).await.map_err(db(doing))?;
+        if done.rows_affected() == 0 { Err(Error::Unauthenticated) } else { Ok(()) }
+    }
+}
+
+/// Makes the memberships that a provider gives be these; whether that changed any. What administrators gave stays.
+async fn place_in_groups_in_tx(
+    write: &transaction::Write<'_>,
+    provider: Uuid,
+    user: Uuid,
+    groups: &[GroupId],
+) -> Result<bool> {
+    let doing = "placing somebody in groups";
+    let wanted: Vec<Uuid> = groups.iter().map(|group| group.uuid()).collect();
+    let ended = group::member::Entity::delete_many()
+        .filter(group::member::Column::UserId.eq(user))
+        .filter(group::member::Column::ProviderId.eq(provider))
+        .filter(group::member::Column::GroupId.is_not_in(wanted.iter().copied()))
+        .exec(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    let there: Vec<Uuid> = group::member::Entity::find()
+        .select_only()
+        .column(group::member::Column::GroupId)
+        .filter(group::member::Column::UserId.eq(user))
+        .into_tuple()
+        .all(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    // A group may have been deleted since it was mapped.
+    let known: Vec<Uuid> = group::row::Entity::find()
+        .select_only()
+        .column(group::row::Column::Id)
+        .filter(group::row::Column::Id.is_in(wanted))
+        .lock_shared()
+        .into_tuple()
+        .all(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    let mut changed = ended.rows_affected > 0;
+    for group in known.into_iter().filter(|group| !there.contains(group)) {
+        let row = group::member::ActiveModel {
+            id: set(GroupMemberId::new().uuid()),
+            group_id: set(group),
+            user_id: set(user),
+            provider_id: set(Some(provider)),
+        };
+        row.insert(&write.tx).await.map_err(db(doing))?;
+        changed = true;
+    }
+    Ok(changed)
+}
+
+/// The account of somebody who signs in for the first time.
+async fn account_in_tx(
+    write: &transaction::Write<'_>,
+    admit: &IdentityAdmit,
+    at: DateTime<Utc>,
+) -> Result<user::row::Model> {
+    let email = match &admit.email {
+        Ok(email) => email.to_string(),
+        Err(why) => return Err(Error::forbidden(why.clone())),
+    };
+    let found = user::row::Entity::find()
+        .filter(user::row::Column::Email.eq(&email))
+        .lock_exclusive()
+        .one(&write.tx)
+        .await
+        .map_err(db("reading a user"))?;
+    if let Some(found) = found {
+        // Whoever signs in is a person.
+        let is_person = found.project_id.is_none();
+        let refused = || Error::forbidden("this address is a service account's, which nobody signs in as");
+        return is_person.then_some(found).ok_or_else(refused);
+    }
+    if !admit.creates {
+        return Err(Error::forbidden("you have no account here; ask an administrator for one"));
+    }
+    let row = user::row::ActiveModel {
+        id: set(admit.user_id.uuid()),
+        email: set(email),
+        name: set(admit.name.to_string()),
+        admin: set(false),
+        password_hash: set(None),
+        suspended_at: set(None),
+        project_id: set(None),
+        created_at: set(at),
+        updated_at: set(at),
+    };
+    row.insert(&write.tx).await.map_err(unique("making a user", AT_ONCE))
+}
+
+#[async_trait]
+impl IdentityStore for Database {
+    async fn identity_admit(
+        &self,
+        by: Audited<'_, Installation, Admin>,
+        admit: &IdentityAdmit,
+    ) -> Result<(User, Identity)> {
+        let at = by.entry().at;
+        let write = self.write().await?;
+        self.spend_in_tx(&write, &admit.spend, admit.spent_until, at).await?;
+        // A provider that is removed meanwhile waits, or is gone by now.
+        let provider = identity_provider::row::Entity::find_by_id(admit.provider.uuid())
+            .lock_shared()
+            .one(&write.tx)
+            .await
+            .map_err(db("reading an identity provider"))?;
+        let provider = provider.ok_or(Error::Unauthenticated)?.id;
+        let known = row::Entity::find()
+            .filter(row::Column::ProviderId.eq(provider))
+            .filter(row::Column::Subject.eq(&admit.subject))
+            .lock_exclusive()
+            .one(&write.tx)
+            .await
+            .map_err(db("reading an identity"))?;
+        let (account, identity) = if let Some(known) = known {
+            let account = user::row::Entity::find_by_id(known.user_id).lock_exclusive().one(&write.tx).await;
+            (account.map_err(db("reading a user"))?.ok_or(Error::Unauthenticated)?, known)
+        } else {
+            let account = account_in_tx(&write, admit, at).await?;
+            let identity = row::ActiveModel {
+                id: set(admit.id.uuid()),
+                provider_id: set(provider),
+                subject: set(admit.subject.clone()),
+                user_id: set(account.id),
+                refresh: set(None),
+                checked_at: set(at),
+                tried_at: set(at),
+                created_at: set(at),
+            };
+            let doing = unique("tying an account to a provider", AT_ONCE);
+            (account, identity.insert(&write.tx).await.map_err(doing)?)
+        };
+        if account.suspended_at.is_some() {
+            return Err(Error::Unauthenticated);
+        }
+        row::Entity::update_many()
+            .col_expr(row::Column::CheckedAt, Expr::value(at))
+            .col_expr(row::Column::TriedAt, Expr::value(at))
+            .filter(row::Column::Id.eq(identity.id))
+            .exec(&write.tx)
+            .await
+            .map_err(db("recording a login"))?;
+        if let Some(groups) = &admit.groups {
+            place_in_groups_in_tx(&write, provider, account.id, groups).await?;
+        }
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        Ok((account.try_into()?, Identity { checked_at: at, ..identity.into() }))
+    }
+
+    async fn identity_refresh_keep(&self, id: UserIdentityId, refresh: &Sealed) -> Result<()> {
+        let write = self.write().await?;
+        row::Entity::update_many()
+            .col_expr(row::Column::Refresh, Expr::value(refresh.as_bytes().to_vec()))
+            .filter(row::Column::Id.eq(id.uuid()))
+            .exec(&write.tx)
+            .await
+            .map_err(db("keeping a refresh token"))?;
+        write.commit().await
+    }
+
+    async fn identities_due(
+        &self,
+        checked: DateTime<Utc>,
+        tried: DateTime<Utc>,
+        now: DateTime<Utc>,
+        limit: u64,
+    ) -> Result<Vec<Identity>> {
+        let mut in_use = Query::select();
+        in_use.column(token::row::Column::UserId).from(token::row::Entity);
+        let due: Vec<row::Model> = row::Entity::find()
+            .filter(row::Column::Refresh.is_not_null())
+            .filter(row::Column::CheckedAt.lt(checked))
+            .filter(row::Column::TriedAt.lt(tried))
+            .filter(row::Column::UserId.in_subquery(in_use))
+            .order_by_asc(row::Column::TriedAt)
+            .limit(limit)
+            .all(&self.reader)
+            .await
+            .map_err(db("looking for logins to ask about"))?;
+        if due.is_empty() {
+            return Ok(Vec::new());
+        }
+        let write = self.write().await?;
+        row::Entity::update_many()
+            .col_expr(row::Column::TriedAt, Expr::value(now))
+            .filter(row::Column::Id.is_in(due.iter().map(|row| row.id)))
+            .exec(&write.tx)
+            .await
+            .map_err(db("recording which logins are asked about"))?;
+        write.commit().await?;
+        Ok(due.into_iter().map(Identity::from).collect())
+    }
+
+    async fn identity_checked(
+        &self,
+        by: Audited<'_, User, Write>,
+        identity: &Identity,
+        check: IdentityCheck,
+    ) -> Result<bool> {
+        let IdentityCheck { groups, refresh } = check;
+        let write = self.write().await?;
+        let mut update = row::Entity::update_many()
+            .col_expr(row::Column::CheckedAt, Expr::value(by.entry().at))
+            .filter(row::Column::Id.eq(identity.id.uuid()));
+        if let Some(refresh) = refresh {
+            // Not over that of a login meanwhile.
+            let used = identity.refresh.clone().map(Sealed::into_bytes);
+            let kept = Expr::case(row::Column::Refresh.eq(used), Expr::value(refresh.into_bytes()))
+                .finally(Expr::col(row::Column::Refresh));
+            update = update.col_expr(row::Column::Refresh, kept.into());
+        }
+        let done = update.exec(&write.tx).await.map_err(db("recording what a provider said"))?;
+        let mut changed = false;
+        if let Some(groups) = groups.filter(|_| done.rows_affected > 0) {
+            let (provider, user) = (identity.provider.uuid(), identity.user_id.uuid());
+            changed = place_in_groups_in_tx(&write, provider, user, &groups).await?;
+        }
+        if changed {
+            write.audit(by.entry()).await?;
+        }
+        write.commit().await?;
+        Ok(changed)
+    }
+
+    async fn identity_provider_of_token(&self, id: TokenId) -> Result<Option<IdentityProviderRow>> {
+        let doing = "reading the provider of a session";
+        let found = token::row::Entity::find_by_id(id.uuid()).one(&self.reader).await.map_err(db(doing))?;
+        let Some(identity) = found.and_then(|token| token.identity_id) else { return Ok(None) };
+        let found = row::Entity::find_by_id(identity).one(&self.reader).await.map_err(db(doing))?;
+        let Some(identity) = found else { return Ok(None) };
+        let by = IdentityProviderSelector::Id(IdentityProviderId::from_uuid(identity.provider_id));
+        self.identity_provider_row(&by).await
+    }
+
+    async fn identity_end(&self, by: Audited<'_, User, Write>, identity: &Identity) -> Result<()> {
+        let doing = "ending a login";
+        let (id, user_id) = (identity.id.uuid(), identity.user_id.uuid());
+        let write = self.write().await?;
+        let account = user::row::Entity::find_by_id(user_id).lock_exclusive().one(&write.tx).await;
+        let Some(account) = account.map_err(db(doing))? else { return Ok(()) };
+        // Somebody who signed in again meanwhile has another refresh token.
+        let ended = row::Entity::update_many()
+            .col_expr(row::Column::Refresh, Expr::value(Option::<Vec<u8>>::None))
+            .filter(row::Column::Id.eq(id))
+            .filter(row::Column::Refresh.eq(identity.refresh.clone().map(Sealed::into_bytes)))
+            .exec(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        if ended.rows_affected == 0 {
+            return Ok(());
+        }
+        let others = row::Entity::find()
+            .filter(row::Column::UserId.eq(user_id))
+            .filter(row::Column::Id.ne(id))
+            .filter(row::Column::Refresh.is_not_null())
+            .count(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        let tokens = token::row::Entity::delete_many().filter(token::row::Column::UserId.eq(user_id));
+        let tokens = if account.password_hash.is_none() && others == 0 {
+            tokens
+        } else {
+            tokens.filter(token::row::Column::IdentityId.eq(id))
+        };
+        tokens.exec(&write.tx).await.map_err(db(doing))?;
+        group::member::Entity::delete_many()
+            .filter(group::member::Column::UserId.eq(user_id))
+            .filter(group::member::Column::ProviderId.eq(identity.provider.uuid()))
+            .exec(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+}

@@ -1,0 +1,184 @@
+//! Logins of programs that wait to be allowed.
+
+use std::net::IpAddr;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::access::{Audited, Write};
+use plural_app::program_login::{LoginAllowed, ProgramLogin, ProgramLoginCreate, ProgramLoginStore, WAITING};
+use plural_app::secret::TokenHash;
+use plural_core::ids::{ProgramLoginId, TokenId, UserId};
+use plural_core::user::User;
+use plural_core::{Error, Result};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
+
+use crate::database::{Database, corrupt};
+use crate::error::db;
+use crate::transaction::set;
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "program_logins")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub device_hash: Vec<u8>,
+        pub code_hash: Vec<u8>,
+        pub label: String,
+        pub address: Option<String>,
+        pub created_at: DateTimeUtc,
+        pub expires_at: DateTimeUtc,
+        pub allowed_by_id: Option<Uuid>,
+        pub allowed_with_id: Option<Uuid>,
+        pub token_ends_at: Option<DateTimeUtc>,
+        pub is_bound: bool,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl TryFrom<row::Model> for ProgramLogin {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            device_hash: _,
+            code_hash: _,
+            label,
+            address,
+            created_at,
+            expires_at,
+            allowed_by_id,
+            allowed_with_id,
+            token_ends_at,
+            is_bound,
+        } = row;
+        let address = address.map(|text| text.parse::<IpAddr>().map_err(|_| corrupt("a login's address")));
+        let allowed = allowed_by_id.zip(allowed_with_id).map(|(user, with)| LoginAllowed {
+            user: UserId::from_uuid(user),
+            with: TokenId::from_uuid(with),
+            ends: token_ends_at,
+            is_bound,
+        });
+        Ok(Self {
+            id: ProgramLoginId::from_uuid(id),
+            label,
+            address: address.transpose()?,
+            created_at,
+            expires_at,
+            allowed,
+        })
+    }
+}
+
+#[async_trait]
+impl ProgramLoginStore for Database {
+    async fn program_login_create(&self, create: &ProgramLoginCreate) -> Result<()> {
+        let ProgramLoginCreate { login, device, code } = create;
+        let ProgramLogin { id, label, address, created_at, expires_at, allowed: _ } = login;
+        let doing = "keeping a login that waits to be allowed";
+        let address = address.map(|address| plural_kit::network_of(address).to_string());
+        let write = self.write().await?;
+        row::Entity::delete_many()
+            .filter(row::Column::ExpiresAt.lt(*created_at))
+            .exec(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        let all = row::Entity::find().count(&write.tx).await.map_err(db(doing))?;
+        let here = match &address {
+            Some(address) => {
+                let here = row::Entity::find().filter(row::Column::Address.eq(address));
+                here.count(&write.tx).await.map_err(db(doing))?
+            }
+            None => 0,
+        };
+        if all >= WAITING.0 || here >= WAITING.1 {
+            return Err(Error::unavailable("too many logins wait to be allowed; retry in ten minutes"));
+        }
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            device_hash: set(device.as_bytes().to_vec()),
+            code_hash: set(code.as_bytes().to_vec()),
+            label: set(label.clone()),
+            address: set(address),
+            created_at: set(*created_at),
+            expires_at: set(*expires_at),
+            allowed_by_id: set(None),
+            allowed_with_id: set(None),
+            token_ends_at: set(None),
+            is_bound: set(false),
+        };
+        row.insert(&write.tx).await.map_err(db(doing))?;
+        write.commit().await
+    }
+
+    async fn program_login_by_code(
+        &self,
+        code: &TokenHash,
+        now: DateTime<Utc>,
+    ) -> Result<Option<ProgramLogin>> {
+        let found = row::Entity::find()
+            .filter(row::Column::CodeHash.eq(code.as_bytes().to_vec()))
+            .filter(row::Column::AllowedById.is_null())
+            .filter(row::Column::ExpiresAt.gt(now))
+            .one(&self.reader)
+            .await
+            .map_err(db("looking for a login by its code"))?;
+        found.map(TryInto::try_into).transpose()
+    }
+
+    async fn program_login_by_device(
+        &self,
+        device: &TokenHash,
+        now: DateTime<Utc>,
+    ) -> Result<Option<ProgramLogin>> {
+        let found = row::Entity::find()
+            .filter(row::Column::DeviceHash.eq(device.as_bytes().to_vec()))
+            .filter(row::Column::ExpiresAt.gt(now))
+            .one(&self.reader)
+            .await
+            .map_err(db("looking for a program's login"))?;
+        found.map(TryInto::try_into).transpose()
+    }
+
+    async fn program_login_allow(
+        &self,
+        by: Audited<'_, User, Write>,
+        id: ProgramLoginId,
+        allowed: &LoginAllowed,
+    ) -> Result<bool> {
+        let LoginAllowed { user, with, ends, is_bound } = allowed;
+        let write = self.write().await?;
+        let done = row::Entity::update_many()
+            .col_expr(row::Column::AllowedById, Expr::value(user.uuid()))
+            .col_expr(row::Column::AllowedWithId, Expr::value(with.uuid()))
+            .col_expr(row::Column::TokenEndsAt, Expr::value(*ends))
+            .col_expr(row::Column::IsBound, Expr::value(*is_bound))
+            .filter(row::Column::Id.eq(id.uuid()))
+            .filter(row::Column::AllowedById.is_null())
+            .filter(row::Column::ExpiresAt.gt(by.entry().at))
+            .exec(&write.tx)
+            .await
+            .map_err(db("allowing a login"))?;
+        if done.rows_affected == 0 {
+            return Ok(false);
+        }
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        Ok(true)
+    }
+
+    async fn program_login_take(&self, id: ProgramLoginId) -> Result<bool> {
+        let write = self.write().await?;
+        let done = row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await;
+        let done = done.map_err(db("taking a login"))?;
+        write.commit().await?;
+        Ok(done.rows_affected > 0)
+    }
+}

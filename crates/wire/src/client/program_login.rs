@@ -1,0 +1,135 @@
+//! Signing in by a browser, before there is a token: the console's routes under `/auth/`, in the shape of RFC 8628.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::{Client, Failure};
+use crate::{ClientError, Secret};
+
+/// Bytes of an answer.
+const LARGEST: usize = 64 << 10;
+const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+/// A login that waits until somebody allows it.
+#[derive(Debug, Deserialize)]
+pub struct ProgramLogin {
+    /// The program's own secret.
+    pub device_code: Secret,
+    /// What the person enters.
+    pub user_code: String,
+    /// The page for it.
+    pub verification_uri: String,
+    /// The same with the code filled in.
+    pub verification_uri_complete: String,
+    /// Seconds until both codes are worth nothing.
+    pub expires_in: u64,
+    /// Seconds between two questions.
+    pub interval: u64,
+}
+
+/// What became of a login.
+#[derive(Debug)]
+pub enum ProgramLoginState {
+    /// Nobody allowed it yet.
+    Pending,
+    /// The token.
+    Allowed(Secret),
+    /// It was refused, or took too long.
+    Gone,
+}
+
+#[derive(Deserialize)]
+struct Providers {
+    providers: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Fetched {
+    access_token: Option<Secret>,
+    error: Option<String>,
+}
+
+impl Client {
+    /// Names of the identity providers that people sign in with at this console; none at one that knows no such page.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn sign_in_providers(&self) -> Result<Vec<String>, ClientError> {
+        let request = self.http.get(self.at("/auth/providers"));
+        let (status, bytes) = self.answered(request).await?;
+        match status {
+            200 => Ok(self.parsed::<Providers>(&bytes)?.providers),
+            404 | 405 => Ok(Vec::new()),
+            _ => Err(self.unhappy_with(status, &bytes)),
+        }
+    }
+
+    /// Begins a login that somebody allows in a browser. `program` is what they are shown.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn program_login(&self, program: &str) -> Result<ProgramLogin, ClientError> {
+        let (status, bytes) = self.posted("/auth/device/code", &[("client_id", program)]).await?;
+        if status == 200 { self.parsed(&bytes) } else { Err(self.unhappy_with(status, &bytes)) }
+    }
+
+    /// What became of a login.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn program_login_state(&self, device: &Secret) -> Result<ProgramLoginState, ClientError> {
+        let fields = [("grant_type", GRANT), ("device_code", device.expose())];
+        let (status, bytes) = self.posted("/auth/token", &fields).await?;
+        if !matches!(status, 200 | 400) {
+            return Err(self.unhappy_with(status, &bytes));
+        }
+        let Fetched { access_token, error } = self.parsed(&bytes)?;
+        match (access_token, error.as_deref()) {
+            (Some(token), None) => Ok(ProgramLoginState::Allowed(token)),
+            (None, Some("authorization_pending" | "slow_down")) => Ok(ProgramLoginState::Pending),
+            _ => Ok(ProgramLoginState::Gone),
+        }
+    }
+
+    fn at(&self, path: &str) -> reqwest::Url {
+        let mut url = self.endpoint.clone();
+        let base = url.path().strip_suffix("/gql").unwrap_or_default().to_owned();
+        url.set_path(&format!("{base}{path}"));
+        url
+    }
+
+    async fn posted(&self, path: &str, fields: &[(&str, &str)]) -> Result<(u16, Vec<u8>), ClientError> {
+        let mut form = self.endpoint.clone();
+        form.query_pairs_mut().clear().extend_pairs(fields);
+        let body = form.query().unwrap_or_default().to_owned();
+        let request = self.http.post(self.at(path));
+        self.answered(request.header("content-type", "application/x-www-form-urlencoded").body(body)).await
+    }
+
+    async fn answered(&self, request: reqwest::RequestBuilder) -> Result<(u16, Vec<u8>), ClientError> {
+        let mut response = request.send().await.map_err(|cause| self.broken(cause).error)?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|cause| self.broken(cause).error)? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > LARGEST {
+                let reason = format!("it is larger than {} KiB", LARGEST >> 10);
+                return Err(ClientError::Answer { operation: "sign-in", reason });
+            }
+        }
+        Ok((response.status().as_u16(), bytes))
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {
+        // The parser's own message could quote a token.
+        serde_json::from_slice(bytes).map_err(|_| ClientError::Answer {
+            operation: "sign-in",
+            reason: format!("{} answers with something else", self.url),
+        })
+    }
+
+    fn unhappy_with(&self, status: u16, bytes: &[u8]) -> ClientError {
+        let status = reqwest::StatusCode::from_u16(status).unwrap_or(reqwest::StatusCode::BAD_GATEWAY);
+        let Failure { error, .. } = self.unhappy(status, bytes);
+        error
+    }
+}

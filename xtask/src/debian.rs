@@ -17,7 +17,7 @@ struct Package {
     is_installed: fn() -> bool,
 }
 
-const PACKAGES: [Package; 3] = [
+const PACKAGES: [Package; 4] = [
     Package {
         what: "PostgreSQL (server)",
         name: "postgresql",
@@ -29,6 +29,12 @@ const PACKAGES: [Package; 3] = [
         name: "gnupg",
         why: "gpg; tests sign commits and charts with keys of their own",
         is_installed: || which("gpg").is_some(),
+    },
+    Package {
+        what: "Node.js with npm",
+        name: "npm",
+        why: "node and npm, 20 or newer; an identity provider and the driver of a browser run on it",
+        is_installed: || which("npm").zip(which("node")).is_some(),
     },
     Package {
         what: "Chromium",

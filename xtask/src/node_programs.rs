@@ -29,12 +29,8 @@ pub(crate) fn needs() -> anyhow::Result<Vec<Need>> {
         return Ok(Vec::new());
     }
     let what = "oidc-provider and playwright-core".to_owned();
-    let Some((npm, _)) = which("npm").zip(which("node")) else {
-        let how = "from npm, by Node.js 20 or newer, which is not on $PATH; without them nobody signs in with a real provider";
-        return Ok(vec![Need { what, how: how.to_owned(), install: None }]);
-    };
     let how = format!("`npm ci` of {FOLDER} into {}", place.display());
-    Ok(vec![Need { what, how, install: Some(Box::new(move || install(&npm, &place))) }])
+    Ok(vec![Need { what, how, install: Some(Box::new(move || install(&place))) }])
 }
 
 /// Where the program is: a folder that is named after all that it is made from.
@@ -48,7 +44,8 @@ pub(crate) fn place() -> anyhow::Result<PathBuf> {
     Ok(shell::cache()?.join(format!("oidc-{:016x}", fingerprint(inputs.as_bytes()))))
 }
 
-fn install(npm: &Path, place: &Path) -> anyhow::Result<()> {
+fn install(place: &Path) -> anyhow::Result<()> {
+    let npm = which("npm").context("npm is not on $PATH")?;
     let source = shell::root().join(FOLDER);
     fs::create_dir_all(place).with_context(|| format!("cannot make {}", place.display()))?;
     for file in FILES {

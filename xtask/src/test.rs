@@ -103,8 +103,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let selection = args.selection()?;
     let needs = go_programs::needs(User::Tests)?
         .into_iter()
-        .chain(node_programs::needs()?)
         .chain(debian::needs())
+        // They are installed with what Debian gives.
+        .chain(node_programs::needs()?)
         .collect();
     install::install(needs, !args.no_install)?;
 

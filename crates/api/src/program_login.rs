@@ -26,8 +26,13 @@ use crate::{
 
 /// Seconds between two questions of a program.
 const INTERVAL: u32 = 2;
-/// The one way in which a program asks for its login.
+/// How a program asks for its login.
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+/// How a job asks for a token of a service account, with one of its own (RFC 8693).
+const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+/// What such a token may be called.
+const EXCHANGED: [&str; 2] =
+    ["urn:ietf:params:oauth:token-type:jwt", "urn:ietf:params:oauth:token-type:id_token"];
 
 fn answer(status: StatusCode, value: &Value) -> Response {
     let mut response = (status, Json(value)).into_response();
@@ -118,8 +123,10 @@ pub(crate) async fn fetch(
         Err(response) => return *response,
     };
     let error = |word: &str| answer(StatusCode::BAD_REQUEST, &json!({"error": word}));
-    if field(&fields, "grant_type") != GRANT {
-        return error("unsupported_grant_type");
+    match field(&fields, "grant_type") {
+        GRANT => {}
+        EXCHANGE => return exchange(&api, id, &op, &fields).await,
+        _ => return error("unsupported_grant_type"),
     }
     let device = SecretString::from(field(&fields, "device_code"));
     match api.app.program_login_fetch(&op, &device).await {
@@ -130,6 +137,37 @@ pub(crate) async fn fetch(
             let value = json!({"access_token": token.text.expose_secret(), "token_type": "Bearer", "expires_in": ends});
             answer(StatusCode::OK, &value)
         }
+        Err(cause) => refuse(&cause, id),
+    }
+}
+
+/// A token of a service account for a token that stands for it. `audience` names the account, where that is not clear.
+async fn exchange(api: &Api, id: RequestId, op: &plural_app::OpCtx, fields: &[(String, String)]) -> Response {
+    let told = |word: &str, why: String| {
+        answer(StatusCode::BAD_REQUEST, &json!({"error": word, "error_description": why}))
+    };
+    if !EXCHANGED.contains(&field(fields, "subject_token_type")) {
+        return told(
+            "invalid_request",
+            format!("subject_token_type must be one of {}", EXCHANGED.join(", ")),
+        );
+    }
+    let token = SecretString::from(field(fields, "subject_token"));
+    let account = Some(field(fields, "audience")).filter(|account| !account.is_empty());
+    match api.app.federated_exchange(op, &token, account).await {
+        Ok(token) => {
+            let ends = token.token.expires_at.map(|end| (end - token.token.created_at).num_seconds());
+            let value = json!({
+                "access_token": token.text.expose_secret(), "token_type": "Bearer", "expires_in": ends,
+                "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+            });
+            answer(StatusCode::OK, &value)
+        }
+        // One answer for whatever is wrong with it.
+        Err(Error::Unauthenticated) => {
+            told("invalid_grant", "no federated credential fits this token".to_owned())
+        }
+        Err(cause @ Error::Invalid { .. }) => told("invalid_target", cause.to_string()),
         Err(cause) => refuse(&cause, id),
     }
 }

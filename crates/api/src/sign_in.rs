@@ -174,6 +174,8 @@ async fn sign_in_page(api: &Api, then: Option<&str>, problem: Option<&str>, stat
          <input id=\"email\" name=\"email\" type=\"email\" autocomplete=\"username\" required>\
          <label for=\"password\">Password</label>\
          <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"current-password\" required>\
+         <label for=\"code\">Code of your authenticator app, if you have one</label>\
+         <input id=\"code\" name=\"code\" autocomplete=\"one-time-code\" maxlength=\"40\">\
          <button>Sign in with a password</button></form>"
     );
     html::page(status, "Sign in", &text)
@@ -193,10 +195,14 @@ pub(crate) async fn with_password(
     let (email, password) = (visitor.field("email").unwrap_or_default(), visitor.field("password"));
     let password = SecretString::from(password.unwrap_or_default());
     let nobody = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
-    match api.app.session_create(&nobody, email, password).await {
+    match api.app.session_create_with(&nobody, email, password, visitor.field("code")).await {
         Ok(session) => opened(&visitor.site, &session, then),
         Err(Error::Unauthenticated) => {
-            let told = "The e-mail address or the password is wrong.";
+            let told = "The e-mail address, the password or the code is wrong.";
+            sign_in_page(&api, then, Some(told), StatusCode::UNAUTHORIZED).await
+        }
+        Err(Error::Forbidden { .. }) => {
+            let told = "Enter the password again, with a code of your authenticator app or a recovery code.";
             sign_in_page(&api, then, Some(told), StatusCode::UNAUTHORIZED).await
         }
         Err(error) => failed(&error),

@@ -79,10 +79,14 @@ impl App {
         let chain = self.audit_chain_own();
         let head = match after {
             0 => (0, chain.origin()),
+            // What the batch says, not what is stored beside it as its digest: that one could have been left as it was.
             after => self
                 .store
-                .audit_digest_at(Some(after))
+                .audit_batches(after - 1, 1)
                 .await?
+                .into_iter()
+                .find(|stored| stored.batch.sequence == after)
+                .map(|stored| (after, stored.batch.digest()))
                 .ok_or_else(|| Error::invalid("after", "is not a batch of the audit log"))?,
         };
         let mut kept_outside = 0;

@@ -301,7 +301,7 @@ impl App {
         let fallback = || email_name.parse::<Name>();
         let name = name.and_then(|name| name.trim().parse::<Name>().ok()).map_or_else(fallback, Ok);
         let name = name.map_err(|cause| Error::internal("naming a new account", cause))?;
-        let system = self.system_ctx().with_request_id(ctx.request_id());
+        let system = self.system_ctx().with_request_id(ctx.request_id()).with_peer(ctx.peer());
         let admit = IdentityAdmit {
             provider: provider.id,
             subject,

@@ -58,15 +58,30 @@ impl App {
         Ok(made.then(|| FirstAdmin { email: email.clone(), password }))
     }
 
-    /// Signs in with a password: an access token that ends by itself.
+    /// [`Self::session_create_with`] without a code.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`] whatever was wrong; [`Error::Unavailable`] after too many tries.
+    /// As there.
     pub async fn session_create(
         &self,
         ctx: &OpCtx,
         email: &str,
         password: SecretString,
+    ) -> Result<CreatedToken> {
+        self.session_create_with(ctx, email, password, None).await
+    }
+
+    /// Signs in with a password, and a code where the user has a second factor: an access token that ends by itself.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] whatever was wrong; [`Error::Forbidden`] when only the code is missing; [`Error::Unavailable`] after
+    /// too many tries, of codes as of passwords.
+    pub async fn session_create_with(
+        &self,
+        ctx: &OpCtx,
+        email: &str,
+        password: SecretString,
+        code: Option<&str>,
     ) -> Result<CreatedToken> {
         let Ok(email) = email.parse::<Email>() else {
             self.audit_sign_in_refused(ctx, None);
@@ -86,6 +101,11 @@ impl App {
             self.audit_sign_in_refused(ctx, user.map(|user| (user.id.uuid(), user.email.to_string())));
             return Err(Error::Unauthenticated);
         };
+        if let Err(error) = self.second_factor_check(ctx, user.id, code).await {
+            // The try stays counted.
+            self.audit_sign_in_refused(ctx, Some((user.id.uuid(), user.email.to_string())));
+            return Err(error);
+        }
         self.login_succeeded(&subject, ctx.now()).await;
         // From here on it is that user who acts.
         let ctx = OpCtx::new(

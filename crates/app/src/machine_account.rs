@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use chrono::TimeDelta;
+use plural_core::access::Scope;
 use plural_core::ids::{MachineAccountId, TokenId};
 use plural_core::machine_account::{
-    MachineAccount, MachineAccountChange, NewMachineAccount, made_up_address,
+    MachineAccount, MachineAccountChange, NOBODYS, NewMachineAccount, is_of_nobody, made_up_address,
 };
 use plural_core::policy::{Policy, Role};
 use plural_core::project::Project;
@@ -12,7 +13,9 @@ use plural_core::specs::Email;
 use plural_core::token::{AccessToken, TokenScopes, USER_TOKEN_PREFIX, issue_token};
 use plural_core::{Error, Result};
 
-use crate::access::{Admin, Assume, Audited, Bindable, Grant, actor_name, noun};
+use crate::access::{
+    Admin, Assume, Audited, Bindable, Grant, Write, actor_name, authorize_installation, noun,
+};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::project::ProjectSelector;
@@ -88,6 +91,14 @@ impl App {
         let selector = new.project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
         let project = self.authorized::<Project, Admin>(ctx, &selector).await;
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
+        // Clusters and identity providers know people by their addresses: only who makes users may give one of those.
+        if new.email.as_ref().is_some_and(|email| !is_of_nobody(email)) {
+            authorize_installation::<Write>(ctx, Scope::Installation).map_err(|_| {
+                Error::forbidden(format!(
+                    "only administrators of the installation choose any address; leave it out, or choose one under {NOBODYS}"
+                ))
+            })?;
+        }
         let id = MachineAccountId::new();
         let email = new.email.clone().map_or_else(|| made_up_address(id), Ok)?;
         let grant = Grant::of_role(&project, ctx, id.into(), (Role::Assume, new.assume.clone()))?;
@@ -145,6 +156,7 @@ impl App {
             assumed_by: Some(actor_name(ctx.actor())),
             proof: proof_of(ctx, verified),
             identity: None,
+            federated: None,
         };
         let by = account.audited(ctx, "service_account.assume");
         let token = self.store.machine_account_token(by, &create).await?;

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::access::{Audited, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::secret::{TokenHash, random};
+use crate::secret::{TokenHash, random, random_letters, typed_letters};
 use crate::throttle::Subject;
 use crate::token::{CreatedToken, TokenKind, parent};
 use crate::user::UserSelector;
@@ -28,8 +28,6 @@ pub const LASTS: TimeDelta = TimeDelta::minutes(10);
 const TOKEN_LASTS: TimeDelta = TimeDelta::days(30);
 /// Logins that may wait to be allowed: at once, and of them from one address.
 pub const WAITING: (u64, u64) = (5_000, 20);
-/// Characters of a code: without vowels, which make words, and without look-alikes.
-const ALPHABET: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 /// Letters of a code: 20^8 of them, of which nobody tries more than a few.
 const LETTERS: usize = 8;
 /// Characters of what a program calls itself.
@@ -143,7 +141,7 @@ impl App {
             ));
         }
         let device = hex::encode(random::<32>()?);
-        let code = code()?;
+        let code = random_letters(LETTERS)?;
         let now = ctx.now();
         let login = ProgramLogin {
             id: ProgramLoginId::new(),
@@ -170,7 +168,7 @@ impl App {
         let name: Email = name.parse().map_err(|cause| Error::internal("counting codes", cause))?;
         let subject = Subject::of(&name, ctx.peer());
         self.login_admit(&subject, ctx.now()).await?;
-        let found = self.store.program_login_by_code(&hash(&letters(code)), ctx.now()).await?;
+        let found = self.store.program_login_by_code(&hash(&typed_letters(code, LETTERS)), ctx.now()).await?;
         let login = found.ok_or(Error::not_found("login with this code"))?;
         self.login_succeeded(&subject, ctx.now()).await;
         Ok((login, allowed(ctx, user)?))
@@ -236,14 +234,18 @@ impl App {
         match self.token_issue(&ctx, &user, kind, ends, is_bound.then_some(with)).await {
             Ok(token) => Ok(FetchedLogin::Allowed(token)),
             // The session that allowed it ended.
-            Err(Error::Unauthenticated | Error::Conflict { .. }) => Ok(FetchedLogin::Gone),
+            Err(Error::Unauthenticated) => Ok(FetchedLogin::Gone),
             Err(error) => Err(error),
         }
     }
 }
 
+/// Who allows something: a person, not a service account that somebody assumed.
 fn person(ctx: &OpCtx) -> Result<&UserActor> {
     match ctx.actor() {
+        Actor::User(user) if user.token.as_ref().is_some_and(|token| token.assumed_by.is_some()) => {
+            Err(Error::forbidden("a service account lets no program sign in"))
+        }
         Actor::User(user) => Ok(user),
         Actor::Nobody | Actor::Cluster(_) | Actor::System => Err(Error::Unauthenticated),
     }
@@ -258,26 +260,8 @@ fn allowed(ctx: &OpCtx, user: &UserActor) -> Result<LoginAllowed> {
     Ok(LoginAllowed { user: user.id, with: session.id, ends: Some(ends), is_bound: !is_fresh })
 }
 
-/// Letters of a code as they were drawn, without what people put between them.
-fn letters(code: &str) -> String {
-    code.chars().filter(char::is_ascii_alphabetic).take(LETTERS * 2).map(|c| c.to_ascii_uppercase()).collect()
-}
-
 fn hash(code: &str) -> TokenHash {
     TokenHash::from_bytes(Sha256::digest(format!("login code\n{code}")).into())
-}
-
-fn code() -> Result<String> {
-    let mut code = String::with_capacity(LETTERS);
-    while code.len() < LETTERS {
-        for byte in random::<32>()? {
-            // 240 is the largest multiple of 20 below 256: every letter is as likely.
-            if byte < 240 && code.len() < LETTERS {
-                code.push(char::from(ALPHABET[usize::from(byte % 20)]));
-            }
-        }
-    }
-    Ok(code)
 }
 
 #[cfg(test)]
@@ -286,10 +270,10 @@ mod tests {
 
     #[test]
     fn codes_are_read_however_they_are_typed() {
-        let code = code().unwrap();
-        assert!(code.len() == LETTERS && code.bytes().all(|byte| ALPHABET.contains(&byte)), "{code}");
+        let code = random_letters(LETTERS).unwrap();
+        assert!(code.len() == LETTERS && code.bytes().all(|byte| byte.is_ascii_uppercase()), "{code}");
         let typed = format!(" {}-{} ", code[..4].to_lowercase(), &code[4..]);
-        assert_eq!(letters(&typed), code);
-        assert!(hash(&letters("x".repeat(1000).as_str())) != hash(&code));
+        assert_eq!(typed_letters(&typed, LETTERS), code);
+        assert!(hash(&typed_letters("x".repeat(1000).as_str(), LETTERS)) != hash(&code));
     }
 }

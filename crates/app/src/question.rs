@@ -269,7 +269,7 @@ impl App {
             Kind::Group => judged!(Group),
             Kind::Role => judged!(CustomRole),
             Kind::Job => judged!(BackgroundJob),
-            Kind::HelmRepository | Kind::AuditLog => {
+            Kind::HelmRepository | Kind::IdentityProvider | Kind::AuditLog => {
                 Err(Error::invalid("thing", format!("a {} is asked about without a name", kind.as_str())))
             }
         }

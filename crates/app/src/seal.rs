@@ -55,11 +55,13 @@ pub enum SealedColumn {
     IdentityProviderSecret,
     /// Refresh tokens of people who signed in with an identity provider.
     IdentityRefresh,
+    /// What people's authenticator apps make their codes of.
+    SecondFactor,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -76,6 +78,7 @@ impl SealedColumn {
         Self::RecordingCommand,
         Self::IdentityProviderSecret,
         Self::IdentityRefresh,
+        Self::SecondFactor,
     ];
 }
 

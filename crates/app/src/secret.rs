@@ -108,6 +108,29 @@ pub fn verify_password(password: &SecretString, hash: Option<&str>) -> bool {
     fits && hash.is_some()
 }
 
+/// Characters of codes that people type: without vowels, which make words, and without look-alikes.
+const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
+
+/// A code for people to type: so many random letters.
+pub(crate) fn random_letters(count: usize) -> Result<String> {
+    let mut code = String::with_capacity(count);
+    while code.len() < count {
+        for byte in random::<32>()? {
+            // 240 is the largest multiple of 20 below 256: every letter is as likely.
+            if byte < 240 && code.len() < count {
+                code.push(char::from(LETTERS[usize::from(byte % 20)]));
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// Letters of a code as they were drawn, without what people put between them.
+pub(crate) fn typed_letters(code: &str, count: usize) -> String {
+    let letters = code.chars().filter(char::is_ascii_alphabetic).take(count * 2);
+    letters.map(|c| c.to_ascii_uppercase()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

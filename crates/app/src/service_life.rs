@@ -141,7 +141,7 @@ impl App {
         let service = self.service_unsealed(ctx, of).await?;
         if service.pin.is_some() {
             return Err(Error::conflict(
-                "the service is pinned to a revision, but a clone uses the newest one; release it first",
+                "the service is pinned to a revision, but a clone uses the newest one; `plural cd services release` lets it go on",
             ));
         }
         let secrets = self.store.service_secrets(&service).await?;

@@ -26,6 +26,7 @@ use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
 use crate::dependency::DependencyStore;
 use crate::deploy_token::DeployTokenStore;
+use crate::federated_credential::FederatedCredentialStore;
 use crate::global_service::{GlobalServiceStore, InstanceStore};
 use crate::group::GroupStore;
 use crate::helm_repository::HelmRepositoryStore;
@@ -50,6 +51,7 @@ use crate::repository_webhook::RepositoryWebhookStore;
 use crate::role::RoleStore;
 use crate::saved_view::SavedViewStore;
 use crate::seal::SealStore;
+use crate::second_factor::SecondFactorStore;
 use crate::service::ServiceStore;
 use crate::service_context::ServiceContextStore;
 use crate::service_life::ServiceLifeStore;
@@ -98,6 +100,7 @@ stores! {
     ManagedNamespaceStore,
     InstanceListStore,
     DependencyStore,
+    FederatedCredentialStore,
     ServiceContextStore,
     ServiceMetadataStore,
     ApiDeprecationStore,
@@ -112,6 +115,7 @@ stores! {
     RoleStore,
     SavedViewStore,
     SealStore,
+    SecondFactorStore,
     ReplicaStore,
     LoginStore,
     JobStore,

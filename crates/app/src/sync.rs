@@ -260,7 +260,9 @@ impl App {
 fn can_be_acted_on(service: &Service) -> Result<()> {
     can_be_synced(service)?;
     if service.dry_run {
-        return Err(Error::conflict("the service is in dry-run mode and is never applied"));
+        return Err(Error::conflict(
+            "the service is a dry run, and nothing is applied; `plural cd services update --dry-run=false` ends that",
+        ));
     }
     if service.paused {
         return Err(Error::conflict("the service is paused; resume it first"));

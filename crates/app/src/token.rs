@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::{Actor, UserActor};
 use plural_core::ids::TokenId;
-use plural_core::ids::{UserId, UserIdentityId};
+use plural_core::ids::{FederatedCredentialId, UserId, UserIdentityId};
 use plural_core::token::{
     AccessToken, DEPLOY_TOKEN_PREFIX, PresentedToken, TokenScopes, USER_TOKEN_PREFIX, issue_token,
 };
@@ -41,6 +41,8 @@ pub struct TokenCreate {
     pub proof: Option<Proof>,
     /// The login with a provider that it is of. One that is made with another token is of the same.
     pub identity: Option<UserIdentityId>,
+    /// The federated credential that it was given for, as that was when the other token was looked at.
+    pub federated: Option<(FederatedCredentialId, DateTime<Utc>)>,
 }
 
 /// Which token.
@@ -235,6 +237,7 @@ impl App {
             assumed_by,
             proof,
             identity,
+            federated: None,
         };
         let action = if session { "session.create" } else { "token.create" };
         let by = user.audited_new(ctx, action, "access token", create.id, &create.hint);

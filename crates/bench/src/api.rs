@@ -80,7 +80,7 @@ impl Api {
     /// Register a repository; returns its id.
     pub(crate) async fn repository(&self, url: &str) -> anyhow::Result<String> {
         let attributes = GitAttributes { url: url.to_owned(), ..GitAttributes::default() };
-        Ok(self.client.send(&CreateGitRepository { attributes }).await?.id)
+        Ok(self.client.send(&CreateGitRepository { attributes, project_id: None }).await?.id)
     }
 
     /// When the last successful fetch of a repository began; none before the first. An error when the console says that

@@ -20,6 +20,7 @@ use crate::{
     audit::AuditArgs,
     auth::AuthArgs,
     documents::{ApplyArgs, DeleteArgs, DiffArgs, ExplainArgs, GetArgs},
+    federated_credentials::FederatedCredentialsArgs,
     groups::GroupsArgs,
     jobs::JobsArgs,
     key::parse_duration,
@@ -27,6 +28,7 @@ use crate::{
     providers::ProvidersArgs,
     roles::RolesArgs,
     saved_views::SavedViewsArgs,
+    second_factor::SecondFactorArgs,
     service_accounts::ServiceAccountsArgs,
     sync_windows::SyncWindowsArgs,
     users::{UsersArgs, WhoAmIArgs},
@@ -64,6 +66,7 @@ pub(crate) enum Verb {
     Tokens(TokensArgs),
     Whoami(WhoAmIArgs),
     Password(PasswordArgs),
+    SecondFactor(SecondFactorArgs),
     Auth(AuthArgs),
     Apply(Box<ApplyArgs>),
     Diff(DiffArgs),
@@ -125,6 +128,7 @@ pub(crate) enum CdCommand {
     Access(AccessArgs),
     Roles(RolesArgs),
     ServiceAccounts(ServiceAccountsArgs),
+    FederatedCredentials(FederatedCredentialsArgs),
     Jobs(JobsArgs),
 }
 

@@ -240,8 +240,7 @@ async fn create(
         cluster = until_pinged(&cluster.id, &handle, args.wait.timeout, client, terminal).await?;
     } else {
         terminal.say(format_args!(
-            "hint: the cluster joins when its agent runs: `plural cd clusters bootstrap {:?} --handle {handle} --image IMAGE`",
-            cluster.name
+            "hint: the cluster joins when its agent runs: `plural cd clusters bootstrap {handle} --rejoin --image IMAGE`"
         ));
     }
     output::item(&cluster, &args.output.output, terminal)

@@ -88,6 +88,17 @@ impl Profiles {
         }
     }
 
+    /// The name of the current profile, if there is one.
+    pub(crate) fn current(&self) -> Option<&str> {
+        let name = self.current.as_deref().unwrap_or(DEFAULT);
+        self.profiles.contains_key(name).then_some(name)
+    }
+
+    /// The profile that [`Self::put`] would replace.
+    pub(crate) fn replaced(&self, name: Option<&str>) -> Option<&Profile> {
+        self.profiles.get(name.unwrap_or(DEFAULT))
+    }
+
     /// Saves `profile` under `name` and makes it the current one.
     pub(crate) fn put(&mut self, name: Option<&str>, profile: Profile) -> String {
         let name = name.unwrap_or(DEFAULT).to_owned();

@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     pub(crate) ca_pem: Option<Vec<u8>>,
     /// The file of that text.
     pub(crate) ca_file: Option<PathBuf>,
-    /// The saved login that was named, if one was.
+    /// The saved login that is used, if one is.
     pub(crate) profile: Option<String>,
 }
 
@@ -27,12 +27,21 @@ pub(crate) struct Connection {
 /// A saved token goes only to the console it was saved for: with `--url` of another one, it is not used.
 pub(crate) fn connect(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<Connection, CliError> {
     let token = terminal.var("PLURAL_CONSOLE_TOKEN").map(Secret::new);
+    if token.as_ref().is_some_and(|token| token.expose().trim().is_empty()) {
+        // A secret that is not there must not turn into whoever logged in here.
+        return Err(CliError::new("PLURAL_CONSOLE_TOKEN is empty")
+            .hint("give it an access token, or unset it to use the saved login"));
+    }
     let profiles = match (&args.url, &token) {
         // Fully told from outside: an unreadable home folder must not matter (CI, containers).
-        (Some(_), Some(_)) if args.profile.is_none() => Profiles::default(),
+        (Some(_), Some(_)) => terminal.home().and_then(|home| Profiles::read(&home)).unwrap_or_default(),
         _ => Profiles::read(&terminal.home()?)?,
     };
-    let profile = profiles.get(args.profile.as_deref())?;
+    let profile = match profiles.get(args.profile.as_deref()) {
+        // A kubeconfig names the login that it was written with; told from outside, that one need not be here.
+        Err(_) if args.url.is_some() && token.is_some() => None,
+        found => found?,
+    };
     let url = match (&args.url, profile) {
         (Some(url), _) => url.clone(),
         (None, Some(profile)) => profile.url.clone(),
@@ -43,6 +52,10 @@ pub(crate) fn connect(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<
         }
     };
     let saved = profile.filter(|profile| same_console(&profile.url, &url));
+    // What is written for later, such as a kubeconfig, goes on with this login when another one is current.
+    let used =
+        args.profile.as_deref().or_else(|| profiles.current().filter(|_| token.is_none() && saved.is_some()));
+    let used = used.map(str::to_owned);
     let Some(token) = token.or_else(|| saved.map(|profile| profile.token.clone())) else {
         return Err(CliError::new(format!("not logged in to {url}"))
             .hint(format!("log in with `plural login --url {url}`, or set PLURAL_CONSOLE_TOKEN")));
@@ -56,7 +69,7 @@ pub(crate) fn connect(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<
     options.ca_pem.clone_from(&ca_pem);
     let ca_file = ca_file.map(Path::to_owned);
     let client = Client::new(&options)?;
-    Ok(Connection { client, token, options, ca_pem, ca_file, profile: args.profile.clone() })
+    Ok(Connection { client, token, options, ca_pem, ca_file, profile: used })
 }
 
 /// The proxy that the environment names for this address, in the variables that every program reads.

@@ -39,6 +39,7 @@ pub(crate) async fn kubeconfig(
     let Connection { client, token: _, options: _, ca_pem, ca_file, profile } = connection;
     let cluster = args.cluster.get(client).await?;
     let handle = cluster.handle.clone().unwrap_or_else(|| cluster.id.clone());
+    let never_joined = cluster.pinged_at.is_none();
     let console = client.url().trim_end_matches('/');
     let (server, ca_pem) = if console.starts_with("https://") {
         (format!("{console}/k8s/{handle}"), ca_pem.clone())
@@ -54,8 +55,16 @@ pub(crate) async fn kubeconfig(
     };
     if args.merge {
         let path = merge_target(terminal)?;
-        merge(&path, &entry)?;
+        let replaced = merge(&path, &entry)?;
         terminal.say(format_args!("context {name} is in {} and current", path.display()));
+        if let Some(server) = replaced {
+            terminal.say(format_args!("it takes the place of one for {server}; --name NAME would keep both"));
+        }
+        if never_joined {
+            terminal.say(format_args!(
+                "the agent of {handle} has never connected: nothing answers until it does"
+            ));
+        }
         return Ok(());
     }
     let text = yaml_text(&entry.merged_into(json!({}))?)?;
@@ -174,7 +183,8 @@ fn merge_target(terminal: &Terminal<'_>) -> Result<PathBuf, CliError> {
     Ok(PathBuf::from(home).join(".kube").join("config"))
 }
 
-fn merge(path: &Path, entry: &Entry<'_>) -> Result<(), CliError> {
+/// Merges an entry into a kubeconfig; the server of the cluster that had its name there, where that was another one.
+fn merge(path: &Path, entry: &Entry<'_>) -> Result<Option<String>, CliError> {
     let known = match fs::read_to_string(path) {
         Ok(text) if text.trim().is_empty() => json!({}),
         Ok(text) => serde_saphyr::from_str(&text)
@@ -183,7 +193,13 @@ fn merge(path: &Path, entry: &Entry<'_>) -> Result<(), CliError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => json!({}),
         Err(error) => return Err(CliError::new(format!("cannot read {}: {error}", path.display()))),
     };
-    write_private(path, &yaml_text(&entry.merged_into(known)?)?)
+    let before =
+        known["clusters"].as_array().and_then(|all| all.iter().find(|one| one["name"] == entry.name));
+    let before =
+        before.and_then(|one| one["cluster"]["server"].as_str()).filter(|server| *server != entry.server);
+    let before = before.map(str::to_owned);
+    write_private(path, &yaml_text(&entry.merged_into(known)?)?)?;
+    Ok(before)
 }
 
 /// Replaces a file in one step, readable by its owner alone.

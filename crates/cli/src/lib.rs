@@ -21,6 +21,7 @@ mod contexts;
 mod deprecations;
 mod documents;
 mod error;
+mod federated_credentials;
 mod file;
 mod format;
 mod global_services;
@@ -47,6 +48,7 @@ mod replay;
 mod repositories;
 mod roles;
 mod saved_views;
+mod second_factor;
 mod selector;
 mod service_accounts;
 mod service_delete;
@@ -202,6 +204,10 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
             let connection = connect(&args.connection, terminal)?;
             tokens::password(args, &connection.client, terminal).await
         }
+        Verb::SecondFactor(args) => {
+            let connection = connect(&args.connection, terminal)?;
+            second_factor::run(args.command, &connection.client, terminal).await
+        }
         Verb::Auth(args) => {
             let connection = connect(&args.connection, terminal)?;
             auth::run(args.command, &connection.client, terminal).await
@@ -249,6 +255,9 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 CdCommand::Groups(noun) => groups::run(noun.command, client, terminal).await,
                 CdCommand::Providers(noun) => providers::run(noun.command, client, terminal).await,
                 CdCommand::Access(noun) => access::run(noun.command, client, terminal).await,
+                CdCommand::FederatedCredentials(noun) => {
+                    federated_credentials::run(noun.command, client, terminal).await
+                }
                 CdCommand::ServiceAccounts(noun) => {
                     service_accounts::run(noun.command, client, terminal).await
                 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use plural_wire::{
     Client, ClientOptions, CreateAccessToken, ErrorCode, Me, ProgramLoginState, Secret, SignIn,
+    SignInWithCode, SignedIn,
 };
 
 use crate::{
@@ -29,8 +30,17 @@ pub(crate) async fn cd_login(
 }
 
 pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let LoginArgs { connection, how: LoginHow { email, password_stdin, token_stdin, device, insecure_http } } =
-        args;
+    let LoginArgs { connection, how } = args;
+    let LoginHow {
+        email,
+        code,
+        password_stdin,
+        token_stdin,
+        id_token_stdin,
+        service_account,
+        device,
+        insecure_http,
+    } = how;
     let insecure_http = insecure_http || insecure_http_allowed(terminal);
     let home = terminal.home()?;
     let mut profiles = Profiles::read(&home)?;
@@ -52,7 +62,7 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
     };
     let by_browser = if device {
         Some(Browser::Elsewhere)
-    } else if email.is_none() && !token_stdin && terminal.is_interactive() {
+    } else if email.is_none() && !token_stdin && !id_token_stdin && terminal.is_interactive() {
         // An older console, or one without providers, knows passwords only.
         let providers = connect(None)?.sign_in_providers().await?;
         (!providers.is_empty()).then_some(Browser::Here)
@@ -61,6 +71,9 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
     };
     let token = if token_stdin {
         Secret::new(terminal.line()?.trim())
+    } else if id_token_stdin {
+        let id_token = Secret::new(terminal.line()?.trim());
+        connect(None)?.exchange_token(&id_token, service_account.as_deref()).await?
     } else if let Some(browser) = by_browser {
         allowed(&connect(None)?, browser, terminal).await?
     } else {
@@ -70,10 +83,25 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
         };
         let password =
             Secret::new(if password_stdin { terminal.line()? } else { terminal.ask_secret("Password")? });
-        let signed_in = connect(None)?.send(&SignIn { email, password }).await.map_err(|error| {
+        let mut code = code;
+        let mut signed_in = match &code {
+            None => connect(None)?.send(&SignIn { email: email.clone(), password: password.clone() }).await,
+            Some(code) => with_code(&connect(None)?, &email, &password, code).await,
+        };
+        // The password is right, and there is a second factor.
+        let is_wanted = |error: &plural_wire::ClientError| error.code() == Some(ErrorCode::Forbidden);
+        if code.is_none() && terminal.is_interactive() && signed_in.as_ref().is_err_and(is_wanted) {
+            let typed = terminal.ask("Code of your authenticator app, or a recovery code")?;
+            signed_in = with_code(&connect(None)?, &email, &password, &typed).await;
+            code = Some(typed);
+        }
+        let signed_in = signed_in.map_err(|error| {
             if error.code() == Some(ErrorCode::Unauthenticated) {
-                CliError::new("the e-mail address or the password is wrong")
-                    .hint("the first administrator's password is printed once, when the console first starts")
+                CliError::new(match code {
+                    None => "the e-mail address or the password is wrong",
+                    Some(_) => "the e-mail address, the password or the code is wrong",
+                })
+                .hint("the first administrator's password is printed once, when the console first starts")
             } else {
                 error.into()
             }
@@ -91,11 +119,27 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
         insecure_http,
         ca_file: connection.ca_file.map(|path| std::path::absolute(&path).unwrap_or(path)),
     };
+    let replaced = profiles.replaced(connection.profile.as_deref()).map(|profile| profile.url.clone());
     let name = profiles.put(connection.profile.as_deref(), profile);
     let path = profiles.write(&home)?;
     terminal.say(format_args!("logged in to {} as {}", client.url(), me.email));
     terminal.say(format_args!("saved as profile {name:?} in {}", path.display()));
+    if let Some(url) = replaced {
+        terminal.say(format_args!(
+            "it takes the place of a login to {url}; `plural login --profile NAME` would keep both"
+        ));
+    }
     Ok(())
+}
+
+async fn with_code(
+    client: &Client,
+    email: &str,
+    password: &Secret,
+    code: &str,
+) -> Result<SignedIn, plural_wire::ClientError> {
+    let (email, password, code) = (email.to_owned(), password.clone(), code.to_owned());
+    client.send(&SignInWithCode { email, password, code }).await
 }
 
 /// Where the person's browser is.

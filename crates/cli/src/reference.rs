@@ -153,7 +153,7 @@ mod tests {
             for line in after.replace("\\\n", " ").lines().filter(|line| line.trim().starts_with("plural ")) {
                 let line = line.split(['|', '<']).next().unwrap_or_default();
                 let line =
-                    line.split(" # ").next().unwrap_or_default().split(" > ").next().unwrap_or_default();
+                    line.split(" # ").next().unwrap_or_default().split(" >").next().unwrap_or_default();
                 let words = words(line);
                 crate::command()
                     .try_get_matches_from(&words)

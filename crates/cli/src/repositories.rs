@@ -17,6 +17,7 @@ use crate::{
     error::CliError,
     file,
     format::Format,
+    key,
     output::{self, Row, or_dash},
     services::{NAMED, check_unused},
     terminal::Terminal,
@@ -97,7 +98,11 @@ async fn create(
 ) -> Result<(), CliError> {
     let url = args.repository.or(args.url).ok_or_else(|| CliError::usage("a repository needs an address"))?;
     let attributes = attributes(url, args.access, terminal)?;
-    let repository = client.send(&CreateGitRepository { attributes }).await?;
+    let project_id = match &args.project {
+        Some(project) => Some(key::project(client, project).await?.id),
+        None => None,
+    };
+    let repository = client.send(&CreateGitRepository { attributes, project_id }).await?;
     finish(repository, &args.wait, &args.output.output, client, terminal).await
 }
 

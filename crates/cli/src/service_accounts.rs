@@ -193,7 +193,7 @@ impl Row for ServiceAccount {
 }
 
 /// The account of this address or id, among those that the caller may see.
-async fn find(account: &str, client: &Client) -> Result<ServiceAccount, CliError> {
+pub(crate) async fn find(account: &str, client: &Client) -> Result<ServiceAccount, CliError> {
     let account = key::bare_id("serviceaccount", account);
     let q = (!key::is_id(account)).then(|| account.to_owned());
     let list = |after| ListServiceAccounts { after, first: PAGE_SIZE, q: q.clone() };

@@ -3,6 +3,7 @@
 use plural_wire::{
     Client, DeleteServiceCascade, DeleteServiceDeployment, DetachServiceDeployment, DoomedService,
     GetServiceDeletion, GetServiceDeployment, ObjectRef, ServiceDeletion, ServiceDetails,
+    ServiceUpdateAttributes, UpdateServiceDeployment,
 };
 
 use crate::{
@@ -12,6 +13,7 @@ use crate::{
     service_life::forgotten,
     service_sync::list_objects,
     services::{address, standing},
+    sync_args::namespace_goes,
     terminal::Terminal,
     wait,
 };
@@ -57,7 +59,7 @@ pub(crate) async fn run(
         }
         if let Some(config) = &sync_config {
             let namespace = or_dash(Some(&service.namespace));
-            if config.delete_namespace {
+            if config.delete_namespace || args.delete_namespace {
                 terminal
                     .say(format_args!("its namespace {namespace} is deleted as well, unless others use it"));
             } else if config.create_namespace {
@@ -70,6 +72,15 @@ pub(crate) async fn run(
         }
     };
     terminal.confirm(&plan, args.confirm.yes)?;
+    let goes_already = sync_config.as_ref().is_some_and(|config| config.delete_namespace);
+    if args.delete_namespace && !goes_already {
+        let attributes = ServiceUpdateAttributes {
+            sync_config: Some(namespace_goes()?),
+            ..ServiceUpdateAttributes::default()
+        };
+        let id = Some(service.id.clone());
+        client.send(&UpdateServiceDeployment { id, cluster: None, name: None, attributes }).await?;
+    }
     if args.cascade {
         client.send(&DeleteServiceCascade { id: service.id.clone(), cascade: true }).await?;
     } else {

@@ -333,7 +333,7 @@ pub(crate) async fn rollback(
         }
         None => last_good(&all, current).ok_or_else(|| {
             CliError::new(format!(
-                "service {address} was never healthy at another commit, as far as is known"
+                "service {address} was never healthy at another commit before this one, as far as is known"
             ))
             .hint(format!("name a revision: `plural cd services revisions {address}` lists them"))
         })?,

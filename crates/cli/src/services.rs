@@ -475,6 +475,10 @@ fn next_step(kind: Option<ServiceReasonKind>, address: &str) -> String {
         Some(ServiceReasonKind::Approval) => {
             format!("`plural cd services approve-prune {address}` shows the deletions and approves them")
         }
+        Some(ServiceReasonKind::DryRun) => format!(
+            "`plural cd services plan {address}` shows what would change; `plural cd services update {address} --dry-run=false` \
+             applies it"
+        ),
         Some(ServiceReasonKind::Manual) => format!("`plural cd services sync {address} --wait` syncs it"),
         Some(ServiceReasonKind::Window) => {
             format!("`plural cd services release {address}` does not wait for it")

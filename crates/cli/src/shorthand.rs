@@ -6,8 +6,9 @@ use std::ffi::OsString;
 use clap::{Arg, Command};
 
 /// Words for commands of `plural cd services`, which is what most of them are about elsewhere.
-const VERBS: [(&str, &str); 10] = [
+const VERBS: [(&str, &str); 11] = [
     ("status", "describe"),
+    ("describe", "describe"),
     ("history", "revisions"),
     ("refresh", "kick"),
     ("reconcile", "kick"),

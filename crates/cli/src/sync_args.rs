@@ -161,6 +161,11 @@ impl SyncArgs {
     }
 }
 
+/// The change that has a service's namespace removed with it.
+pub(crate) fn namespace_goes() -> Result<SyncConfigPatch, CliError> {
+    read(&serde_json::json!({"deleteNamespace": true})).map_err(CliError::new)
+}
+
 impl ConfigFlags {
     /// What was given of them.
     fn patch(&self) -> Result<SyncConfigPatch, String> {

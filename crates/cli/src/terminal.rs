@@ -67,7 +67,10 @@ impl<'a> Terminal<'a> {
                 let size = terminal_size::terminal_size_of(io::stdout());
                 Screen::of_width(size.map(|(width, _)| usize::from(width.0)))
             }),
-            variable: Box::new(|name| std::env::var(name).ok().filter(|value| !value.is_empty())),
+            // Empty is unset, but for a token: a secret that is missing must not become the login of whoever saved one here.
+            variable: Box::new(|name| {
+                std::env::var(name).ok().filter(|value| !value.is_empty() || name == "PLURAL_CONSOLE_TOKEN")
+            }),
         }
     }
 

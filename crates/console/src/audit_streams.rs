@@ -214,7 +214,7 @@ impl Resolve for Resolver {
 mod tests {
     use std::sync::atomic::{AtomicU16, Ordering};
 
-    use axum::{Router, body::Bytes, extract::State, http::HeaderMap, http::StatusCode, routing::post};
+    use axum::{body::Bytes, extract::State, http::HeaderMap, http::StatusCode, routing::post};
     use parking_lot::Mutex;
 
     use super::*;
@@ -279,8 +279,8 @@ mod tests {
         let seen: Seen = Arc::new((Mutex::default(), AtomicU16::new(204)));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/audit", listener.local_addr().unwrap());
-        let router = Router::new().route("/audit", post(take)).with_state(Arc::clone(&seen));
-        let server = tokio::spawn(async move { axum::serve(listener, router).await });
+        let service = post(take).with_state(Arc::clone(&seen)).into_make_service();
+        let server = tokio::spawn(async move { axum::serve(listener, service).await });
         let secret = SecretString::from(SECRET);
         let sinks = open(&[address], Some(&secret), Reach::Local).unwrap();
         sinks[0].send("7", "a\nb\n").await.unwrap();

@@ -7,6 +7,7 @@
 //! - No error holds a code, a token or what a provider answered.
 
 mod http;
+mod keys;
 
 use std::{
     collections::HashMap,
@@ -41,7 +42,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::http::{Caller, Http, HttpError};
+use self::{
+    http::{Caller, Http, HttpError},
+    keys::Slot,
+};
 
 /// How old a provider's description and keys may be.
 const FRESH: Duration = Duration::from_mins(5);
@@ -142,6 +146,8 @@ pub(crate) struct Identities {
     http: Arc<Http>,
     /// By issuer.
     known: Mutex<HashMap<String, Known>>,
+    /// Keys of issuers of tokens that are exchanged, by issuer.
+    keys: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Slot>>>>,
 }
 
 #[derive(Clone)]
@@ -152,7 +158,7 @@ struct Known {
 
 impl Identities {
     pub(crate) fn new(guard: Guard) -> Result<Self, HttpError> {
-        Ok(Self { http: Arc::new(Http::new(guard)?), known: Mutex::default() })
+        Ok(Self { http: Arc::new(Http::new(guard)?), known: Mutex::default(), keys: Mutex::default() })
     }
 
     fn caller(&self, access: &ProviderAccess) -> Caller {
@@ -359,6 +365,23 @@ impl IdentityPort for Identities {
             groups,
         };
         Ok(ProviderAnswer { claims, refresh })
+    }
+
+    async fn token_claims(
+        &self,
+        issuer: &str,
+        audience: &str,
+        token: &SecretString,
+    ) -> Result<serde_json::Map<String, Value>, ProviderError> {
+        let keys = self.keys(issuer, FRESH).await?;
+        match keys::verified(issuer, audience, token, &keys.set) {
+            Err(Unverified::Key) if keys.read.elapsed() > YOUNG => {
+                // It may have another key by now.
+                let keys = self.keys(issuer, Duration::ZERO).await?;
+                keys::verified(issuer, audience, token, &keys.set).map_err(ProviderError::from)
+            }
+            verified => verified.map_err(ProviderError::from),
+        }
     }
 
     async fn names_issuer(&self, access: &ProviderAccess) -> Result<bool, ProviderError> {

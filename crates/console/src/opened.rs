@@ -212,6 +212,8 @@ pub async fn reset_password(
     let text = password.map_or_else(plural_app::secret::random_password, Ok).map_err(failed)?;
     let new = NewPassword { text: text.clone(), current: None, end_tokens: true };
     let user = app.user_update(&ctx, user.id, &UserChange::default(), Some(new)).await.map_err(failed)?;
+    // Who has lost the password may have lost the app as well, and there may be nobody else to help.
+    app.second_factor_reset(&ctx, user.id, None, None).await.map_err(failed)?;
     database.shut().await;
     drop(sole_use);
     Ok(FirstAdmin { email: user.email, password: text })

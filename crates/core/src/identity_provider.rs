@@ -250,7 +250,9 @@ impl IdentityProvider {
         if !claims.email_verified {
             return refused(format!("{} does not say that your e-mail address is verified", self.name));
         }
-        let Ok(email) = email.parse::<Email>() else {
+        // Letters that look like others, or become others in lower case, are somebody else's.
+        let plain = Some(email).filter(|email| email.is_ascii());
+        let Some(Ok(email)) = plain.map(|email| email.parse::<Email>()) else {
             return refused(format!("{} sent an e-mail address that cannot be used here", self.name));
         };
         let domain = email.as_str().rsplit_once('@').map_or("", |(_, domain)| domain);

@@ -76,6 +76,8 @@ id!(/// Id of one membership of a user in a group.
     GroupMemberId, "group member");
 id!(/// Id of a service account: that of the user that it is.
     MachineAccountId, "service account");
+id!(/// Id of a federated credential.
+    FederatedCredentialId, "federated credential");
 id!(/// Id of a custom role.
     RoleId, "role");
 id!(/// Id of a binding.

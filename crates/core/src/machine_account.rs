@@ -60,12 +60,21 @@ pub struct MachineAccountChange {
     pub assume: Option<Vec<BindingSubject>>,
 }
 
+/// The domain whose addresses nobody has.
+pub const NOBODYS: &str = "service-accounts.invalid";
+
+/// Whether an address can be nobody's: no cluster and no provider takes its account for a person.
+pub fn is_of_nobody(email: &Email) -> bool {
+    let domain = email.as_str().rsplit_once('@').map_or("", |(_, domain)| domain);
+    domain == NOBODYS || domain.strip_suffix(NOBODYS).is_some_and(|before| before.ends_with('.'))
+}
+
 /// An address that nobody can prove to be theirs, and so nobody signs in with.
 ///
 /// # Errors
 /// [`Error::Internal`]: an id is always part of an address.
 pub fn made_up_address(id: MachineAccountId) -> Result<Email> {
-    format!("{}@service-accounts.invalid", id.uuid().simple())
+    format!("{}@{NOBODYS}", id.uuid().simple())
         .parse()
         .map_err(|cause| Error::internal("making up an address", cause))
 }

@@ -70,6 +70,8 @@ kinds! {
     Job = "job", "jobs";
     /// A repository of charts.
     HelmRepository = "helm-repository", "helm-repositories";
+    /// An identity provider.
+    IdentityProvider = "provider", "providers", "identity-provider";
     /// The installation's audit log.
     AuditLog = "audit-log", "audit";
 }
@@ -117,11 +119,14 @@ const LOOK: &[&str] = &["get", "list", "describe", "watch"];
 const VERBS: &[(&[Kind], &[&str], Action, On)] = {
     use Action::{Admin, Approve, Prune, Read, Write};
     use Kind::{
-        AuditLog, Cluster, Context, GlobalService, Group, HelmRepository, Job, ManagedNamespace, Project, Repository, Role,
-        SavedView, Service, ServiceAccount, User,
+        AuditLog, Cluster, Context, GlobalService, Group, HelmRepository, IdentityProvider, Job, ManagedNamespace, Project,
+        Repository, Role, SavedView, Service, ServiceAccount, User,
     };
     &[
-        (&[Job, AuditLog],                 LOOK,                                             Read,    On::AdminOnly),
+        (&[Job, AuditLog, IdentityProvider], LOOK,                                           Read,    On::AdminOnly),
+        (&[AuditLog],                      &["verify", "export"],                             Read,    On::AdminOnly),
+        (&[IdentityProvider],              &["create", "update", "delete"],                  Write,   On::AdminOnly),
+        (&[User],                          &["suspend", "resume"],                           Admin,   On::Thing),
         (&[Job],                           &["retry", "delete"],                             Write,   On::AdminOnly),
         (&[HelmRepository],                LOOK,                                             Read,    On::Installation),
         (&[HelmRepository],                &["create", "update", "delete"],                  Write,   On::Installation),
@@ -132,7 +137,7 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
         (&[GlobalService, ManagedNamespace], &["create"],                                    Write,   On::Home),
         (&[Service],                       &["create"],                                      Write,   On::In(Cluster)),
         (&[ServiceAccount],                &["create"],                                      Admin,   On::In(Project)),
-        (&[ServiceAccount],                &["update", "delete", "bind", "end-tokens"],      Admin,   On::Thing),
+        (&[ServiceAccount],                &["update", "delete", "bind", "end-tokens", "federate"],      Admin,   On::Thing),
         (&[Project],                       &["limit", "record"],                             Admin,   On::Thing),
         (&[Cluster],                       &["detach", "rotate-token", "audit"],             Admin,   On::Thing),
         (&[Project, Cluster, User],        &["delete"],                                      Admin,   On::Thing),
@@ -173,7 +178,7 @@ pub fn need(verb: &str, kind: Kind) -> Result<Need> {
 /// What decides about all things of a kind together, where each has nothing of its own that does.
 const fn whole(kind: Kind) -> On {
     match kind {
-        Kind::Job | Kind::AuditLog => On::AdminOnly,
+        Kind::Job | Kind::AuditLog | Kind::IdentityProvider => On::AdminOnly,
         Kind::HelmRepository => On::Installation,
         Kind::Project
         | Kind::Cluster

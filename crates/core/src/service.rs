@@ -79,7 +79,7 @@ pub struct Service {
     pub paused: bool,
     /// Grows with each change, kicks included.
     pub sequence: u64,
-    /// Its agent has reported since the last change.
+    /// Its agent has reported since the last change, with what its sources held then.
     pub observed: bool,
     /// The global service whose instance it is.
     pub owner: Option<GlobalServiceId>,

@@ -28,6 +28,8 @@ pub enum ServiceReasonKind {
     Dependencies,
     /// It syncs manually, and a revision waits for that.
     Manual,
+    /// It is a dry run: its changes are planned, and nothing is applied.
+    DryRun,
     /// It is pinned to a revision that a person chose.
     Pinned,
     /// A sync goes on.
@@ -115,7 +117,8 @@ pub fn service_reason(input: &ReasonInput<'_>) -> Option<ServiceReason> {
         let is_present = error.source == ServiceError::GIT || service.observed;
         return reason(ServiceReasonKind::Error, message, error.terminal && is_present);
     }
-    if let Some(PendingApproval { reason: why, .. }) = &sync.pending {
+    // One of the revision before is over when its agent looks at this one.
+    if let Some(PendingApproval { reason: why, .. }) = sync.pending.as_ref().filter(|_| service.observed) {
         return reason(ServiceReasonKind::Approval, format!("deletions wait for approval: {why}"), true);
     }
     if service.deleted_at.is_some() {
@@ -152,6 +155,11 @@ pub fn service_reason(input: &ReasonInput<'_>) -> Option<ServiceReason> {
                 }
             }
         }
+    }
+    if service.dry_run && service.observed && service.status != ServiceStatus::Healthy {
+        let words = "dry run: `plural cd services plan` shows what would change, and nothing is applied until \
+                     `plural cd services update --dry-run=false`";
+        return reason(ServiceReasonKind::DryRun, words.to_owned(), true);
     }
     if let Some(progress) = &sync.progress {
         if progress.step == SyncStep::Held && service.observed {
@@ -195,7 +203,12 @@ pub fn service_reason(input: &ReasonInput<'_>) -> Option<ServiceReason> {
                 let why = one.message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
                 format!("{} is not ready{why}", one.key)
             }
-            None if service.dry_run => "dry run: nothing is applied".to_owned(),
+            None if components.is_empty()
+                && sync.progress.as_ref().is_some_and(|progress| progress.step == SyncStep::Complete) =>
+            {
+                let words = "it has no objects: its folder renders to none";
+                return reason(ServiceReasonKind::Error, words.to_owned(), true);
+            }
             None => "nothing of it is applied yet".to_owned(),
         }
     };

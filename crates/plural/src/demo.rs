@@ -230,6 +230,11 @@ async fn run_on(
     } else {
         clusters::of_kubeconfigs(&args.kubeconfig).await?
     });
+    if !args.kubeconfig.is_empty() {
+        for cluster in clusters.iter().filter(|cluster| state.token(cluster.handle()).is_none()) {
+            cluster.check_free().await?;
+        }
+    }
     let mut leaving = Vec::new();
     for cluster in clusters.iter() {
         let handle = cluster.handle();
@@ -276,19 +281,15 @@ async fn run_on(
             let wanted = pairs(clusters.iter().filter(staying), &names);
             arrive(output, &mut events, &mut times, &head, wanted).await
         };
-        deployed(stop, timeout, "the first deployment", &deployment, first).await?;
-        let outcome = once(
-            args,
-            stop,
-            output,
-            &source,
-            repository.as_ref(),
-            clusters,
-            &deployment,
-            &mut events,
-            &mut times,
-        )
-        .await;
+        let outcome = match deployed(stop, timeout, "the first deployment", &deployment, first).await {
+            Ok(()) => {
+                let (source, repository) = (&source, repository.as_ref());
+                once(args, stop, output, source, repository, clusters, &deployment, &mut events, &mut times)
+                    .await
+            }
+            // What came of it is removed all the same.
+            Err(error) => Err(error),
+        };
         let removed = if args.git.is_some() || !args.kubeconfig.is_empty() {
             output.talk("removing what was applied");
             let removing = deployment.remove(services.values());

@@ -325,7 +325,6 @@ impl AuditChainStore for Database {
     }
 
     async fn audit_digest_at(&self, sequence: Option<u64>) -> Result<Option<(u64, AuditDigest)>> {
-        // What the batch says, not what is stored beside it as its digest.
         let mut rows = row::Entity::find().filter(row::Column::Sequence.is_not_null());
         if let Some(sequence) = sequence {
             rows = rows.filter(row::Column::Sequence.eq(sequence.cast_signed()));

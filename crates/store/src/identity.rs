@@ -8,6 +8,7 @@ use plural_app::identity_provider::{
     IdentityProviderRow, IdentityProviderSelector, IdentityProviderStore as _,
 };
 use plural_app::seal::Sealed;
+use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::ids::{GroupId, GroupMemberId, IdentityProviderId, TokenId, UserId, UserIdentityId};
 use plural_core::user::User;
 use plural_core::{Error, Result};
@@ -78,8 +79,12 @@ impl Database {
         now: DateTime<Utc>,
     ) -> Result<()> {
         let doing = "remembering what was used";
-        let sql = "DELETE FROM login_spent WHERE until_at < $1";
-        let old = self.statement(sql, [now.timestamp_micros().into()]);
+        // Two who sign in at once do not wait for each other's rows: what one leaves the next one removes.
+        let lock = if self.is_postgres() { " FOR UPDATE SKIP LOCKED" } else { "" };
+        let sql = format!(
+            "DELETE FROM login_spent WHERE what IN (SELECT what FROM login_spent WHERE until_at < $1{lock})"
+        );
+        let old = self.statement(&sql, [now.timestamp_micros().into()]);
         write.tx.execute_raw(old).await.map_err(db(doing))?;
         let sql = "INSERT INTO login_spent (what, until_at) VALUES ($1, $2) ON CONFLICT (what) DO NOTHING";
         let values = [what.to_vec().into(), until.timestamp_micros().into()];
@@ -136,6 +141,12 @@ async fn place_in_groups_in_tx(
     Ok(changed)
 }
 
+/// The line of what a login did to an account.
+fn about(account: &user::row::Model, login: &AuditEntry, action: &'static str) -> AuditEntry {
+    let target = AuditTarget { noun: "user".into(), id: Some(account.id), name: account.email.clone() };
+    AuditEntry { action: action.into(), target, ..login.clone() }
+}
+
 /// The account of somebody who signs in for the first time.
 async fn account_in_tx(
     write: &transaction::Write<'_>,
@@ -156,7 +167,17 @@ async fn account_in_tx(
         // Whoever signs in is a person.
         let is_person = found.project_id.is_none();
         let refused = || Error::forbidden("this address is a service account's, which nobody signs in as");
-        return is_person.then_some(found).ok_or_else(refused);
+        let found = is_person.then_some(found).ok_or_else(refused)?;
+        // An address that went to somebody else at the provider does not take the account along.
+        let tied = row::Entity::find()
+            .filter(row::Column::ProviderId.eq(admit.provider.uuid()))
+            .filter(row::Column::UserId.eq(found.id));
+        if tied.count(&write.tx).await.map_err(db("reading an identity"))? > 0 {
+            return Err(Error::forbidden(
+                "the account with your address is tied to another user of this provider; ask an administrator",
+            ));
+        }
+        return Ok(found);
     }
     if !admit.creates {
         return Err(Error::forbidden("you have no account here; ask an administrator for one"));
@@ -215,7 +236,12 @@ impl IdentityStore for Database {
                 created_at: set(at),
             };
             let doing = unique("tying an account to a provider", AT_ONCE);
-            (account, identity.insert(&write.tx).await.map_err(doing)?)
+            let identity = identity.insert(&write.tx).await.map_err(doing)?;
+            let is_new = account.id == admit.user_id.uuid();
+            write
+                .audit(&about(&account, by.entry(), if is_new { "user.create" } else { "identity.tie" }))
+                .await?;
+            (account, identity)
         };
         if account.suspended_at.is_some() {
             return Err(Error::Unauthenticated);
@@ -227,8 +253,10 @@ impl IdentityStore for Database {
             .exec(&write.tx)
             .await
             .map_err(db("recording a login"))?;
-        if let Some(groups) = &admit.groups {
-            place_in_groups_in_tx(&write, provider, account.id, groups).await?;
+        if let Some(groups) = &admit.groups
+            && place_in_groups_in_tx(&write, provider, account.id, groups).await?
+        {
+            write.audit(&about(&account, by.entry(), "identity.groups")).await?;
         }
         write.audit(by.entry()).await?;
         write.commit().await?;

@@ -26,6 +26,7 @@ mod deploy_token;
 mod disk;
 mod drift;
 mod error;
+mod federated_credential;
 mod feed;
 mod global_service;
 mod group;
@@ -58,6 +59,7 @@ mod revision;
 mod role;
 mod saved_view;
 mod seal;
+mod second_factor;
 #[cfg(feature = "seed")]
 mod seed;
 mod service;

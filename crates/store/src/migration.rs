@@ -50,6 +50,8 @@ mod m0067_roles;
 mod m0068_service_accounts;
 mod m0071_identity_providers;
 mod m0072_program_logins;
+mod m0073_federated_credentials;
+mod m0074_second_factors;
 #[cfg(test)]
 mod tests;
 
@@ -111,6 +113,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0068_service_accounts::Migration),
             Box::new(m0071_identity_providers::Migration),
             Box::new(m0072_program_logins::Migration),
+            Box::new(m0073_federated_credentials::Migration),
+            Box::new(m0074_second_factors::Migration),
         ]
     }
 }

@@ -70,6 +70,8 @@ impl Write<'_> {
         let there = token::row::Entity::find()
             .filter(token::row::Column::UserId.eq(of))
             .filter(token::row::Column::Session.eq(false))
+            // Those are bounded by their credential.
+            .filter(token::row::Column::FederatedCredentialId.is_null())
             .filter(valid)
             .count(&self.tx)
             .await

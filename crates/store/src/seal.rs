@@ -36,6 +36,7 @@ fn place(column: SealedColumn) -> (&'static str, &'static str, Option<&'static s
         SealedColumn::RecordingCommand => ("recordings", "command", Some("id")),
         SealedColumn::IdentityProviderSecret => ("identity_providers", "secret", Some("id")),
         SealedColumn::IdentityRefresh => ("user_identities", "refresh", Some("id")),
+        SealedColumn::SecondFactor => ("second_factors", "secret", Some("user_id")),
     }
 }
 
@@ -171,6 +172,7 @@ mod tests {
         ("login_tries", "subject"),
         ("program_logins", "code_hash"),
         ("program_logins", "device_hash"),
+        ("recovery_codes", "hash"),
         ("recording_pieces", "digest"),
         ("recording_pieces", "sealed_with"),
         ("replicas", "certificate"),

@@ -129,7 +129,7 @@ impl TryFrom<row::Model> for Service {
             sha,
             message,
             author,
-            closure_digest: _,
+            closure_digest,
             artifact_digest,
             artifact_folder: _,
             pin,
@@ -175,7 +175,8 @@ impl TryFrom<row::Model> for Service {
             pin: pin.map(|pin| json(pin, "a service's pin")).transpose()?,
             paused,
             sequence: sequence.cast_unsigned(),
-            observed: reported_sequence >= sequence,
+            // Until somebody has looked at another place, the agent has only seen what was at the one before.
+            observed: reported_sequence >= sequence && closure_digest.is_some(),
             owner: owner_id.map(GlobalServiceId::from_uuid),
             withheld: secrets_home.as_deref().map(home_of).transpose()?,
             cascaded,

@@ -19,7 +19,7 @@ use crate::database::Database;
 use crate::error::db;
 use crate::page::page;
 use crate::transaction::{self, set};
-use crate::{group, identity, user};
+use crate::{federated_credential, group, identity, user};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -42,6 +42,8 @@ pub(crate) mod row {
         pub assumed_by: Option<String>,
         /// The login with an identity provider that it comes from.
         pub identity_id: Option<Uuid>,
+        /// The federated credential that it was given for.
+        pub federated_credential_id: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -65,6 +67,7 @@ impl TryFrom<row::Model> for AccessToken {
             scopes,
             assumed_by: _,
             identity_id: _,
+            federated_credential_id: _,
         } = row;
         Ok(Self {
             id: TokenId::from_uuid(id),
@@ -119,8 +122,19 @@ pub(crate) async fn make_in_tx(
     token: &TokenCreate,
     at: DateTime<Utc>,
 ) -> Result<AccessToken> {
-    let TokenCreate { id, hash, hint, session, scopes, expires_at, made_with, assumed_by, proof, identity } =
-        token;
+    let TokenCreate {
+        id,
+        hash,
+        hint,
+        session,
+        scopes,
+        expires_at,
+        made_with,
+        assumed_by,
+        proof,
+        identity,
+        federated,
+    } = token;
     let user_id = user.uuid();
     // A new password waits for this, or this for the new password: it ends every session that there is by then.
     user::proven_in_tx(write, Some(user), proof.as_ref(), at).await?;
@@ -135,7 +149,9 @@ pub(crate) async fn make_in_tx(
         .exec(&write.tx)
         .await
         .map_err(db("removing expired tokens"))?;
-    if !session {
+    if let Some(federated) = federated {
+        federated_credential::make_room_in_tx(write, *federated).await?;
+    } else if !session {
         write.check_tokens(user_id, at).await?;
     }
     let mut ends = *expires_at;
@@ -160,6 +176,7 @@ pub(crate) async fn make_in_tx(
         scopes: set(Some(scopes.to_string())),
         assumed_by: set(assumed_by.clone()),
         identity_id: set(login.map(|login| login.id)),
+        federated_credential_id: set(federated.map(|(id, _)| id.uuid())),
     };
     let row = row.insert(&write.tx).await.map_err(db("making a token"))?;
     row.try_into()

@@ -21,7 +21,7 @@ use crate::error::{db, gone_or, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::{self, set};
-use crate::{group, machine_account, policy, project, saved_view, token};
+use crate::{group, identity, machine_account, policy, project, saved_view, token};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -137,6 +137,17 @@ pub(crate) async fn proven_in_tx(
         return Err(Error::not_found("user"));
     }
     Ok(())
+}
+
+/// Whether a user has no password, and is tied to an identity provider.
+async fn signs_in_elsewhere_in_tx(write: &transaction::Write<'_>, id: UserId) -> Result<bool> {
+    let doing = "reading how a user signs in";
+    let user = row::Entity::find_by_id(id.uuid()).one(&write.tx).await.map_err(db(doing))?;
+    if user.is_none_or(|user| user.password_hash.is_some()) {
+        return Ok(false);
+    }
+    let tied = identity::row::Entity::find().filter(identity::row::Column::UserId.eq(id.uuid()));
+    Ok(tied.count(&write.tx).await.map_err(db(doing))? > 0)
 }
 
 impl Table for User {
@@ -261,6 +272,13 @@ impl UserStore for Database {
             row.admin = set(*admin);
         }
         if let Some(PasswordSet { hash, end_tokens }) = password {
+            // Else whoever leaves the provider could have kept a way in.
+            if proof.is_some_and(|proof| proof.caller == id) && signs_in_elsewhere_in_tx(&write, id).await? {
+                return Err(Error::conflict(
+                    "you sign in with an identity provider; another administrator, or `plural console reset-password`, gives you a \
+                     password as well",
+                ));
+            }
             row.password_hash = set(Some(hash));
             let mut ended =
                 token::row::Entity::delete_many().filter(token::row::Column::UserId.eq(id.uuid()));

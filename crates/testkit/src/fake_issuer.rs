@@ -170,6 +170,11 @@ impl FakeIssuer {
         self.behave(Behaviour { claims, ..Behaviour::default() });
     }
 
+    /// A token as it says and signs them now, for whoever does not sign in: the job of a CI system.
+    pub fn token(&self) -> String {
+        id_token(&self.shared, &self.shared.behaviour.lock().clone(), None)
+    }
+
     /// Requests so far, by endpoint.
     pub fn requests(&self) -> Vec<String> {
         self.shared.requests.lock().clone()

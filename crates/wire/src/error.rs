@@ -177,11 +177,19 @@ impl ClientError {
             Self::Refused { url, .. } => {
                 Some(format!("is the console running, and is {url} its address? `plural console` starts one"))
             }
+            Self::Tls { reason, .. } if reason.contains("not valid for name") => Some(
+                "the certificate is for another name: use that name in --url or PLURAL_CONSOLE_URL, or a certificate that names \
+                 this host"
+                    .into(),
+            ),
             Self::Tls { .. } => Some(
                 "if its certificate is signed by an authority of your own, name that authority's PEM file in \
                  --ca-file or PLURAL_CONSOLE_CA_FILE"
                     .into(),
             ),
+            Self::Transport { url, reason, .. } if url.starts_with("http://") && reason.contains("HTTP version") => {
+                Some("what answers there does not speak plain HTTP: if it is TLS, the address begins with https://".into())
+            }
             Self::Timeout { .. } | Self::Transport { .. } => {
                 Some("check the network path to the console; proxies must let POST /gql through".into())
             }
@@ -202,9 +210,6 @@ impl ClientError {
             }
             Self::Refusal { code: Some(ErrorCode::Internal), request_id: Some(id), .. } => {
                 Some(format!("the console's log tells more under request id {id}"))
-            }
-            Self::Refusal { code: Some(ErrorCode::Forbidden), .. } => {
-                Some("ask an owner of it, or an admin, for a write binding".into())
             }
             Self::Setup { .. } | Self::Refusal { .. } => None,
         }

@@ -10,6 +10,7 @@ mod cluster;
 mod common;
 mod component;
 mod dependency;
+mod federated_credential;
 mod git_repository;
 mod global_service;
 mod group;
@@ -23,6 +24,7 @@ mod recording;
 mod rendering;
 mod role;
 mod saved_view;
+mod second_factor;
 mod service;
 mod service_account;
 mod service_context;
@@ -41,6 +43,7 @@ pub use cluster::*;
 pub use common::*;
 pub use component::*;
 pub use dependency::*;
+pub use federated_credential::*;
 pub use git_repository::*;
 pub use global_service::*;
 pub use group::*;
@@ -54,6 +57,7 @@ pub use recording::*;
 pub use rendering::*;
 pub use role::*;
 pub use saved_view::*;
+pub use second_factor::*;
 pub use service::*;
 pub use service_account::*;
 pub use service_context::*;
@@ -101,6 +105,9 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (GetServiceTree::NAME, GetServiceTree::DOCUMENT),
     (GetServiceDeletion::NAME, GetServiceDeletion::DOCUMENT),
     (DeleteServiceCascade::NAME, DeleteServiceCascade::DOCUMENT),
+    (ListFederatedCredentials::NAME, ListFederatedCredentials::DOCUMENT),
+    (CreateFederatedCredential::NAME, CreateFederatedCredential::DOCUMENT),
+    (DeleteFederatedCredential::NAME, DeleteFederatedCredential::DOCUMENT),
     (ListGitRepositories::NAME, ListGitRepositories::DOCUMENT),
     (GetGitRepository::NAME, GetGitRepository::DOCUMENT),
     (CreateGitRepository::NAME, CreateGitRepository::DOCUMENT),
@@ -156,6 +163,9 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateSavedView::NAME, CreateSavedView::DOCUMENT),
     (UpdateSavedView::NAME, UpdateSavedView::DOCUMENT),
     (DeleteSavedView::NAME, DeleteSavedView::DOCUMENT),
+    (BeginSecondFactor::NAME, BeginSecondFactor::DOCUMENT),
+    (ConfirmSecondFactor::NAME, ConfirmSecondFactor::DOCUMENT),
+    (EndSecondFactor::NAME, EndSecondFactor::DOCUMENT),
     (ListServiceDeployments::NAME, ListServiceDeployments::DOCUMENT),
     (ListServicesUsing::NAME, ListServicesUsing::DOCUMENT),
     (GetServiceDeployment::NAME, GetServiceDeployment::DOCUMENT),
@@ -200,6 +210,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ChangePassword::NAME, ChangePassword::DOCUMENT),
     (Me::NAME, Me::DOCUMENT),
     (SignIn::NAME, SignIn::DOCUMENT),
+    (SignInWithCode::NAME, SignInWithCode::DOCUMENT),
     (WhoAmI::NAME, WhoAmI::DOCUMENT),
     (ListUsers::NAME, ListUsers::DOCUMENT),
     (GetUser::NAME, GetUser::DOCUMENT),

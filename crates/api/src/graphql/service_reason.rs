@@ -23,6 +23,8 @@ pub(crate) enum ServiceReasonKind {
     Dependencies,
     /// It syncs manually, and a revision waits for that.
     Manual,
+    /// It is a dry run: its changes are planned, and nothing is applied.
+    DryRun,
     /// It is pinned to a revision that a person chose.
     Pinned,
     /// A sync goes on.

@@ -126,6 +126,19 @@ impl User {
         self.user.suspended_at
     }
 
+    /// Signing in with the password wants a code as well. For the user and for administrators.
+    async fn second_factor(&self, ctx: &Context<'_>) -> Nullable<bool> {
+        nullable(async {
+            let request = request(ctx);
+            match request.app.second_factor_is_on(&request.op, self.user.id).await {
+                Ok(is_on) => Ok(Some(is_on)),
+                Err(plural_core::Error::Forbidden { .. } | plural_core::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error).into_graphql(ctx),
+            }
+        })
+        .await
+    }
+
     /// When it was made.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.user.created_at)
@@ -311,12 +324,20 @@ pub(crate) struct UserMutation;
 #[Object]
 impl UserMutation {
     /// Opens a session. The one operation that needs no credential.
-    async fn sign_in(&self, ctx: &Context<'_>, email: String, password: String) -> Nullable<User> {
+    async fn sign_in(
+        &self,
+        ctx: &Context<'_>,
+        email: String,
+        password: String,
+        #[graphql(desc = "Of an authenticator app, or a recovery code, where the user has a second factor.")]
+        code: Option<String>,
+    ) -> Nullable<User> {
         nullable(async {
             let request = request(ctx);
             let password = SecretString::from(password);
             let session =
-                request.app.session_create(&request.op, &email, password).await.into_graphql(ctx)?.text;
+                request.app.session_create_with(&request.op, &email, password, code.as_deref()).await;
+            let session = session.into_graphql(ctx)?.text;
             // The rest of the answer is what the new session may see of its user.
             let actor = request.app.actor_authenticate(session.expose_secret()).await.into_graphql(ctx)?;
             let op = request.app.ctx(actor).with_request_id(request.op.request_id());

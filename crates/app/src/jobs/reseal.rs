@@ -231,5 +231,6 @@ fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::RecordingCommand => format!("recording:{of}:command"),
         SealedColumn::IdentityProviderSecret => format!("identity_provider:{of}:secret"),
         SealedColumn::IdentityRefresh => format!("identity:{of}:refresh"),
+        SealedColumn::SecondFactor => format!("user:{of}:second-factor"),
     }
 }

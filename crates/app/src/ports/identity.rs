@@ -92,6 +92,13 @@ pub trait IdentityPort: Send + Sync + 'static {
     ) -> Result<ProviderAnswer, ProviderError>;
     /// Whether its answers name the issuer, so that one without is not believed.
     async fn names_issuer(&self, access: &ProviderAccess) -> Result<bool, ProviderError>;
+    /// What a token of an issuer says, when the issuer signed it for exactly this audience and it counts now.
+    async fn token_claims(
+        &self,
+        issuer: &str,
+        audience: &str,
+        token: &SecretString,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, ProviderError>;
     /// Where the browser goes to sign out there, too.
     async fn logout_url(&self, access: &ProviderAccess, back: &str) -> Result<Option<String>, ProviderError>;
 }

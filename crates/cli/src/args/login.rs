@@ -16,7 +16,8 @@ use super::ConnectionArgs;
   plural login --url https://console.example.com
   plural login --url https://console.example.com --device   # a browser elsewhere
   plural login --url https://console.example.com --email ada@example.com --password-stdin < password.txt
-  plural login --url https://console.example.com --token-stdin < token.txt")]
+  plural login --url https://console.example.com --token-stdin < token.txt
+  plural login --url https://console.example.com --id-token-stdin < id-token.txt   # in a CI job")]
 pub(crate) struct LoginArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
@@ -46,6 +47,10 @@ pub(crate) struct LoginHow {
     #[arg(long, value_name = "EMAIL")]
     pub(crate) email: Option<String>,
 
+    /// Code of your authenticator app, or a recovery code, where you have a second factor; asked for when absent
+    #[arg(long, requires = "email", value_name = "CODE")]
+    pub(crate) code: Option<String>,
+
     /// Read the password from standard input instead of asking
     #[arg(long, requires = "email")]
     pub(crate) password_stdin: bool,
@@ -54,8 +59,17 @@ pub(crate) struct LoginHow {
     #[arg(long, conflicts_with_all = ["email", "password_stdin"])]
     pub(crate) token_stdin: bool,
 
-    /// Print an address and a code for a browser on any machine, and wait until you allow the login there
+    /// Read a token of a CI system or a cluster from standard input, and exchange it for one of the service account that it stands
+    /// for, which holds for an hour
     #[arg(long, conflicts_with_all = ["email", "password_stdin", "token_stdin"])]
+    pub(crate) id_token_stdin: bool,
+
+    /// Address or id of the service account, where the token stands for several
+    #[arg(long, requires = "id_token_stdin", value_name = "ACCOUNT")]
+    pub(crate) service_account: Option<String>,
+
+    /// Print an address and a code for a browser on any machine, and wait until you allow the login there
+    #[arg(long, conflicts_with_all = ["email", "password_stdin", "token_stdin", "id_token_stdin"])]
     pub(crate) device: bool,
 
     /// Speak plain HTTP to a console that is not on this machine, now and with this saved login: the

@@ -68,6 +68,7 @@ pub(crate) struct RepositoryGetArgs {
   plural cd repositories create https://git.example.com/team/deploy.git
   plural cd repositories create https://git.example.com/team/deploy.git --username bot --password-stdin < token.txt
   plural cd repositories create git@git.example.com:team/deploy.git --private-key ~/.ssh/deploy --wait
+  plural cd repositories create https://git.example.com/shop/deploy.git --project shop
   plural cd repositories create https://git.example.com/team/deploy.git --allowed-signers allowed_signers")]
 pub(crate) struct RepositoryCreateArgs {
     /// Where to fetch from: https, ssh or git@host:path
@@ -82,6 +83,10 @@ pub(crate) struct RepositoryCreateArgs {
     // It has the id of the `--url` of every other command, whose place is taken here.
     #[arg(id = "url", long = "console-url", value_name = "URL", help_heading = "Connection")]
     pub(crate) console_url: Option<String>,
+
+    /// Project that it belongs to, by name or id [default: the default project]
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
 
     #[command(flatten)]
     pub(crate) access: RepositoryAccessArgs,

@@ -26,7 +26,7 @@ use crate::{
 
 /// Services: list, create, update, describe, plan, sync, roll back, pause, copy, delete
 #[derive(Debug, Args)]
-#[command(visible_alias = "svc", subcommand_required = true, arg_required_else_help = true)]
+#[command(visible_aliases = ["svc", "service"], subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ServicesArgs {
     #[command(subcommand)]
     pub(crate) command: ServiceCommand,
@@ -320,6 +320,10 @@ pub(crate) struct ServiceDeleteArgs {
     /// Delete what depends on it as well, and first
     #[arg(long, conflicts_with = "soft")]
     pub(crate) cascade: bool,
+
+    /// Remove its namespace as well, unless others use it
+    #[arg(long, conflicts_with_all = ["soft", "cascade"])]
+    pub(crate) delete_namespace: bool,
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,

@@ -50,7 +50,11 @@ const KEY_REF: &[Field] = &[
 
 const FIELDS: &[Field] = &[
     field("name", Type::Text, "Name, unique on its cluster; else the document's."),
-    field("namespace", Type::Text, "Namespace of its objects; else its name. It cannot change."),
+    field(
+        "namespace",
+        Type::Text,
+        "Namespace of its objects; else its name. Another one moves them: those in the one before go with approval.",
+    ),
     field("cluster", Type::Text, "Handle of its cluster. This or clusterRef is required."),
     field("clusterRef", Type::Reference(Kind::Cluster), "Its cluster."),
     field("repositoryRef", Type::Reference(Kind::GitRepository), "The repository that it is read from."),
@@ -344,8 +348,6 @@ pub(super) async fn change(
         // The values stay, whoever knows them.
         attributes.insert("mergeConfiguration".into(), references_to(merged, Some(&live.state)).into());
     }
-    // It cannot change, and an update does not take it.
-    attributes.remove("namespace");
     bind(&mut attributes, Some(&live.state), merged, console).await?;
     console.send(ChangeService(json!({"id": live.id, "attributes": attributes}))).await
 }

@@ -204,7 +204,7 @@ pub(super) fn fixed(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Project | Kind::HelmRepository | Kind::SyncWindow => &[],
         Kind::Cluster | Kind::GitRepository | Kind::ServiceContext => &["projectRef"],
-        Kind::ServiceDeployment => &["namespace", "docsPath"],
+        Kind::ServiceDeployment => &["docsPath"],
         Kind::GlobalService => &["projectRef", "serviceRef"],
         Kind::ManagedNamespace => &["projectRef", "namespace"],
     }

@@ -205,9 +205,15 @@ fn value(
 /// Every command of a person that talks to a console, with words that its arguments need. `None`: it prints what the
 /// person gave it, or what is a file by its nature.
 const COMMANDS: &[(&str, Option<&str>)] = &[
+    ("audit checkpoints", Some("")),
+    ("audit export", Some("")),
+    ("audit list", Some("")),
+    ("audit verify", Some("")),
     ("auth can-i", Some("get cluster/blue")),
     ("auth explain", Some("get cluster/blue")),
     ("auth who-can", Some("get cluster/blue")),
+    ("second-factor disable", Some("--yes --password-stdin")),
+    ("second-factor enable", None),
     ("cd access grant", Some("read --project shop --group shop")),
     ("cd access list", Some("--project shop")),
     ("cd access revoke", Some("read --project shop --user ada@example.com")),
@@ -233,6 +239,12 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd contexts get", Some("shared")),
     ("cd contexts list", Some("")),
     ("cd contexts save", Some("network --file -")),
+    (
+        "cd federated-credentials create",
+        Some("deployer@example.com --issuer https://ci.example.com --subject job"),
+    ),
+    ("cd federated-credentials delete", Some("0190b8a2-7c11-7def-8000-0123456789ab --yes")),
+    ("cd federated-credentials list", Some("deployer@example.com")),
     ("cd global-services create", Some("monitoring --service blue/monitoring --tag stage=prod")),
     ("cd global-services delete", Some("web --yes")),
     ("cd global-services describe", Some("web")),

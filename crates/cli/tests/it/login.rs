@@ -45,6 +45,34 @@ async fn login_signs_in_creates_a_token_and_remembers_it() {
 }
 
 #[tokio::test]
+async fn a_login_says_which_one_it_takes_the_place_of() {
+    let server = Server::start()
+        .await
+        .data("SignIn", "signIn", &json!({"id": ID, "email": "ada@example.com", "jwt": "session.token.x"}))
+        .data("CreateAccessToken", "createAccessToken", &json!({"id": ID, "token": "console-new"}))
+        .data("Me", "me", &json!({"id": ID, "name": "Ada", "email": "ada@example.com"}))
+        .data("SignIn", "signIn", &json!({"id": ID, "email": "eve@example.com", "jwt": "session.token.y"}))
+        .data("CreateAccessToken", "createAccessToken", &json!({"id": ID, "token": "console-newer"}))
+        .data("Me", "me", &json!({"id": ID, "name": "Eve", "email": "eve@example.com"}));
+    let person = Person::new().piping("hunter2\n");
+    let first =
+        person.run(&format!("login --url {} --email ada@example.com --password-stdin", server.url)).await;
+    assert!(!first.err.contains("takes the place"), "{}", first.text());
+    let second =
+        person.run(&format!("login --url {} --email eve@example.com --password-stdin", server.url)).await;
+    assert!(second.err.contains("it takes the place of a login to"), "{}", second.text());
+    assert!(second.err.contains("--profile NAME"), "{}", second.text());
+}
+
+#[tokio::test]
+async fn an_empty_token_is_not_somebody_elses_login() {
+    let server = Server::start().await;
+    let done = Person::of(&server.url).with("PLURAL_CONSOLE_TOKEN", "").run("cd clusters list").await;
+    assert_eq!(done.code, 1, "{}", done.text());
+    assert!(done.err.starts_with("error: PLURAL_CONSOLE_TOKEN is empty\nhint: "), "{}", done.text());
+}
+
+#[tokio::test]
 async fn a_wrong_password_is_said_and_nothing_is_saved() {
     let server = Server::start().await.error("SignIn", "UNAUTHENTICATED", "unauthenticated");
     let person = Person::new().piping("wrong");

@@ -241,6 +241,24 @@ async fn a_deletion_says_what_becomes_of_the_namespace() {
 }
 
 #[tokio::test]
+async fn a_deletion_takes_the_namespace_along_when_that_is_asked_for() {
+    let mut made = service("HEALTHY", &json!([]));
+    made["syncConfig"] = json!({"createNamespace": true, "deleteNamespace": false});
+    let server = Server::start()
+        .await
+        .data("GetServiceDeployment", "serviceDeployment", &made)
+        .data("GetServiceDeletion", "serviceDeletion", &json!({"hidden": 0, "omitted": 0, "services": []}))
+        .data("UpdateServiceDeployment", "updateServiceDeployment", &made)
+        .data("DeleteServiceDeployment", "deleteServiceDeployment", &json!({"id": ID}));
+    let person = Person::of(&server.url);
+    let done = person.run("cd services delete blue/web --delete-namespace --yes").await;
+    assert_eq!(done.code, 0, "{}", done.text());
+    assert!(done.err.contains("its namespace shop is deleted as well"), "{}", done.text());
+    let asked = server.asked("UpdateServiceDeployment");
+    assert_eq!(asked[0]["attributes"]["syncConfig"], json!({"deleteNamespace": true}), "{asked:?}");
+}
+
+#[tokio::test]
 async fn a_kick_waits_for_the_fetch_the_agent_and_health() {
     let stand = |status: &str, updated: u32, pulled: u32| {
         let mut service = service(status, &json!([]));

@@ -169,7 +169,7 @@ impl World {
         if about(&self.view) {
             self.view = make_view(admin, &name).await;
         }
-        if about(&self.machine) {
+        if about(&self.machine) || about(&json!({"id": self.machine["credential"]})) {
             self.machine = make_machine(t, &name).await;
         }
         if about(&self.role) {
@@ -301,7 +301,12 @@ async fn make_machine(t: &TestServer, name: &str) -> Value {
     let create = "mutation ($a: ServiceAccountAttributes!) { createServiceAccount(attributes: $a) { id } }";
     let attributes =
         json!({"name": name, "email": format!("{name}@machines.example.com"), "projectId": t.project});
-    t.admin.data(create, json!({"a": attributes})).await["createServiceAccount"].clone()
+    let mut made = t.admin.data(create, json!({"a": attributes})).await["createServiceAccount"].clone();
+    let federate =
+        "mutation ($a: FederatedCredentialAttributes!) { createFederatedCredential(attributes: $a) { id } }";
+    let credential = t.admin.data(federate, json!({"a": service_account::credential(&made)})).await;
+    made["credential"] = credential["createFederatedCredential"]["id"].clone();
+    made
 }
 
 async fn make_role(admin: &Person, name: &str) -> Value {

@@ -106,6 +106,16 @@ async fn accounts_are_tied_to_the_subject_and_found_by_a_verified_address(databa
     issuer.say(&json!({"sub": "1", "email": "owner@example.com"}));
     browser.sign_in("acme").await;
     assert_eq!(browser.gql(ME).await["data"]["me"]["email"], "reader@example.com");
+    // An address that went to somebody else at the provider does not take the account along, nor does one that looks like it.
+    for (email, told) in
+        [("reader@example.com", "tied to another user"), ("\u{212a}arl@example.com", "cannot be used")]
+    {
+        issuer.say(&json!({"sub": "2", "email": email}));
+        let mut other = Browser::new(&t);
+        let refused = other.sign_in("acme").await;
+        assert!(refused.status == 403 && refused.text.contains(told), "{email}: {refused:?}");
+        assert_eq!(other.session(), None);
+    }
     // The same subject of another issuer is somebody else.
     let second = FakeIssuer::start().unwrap();
     add_provider(&t, &second, "other", json!({"createsUsers": false, "domains": []})).await;

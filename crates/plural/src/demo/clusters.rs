@@ -10,13 +10,15 @@ use anyhow::Context;
 use k8s_openapi::{
     Resource as _,
     api::{
+        coordination::v1::Lease,
         core::v1::{ConfigMap, Namespace},
         rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
-    api::{DeleteParams, PostParams},
+    ResourceExt,
+    api::{DeleteParams, ListParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent, usual_render_limits};
@@ -198,6 +200,28 @@ impl DemoCluster {
         let agent =
             Agent::start(config).with_context(|| format!("the agent of {} cannot start", self.handle))?;
         self.agent = Some(agent);
+        Ok(())
+    }
+
+    /// Refuses a cluster in which an agent of another console works, or has worked: this one would take over what that one
+    /// keeps there.
+    pub(super) async fn check_free(&self) -> anyhow::Result<()> {
+        let client = kube::Client::try_from(self.config.clone())?;
+        let cannot = || format!("cannot read from {}", self.handle);
+        let leases: kube::Api<Lease> = kube::Api::namespaced(client.clone(), AGENT_NAMESPACE);
+        let leases = leases.list_metadata(&ListParams::default()).await.with_context(cannot)?;
+        let maps: kube::Api<ConfigMap> = kube::Api::namespaced(client, AGENT_NAMESPACE);
+        let maps = maps.list_metadata(&ListParams::default()).await.with_context(cannot)?;
+        let leases = leases.items.iter().map(ResourceExt::name_any);
+        let kept =
+            maps.items.iter().map(ResourceExt::name_any).filter(|name| name.starts_with("plural-inventory-"));
+        if let Some(found) = leases.chain(kept).next() {
+            anyhow::bail!(
+                "{} is another console's, or an earlier demo's: namespace {AGENT_NAMESPACE} holds {found}. Go on with the --data of that \
+                 demo, use an empty cluster, or uninstall that agent first and delete the namespace",
+                self.handle
+            );
+        }
         Ok(())
     }
 

@@ -150,7 +150,7 @@ impl Deployment {
             Ok(repository) => repository,
             Err(error) if error.is_not_found() => {
                 let attributes = GitAttributes { url: source.url.clone(), ..GitAttributes::default() };
-                self.client.send(&CreateGitRepository { attributes }).await?
+                self.client.send(&CreateGitRepository { attributes, project_id: None }).await?
             }
             Err(error) => return Err(error.into()),
         };

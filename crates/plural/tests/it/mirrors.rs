@@ -123,7 +123,7 @@ async fn only_signed_commits_move_a_service() -> anyhow::Result<()> {
     let verify = GitVerifyAttributes { allowed_signers: Some(format!("ada {public}")), openpgp_keys: None };
     let attributes =
         GitAttributes { url: git.url(&remote), verify: Some(verify), ..GitAttributes::default() };
-    let repository = person.client.send(&CreateGitRepository { attributes }).await?;
+    let repository = person.client.send(&CreateGitRepository { attributes, project_id: None }).await?;
     assert!(repository.signed_commits);
     let cluster = person.cluster("blue").await?;
     let service = person.service(&cluster, "default", &repository.id, "app").await?;

@@ -115,6 +115,7 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
             password: Some(Secret::new(password)),
             ..GitAttributes::default()
         },
+        project_id: None,
     };
     let right = person.client.send(&repository(GIT_PASSWORD, "")).await?.id;
     // The same repository under another address: addresses are unique.

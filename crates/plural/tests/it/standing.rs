@@ -13,6 +13,8 @@ each_cluster!(
     values_that_are_not_named_stay,
     a_rollback_goes_to_the_last_healthy_commit,
     a_wait_ends_with_what_only_a_person_can_mend,
+    a_rollback_does_not_wait_for_what_the_revision_before_waited_for,
+    a_dry_run_and_an_empty_folder_say_why_they_do_not_become_healthy,
     an_agent_that_is_away_is_told_everywhere,
     a_window_says_its_name_and_when_it_opens,
     a_service_moves_to_another_namespace_without_losing_anything_unasked,
@@ -80,7 +82,10 @@ async fn a_rollback_goes_to_the_last_healthy_commit(cluster: TestCluster) -> any
     let good = w.remote.push_files([("app/a.yaml", map("a", "good"))])?;
     let id = service(&w, &shell, &["--wait"]).await?;
     let none = shell.run(&["services", "rollback", "blue/app"]).await?;
-    assert!(none.code == Some(1) && none.err.contains("never healthy at another commit"), "{none:?}");
+    assert!(
+        none.code == Some(1) && none.err.contains("never healthy at another commit before this one"),
+        "{none:?}"
+    );
     w.remote.push_files([("app/a.yaml", "kind: [".to_owned())])?;
     w.person.fails_with(&id, &["a.yaml"]).await;
     let fixed = w.remote.push_files([("app/a.yaml", map("a", "fixed"))])?;
@@ -129,6 +134,45 @@ async fn a_wait_ends_with_what_only_a_person_can_mend(cluster: TestCluster) -> a
     assert!(paused.code == Some(1) && paused.err.contains("services resume blue/app"), "{paused:?}");
     shell.does(&["services", "resume", "blue/app"]).await?;
     until_reason_is_gone(&w, &id).await;
+    w.end().await
+}
+
+async fn a_rollback_does_not_wait_for_what_the_revision_before_waited_for(
+    cluster: TestCluster,
+) -> anyhow::Result<()> {
+    let w = World::new(cluster).await?;
+    let shell = Shell::new(&w).await?;
+    w.remote.push_files(["a", "b", "c", "d"].map(|name| (format!("app/{name}.yaml"), map(name, "1"))))?;
+    let id = service(&w, &shell, &["--wait"]).await?;
+    let gone = w.remote.commit("main").file("app/a.yaml", map("a", "2"));
+    gone.remove("app/b.yaml").remove("app/c.yaml").remove("app/d.yaml").push()?;
+    until_reason(&w, &id, ServiceReasonKind::Approval).await;
+    shell.does(&["services", "rollback", "blue/app", "--wait"]).await?;
+    assert_eq!(w.value("a").await?.as_deref(), Some("1"));
+    assert_eq!(w.map_names().await?, ["a", "b", "c", "d"]);
+    w.end().await
+}
+
+async fn a_dry_run_and_an_empty_folder_say_why_they_do_not_become_healthy(
+    cluster: TestCluster,
+) -> anyhow::Result<()> {
+    let w = World::new(cluster).await?;
+    let shell = Shell::new(&w).await?;
+    w.remote.push_files([("app/a.yaml", map("a", "1")), ("nothing/README.md", "soon".to_owned())])?;
+    let at = ["--namespace", &w.namespace, "--repository", &w.repository, "--ref", "main", "--wait"];
+    let create = async |name: &str, flags: &[&str]| {
+        shell
+            .run(&[&["services", "create", name][..], &at, &["--create-namespace=false"], flags].concat())
+            .await
+    };
+    let dry = create("blue/dry", &["--folder", "app", "--dry-run"]).await?;
+    assert!(dry.code == Some(1) && dry.err.contains("services plan blue/dry"), "{dry:?}");
+    assert!(dry.err.contains("--dry-run=false") && !dry.err.contains("syncs manually"), "{dry:?}");
+    let refused = shell.run(&["services", "sync", "blue/dry"]).await?;
+    assert!(refused.code == Some(1) && refused.err.contains("--dry-run=false"), "{refused:?}");
+    assert!(w.map_names().await?.is_empty());
+    let empty = create("blue/empty", &["--folder", "nothing"]).await?;
+    assert!(empty.code == Some(1) && empty.err.contains("it has no objects"), "{empty:?}");
     w.end().await
 }
 

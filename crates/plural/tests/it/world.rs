@@ -76,7 +76,7 @@ impl Person {
 
     pub(crate) async fn repository(&self, url: &str) -> anyhow::Result<String> {
         let attributes = GitAttributes { url: url.to_owned(), ..GitAttributes::default() };
-        Ok(self.client.send(&CreateGitRepository { attributes }).await?.id)
+        Ok(self.client.send(&CreateGitRepository { attributes, project_id: None }).await?.id)
     }
 
     /// A service of `folder` at `main`; returns its id.

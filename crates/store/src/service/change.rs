@@ -183,7 +183,9 @@ fn check(edit: &Edit<'_>, old: &row::Model, difference: ServiceDifference) -> Re
     }
     let pinned = pin_of(old)?.is_some_and(|pin| pin.until != PinUntil::Dependencies);
     if pinned && difference.makes_revision {
-        return Err(Error::conflict("the service is pinned to a revision: release it first"));
+        return Err(Error::conflict(
+            "the service is pinned to a revision; `plural cd services release` lets it go on",
+        ));
     }
     Ok(())
 }

@@ -71,6 +71,15 @@ impl IdentityPort for NoIdentities {
         Err(ProviderError::Unavailable("there is none".into()))
     }
 
+    async fn token_claims(
+        &self,
+        _issuer: &str,
+        _audience: &str,
+        _token: &SecretString,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, ProviderError> {
+        Err(ProviderError::Unavailable("there is none".into()))
+    }
+
     async fn refresh(
         &self,
         _access: &ProviderAccess,

@@ -125,9 +125,11 @@ async fn values_that_no_key_opens_are_a_dead_job_until_the_key_is_back(database:
     door.service(&door.cluster("blue").await.cluster, &door.repository("https://example.com/a").await, "web")
         .await;
     let sealers = [Sealer::new(&KEY, &[]), Sealer::new(&new, &[])];
-    for (column, context) in
-        [(SealedColumn::KeyCheck, "installation:key"), (SealedColumn::ProxyKey, "installation:proxy-key")]
-    {
+    for (column, context) in [
+        (SealedColumn::KeyCheck, "installation:key"),
+        (SealedColumn::ProxyKey, "installation:proxy-key"),
+        (SealedColumn::AuditKey, "installation:audit-key"),
+    ] {
         let found = door.database.sealed_otherwise(column, [0; 8], 0, 10).await.unwrap();
         let changes: Vec<_> = found
             .into_iter()

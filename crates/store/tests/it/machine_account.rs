@@ -56,6 +56,21 @@ async fn an_account_is_assumed_by_those_who_are_bound(database: TestDatabase) {
         let as_machine = assumed(&door, who, &deployer).await;
         assert_eq!(door.app.user_me(&as_machine).await.unwrap().id, deployer.user_id());
     }
+    // Clusters know people by their addresses: who administers a project alone gives its accounts none of theirs.
+    for (email, is_free) in [
+        ("ada.smith@example.com", false),
+        ("a@service-accounts.invalid.example.com", false),
+        ("ci@team.service-accounts.invalid", true),
+    ] {
+        let new = NewMachineAccount {
+            name: "ci".parse().unwrap(),
+            email: Some(email.parse().unwrap()),
+            project_id: Some(team.id),
+            assume: Vec::new(),
+        };
+        let made = door.app.machine_account_create(&as_owner, new).await;
+        assert_eq!(made.is_ok(), is_free, "{email}: {made:?}");
+    }
     // To assume is not to administer.
     let change =
         MachineAccountChange { assume: Some(vec![subject(&stranger)]), ..MachineAccountChange::default() };

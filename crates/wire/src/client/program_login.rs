@@ -8,6 +8,7 @@ use crate::{ClientError, Secret};
 
 /// Bytes of an answer.
 const LARGEST: usize = 64 << 10;
+const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// A login that waits until somebody allows it.
@@ -47,6 +48,7 @@ struct Providers {
 struct Fetched {
     access_token: Option<Secret>,
     error: Option<String>,
+    error_description: Option<String>,
 }
 
 impl Client {
@@ -83,12 +85,36 @@ impl Client {
         if !matches!(status, 200 | 400) {
             return Err(self.unhappy_with(status, &bytes));
         }
-        let Fetched { access_token, error } = self.parsed(&bytes)?;
+        let Fetched { access_token, error, error_description: _ } = self.parsed(&bytes)?;
         match (access_token, error.as_deref()) {
             (Some(token), None) => Ok(ProgramLoginState::Allowed(token)),
             (None, Some("authorization_pending" | "slow_down")) => Ok(ProgramLoginState::Pending),
             _ => Ok(ProgramLoginState::Gone),
         }
+    }
+
+    /// A token of a service account for a token of a CI system or a cluster that stands for it
+    /// ([RFC 8693](https://www.rfc-editor.org/rfc/rfc8693)). `account` is its address or id.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn exchange_token(&self, token: &Secret, account: Option<&str>) -> Result<Secret, ClientError> {
+        let fields = [
+            ("grant_type", EXCHANGE),
+            ("subject_token_type", "urn:ietf:params:oauth:token-type:jwt"),
+            ("subject_token", token.expose()),
+            ("audience", account.unwrap_or_default()),
+        ];
+        let (status, bytes) = self.posted("/auth/token", &fields).await?;
+        if !matches!(status, 200 | 400) {
+            return Err(self.unhappy_with(status, &bytes));
+        }
+        let Fetched { access_token, error: _, error_description } = self.parsed(&bytes)?;
+        access_token.ok_or_else(|| ClientError::Refusal {
+            message: error_description.unwrap_or_else(|| "the console does not exchange tokens".to_owned()),
+            code: None,
+            request_id: None,
+        })
     }
 
     fn at(&self, path: &str) -> reqwest::Url {

@@ -155,8 +155,11 @@ impl Operation for GetGitRepository {
 
 /// Registers a repository.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CreateGitRepository {
     pub attributes: GitAttributes,
+    /// Where it belongs; the default project when absent.
+    pub project_id: Option<String>,
 }
 
 impl Operation for CreateGitRepository {
@@ -164,8 +167,8 @@ impl Operation for CreateGitRepository {
     const NAME: &'static str = "CreateGitRepository";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "createGitRepository";
-    const DOCUMENT: &'static str = "mutation CreateGitRepository($attributes: GitAttributes!) {
-  createGitRepository(attributes: $attributes) { id url authMethod signedCommits health error pulledAt }
+    const DOCUMENT: &'static str = "mutation CreateGitRepository($attributes: GitAttributes!, $projectId: ID) {
+  createGitRepository(attributes: $attributes, projectId: $projectId) { id url authMethod signedCommits health error pulledAt }
 }";
 }
 

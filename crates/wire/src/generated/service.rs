@@ -197,6 +197,8 @@ pub enum ServiceReasonKind {
     Component,
     /// It waits for services that it depends on.
     Dependencies,
+    /// It is a dry run: its changes are planned, and nothing is applied.
+    DryRun,
     /// An error.
     Error,
     /// It syncs manually, and a revision waits for that.
@@ -224,6 +226,7 @@ impl ServiceReasonKind {
             Self::Approval => "APPROVAL",
             Self::Component => "COMPONENT",
             Self::Dependencies => "DEPENDENCIES",
+            Self::DryRun => "DRY_RUN",
             Self::Error => "ERROR",
             Self::Manual => "MANUAL",
             Self::Paused => "PAUSED",

@@ -191,6 +191,25 @@ impl Operation for SignIn {
 }";
 }
 
+/// Of a user with a second factor; a console without them does not know the argument.
+#[derive(Debug, Clone, Serialize)]
+pub struct SignInWithCode {
+    pub email: String,
+    pub password: Secret,
+    /// Of an authenticator app, or a recovery code, where the user has a second factor.
+    pub code: String,
+}
+
+impl Operation for SignInWithCode {
+    type Data = SignedIn;
+    const NAME: &'static str = "SignInWithCode";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "signIn";
+    const DOCUMENT: &'static str = "mutation SignInWithCode($email: String!, $password: String!, $code: String!) {
+  signIn(email: $email, password: $password, code: $code) { id email jwt }
+}";
+}
+
 /// Who you are.
 #[derive(Debug, Clone, Serialize)]
 pub struct WhoAmI {}

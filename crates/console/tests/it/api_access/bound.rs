@@ -21,7 +21,7 @@ struct Case {
 const WRITERS_WRITE: [&str; 2] = ["OK", "FORBIDDEN"];
 const NEITHER: [&str; 2] = ["FORBIDDEN", "FORBIDDEN"];
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 12] = [
     Case {
         field: "createProject",
         expected: NEITHER,
@@ -72,6 +72,18 @@ const CASES: [Case; 10] = [
         variables: |w, _| json!({"id": w.view["id"], "a": {"query": "q=a"}}),
     },
     Case {
+        field: "createServiceAccount",
+        expected: NEITHER,
+        document: "mutation ($a: ServiceAccountAttributes!) { createServiceAccount(attributes: $a) { id } }",
+        variables: |w, name| json!({"a": {"name": name, "projectId": w.shared}}),
+    },
+    Case {
+        field: "updateServiceAccount",
+        expected: NEITHER,
+        document: "mutation ($id: ID!, $a: ServiceAccountAttributes!) { updateServiceAccount(id: $id, attributes: $a) { id } }",
+        variables: |w, name| json!({"id": w.machine["id"], "a": {"name": name}}),
+    },
+    Case {
         field: "changeBindings",
         // It is about nothing else.
         expected: NEITHER,
@@ -105,7 +117,9 @@ async fn who_may_write_decides_not_who_else_may() {
         for (name, expected) in [("bound", bound), ("free", free)] {
             let mut variables = variables(&world, name);
             if name == "bound" {
-                variables["a"]["readBindings"] = json!([{"userId": t.reader.id}]);
+                let bindings =
+                    if field.ends_with("ServiceAccount") { "assumeBindings" } else { "readBindings" };
+                variables["a"][bindings] = json!([{"userId": t.reader.id}]);
             }
             let answer = writer.ask(document, variables).await;
             if answer.outcome() != expected {

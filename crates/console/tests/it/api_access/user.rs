@@ -47,6 +47,25 @@ pub(super) const ROWS: &[Line] = &[
         document: "mutation ($id: ID!) { resumeUser(id: $id) { id suspendedAt } }",
         variables: |w| json!({"id": w.user["id"]}),
     },
+    // Everybody has their own.
+    Line {
+        field: "beginSecondFactor",
+        expected: USERS,
+        document: "mutation { beginSecondFactor { address } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "confirmSecondFactor",
+        expected: ["401", "INVALID", "INVALID", "INVALID", "INVALID"],
+        document: "mutation { confirmSecondFactor(code: \"no code\") }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "endSecondFactor",
+        expected: USERS,
+        document: "mutation { endSecondFactor }",
+        variables: |_| json!({}),
+    },
     Line {
         field: "deleteUser",
         expected: ADMINS,

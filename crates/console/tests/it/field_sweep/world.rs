@@ -22,6 +22,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("cluster", "(id: \"$cluster\")"),
     ("clusterManagedNamespaces", ""),
     ("clusters", ""),
+    ("federatedCredential", "(id: \"$credential\")"),
+    ("federatedCredentials", "(userId: \"$machine\")"),
     ("gitRepositories", ""),
     ("gitRepository", "(id: \"$repository\")"),
     ("gitRepositoryWebhook", "(id: \"$repository\")"),
@@ -63,6 +65,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
 /// Mutations that change nothing that another one looks at: their answers are swept, too, and some types are answered
 /// by nothing else.
 pub(super) const MUTATIONS: &[(&str, &str)] = &[
+    ("beginSecondFactor", ""),
     ("createAccessToken", ""),
     ("createGroupMember", "(groupId: \"$group\", userId: \"$user\")"),
     ("kickService", "(serviceId: \"$service\")"),
@@ -237,7 +240,10 @@ impl World {
         let bind = "mutation ($r: ID, $u: ID!, $c: ID) { changeBindings(roleId: $r, add: [{userId: $u}], clusterId: $c) }";
         admin.data(bind, bound).await;
         let machine = "mutation { createServiceAccount(attributes: {name: \"deployer\"}) { id } }";
-        made(machine, json!({})).await;
+        let account = made(machine, json!({})).await;
+        let federate = "mutation ($a: FederatedCredentialAttributes!) { createFederatedCredential(attributes: $a) { id } }";
+        let credential = json!({"userId": account, "issuer": "https://ci.invalid", "audience": "plural", "subject": "job"});
+        let credential = made(federate, json!({"a": credential})).await;
         let provider = json!({
             "name": "acme", "issuer": "https://id.invalid", "clientId": "plural", "groupsClaim": "groups", "scopes": ["email"],
             "domains": ["example.com"], "groups": [{"claim": "ops", "groupId": group}],
@@ -286,6 +292,8 @@ impl World {
             ("project", t.project.clone()),
             ("service", service),
             ("view", view),
+            ("machine", account),
+            ("credential", credential),
             ("group", group),
             ("user", writer.id.clone()),
         ];

@@ -53,20 +53,25 @@ pub(super) const PAGES: &[Followed] = &[
         before: "gone blue/web && plural cd services create blue/web --repository @REPOSITORY@ --ref main --folder web --wait && \
                  { cat password; echo; echo 'a password of hers'; } > passwords",
         swaps: &[
-            ("clusters create blue", "clusters create cyan"),
             ("--name 'Grace Hopper'", "--name 'Grace Hopper' --stdin < passwords"),
             ("users delete grace@example.com", "users delete grace@example.com --yes"),
+            (
+                "--subject repo:acme/shop:ref:refs/heads/main",
+                "--subject repo:acme/shop:ref:refs/heads/main --password-stdin < password",
+            ),
         ],
-        not_run: &[(
-            "plural console reset-password",
-            "the console of this test has the folder: `first_password` runs it",
-        )],
+        not_run: &[
+            (
+                "plural console reset-password",
+                "the console of this test has the folder: `first_password` runs it",
+            ),
+            ("plural second-factor enable", "an app answers: `second_factor` of the console's tests is one"),
+        ],
         ..NOTHING
     },
     Followed {
         page: "docs/access.md",
-        before: "plural cd groups create auditors && kubectl --context blue create clusterrolebinding ada \
-                 --clusterrole cluster-admin --user ada@example.com",
+        before: "plural cd groups create auditors",
         swaps: &[
             ("--url @CONSOLE@", "--url @CONSOLE@ --email ada@example.com --password-stdin < $PAGE/password"),
             (
@@ -84,6 +89,28 @@ pub(super) const PAGES: &[Followed] = &[
         )],
         ..NOTHING
     },
+    Followed {
+        page: "docs/roles.md",
+        before: "plural cd groups create sre && plural cd access grant read --project shop --group auditors",
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/sso.md",
+        before: "{ cat password; echo; echo 'a client secret'; } > secrets",
+        swaps: &[("--group platform-team=admins", "--group platform-team=admins --stdin < secrets")],
+        not_run: &[(
+            "plural login",
+            "somebody clicks in a browser: `sso_programs` of the console's tests does",
+        )],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/audit.md",
+        swaps: &[("/mnt/worm/plural-checkpoints.jsonl", "checkpoints.jsonl")],
+        not_run: &[("plural console --audit-stream", SERVES)],
+        ..NOTHING
+    },
+    Followed { page: "docs/secrets.md", before: "gone blue/web", ..NOTHING },
     Followed {
         page: "docs/charts.md",
         before: "echo 'key: mine' > redis.yaml",

@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case!("get::<IdentityProvider>", "udddda", w, c => get(w, c)),
         case!("list::<IdentityProvider>", "udddda", w, c => w.door.app.list::<IdentityProvider>(c, &Search::default(), &PageArgs::default())),
-        case!("get_many::<IdentityProvider>", "uhhhha", w, c => get_many(w, c)),
+        case!("get_many::<IdentityProvider>", "udddda", w, c => get_many(w, c)),
         case!("identity_provider_create", "udddda", w, c => w.door.app.identity_provider_create(c, new(), None, None)),
         case!("identity_provider_update", "udddda", w, c => update(w, c)),
         case!("identity_provider_delete", "udddda", w, c => delete(w, c)),

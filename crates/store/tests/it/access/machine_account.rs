@@ -4,8 +4,11 @@ use plural_app::machine_account::MachineAccountSelector;
 use plural_app::records::Search;
 use plural_app::token::TokenRequest;
 use plural_core::PageArgs;
-use plural_core::ids::MachineAccountId;
+use plural_core::federated_credential::FederationTerms;
+use plural_core::identity_provider::Issuer;
+use plural_core::ids::{FederatedCredentialId, MachineAccountId};
 use plural_core::machine_account::{MachineAccount, MachineAccountChange, NewMachineAccount};
+use plural_core::token::TokenScopes;
 
 use super::{Case, World, found, fresh};
 
@@ -19,7 +22,27 @@ pub(super) fn cases() -> Vec<Case> {
         case!("machine_account_delete", "uhddaa", w, c => async { w.door.app.machine_account_delete(c, machine(w).await).await }),
         case!("machine_account_token", "uhddaa", w, c => async { w.door.app.machine_account_token(c, machine(w).await, TokenRequest::default()).await }),
         case!("machine_account_end_tokens", "uhddaa", w, c => async { w.door.app.machine_account_end_tokens(c, machine(w).await).await }),
+        case!("federated_credentials", "uhaaaa", w, c => async { w.door.app.federated_credentials(c, machine(w).await).await }),
+        case!("federated_credential", "uhaaaa", w, c => async { w.door.app.federated_credential(c, credential(w).await).await }),
+        case!("federated_credential_create", "uhddaa", w, c => async { w.door.app.federated_credential_create(c, machine(w).await, issuer(), terms(), None).await }),
+        case!("federated_credential_update", "uhddaa", w, c => async { w.door.app.federated_credential_update(c, credential(w).await, Ok, None).await }),
+        case!("federated_credential_delete", "uhddaa", w, c => async { w.door.app.federated_credential_delete(c, credential(w).await).await }),
+        case!("federated_exchange", "uuuuuu", w, c => w.door.app.federated_exchange(c, &"a.b.c".to_owned().into(), None)),
     ]
+}
+
+fn issuer() -> Issuer {
+    "https://ci.invalid".parse().unwrap()
+}
+
+fn terms() -> FederationTerms {
+    let claims = [("sub".to_owned(), "repo:acme/shop".to_owned())].into();
+    FederationTerms { audience: "plural".to_owned(), claims, scopes: TokenScopes::all() }
+}
+
+async fn credential(w: &World<'_>) -> FederatedCredentialId {
+    let account = machine(w).await;
+    w.door.app.federated_credential_create(&w.door.admin, account, issuer(), terms(), None).await.unwrap().id
 }
 
 fn new(w: &World<'_>) -> NewMachineAccount {

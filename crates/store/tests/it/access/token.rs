@@ -24,6 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("program_login_allow", "uhhhhh", w, c => w.door.app.program_login_allow(c, "BCDF-GHJK")),
         case!("program_login_refuse", "uhhhhh", w, c => w.door.app.program_login_refuse(c, "BCDF-GHJK")),
         // Anybody may try to sign in; with a right password it works for nobody in particular.
+        case!("session_create_with", "aaaaaa", w, c => w.door.app.session_create_with(c, "root@example.com", "first password".into(), Some("unasked for"))),
         case!("session_create", "aaaaaa", w, c => w.door.app.session_create(c, "root@example.com", "first password".into())),
     ]
 }

@@ -2,8 +2,8 @@
 
 use plural_app::records::Search;
 use plural_app::user::UserSelector;
-use plural_core::PageArgs;
 use plural_core::user::{NewUser, User, UserChange};
+use plural_core::{Error, PageArgs};
 
 use super::{Case, found, fresh};
 
@@ -19,6 +19,17 @@ pub(super) fn cases() -> Vec<Case> {
         case!("user_update", "udddda", w, c => w.door.app.user_update(c, w.user.id, &UserChange::default(), None)),
         case!("user_suspend", "udddda", w, c => w.door.app.user_suspend(c, w.user.id)),
         case!("user_resume", "udddda", w, c => w.door.app.user_resume(c, w.user.id)),
+        case!("second_factor_is_on", "udddda", w, c => w.door.app.second_factor_is_on(c, w.user.id)),
+        case!("second_factor_begin", "uaaaaa", w, c => w.door.app.second_factor_begin(c, None)),
+        // Whose code is wrong may try.
+        case!("second_factor_confirm", "uaaaaa", w, c => async {
+            match w.door.app.second_factor_confirm(c, "000000").await {
+                Err(Error::Invalid { .. } | Error::Conflict { .. }) => Ok(()),
+                other => other.map(drop),
+            }
+        }),
+        case!("second_factor_end", "uaaaaa", w, c => w.door.app.second_factor_end(c, None, None)),
+        case!("second_factor_reset", "udddda", w, c => w.door.app.second_factor_reset(c, w.user.id, None, None)),
         case!("user_delete", "udddda", w, c => w.door.app.user_delete(c, w.user.id)),
     ]
 }

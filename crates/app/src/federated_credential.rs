@@ -1,0 +1,325 @@
+//! Federated credentials: tokens of CI systems and clusters that stand for a service account.
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chrono::TimeDelta;
+use plural_core::access::{Actor, UserActor};
+use plural_core::federated_credential::{FederatedCredential, FederationTerms};
+use plural_core::identity_provider::Issuer;
+use plural_core::ids::{FederatedCredentialId, MachineAccountId, TokenId};
+use plural_core::machine_account::MachineAccount;
+use plural_core::policy::Role;
+use plural_core::token::{PresentedToken, USER_TOKEN_PREFIX};
+use plural_core::{Error, Result};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+
+use crate::access::{Admin, Assume, Audited, Authorized, Read, check_given};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::machine_account::MachineAccountSelector;
+use crate::ports::identity::ProviderError;
+use crate::secret::NewToken;
+use crate::token::{CreatedToken, TokenCreate};
+use crate::user::Proof;
+
+/// How long a token holds that another one was exchanged for.
+const TOKEN_LASTS: TimeDelta = TimeDelta::hours(1);
+/// Bytes of a token to exchange.
+const LONGEST: usize = 7 * 1024;
+/// Credentials of one issuer and audience that a token is held against.
+const MOST_HELD: u64 = 5_000;
+/// Characters of a subject in the audit log.
+const TOLD: usize = 200;
+/// What a proof is for.
+const WHAT: &str = "a federated credential";
+
+/// Federated credentials.
+#[async_trait]
+pub trait FederatedCredentialStore: Send + Sync + 'static {
+    /// Keeps a new one.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for one too many of an account.
+    async fn federated_credential_create(
+        &self,
+        by: Audited<'_, MachineAccount, Admin>,
+        credential: &FederatedCredential,
+        proof: Option<&Proof>,
+    ) -> Result<()>;
+    /// Keeps the changed one.
+    async fn federated_credential_update(
+        &self,
+        by: Audited<'_, MachineAccount, Admin>,
+        credential: &FederatedCredential,
+        proof: Option<&Proof>,
+    ) -> Result<()>;
+    /// Removes one with the tokens that were given for it.
+    async fn federated_credential_delete(
+        &self,
+        by: Audited<'_, MachineAccount, Admin>,
+        id: FederatedCredentialId,
+    ) -> Result<()>;
+    /// Those of an account, oldest first.
+    async fn federated_credentials_of(
+        &self,
+        account: &Authorized<MachineAccount, Read>,
+    ) -> Result<Vec<FederatedCredential>>;
+    /// One, to find the account that decides who may see it.
+    async fn federated_credential_row(
+        &self,
+        id: FederatedCredentialId,
+    ) -> Result<Option<FederatedCredential>>;
+    /// Those with exactly this issuer and audience, for whoever has such a token: nobody yet.
+    async fn federated_credentials_for(
+        &self,
+        issuer: &str,
+        audience: &str,
+        limit: u64,
+    ) -> Result<Vec<FederatedCredential>>;
+}
+
+impl App {
+    /// A new credential of a service account; needs admin access to that and the right to assume it, and that the caller proves that
+    /// it is them: it outlasts their login.
+    pub async fn federated_credential_create(
+        &self,
+        ctx: &OpCtx,
+        account: MachineAccountId,
+        issuer: Issuer,
+        terms: FederationTerms,
+        password: Option<SecretString>,
+    ) -> Result<FederatedCredential> {
+        let selector = MachineAccountSelector::Id(account);
+        let account = self.authorized::<MachineAccount, Admin>(ctx, &selector).await?;
+        check_given(account.held(), Role::Assume.rights())?;
+        let (id, now) = (FederatedCredentialId::new(), ctx.now());
+        let terms = terms.checked()?;
+        let proof = self.prove(ctx, password, WHAT).await?;
+        let credential =
+            FederatedCredential { id, account: account.id, issuer, terms, created_at: now, updated_at: now };
+        let by = account.audited(ctx, "service_account.federate");
+        self.store.federated_credential_create(by, &credential, proof.as_ref()).await?;
+        Ok(credential)
+    }
+
+    /// A changed credential; as for a new one. Its issuer stays.
+    pub async fn federated_credential_update(
+        &self,
+        ctx: &OpCtx,
+        id: FederatedCredentialId,
+        change: impl FnOnce(FederationTerms) -> Result<FederationTerms> + Send,
+        password: Option<SecretString>,
+    ) -> Result<FederatedCredential> {
+        let (found, account) = self.credential_and_account::<Admin>(ctx, id).await?;
+        check_given(account.held(), Role::Assume.rights())?;
+        let terms = change(found.terms.clone())?.checked()?;
+        let proof = self.prove(ctx, password, WHAT).await?;
+        let credential = FederatedCredential { terms, updated_at: ctx.now(), ..found };
+        let by = account.audited(ctx, "service_account.federate");
+        self.store.federated_credential_update(by, &credential, proof.as_ref()).await?;
+        Ok(credential)
+    }
+
+    /// Removes a credential: the tokens that were given for it end.
+    pub async fn federated_credential_delete(
+        &self,
+        ctx: &OpCtx,
+        id: FederatedCredentialId,
+    ) -> Result<FederatedCredential> {
+        let (found, account) = self.credential_and_account::<Admin>(ctx, id).await?;
+        let by = account.audited(ctx, "service_account.unfederate");
+        self.store.federated_credential_delete(by, id).await?;
+        self.proxy.access_changed();
+        Ok(found)
+    }
+
+    /// One credential, for those who may read its account.
+    pub async fn federated_credential(
+        &self,
+        ctx: &OpCtx,
+        id: FederatedCredentialId,
+    ) -> Result<FederatedCredential> {
+        Ok(self.credential_and_account::<Read>(ctx, id).await?.0)
+    }
+
+    /// The credentials of a service account, oldest first.
+    pub async fn federated_credentials(
+        &self,
+        ctx: &OpCtx,
+        account: MachineAccountId,
+    ) -> Result<Vec<FederatedCredential>> {
+        let selector = MachineAccountSelector::Id(account);
+        let account = self.authorized::<MachineAccount, Read>(ctx, &selector).await?;
+        self.store.federated_credentials_of(&account).await
+    }
+
+    async fn credential_and_account<A: crate::access::Act>(
+        &self,
+        ctx: &OpCtx,
+        id: FederatedCredentialId,
+    ) -> Result<(FederatedCredential, Authorized<MachineAccount, A>)> {
+        let missing = || Error::not_found("federated credential");
+        let found = self.store.federated_credential_row(id).await?.ok_or_else(missing)?;
+        let selector = MachineAccountSelector::Id(found.account);
+        match self.authorized::<MachineAccount, A>(ctx, &selector).await {
+            Ok(account) => Ok((found, account)),
+            // That there is one is for those to know who see its account.
+            Err(Error::NotFound { .. }) => Err(missing()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A token of a service account for a token that stands for it; anybody may ask. `account` is its address or id, which has to be
+    /// told where the token stands for several.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for a token that stands for none; [`Error::Invalid`] for one that stands for several;
+    /// [`Error::Unavailable`] when its issuer cannot be asked for its keys.
+    pub async fn federated_exchange(
+        &self,
+        ctx: &OpCtx,
+        token: &SecretString,
+        account: Option<&str>,
+    ) -> Result<CreatedToken> {
+        let exchanged = self.exchange(ctx, token, account).await;
+        if let Err(Error::Unauthenticated) = &exchanged {
+            metrics::counter!("plural_logins_failed_total").increment(1);
+            self.audit_sign_in_refused(ctx, None);
+        }
+        exchanged
+    }
+
+    async fn exchange(
+        &self,
+        ctx: &OpCtx,
+        token: &SecretString,
+        account: Option<&str>,
+    ) -> Result<CreatedToken> {
+        // Nobody is asked about a token that no credential is about.
+        let (issuer, audience) = claimed(token.expose_secret()).ok_or(Error::Unauthenticated)?;
+        let known = self.store.federated_credentials_for(&issuer, &audience, MOST_HELD).await?;
+        if known.is_empty() {
+            return Err(Error::Unauthenticated);
+        }
+        let said = self.identities.token_claims(&issuer, &audience, token).await.map_err(|error| match error {
+            ProviderError::Unavailable(_) => {
+                tracing::warn!(issuer, error = %error, "cannot verify a token to exchange");
+                Error::unavailable(
+                    "the token's issuer does not answer; retry, or ask an administrator to look at the console's log",
+                )
+            }
+            ProviderError::Refused(_) | ProviderError::Ended(_) => {
+                tracing::debug!(issuer, error = %error, "a token to exchange does not count");
+                Error::Unauthenticated
+            }
+        })?;
+        let system = self.system_ctx().with_request_id(ctx.request_id()).with_peer(ctx.peer());
+        let mut accounts: Vec<(Authorized<MachineAccount, Assume>, &FederatedCredential)> = Vec::new();
+        for credential in known.iter().filter(|one| one.fits(&said)) {
+            let selector = MachineAccountSelector::Id(credential.account);
+            let found = match self.authorized::<MachineAccount, Assume>(&system, &selector).await {
+                Ok(found) => found,
+                // It was deleted a moment ago.
+                Err(Error::NotFound { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let is_meant = account.is_none_or(|name| {
+                name.eq_ignore_ascii_case(found.email.as_str()) || name == found.id.uuid().to_string()
+            });
+            let is_new = accounts.iter().all(|(known, _)| known.id != found.id);
+            if is_meant && is_new && found.suspended_at.is_none() {
+                accounts.push((found, credential));
+            }
+        }
+        if accounts.len() > 1 {
+            // Which ones is for those to know who see them.
+            let told = "must name the service account by its address or id: the token stands for several";
+            return Err(Error::invalid("audience", told));
+        }
+        let (account, credential) = accounts.pop().ok_or(Error::Unauthenticated)?;
+        let subject = said.get("sub").and_then(Value::as_str).unwrap_or_default();
+        let subject: String = subject.chars().filter(|c| !c.is_control()).take(TOLD).collect();
+        let NewToken { text, hash, hint } = NewToken::generate(USER_TOKEN_PREFIX)?;
+        let create = TokenCreate {
+            id: TokenId::new(),
+            hash,
+            hint,
+            session: false,
+            scopes: credential.terms.scopes.clone(),
+            expires_at: Some(ctx.now() + TOKEN_LASTS),
+            made_with: None,
+            assumed_by: Some(format!("{subject} of {issuer}")),
+            proof: None,
+            identity: None,
+            federated: Some((credential.id, credential.updated_at)),
+        };
+        // It is the account that acts, with the token that it gets.
+        let actor = UserActor {
+            id: account.user_id(),
+            email: account.email.to_string(),
+            admin: false,
+            groups: std::collections::HashSet::new(),
+            token: Some(PresentedToken {
+                id: create.id,
+                scopes: create.scopes.clone(),
+                expires_at: create.expires_at,
+                signed_in_at: None,
+                assumed_by: create.assumed_by.clone(),
+            }),
+        };
+        let acting = self.ctx(Actor::User(actor)).with_request_id(ctx.request_id()).with_peer(ctx.peer());
+        let by = account.audited(&acting, "service_account.exchange");
+        let token = self.store.machine_account_token(by, &create).await?;
+        Ok(CreatedToken { token, text })
+    }
+}
+
+/// Who signed a token and for whom, in its own words, which nothing proves yet.
+fn claimed(token: &str) -> Option<(String, String)> {
+    if token.len() > LONGEST {
+        return None;
+    }
+    let mut parts = token.split('.');
+    let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return None;
+    };
+    let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+    let audience = match claims.get("aud")? {
+        Value::Array(all) => all.first().filter(|_| all.len() == 1)?.as_str()?,
+        one => one.as_str()?,
+    };
+    Some((claims.get("iss")?.as_str()?.to_owned(), audience.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issuer_and_audience_are_read_from_a_token_in_three_parts() {
+        let token = |claims: &str| format!("e30.{}.x", URL_SAFE_NO_PAD.encode(claims));
+        let expected = Some(("https://ci.example.com".to_owned(), "plural".to_owned()));
+        let good = token(r#"{"iss":"https://ci.example.com","aud":"plural"}"#);
+        assert_eq!(claimed(&good), expected);
+        assert_eq!(claimed(&token(r#"{"iss":"https://ci.example.com","aud":["plural"]}"#)), expected);
+        let long = format!("{good}{}", "x".repeat(LONGEST));
+        for token in [
+            "",
+            "..",
+            "a.b.c",
+            "e30",
+            &format!("{good}.y"),
+            &long,
+            &token("{}"),
+            &token(r#"{"aud":"plural"}"#),
+            &token(r#"{"iss":"https://ci.example.com"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":["plural","other"]}"#),
+            &token(r#"{"iss":7,"aud":"plural"}"#),
+        ] {
+            assert_eq!(claimed(token), None, "{token}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! `plural cd federated-credentials …`.
+
+use chrono::{DateTime, Utc};
+use clap::{Args, Subcommand};
+use plural_wire::{
+    Client, CreateFederatedCredential, DeleteFederatedCredential, ErrorCode, FederatedCredential,
+    FederatedCredentialAttributes, ListFederatedCredentials, Secret,
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs},
+    error::CliError,
+    key::{self, parse_pair},
+    output::{self, Row, age, or_dash},
+    service_accounts,
+    terminal::Terminal,
+};
+
+const NOTHING: &str = "no federated credentials; `plural cd federated-credentials create ACCOUNT` makes one";
+
+/// Tokens of CI systems and clusters that stand for a service account: list, create, delete
+#[derive(Debug, Args)]
+#[command(visible_alias = "federated-credential", subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct FederatedCredentialsArgs {
+    #[command(subcommand)]
+    pub(crate) command: FederatedCredentialCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FederatedCredentialCommand {
+    List(FederatedCredentialListArgs),
+    Create(FederatedCredentialCreateArgs),
+    Delete(FederatedCredentialDeleteArgs),
+}
+
+/// List the federated credentials of a service account
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "ls",
+    after_help = "Examples:
+  plural cd federated-credentials list deployer@shop.example.com"
+)]
+pub(crate) struct FederatedCredentialListArgs {
+    /// The service account: its e-mail address or id
+    #[arg(value_name = "ACCOUNT")]
+    pub(crate) account: String,
+
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
+}
+
+/// Let tokens of an issuer stand for a service account
+///
+/// A job that has such a token logs in with `plural login --id-token-stdin`, without any secret of its own, for an hour. The console
+/// asks the issuer for its keys. Issuer, audience and subject are compared from end to end; in the subject and in claims, `*` stands
+/// for any run of characters.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd federated-credentials create deployer@shop.example.com --issuer https://token.actions.githubusercontent.com \\
+    --subject repo:acme/shop:ref:refs/heads/main
+  plural cd federated-credentials create deployer@shop.example.com --issuer https://gitlab.example.com \\
+    --subject 'project_path:acme/shop:*' --claim ref_protected=true")]
+pub(crate) struct FederatedCredentialCreateArgs {
+    /// The service account: its e-mail address or id
+    #[arg(value_name = "ACCOUNT")]
+    pub(crate) account: String,
+
+    /// Who signs the tokens, exactly as their `iss` says it
+    #[arg(long, value_name = "URL")]
+    pub(crate) issuer: String,
+
+    /// What `sub` must be
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) subject: String,
+
+    /// What `aud` must be, and nothing besides [default: the console's address]
+    #[arg(long, value_name = "AUDIENCE")]
+    pub(crate) audience: Option<String>,
+
+    /// Another claim and what it must be; may be given several times
+    #[arg(long = "claim", value_parser = parse_pair, value_name = "NAME=PATTERN")]
+    pub(crate) claims: Vec<(String, String)>,
+
+    /// What the token of the account reaches: `k8s:*`, `k8s:CLUSTER_ID`; may be given several times [default: all that the account
+    /// does]
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+
+    /// Read your password from standard input instead of asking
+    #[arg(long)]
+    pub(crate) password_stdin: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Delete a federated credential
+///
+/// The tokens that were given for it end.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd federated-credentials delete 0190b8a2-7c11-7def-8000-0123456789ab --yes")]
+pub(crate) struct FederatedCredentialDeleteArgs {
+    /// Its id, as `plural cd federated-credentials list` shows it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}
+
+impl Row for FederatedCredential {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["ISSUER", "SUBJECT", "AUDIENCE", "CLAIMS", "REACHES", "AGE", "ID"], 7);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("federatedcredential/{}", self.id)
+    }
+
+    fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
+        let claims: Vec<String> = self
+            .claims_like
+            .iter()
+            .flatten()
+            .filter(|(claim, _)| *claim != "sub")
+            .map(|(claim, wanted)| format!("{claim}={}", wanted.as_str().unwrap_or_default()))
+            .collect();
+        vec![
+            or_dash(Some(&self.issuer)),
+            or_dash(self.subject.as_deref()),
+            or_dash(Some(&self.audience)),
+            or_dash(Some(&claims.join(","))),
+            or_dash(Some(&self.scopes.join(","))),
+            age(self.inserted_at, now),
+            self.id.clone(),
+        ]
+    }
+}
+
+pub(crate) async fn run(
+    command: FederatedCredentialCommand,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match command {
+        FederatedCredentialCommand::List(FederatedCredentialListArgs { account, output }) => {
+            let user_id = service_accounts::find(&account, client).await?.id;
+            let found = client.send(&ListFederatedCredentials { user_id }).await?;
+            output::list(&found, &output, NOTHING, terminal)
+        }
+        FederatedCredentialCommand::Create(args) => {
+            let FederatedCredentialCreateArgs {
+                account,
+                issuer,
+                subject,
+                audience,
+                claims,
+                scopes,
+                password_stdin,
+                output,
+            } = args;
+            let user_id = service_accounts::find(&account, client).await?.id;
+            let claims: Map<String, Value> =
+                claims.into_iter().map(|(claim, wanted)| (claim, Value::String(wanted))).collect();
+            let attributes = FederatedCredentialAttributes {
+                issuer,
+                audience,
+                subject: Some(subject),
+                claims_like: (!claims.is_empty()).then(|| Value::Object(claims).to_string()),
+                scopes: (!scopes.is_empty()).then_some(scopes),
+                user_id,
+            };
+            let mut request = CreateFederatedCredential { attributes, current_password: None };
+            if password_stdin {
+                request.current_password = Some(Secret::new(terminal.line()?));
+            }
+            let made = match client.send(&request).await {
+                // It outlasts the login that it is made with.
+                Err(error)
+                    if error.code() == Some(ErrorCode::Forbidden)
+                        && request.current_password.is_none()
+                        && terminal.is_interactive() =>
+                {
+                    terminal.say("a federated credential outlasts this login: it needs your password");
+                    request.current_password = Some(Secret::new(terminal.ask_secret("Password")?));
+                    client.send(&request).await
+                }
+                other => other,
+            }?;
+            output::item(&made, &output.output, terminal)
+        }
+        FederatedCredentialCommand::Delete(FederatedCredentialDeleteArgs { id, confirm }) => {
+            let id = key::bare_id("federatedcredential", &id).to_owned();
+            terminal.confirm(&format!("delete federated credential {id}"), confirm.yes)?;
+            client.send(&DeleteFederatedCredential { id: id.clone() }).await?;
+            terminal.say(format_args!("federated credential {id} deleted"));
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Federated credentials of service accounts.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::access::{Admin, Audited, Authorized, Read};
+use plural_app::federated_credential::FederatedCredentialStore;
+use plural_app::user::Proof;
+use plural_core::federated_credential::{FederatedCredential, FederationTerms, MOST};
+use plural_core::ids::{FederatedCredentialId, MachineAccountId};
+use plural_core::machine_account::MachineAccount;
+use plural_core::{Error, Result};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel as _, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect,
+};
+use uuid::Uuid;
+
+use crate::convert::parse;
+use crate::database::{Database, corrupt};
+use crate::error::{db, gone_or};
+use crate::transaction;
+use crate::{token, user};
+
+/// Tokens that are given for one credential within their hour.
+const MOST_TOKENS: u64 = 1_000;
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    /// A credential.
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "federated_credentials")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        /// The service account.
+        pub user_id: Uuid,
+        pub issuer: String,
+        pub audience: String,
+        /// An object of patterns by claim.
+        pub claims: String,
+        pub scopes: String,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl TryFrom<row::Model> for FederatedCredential {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model { id, user_id, issuer, audience, claims, scopes, created_at, updated_at } = row;
+        let claims =
+            serde_json::from_str(&claims).map_err(|_| corrupt("the claims of a federated credential"))?;
+        Ok(Self {
+            id: FederatedCredentialId::from_uuid(id),
+            account: MachineAccountId::from_uuid(user_id),
+            issuer: parse(&issuer, "an issuer")?,
+            terms: FederationTerms { audience, claims, scopes: parse(&scopes, "a token's scopes")? },
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+/// Makes sure that a credential is as it was when a token was held against it, and that one more may be given for it: the oldest go.
+pub(crate) async fn make_room_in_tx(
+    write: &transaction::Write<'_>,
+    (id, as_of): (FederatedCredentialId, DateTime<Utc>),
+) -> Result<()> {
+    let doing = "counting the tokens of a federated credential";
+    let found = row::Entity::find_by_id(id.uuid()).lock_shared().one(&write.tx).await.map_err(db(doing))?;
+    if found.is_none_or(|row| row.updated_at != as_of) {
+        return Err(Error::Unauthenticated);
+    }
+    let surplus: Vec<Uuid> = token::row::Entity::find()
+        .select_only()
+        .column(token::row::Column::Id)
+        .filter(token::row::Column::FederatedCredentialId.eq(id.uuid()))
+        .order_by_desc(token::row::Column::Id)
+        .offset(MOST_TOKENS - 1)
+        .limit(MOST_TOKENS)
+        .into_tuple()
+        .all(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    token::row::Entity::delete_many()
+        .filter(token::row::Column::Id.is_in(surplus))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db(doing))
+}
+
+fn stored(credential: &FederatedCredential) -> Result<row::Model> {
+    let FederatedCredential { id, account, issuer, terms, created_at, updated_at } = credential;
+    let FederationTerms { audience, claims, scopes } = terms;
+    let claims = serde_json::to_string(claims).map_err(|cause| Error::internal("writing claims", cause))?;
+    Ok(row::Model {
+        id: id.uuid(),
+        user_id: account.uuid(),
+        issuer: issuer.to_string(),
+        audience: audience.clone(),
+        claims,
+        scopes: scopes.to_string(),
+        created_at: *created_at,
+        updated_at: *updated_at,
+    })
+}
+
+#[async_trait]
+impl FederatedCredentialStore for Database {
+    async fn federated_credential_create(
+        &self,
+        by: Audited<'_, MachineAccount, Admin>,
+        credential: &FederatedCredential,
+        proof: Option<&Proof>,
+    ) -> Result<()> {
+        let doing = "keeping a federated credential";
+        let write = self.write().await?;
+        // The account must not go meanwhile, and of two that make the last one, one waits.
+        user::proven_in_tx(&write, Some(by.target().user_id()), proof, by.entry().at).await?;
+        let there = row::Entity::find().filter(row::Column::UserId.eq(by.target().id.uuid()));
+        if there.count(&write.tx).await.map_err(db(doing))? >= MOST {
+            return Err(Error::conflict(format!(
+                "a service account has at most {MOST} federated credentials"
+            )));
+        }
+        stored(credential)?.into_active_model().insert(&write.tx).await.map_err(db(doing))?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn federated_credential_update(
+        &self,
+        by: Audited<'_, MachineAccount, Admin>,
+        credential: &FederatedCredential,
+        proof: Option<&Proof>,
+    ) -> Result<()> {
+        let write = self.write().await?;
+        // Whoever exchanges a token at this moment waits, or has done so by now.
+        user::proven_in_tx(&write, Some(by.target().user_id()), proof, by.entry().at).await?;
+        let row = stored(credential)?.into_active_model().reset_all();
+        let gone = gone_or("federated credential", db("changing a federated credential"));
+        row.update(&write.tx).await.map_err(gone)?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn federated_credential_delete(
+        &self,
+        by: Audited<'_, MachineAccount, Admin>,
+        id: FederatedCredentialId,
+    ) -> Result<()> {
+        let write = self.write().await?;
+        user::proven_in_tx(&write, Some(by.target().user_id()), None, by.entry().at).await?;
+        token::row::Entity::delete_many()
+            .filter(token::row::Column::FederatedCredentialId.eq(id.uuid()))
+            .exec(&write.tx)
+            .await
+            .map_err(db("ending the tokens of a federated credential"))?;
+        let gone = row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await;
+        if gone.map_err(db("removing a federated credential"))?.rows_affected == 0 {
+            return Err(Error::not_found("federated credential"));
+        }
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn federated_credentials_of(
+        &self,
+        account: &Authorized<MachineAccount, Read>,
+    ) -> Result<Vec<FederatedCredential>> {
+        let rows = row::Entity::find()
+            .filter(row::Column::UserId.eq(account.id.uuid()))
+            .order_by_asc(row::Column::Id)
+            .all(&self.reader)
+            .await;
+        rows.map_err(db("reading federated credentials"))?.into_iter().map(TryInto::try_into).collect()
+    }
+
+    async fn federated_credential_row(
+        &self,
+        id: FederatedCredentialId,
+    ) -> Result<Option<FederatedCredential>> {
+        let row = row::Entity::find_by_id(id.uuid()).one(&self.reader).await;
+        row.map_err(db("reading a federated credential"))?.map(TryInto::try_into).transpose()
+    }
+
+    async fn federated_credentials_for(
+        &self,
+        issuer: &str,
+        audience: &str,
+        limit: u64,
+    ) -> Result<Vec<FederatedCredential>> {
+        let rows = row::Entity::find()
+            .filter(row::Column::Issuer.eq(issuer))
+            .filter(row::Column::Audience.eq(audience))
+            .order_by_asc(row::Column::Id)
+            .limit(limit)
+            .all(&self.reader)
+            .await;
+        rows.map_err(db("reading federated credentials"))?.into_iter().map(TryInto::try_into).collect()
+    }
+}

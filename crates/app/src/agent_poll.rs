@@ -142,20 +142,8 @@ impl App {
     /// What changed since the agent's cursor. Answered from memory when nothing did, or only revisions.
     pub async fn agent_poll(&self, agent: &AgentHandle, asked: &PollAsked) -> Result<PollAnswer> {
         agent.check()?;
-        if let Some(cursor) = asked.cursor.as_ref().filter(|cursor| !self.fleet.is_ours(cursor)) {
-            if self.fleet.warns(&agent.cell) {
-                tracing::error!(
-                    cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence,
-                    "an agent's cursor is newer than this database. If the database was restored from a \
-                     backup, start the console once with --restored"
-                );
-            }
-            return Err(Error::unavailable(
-                "the agent's cursor is newer than the console's database. If the database was restored from \
-                 a backup, start the console once with --restored",
-            ));
-        }
         let (cursor, need) = self.fleet.poll(&agent.cell, asked);
+        self.check_history(agent, asked)?;
         let (moved, forgotten) = match need {
             Need::Nothing => (Vec::new(), Vec::new()),
             Need::Changes { whole, moved, forgotten } if whole.is_empty() => (moved, forgotten),
@@ -174,6 +162,25 @@ impl App {
         })
     }
 
+    /// Refuses an agent that was told of another history than this database's. Asked after the fleet, which grows meanwhile: a
+    /// place that was ahead of it a moment ago could not be judged then.
+    fn check_history(&self, agent: &AgentHandle, asked: &PollAsked) -> Result<()> {
+        let Some(cursor) = asked.cursor.as_ref().filter(|cursor| !self.fleet.is_ours(cursor)) else {
+            return Ok(());
+        };
+        if self.fleet.warns(&agent.cell) {
+            tracing::error!(
+                cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence,
+                "an agent's cursor is newer than this database. If the database was restored from a \
+                 backup, start the console once with --restored"
+            );
+        }
+        Err(Error::unavailable(
+            "the agent's cursor is newer than the console's database. If the database was restored from \
+             a backup, start the console once with --restored",
+        ))
+    }
+
     /// An answer that holds work whole, which is read from the database.
     async fn agent_poll_whole(
         &self,
@@ -188,6 +195,8 @@ impl App {
         if let Some(cursor) = ahead {
             let _ = self.feed_reach(cursor.sequence).await;
             (next, need) = self.fleet.poll(&agent.cell, asked);
+            // Only now can it be told whose place that is.
+            self.check_history(agent, asked)?;
             // A backup that was put back, most likely. Nobody goes back to older state unless somebody says so.
             if cursor.sequence > next.sequence {
                 if self.fleet.warns(&agent.cell) {

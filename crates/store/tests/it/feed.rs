@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chrono::{TimeDelta, Utc};
 use plural_app::agent_poll::PollAsked;
+use plural_app::fleet::FeedCursor;
 use plural_app::ports::agents::AgentStore;
 use plural_core::cluster::ClusterChange;
 use plural_core::service::ServiceChange;
@@ -22,6 +23,7 @@ each_database!(
     many_writers_at_once_lose_no_event,
     a_restart_keeps_cursors_good,
     a_restored_backup_starts_another_epoch,
+    a_place_of_another_history_is_refused_however_late_the_feed_gets_there,
     a_pruned_feed_reloads_whoever_is_behind,
     an_event_of_a_kind_that_only_a_later_release_knows_is_skipped,
 );
@@ -103,6 +105,24 @@ async fn a_restart_keeps_cursors_good(database: TestDatabase) {
     let answer = second.app.agent_poll(&agent, &PollAsked::at(Some(&cursor))).await.unwrap();
     assert_eq!(answer.cursor.epoch, cursor.epoch);
     assert!(!answer.snapshot || answer.services.iter().map(|s| s.id).eq([service.id]));
+}
+
+async fn a_place_of_another_history_is_refused_however_late_the_feed_gets_there(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let behind = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let other = Door::open(Arc::clone(&door.source)).await;
+    let agent = other.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    // Two places, and each time this console gets there only with the poll that asks for it.
+    for (name, is_ours) in [("web", false), ("api", true)] {
+        other.service(&made.cluster, &repository, name).await;
+        let told = other.app.agent_poll(&agent, &PollAsked::at(None)).await.unwrap().cursor;
+        let mark = if is_ours { told.mark } else { told.mark ^ 1 };
+        let cursor = FeedCursor { mark, ..told };
+        let answer = door.app.agent_poll(&behind, &PollAsked::at(Some(&cursor))).await;
+        assert_eq!(answer.is_ok(), is_ours, "{name}: {answer:?}");
+    }
 }
 
 async fn a_restored_backup_starts_another_epoch(database: TestDatabase) {

@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
-    Client, CreateFederatedCredential, DeleteFederatedCredential, ErrorCode, FederatedCredential,
-    FederatedCredentialAttributes, ListFederatedCredentials, Secret,
+    Client, CreateFederatedCredential, DeleteFederatedCredential, FederatedCredential,
+    FederatedCredentialAttributes, ListFederatedCredentials,
 };
 use serde_json::{Map, Value};
 
@@ -13,6 +13,7 @@ use crate::{
     error::CliError,
     key::{self, parse_pair},
     output::{self, Row, age, or_dash},
+    proof::{Proof, send_proven},
     service_accounts,
     terminal::Terminal,
 };
@@ -175,23 +176,15 @@ pub(crate) async fn run(
                 scopes: (!scopes.is_empty()).then_some(scopes),
                 user_id,
             };
-            let mut request = CreateFederatedCredential { attributes, current_password: None };
-            if password_stdin {
-                request.current_password = Some(Secret::new(terminal.line()?));
-            }
-            let made = match client.send(&request).await {
-                // It outlasts the login that it is made with.
-                Err(error)
-                    if error.code() == Some(ErrorCode::Forbidden)
-                        && request.current_password.is_none()
-                        && terminal.is_interactive() =>
-                {
-                    terminal.say("a federated credential outlasts this login: it needs your password");
-                    request.current_password = Some(Secret::new(terminal.ask_secret("Password")?));
-                    client.send(&request).await
-                }
-                other => other,
-            }?;
+            let proof = Proof {
+                stdin: password_stdin,
+                why: "a federated credential outlasts this login: it needs your password",
+                hint: "add --password-stdin and pipe your password in",
+            };
+            let request = CreateFederatedCredential { attributes, current_password: None };
+            let made =
+                send_proven(request, |request| &mut request.current_password, &proof, client, terminal)
+                    .await?;
             output::item(&made, &output.output, terminal)
         }
         FederatedCredentialCommand::Delete(FederatedCredentialDeleteArgs { id, confirm }) => {

@@ -40,6 +40,7 @@ mod output;
 mod plain;
 mod preview;
 mod projects;
+mod proof;
 mod providers;
 mod recordings;
 mod reference;

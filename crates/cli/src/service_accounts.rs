@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
     Client, CreateServiceAccount, CreateServiceAccountToken, DeleteServiceAccount, EndServiceAccountTokens,
-    ErrorCode, ListServiceAccounts, PAGE_SIZE, PolicyBindingAttributes, Secret, ServiceAccount,
-    ServiceAccountAttributes, UpdateServiceAccount, all_pages,
+    ListServiceAccounts, PAGE_SIZE, PolicyBindingAttributes, ServiceAccount, ServiceAccountAttributes,
+    UpdateServiceAccount, all_pages,
 };
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     groups,
     key::{self, parse_duration},
     output::{self, Row, age, or_dash},
+    proof::{Proof, send_proven},
     terminal::Terminal,
     users,
 };
@@ -283,29 +284,20 @@ async fn token(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let ServiceAccountTokenArgs { account, valid_for, password_stdin } = args;
-    let mut request = CreateServiceAccountToken {
+    let proof = Proof {
+        stdin: password_stdin,
+        why: "a token that outlasts this login needs your password",
+        hint: "add --password-stdin and pipe your password in, or --valid-for with a time within that of your login",
+    };
+    let request = CreateServiceAccountToken {
         id: find(&account, client).await?.id,
         scopes: None,
         // Whole minutes: what is shorter is a minute.
         expiry: valid_for.map(|time| format!("{}m", time.as_secs().div_ceil(60).max(1))),
         current_password: None,
     };
-    if password_stdin {
-        request.current_password = Some(Secret::new(terminal.line()?));
-    }
-    let made = match client.send(&request).await {
-        // It outlasts the login that it is made with.
-        Err(error)
-            if error.code() == Some(ErrorCode::Forbidden)
-                && request.current_password.is_none()
-                && terminal.is_interactive() =>
-        {
-            terminal.say("a token that outlasts this login needs your password");
-            request.current_password = Some(Secret::new(terminal.ask_secret("Password")?));
-            client.send(&request).await
-        }
-        other => other,
-    }?;
+    let made =
+        send_proven(request, |request| &mut request.current_password, &proof, client, terminal).await?;
     let token = made.token.ok_or_else(|| CliError::new("the console created no access token"))?;
     match made.expires_at {
         Some(at) => terminal.say(format_args!("valid until {}", at.to_rfc3339())),

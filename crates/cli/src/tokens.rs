@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
-    ChangePassword, Client, CreateLastingAccessToken, DeleteAccessToken, ErrorCode, ListAccessTokens,
-    ListedAccessToken, PAGE_SIZE, ScopeAttributes, Secret, UserAttributes, all_pages,
+    ChangePassword, Client, CreateLastingAccessToken, DeleteAccessToken, ListAccessTokens, ListedAccessToken,
+    PAGE_SIZE, ScopeAttributes, Secret, UserAttributes, all_pages,
 };
 
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     error::CliError,
     key::{self, is_id},
     output::{self, Row, age, or_dash},
+    proof::{Proof, send_proven},
     terminal::Terminal,
 };
 
@@ -69,32 +70,18 @@ async fn create(args: TokenCreateArgs, client: &Client, terminal: &mut Terminal<
             CliError::usage("--valid-for is longer than 68 years: omit it for a token that does not expire")
         })
     };
-    let mut request = CreateLastingAccessToken {
+    let proof = Proof {
+        stdin: password_stdin,
+        why: "a token that outlasts this login needs your password",
+        hint: "add --password-stdin and pipe your password in, or --valid-for with a time within that of your login",
+    };
+    let request = CreateLastingAccessToken {
         valid_for_seconds: valid_for.map(seconds).transpose()?,
         scopes: (!scopes.is_empty()).then_some(scopes),
         current_password: None,
     };
-    if password_stdin {
-        request.current_password = Some(Secret::new(terminal.line()?));
-    }
-    let made = match client.send(&request).await {
-        // It outlasts the login that it is made with.
-        Err(error)
-            if error.code() == Some(ErrorCode::Forbidden)
-                && request.current_password.is_none()
-                && terminal.is_interactive() =>
-        {
-            terminal.say("a token that outlasts this login needs your password");
-            request.current_password = Some(Secret::new(terminal.ask_secret("Password")?));
-            client.send(&request).await
-        }
-        Err(error) if error.code() == Some(ErrorCode::Forbidden) && request.current_password.is_none() => {
-            return Err(CliError::from(error).hint(
-                "add --password-stdin and pipe your password in, or --valid-for with a time within that of your login",
-            ));
-        }
-        other => other,
-    }?;
+    let made =
+        send_proven(request, |request| &mut request.current_password, &proof, client, terminal).await?;
     let token = made.token.ok_or_else(|| CliError::new("the console created no access token"))?;
     match made.expires_at {
         Some(at) => terminal.say(format_args!("valid until {}", at.to_rfc3339())),

@@ -1,4 +1,6 @@
 //! What the console refuses when it is written, by any of its replicas.
+//!
+//! One backend is enough: what is refused is refused before any cluster sees it.
 
 use plural_console::RunningConsole;
 use plural_testkit::{TestCluster, postgres::PostgresServer, run_case};

@@ -35,9 +35,11 @@ mod report;
 mod reports;
 mod scheduler;
 mod target;
+mod vault;
 
 pub use agent::{Agent, AgentError, RunningAgent};
 pub use commands::CommandRenderers;
 pub use config::{AgentConfig, AgentEvent, Observer, Parts, TokenStep};
 pub use proxy::ProxyPolicy;
 pub use renders::usual_render_limits;
+pub use vault::{VaultConfig, VaultConfigError};

@@ -357,6 +357,7 @@ async fn forget(core: &Core, engine: &Engine, id: ServiceId) -> Next {
             core.lasts.forget(id);
             core.renders.forget(id);
             core.secrets.forget(id);
+            core.vaults.forget(id);
             tracing::info!(service.id = %id, "the service was detached; its objects stay");
             Next::Forgotten
         }

@@ -62,6 +62,7 @@ pub(crate) async fn rendered(
     let bounds = engine.bounds(target);
     // Before a template can ask for anything.
     if let Some(message) = bounds.refusal() {
+        core.vaults.forget(id);
         return Err(Obstacle::new(Part::Limits.as_str(), message, Retry::OnChange));
     }
     if let Some(content) = &service.managed_namespace {
@@ -90,7 +91,7 @@ pub(crate) async fn rendered(
     Ok(Made { rendered, hold: Some(hold) })
 }
 
-/// The values that the service reads in the cluster. They are known to be secret from here on.
+/// The values that the service reads in the cluster and in Vault. They are known to be secret from here on.
 async fn resolved(
     (core, engine): (&Core, &Engine),
     service: &v1::Service,
@@ -98,13 +99,20 @@ async fn resolved(
 ) -> Result<BTreeMap<String, String>, Obstacle> {
     let references = references(service).map_err(Obstacle::lasting)?;
     if references.is_empty() {
+        core.vaults.forget(target.id);
         engine.drop_references(target.id);
         return Ok(BTreeMap::new());
     }
-    let Resolved { values, problems, retry } = engine.read_references(target, &references).await;
-    let secret = |(name, value): (&String, &String)| match references.get(name) {
-        Some(Reference::SecretKeyRef(_)) => Some(value.clone()),
-        Some(Reference::ConfigMapKeyRef(_)) | None => None,
+    let mut resolved = engine.read_references(target, &references).await;
+    if resolved.problems.is_empty() {
+        core.vaults.read(target, &references, &mut resolved).await;
+    }
+    if references.values().any(|one| matches!(one, Reference::SopsKeyRef(_) | Reference::AgeKeyRef(_))) {
+        resolved.problems.push("this agent opens no encrypted files: update the agent".to_owned());
+    }
+    let Resolved { values, problems, retry } = resolved;
+    let secret = |(name, value): (&String, &String)| {
+        references.get(name).is_some_and(Reference::is_secret).then(|| value.clone())
     };
     core.secrets.learn(target.id, values.iter().filter_map(secret).collect());
     if problems.is_empty() {

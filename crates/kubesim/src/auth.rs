@@ -53,12 +53,39 @@ impl User {
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
     known: RwLock<HashMap<String, User>>,
+    /// Tokens that were made for others than this API server, and for whom.
+    elsewhere: RwLock<HashMap<String, (User, Vec<String>)>>,
 }
+
+/// Whom tokens of service accounts are for that are made for nobody else.
+pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
 
 impl Tokens {
     /// Accepts `token` as `user`.
     pub(crate) fn add(&self, token: &str, user: User) {
         self.known.write().insert(token.to_owned(), user);
+    }
+
+    /// Knows `token` as `user`'s, for these audiences only: the API server itself accepts it when it is one of them.
+    pub(crate) fn add_for(&self, token: &str, user: User, audiences: &[String]) {
+        if audiences.is_empty() || audiences.iter().any(|audience| audience == AUDIENCE) {
+            self.add(token, user.clone());
+        }
+        if !audiences.is_empty() {
+            self.elsewhere.write().insert(token.to_owned(), (user, audiences.to_vec()));
+        }
+    }
+
+    /// Who holds `token`, and for which of these audiences; of the API server when none is named.
+    pub(crate) fn review(&self, token: &str, audiences: &[String]) -> Option<(User, Vec<String>)> {
+        let own = || vec![AUDIENCE.to_owned()];
+        if let Some((user, meant)) = self.elsewhere.read().get(token) {
+            let asked = if audiences.is_empty() { own() } else { audiences.to_vec() };
+            let shared: Vec<String> = asked.into_iter().filter(|one| meant.contains(one)).collect();
+            return (!shared.is_empty()).then(|| (user.clone(), shared));
+        }
+        let is_own = audiences.is_empty() || audiences.iter().any(|audience| audience == AUDIENCE);
+        self.user(token).filter(|_| is_own).map(|user| (user, own()))
     }
 
     /// Accepts `token` no more; true if it was known.

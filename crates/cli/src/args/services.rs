@@ -116,8 +116,9 @@ pub(crate) struct ServiceSourceArgs {
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
     pub(crate) conf: Vec<(String, String)>,
 
-    /// Value for templates that the agent reads from a Secret or ConfigMap of the service's cluster, so that the console never
-    /// holds it: secret:[NAMESPACE/]NAME#KEY or configmap:[NAMESPACE/]NAME#KEY; may be given several times
+    /// Value for templates that only the agent of the service's cluster finds, so that the console never holds it:
+    /// secret:[NAMESPACE/]NAME#KEY, configmap:[NAMESPACE/]NAME#KEY, vault:PATH#KEY, sops:FILE[#KEY] or age:FILE[#KEY]; may be
+    /// given several times
     #[arg(long, value_parser = parse_reference, value_name = "NAME=REFERENCE")]
     pub(crate) conf_from: Vec<(String, Reference)>,
 

@@ -188,7 +188,9 @@ fn token(s: &Store, tokens: &Tokens, call: Call<'_>, mut request: Value) -> Resu
     }
     // Opaque instead of signed: nobody but this server reads it, and it ends with the server.
     let token = format!("sa-{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-    tokens.add(&token, User::service_account(&call.info.namespace, &call.info.name));
+    let audiences = request.pointer("/spec/audiences").and_then(Value::as_array).into_iter().flatten();
+    let audiences: Vec<String> = audiences.filter_map(Value::as_str).map(str::to_owned).collect();
+    tokens.add_for(&token, User::service_account(&call.info.namespace, &call.info.name), &audiences);
     let until = chrono::Utc::now() + chrono::Duration::seconds(seconds);
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();

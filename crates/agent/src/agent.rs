@@ -18,6 +18,7 @@ use crate::{
     config::{AgentConfig, AgentEvent, Observer},
     credential::Credential,
     desired::Desired,
+    encrypted::Keys,
     inbox::Inbox,
     journal::Journal,
     last::LastReports,
@@ -82,6 +83,8 @@ pub(crate) struct Core {
     pub(crate) secrets: Secrets,
     /// What services read from Vault.
     pub(crate) vaults: Vaults,
+    /// What opens encrypted files.
+    pub(crate) keys: Keys,
     observer: Option<Observer>,
     jitter: Mutex<Backoff>,
 }
@@ -188,6 +191,7 @@ impl Agent {
             lasts: LastReports::default(),
             secrets: Secrets::default(),
             vaults: Vaults::new(client.clone(), vault)?,
+            keys: Keys::new(client.clone(), &namespace),
             observer,
             jitter: Mutex::new(Backoff::new(Duration::from_secs(1), Duration::from_secs(1))),
         });

@@ -17,6 +17,7 @@ mod commands;
 mod config;
 mod credential;
 mod desired;
+mod encrypted;
 mod facts;
 pub mod fuzzing;
 mod inbox;

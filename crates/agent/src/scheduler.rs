@@ -92,6 +92,9 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
         tasks: HashMap::new(),
     };
     // A new engine knows nothing of what was applied: look at everything once.
+    for id in engine.services().into_iter().filter(|id| engine.holds_secrets(*id)) {
+        core.secrets.doubt(id);
+    }
     for id in core.desired.services() {
         scheduler.wake(id, Wake { why: Why::News, ..Wake::default() });
     }

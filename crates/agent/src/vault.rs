@@ -308,16 +308,17 @@ impl Vaults {
                 let due = known.places.iter().filter(|(_, source)| source.due.is_some_and(|due| due <= now));
                 due.map(|(place, _)| place.clone()).collect()
             };
-            stream::iter(due).for_each_concurrent(AT_ONCE, |place| self.again(place, inbox)).await;
+            let read = |place: Place| async move { self.again(&place, inbox).await };
+            stream::iter(due).for_each_concurrent(AT_ONCE, read).await;
         }
     }
 
-    async fn again(&self, place: Place, inbox: &Inbox) {
-        let Some(reading) = self.reading(&place) else { return };
+    async fn again(&self, place: &Place, inbox: &Inbox) {
+        let Some(reading) = self.reading(place) else { return };
         let services = {
             let _one = reading.lock().await;
-            let read = self.fetch(&place).await.map(Arc::new);
-            self.keep(&place, read)
+            let read = self.fetch(place).await.map(Arc::new);
+            self.keep(place, read)
         };
         if !services.is_empty() {
             inbox.wake(services, Wake::default());
@@ -353,10 +354,8 @@ impl Vaults {
         let role = config.role.replace("{namespace}", &place.namespace).replace("{account}", &place.account);
         let problem = |error: VaultError| {
             let whom = format!("ServiceAccount {}/{}, role {role}", place.namespace, place.account);
-            let message = match &error {
-                VaultError::Login(_) | VaultError::Denied => format!("{error}; asked as {whom}"),
-                _ => error.to_string(),
-            };
+            let is_refused = matches!(error, VaultError::Login(_) | VaultError::Denied);
+            let message = if is_refused { format!("{error}; asked as {whom}") } else { error.to_string() };
             let retry = if error.is_transient() { Retry::Soon } else { Retry::Later };
             Problem { message, retry, is_transient: error.is_transient() }
         };
@@ -417,11 +416,11 @@ impl Vaults {
             Problem { message, retry, is_transient }
         };
         let asked = TokenRequest {
-            spec: TokenRequestSpec {
-                audiences: vec![config.audience.clone()],
+            spec: Some(TokenRequestSpec {
+                audiences: Some(vec![config.audience.clone()]),
                 expiration_seconds: Some(TOKEN_SECONDS),
-                bound_object_ref: None,
-            },
+                ..TokenRequestSpec::default()
+            }),
             ..TokenRequest::default()
         };
         let accounts: kube::Api<Account> = kube::Api::namespaced(self.client.clone(), namespace);
@@ -430,7 +429,7 @@ impl Vaults {
         let unreachable =
             || problem("the cluster's API server makes no token of the account".to_owned(), true);
         match tokio::time::timeout(DEADLINE, made).await.map_err(|_| unreachable())? {
-            Ok(made) => made.status.map(|status| status.token).ok_or_else(unreachable),
+            Ok(made) => made.status.and_then(|status| status.token).ok_or_else(unreachable),
             Err(kube::Error::Api(status)) => Err(match status.code {
                 404 => problem(format!("ServiceAccount {namespace}/{account} does not exist"), false),
                 401 | 403 => problem(

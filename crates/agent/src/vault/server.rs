@@ -202,8 +202,8 @@ impl Server {
         if let Some(error) = usual(status) {
             return Err(error);
         }
-        let data = if *versioned { answer["data"]["data"].take() } else { answer["data"].take() };
-        let Value::Object(data) = data else { return Err(VaultError::Unreadable) };
+        let data = answer.pointer_mut(if *versioned { "/data/data" } else { "/data" }).map(Value::take);
+        let Some(Value::Object(data)) = data else { return Err(VaultError::Unreadable) };
         let text = |value: Value| match value {
             Value::Null => None,
             Value::String(text) => Some(text),

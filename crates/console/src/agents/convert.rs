@@ -142,6 +142,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         rendering,
         values,
         ask,
+        project,
         limits,
         source_url,
         contexts,
@@ -196,6 +197,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         source_root,
         managed_namespace,
         agent_upgrade,
+        project,
         ..settings
     };
     if references.is_empty() {

@@ -27,6 +27,7 @@ mod dependencies;
 mod descriptions;
 mod disk;
 mod door;
+mod encrypted;
 mod files;
 mod first_password;
 mod global_services;

@@ -205,7 +205,7 @@ async fn what_vault_refuses_is_said_and_nothing_of_it_leaves(cluster: TestCluste
     // Without an account: the agent's own token never enters.
     let bare = case.service("bare", None, vault("secret/shop/db", "password")).await?;
     person.fails_with(&bare, &["no ServiceAccount", "syncConfig.serviceAccount"]).await;
-    assert_eq!(case.vault.seen(), []);
+    assert!(case.vault.seen().is_empty(), "{:?}", case.vault.seen());
     // A role that does not exist, one that is for another account, and one that takes tokens of another audience.
     let id = case.service("app", Some("deployer"), vault("secret/shop/db", "password")).await?;
     person.fails_with(&id, &["refuses the login", "invalid role name", "ServiceAccount", "deployer"]).await;

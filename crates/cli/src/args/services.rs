@@ -17,6 +17,7 @@ use crate::{
     service_life::{
         ServiceAgentUpgradeArgs, ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs,
         ServiceReleaseArgs, ServiceResumeArgs, ServiceRevisionsArgs, ServiceRollbackArgs,
+        ServiceRotateSeedArgs,
     },
     service_logs::ServiceLogsArgs,
     service_sync::{ServiceApprovePruneArgs, ServiceDiffArgs, ServicePlanArgs, ServiceSyncArgs},
@@ -59,6 +60,7 @@ pub(crate) enum ServiceCommand {
     Release(ServiceReleaseArgs),
     Pause(ServicePauseArgs),
     Resume(ServiceResumeArgs),
+    RotateSeed(ServiceRotateSeedArgs),
     AgentUpgrade(ServiceAgentUpgradeArgs),
     Clone(ServiceCloneArgs),
     Detach(ServiceDetachArgs),

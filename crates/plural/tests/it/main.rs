@@ -30,6 +30,7 @@ mod door;
 mod encrypted;
 mod files;
 mod first_password;
+mod generated;
 mod global_services;
 mod health;
 mod heavy;

@@ -40,7 +40,7 @@ async fn what_templates_generate_stays_until_it_is_rotated(cluster: TestCluster)
     let both = async || -> Result<[String; 2], String> {
         Ok([password(&secrets, "charted").await?, password(&secrets, "templated").await?])
     };
-    let first = eventually(PATIENCE, &both).await;
+    let first = eventually(PATIENCE, async || both().await).await;
     assert_ne!(first[0], first[1]);
 
     // Another commit, and another agent: the same.

@@ -90,7 +90,8 @@ impl Tokens {
 
     /// Accepts `token` no more; true if it was known.
     pub(crate) fn revoke(&self, token: &str) -> bool {
-        self.known.write().remove(token).is_some()
+        let elsewhere = self.elsewhere.write().remove(token).is_some();
+        self.known.write().remove(token).is_some() || elsewhere
     }
 
     /// Who holds `token`.

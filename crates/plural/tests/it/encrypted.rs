@@ -92,18 +92,18 @@ async fn encrypted_files_open_in_their_own_project_only(cluster: TestCluster) ->
     let missing = format!("no identity for project {name}");
     w.person.fails_with(&app, &["\"token\"", "keys.enc.env", "age identities opens it", &missing]).await;
     give_key(&w, "key-of-another", "another").await?;
-    let references_only = json!({"name": "plain", "namespace": w.namespace, "repositoryId": w.repository,
+    let second = w.cluster.namespace().await?;
+    let manifests_only = json!({"name": "plain", "namespace": second, "repositoryId": w.repository,
         "git": {"ref": "main", "folder": "app"}, "configuration": [{"name": "token", "value": "x"},
             {"name": "password", "value": "x"}, {"name": "file", "value": "x"}]});
-    let plain = create(&w, &admin, &references_only).await?;
+    let plain = create(&w, &admin, &manifests_only).await?;
     w.person.fails_with(&plain, &["Secret sealed", "still encrypted", &missing]).await;
-    admin
-        .data("mutation ($id: ID!) { deleteServiceDeployment(id: $id) { id } }", json!({"id": plain}))
-        .await?;
     give_key(&w, "key-of-ours", name).await?;
     // Whoever knows that the key is there now says so; it is looked for now and then as well.
     let sha = w.remote.push_files([("app/note.txt", "a key is there".to_owned())])?;
-    w.person.stands_at(&app, &sha).await;
+    for id in [&app, &plain] {
+        w.person.stands_at(id, &sha).await;
+    }
     let maps = w.maps();
     until_data(&maps, "filled", "key", "age-canary-5f21").await;
     until_data(&maps, "filled", "password", "sops-canary-8d3a").await;

@@ -156,14 +156,16 @@ impl Vaults {
         references: &BTreeMap<String, Reference>,
         resolved: &mut Resolved,
     ) {
-        let wanted = |(name, reference)| match reference {
-            Reference::VaultKeyRef(place) => Some((name, place)),
-            Reference::SecretKeyRef(_)
-            | Reference::ConfigMapKeyRef(_)
-            | Reference::SopsKeyRef(_)
-            | Reference::AgeKeyRef(_) => None,
-        };
-        let wanted: Vec<(&String, &VaultKeyRef)> = references.iter().filter_map(wanted).collect();
+        let wanted: Vec<(&String, &VaultKeyRef)> = references
+            .iter()
+            .filter_map(|(name, reference)| match reference {
+                Reference::VaultKeyRef(place) => Some((name, place)),
+                Reference::SecretKeyRef(_)
+                | Reference::ConfigMapKeyRef(_)
+                | Reference::SopsKeyRef(_)
+                | Reference::AgeKeyRef(_) => None,
+            })
+            .collect();
         if wanted.is_empty() {
             return self.forget(target.id);
         }

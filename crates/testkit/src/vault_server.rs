@@ -208,7 +208,7 @@ async fn login(State(shared): State<Arc<Shared>>, Json(asked): Json<Value>) -> R
 /// Whose token it is, as the API server says.
 async fn review(shared: &Shared, jwt: &str, audience: &str) -> anyhow::Result<Option<String>> {
     let reviews: Api<TokenReview> = Api::all(crate::real::client(&shared.kubeconfig).await?);
-    let spec = TokenReviewSpec { token: Some(jwt.to_owned()), audiences: Some(vec![audience.to_owned()]) };
+    let spec = TokenReviewSpec { token: jwt.to_owned(), audiences: Some(vec![audience.to_owned()]) };
     let asked = TokenReview { spec, ..TokenReview::default() };
     let status = reviews.create(&PostParams::default(), &asked).await?.status.unwrap_or_default();
     let meant = status.audiences.unwrap_or_default().iter().any(|meant| meant == audience);

@@ -245,8 +245,8 @@ impl Server {
 /// What a status says of any request; nothing for a success.
 fn usual(status: StatusCode) -> Option<VaultError> {
     Some(match status.as_u16() {
-        200..300 => return None,
-        300..400 => VaultError::Redirect,
+        200..=299 => return None,
+        300..=399 => VaultError::Redirect,
         401 | 403 => VaultError::Denied,
         404 => VaultError::Missing,
         // What a standby node answers.

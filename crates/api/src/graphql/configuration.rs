@@ -16,6 +16,7 @@ pub(crate) struct ServiceConfiguration {
 
 /// Where the agent of the service's cluster finds a value: one of these.
 #[derive(Default, SimpleObject)]
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
 pub(crate) struct ConfigurationReference {
     /// A key of a Secret.
     secret_key_ref: Option<ConfigurationKeyRef>,

@@ -48,6 +48,7 @@ pub(crate) struct ConfigAttributes {
 
 /// Where the agent of the service's cluster finds a value; exactly one.
 #[derive(InputObject)]
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
 pub(crate) struct ConfigurationReferenceAttributes {
     /// A key of a Secret.
     secret_key_ref: Option<ConfigurationKeyRefAttributes>,
@@ -104,16 +105,13 @@ impl ConfigurationReferenceAttributes {
             age_key_ref.map(file).map(Reference::AgeKeyRef),
         ];
         let mut given = given.into_iter().flatten();
-        match (given.next(), given.next()) {
-            (Some(reference), None) => Ok(reference),
-            (Some(_), Some(_)) | (None, _) => {
-                let reason = format!(
-                    "the reference of {name:?} must be one of secretKeyRef, configMapKeyRef, vaultKeyRef, sopsKeyRef and \
-                     ageKeyRef"
-                );
-                Err(Error::invalid(argument, reason))
-            }
+        if let (Some(reference), None) = (given.next(), given.next()) {
+            return Ok(reference);
         }
+        let reason = format!(
+            "the reference of {name:?} must be one of secretKeyRef, configMapKeyRef, vaultKeyRef, sopsKeyRef and ageKeyRef"
+        );
+        Err(Error::invalid(argument, reason))
     }
 }
 

@@ -110,7 +110,16 @@ pub(super) const PAGES: &[Followed] = &[
         not_run: &[("plural console --audit-stream", SERVES)],
         ..NOTHING
     },
-    Followed { page: "docs/secrets.md", before: "gone blue/web", ..NOTHING },
+    Followed {
+        page: "docs/secrets.md",
+        before: "gone blue/web",
+        not_run: &[
+            ("age-keygen", "age is not among the programs of these tests: `encrypted` opens what it made"),
+            ("kubectl -n plural-system", "without `age-keygen` there is no identity: `encrypted` gives one"),
+            ("sops encrypt", "sops is not among the programs of these tests: `encrypted` opens what it made"),
+        ],
+        ..NOTHING
+    },
     Followed {
         page: "docs/charts.md",
         before: "echo 'key: mine' > redis.yaml",

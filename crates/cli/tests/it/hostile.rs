@@ -324,6 +324,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd services resume", Some("blue/web")),
     ("cd services revisions", Some("blue/web")),
     ("cd services rollback", Some("blue/web")),
+    ("cd services rotate-seed", Some("blue/web --yes")),
     ("cd services sync", Some("blue/web")),
     ("cd services take-over", Some("blue/web Deployment.apps/shop/web")),
     ("cd services tarball", None),

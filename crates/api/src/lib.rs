@@ -29,6 +29,7 @@ mod sending;
 mod sign_in;
 mod site;
 mod tarball;
+mod ui;
 mod webhook;
 
 use std::sync::Arc;
@@ -60,6 +61,8 @@ pub use routes::{Route, Routes};
 /// | `POST /auth/device/code`, `POST /auth/token` | a program asks for a login, and whether it was allowed (RFC 8628) |
 /// | `GET`, `POST /auth/device` | the page on which it is allowed, and its form |
 /// | `GET /auth/style.css` | what these pages look like |
+/// | `GET /` | the web console |
+/// | `GET` of anything else | its pages and its files, or 404 |
 /// | `GET /health`, `GET /healthz` | the process answers |
 /// | `GET /readyz` | the process can do its work |
 pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
@@ -87,6 +90,8 @@ pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
         .get("/health", health::live)
         .get("/healthz", health::live)
         .get("/readyz", health::ready)
+        .get("/", ui::home)
+        .any("/{*path}", ui::any)
         .layer(from_fn(log::access))
         .with_state(state)
 }

@@ -106,6 +106,9 @@ const ROWS: &[Row] = &[
     public("GET /auth/device", "/auth/device", [303; 4]),
     public("POST /auth/device", "/auth/device", [403; 4]),
     public("GET /auth/style.css", "/auth/style.css", [200; 4]),
+    // The web console: the same page and files for everybody.
+    public("GET /", "/", [200; 4]),
+    public("* /{*path}", "/ext/v1/nothing", [404; 4]),
     public("GET /health", "/health", [200; 4]),
     public("GET /healthz", "/healthz", [200; 4]),
     public("GET /readyz", "/readyz", [200; 4]),

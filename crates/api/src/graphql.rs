@@ -14,6 +14,7 @@ mod cluster_provider;
 mod cluster_status;
 mod component;
 mod configuration;
+mod delta;
 mod dependency;
 mod error;
 mod federated_credential;
@@ -58,15 +59,16 @@ mod sync_window;
 mod user;
 mod webhook;
 
-use async_graphql::{EmptySubscription, MergedObject, SchemaBuilder};
+use async_graphql::{MergedObject, SchemaBuilder};
 
 pub(crate) use budget::{Budget, MOST_BYTES, MOST_NODES, Pool, Shortage};
 pub(crate) use check::{validate, validate_request};
+pub(crate) use delta::Subscription;
 pub(crate) use error::server_error;
 pub(crate) use request::Request;
 
 /// The schema's type.
-pub(crate) type Schema = async_graphql::Schema<Query, Mutation, EmptySubscription>;
+pub(crate) type Schema = async_graphql::Schema<Query, Mutation, Subscription>;
 
 /// How deep a document may nest. The introspection query of common tools reaches 15.
 const DEEPEST: usize = 20;
@@ -126,8 +128,8 @@ pub(crate) fn schema() -> Schema {
     builder().extension(budget::Counted).data(preview::turns()).finish()
 }
 
-fn builder() -> SchemaBuilder<Query, Mutation, EmptySubscription> {
-    Schema::build(Query::default(), Mutation::default(), EmptySubscription)
+fn builder() -> SchemaBuilder<Query, Mutation, Subscription> {
+    Schema::build(Query::default(), Mutation::default(), Subscription)
         .limit_depth(DEEPEST)
         .with_sorted_fields()
         .with_sorted_enums()

@@ -28,6 +28,7 @@ mod routes;
 mod sending;
 mod sign_in;
 mod site;
+mod socket;
 mod tarball;
 mod ui;
 mod webhook;
@@ -36,17 +37,19 @@ use std::sync::Arc;
 
 use axum::middleware::from_fn;
 use plural_app::App;
+use plural_kit::ShutdownSignal;
 
 pub use auth::CONNECTIONS_OF_USER;
 pub use client_address::{Network, NetworkError, client_address};
 pub use options::ApiOptions;
 pub use routes::{Route, Routes};
 
-/// Everything that this crate serves. The whole list of routes:
+/// Everything that this crate serves, until `stop` is requested. The whole list of routes:
 ///
 /// | method, path | what |
 /// |---|---|
 /// | `POST /gql` | GraphQL |
+/// | `GET /gql` | subscriptions, over a WebSocket |
 /// | `POST /ext/v1/webhooks/{type}[/{id}]` | a git host tells that something was pushed |
 /// | `GET /ext/v1/recordings/{id}` | a recording of a shell, as an asciicast |
 /// | `GET /ext/v1/audit/export[?after=BATCH]` | the audit log with its chain, in lines of JSON |
@@ -65,10 +68,11 @@ pub use routes::{Route, Routes};
 /// | `GET` of anything else | its pages and its files, or 404 |
 /// | `GET /health`, `GET /healthz` | the process answers |
 /// | `GET /readyz` | the process can do its work |
-pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
-    let state = http::Api::new(app, options);
+pub fn routes(app: Arc<App>, options: ApiOptions, stop: ShutdownSignal) -> Routes {
+    let state = http::Api::new(app, options, stop);
     Routes::new()
         .post("/gql", http::gql)
+        .get("/gql", socket::open)
         .post("/ext/v1/webhooks/{type}", webhook::receive)
         .post("/ext/v1/webhooks/{type}/{id}", webhook::receive_with_id)
         .get("/ext/v1/recordings/{id}", recording::download)

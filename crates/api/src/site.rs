@@ -89,6 +89,20 @@ impl Site {
         }
     }
 
+    /// The token of the session cookie, if a socket may use it: a page can send no header with one, but a browser says which
+    /// page it is.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] where it is none of ours.
+    pub(crate) fn session_of_socket<'a>(&self, headers: &'a HeaderMap) -> Result<Option<&'a str>> {
+        let Some(token) = self.read(headers, Cookie::Session)? else { return Ok(None) };
+        if !self.is_own(headers) {
+            let told = "a socket with the session cookie is opened by pages at {}; programs send an access token instead";
+            return Err(Error::forbidden(told.replace("{}", &self.origin)));
+        }
+        Ok(Some(token))
+    }
+
     /// The token of the session cookie, if the request may use it.
     ///
     /// # Errors
@@ -172,6 +186,14 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()))
             .collect();
         assert!(matches!(site.session(&Method::POST, &twice), Err(Error::Unauthenticated)));
+        let socket = |pairs: &[(&'static str, &str)]| {
+            site.session_of_socket(&headers(pairs)).map(|token| token.map(str::to_owned))
+        };
+        assert_eq!(socket(&[cookie, own]).unwrap().as_deref(), Some("console-1"));
+        assert_eq!(socket(&[]).unwrap(), None);
+        for wrong in [&[cookie][..], &[cookie, mark], &[cookie, ("origin", "https://evil.test")]] {
+            assert!(matches!(socket(wrong), Err(Error::Forbidden { .. })), "{wrong:?}");
+        }
         let read = |pairs: &[(&'static str, &str)]| site.session(&Method::GET, &headers(pairs)).is_ok();
         assert!(read(&[cookie, mark]) && read(&[cookie, mark, own]));
         assert!(!read(&[cookie]) && !read(&[cookie, mark, ("origin", "https://evil.test")]));

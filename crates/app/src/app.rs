@@ -18,6 +18,7 @@ use crate::audit_chain;
 use crate::audit_stream::AuditSink;
 use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
+use crate::delta::Subscribers;
 use crate::fleet::Fleet;
 use crate::hashing::Hashing;
 use crate::job::JobEntry;
@@ -157,6 +158,8 @@ pub struct App {
     pub(crate) audit_linked: watch::Sender<u64>,
     pub(crate) replicas: Replicas,
     pub(crate) streams: PendingStreams,
+    /// Those who listen for changes here.
+    pub(crate) subscribers: Subscribers,
     pub(crate) hashing: Hashing,
     /// How many passwords were checked.
     pub(crate) password_checks: AtomicU64,
@@ -224,6 +227,7 @@ impl App {
             audit_linked: watch::Sender::new(0),
             replicas,
             streams: PendingStreams::default(),
+            subscribers: Subscribers::default(),
             hashing: Hashing::default(),
             password_checks: AtomicU64::new(0),
             feed_lock: tokio::sync::Mutex::new(()),

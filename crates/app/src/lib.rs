@@ -21,6 +21,7 @@ pub mod canary_gate;
 pub mod cluster;
 mod cluster_audit;
 pub mod ctx;
+pub mod delta;
 pub mod dependency;
 pub mod deploy_token;
 pub mod federated_credential;

@@ -349,7 +349,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         trusted_proxies,
         ..ApiOptions::default()
     };
-    let public = plural_api::routes(Arc::clone(&app), api)
+    let public = plural_api::routes(Arc::clone(&app), api, shutdown.signal())
         .merge(metrics::with_token(metrics.as_ref(), metrics_token))
         .merge(agents.clone())
         .merge(wrapped::routes(agents.clone().into_router(), keep_alive, Arc::clone(&trusted)))

@@ -21,6 +21,7 @@ mod cluster_audit;
 mod component;
 mod convert;
 mod database;
+mod delta;
 mod dependency;
 mod deploy_token;
 mod disk;

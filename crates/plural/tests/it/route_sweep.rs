@@ -75,6 +75,7 @@ const fn replicas(route: &'static str, path: &'static str) -> Row {
 
 const ROWS: &[Row] = &[
     public("POST /gql", "/gql", [401, 401, 401, 200]),
+    public("GET /gql", "/gql", [426; 4]),
     public("POST /ext/v1/webhooks/{type}", "/ext/v1/webhooks/github", [401; 4]),
     public("POST /ext/v1/webhooks/{type}/{id}", "/ext/v1/webhooks/github/1", [401; 4]),
     public(

@@ -62,6 +62,9 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("webhookSecret", ""),
 ];
 
+/// What can be listened for. An event holds ids and a cursor; who hears of which id is asked in `deltas.rs`.
+pub(super) const SUBSCRIPTIONS: &[(&str, &str)] = &[("clusterDelta", ""), ("serviceDeploymentDelta", "")];
+
 /// Mutations that change nothing that another one looks at: their answers are swept, too, and some types are answered
 /// by nothing else.
 pub(super) const MUTATIONS: &[(&str, &str)] = &[

@@ -230,6 +230,8 @@ pub(super) const UNASKED: &[&str] = &[
     "audit_refused",
     "bindings_list",
     "contexts_named",
+    "deltas_subscribe",
+    "deltas_take",
     "federated_exchange",
     "get_many::<BackgroundJob>",
     "get_many::<CustomRole>",

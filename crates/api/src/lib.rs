@@ -56,6 +56,7 @@ pub use routes::{Route, Routes};
 /// | `GET /v1/git/tarballs?id=ID` | the files that a service is made of, as a `tar.gz` |
 /// | `POST /ext/v1/gates/{service}/{token}/{hook}` | a canary of Flagger asks whether it may go on |
 /// | `GET`, `POST /auth/sign-in` | the page to sign in, and its form |
+/// | `POST /auth/link` | signs in by a code that `plural demo` made |
 /// | `GET /auth/login/{provider}` | to an identity provider |
 /// | `GET /auth/callback/{provider}` | and back |
 /// | `GET /auth/account` | who is signed in |
@@ -81,6 +82,7 @@ pub fn routes(app: Arc<App>, options: ApiOptions, stop: ShutdownSignal) -> Route
         .post("/ext/v1/gates/{service}/{token}/{hook}", gate::ask)
         .get("/auth/sign-in", sign_in::form)
         .post("/auth/sign-in", sign_in::with_password)
+        .post("/auth/link", sign_in::with_link)
         .get("/auth/login/{provider}", sign_in::begin)
         .get("/auth/callback/{provider}", sign_in::finish)
         .get("/auth/account", sign_in::account)

@@ -223,6 +223,27 @@ pub(crate) async fn with_password(
     }
 }
 
+/// `POST /auth/link`
+pub(crate) async fn with_link(
+    State(api): State<Api>,
+    Extension(id): Extension<RequestId>,
+    request: Request,
+) -> Response {
+    let visitor = match sender(&api, request, id).await {
+        Ok(visitor) => visitor,
+        Err(response) => return *response,
+    };
+    let nobody = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
+    match api.app.sign_in_link_redeem(&nobody, visitor.field("code").unwrap_or_default()).await {
+        Ok(session) => opened(&visitor.site, &session, visitor.then()),
+        Err(Error::Unauthenticated) => {
+            let told = "This link was used, or is older than ten minutes. Sign in with a password, or start the demo again.";
+            sign_in_page(&api, visitor.then(), Some(told), StatusCode::UNAUTHORIZED).await
+        }
+        Err(error) => failed(&error),
+    }
+}
+
 /// A browser that is signed in from here on.
 fn opened(site: &Site, session: &CreatedToken, then: Option<&str>) -> Response {
     let CreatedToken { token, text } = session;

@@ -28,6 +28,8 @@ pub(crate) enum Cookie {
 pub(crate) struct Site {
     /// `https://console.example.com`, as browsers write origins.
     origin: String,
+    /// On this machine alone, the other name of the same.
+    alias: Option<String>,
     is_secure: bool,
 }
 
@@ -38,7 +40,13 @@ impl Site {
         let is_secure = url.scheme() == "https";
         let is_here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
         let is_usable = is_secure || (url.scheme() == "http" && is_here);
-        is_usable.then(|| Self { origin: url.origin().ascii_serialization(), is_secure })
+        let origin = url.origin().ascii_serialization();
+        let alias = match (url.host_str(), url.port_or_known_default(), is_secure) {
+            (Some("127.0.0.1"), Some(port), false) => Some(format!("http://localhost:{port}")),
+            (Some("localhost"), Some(port), false) => Some(format!("http://127.0.0.1:{port}")),
+            _ => None,
+        };
+        is_usable.then_some(Self { origin, alias, is_secure })
     }
 
     /// Where this console's pages are.
@@ -84,7 +92,10 @@ impl Site {
     pub(crate) fn is_own(&self, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(ORIGIN).iter();
         match (origins.next(), origins.next()) {
-            (Some(origin), None) => origin.as_bytes() == self.origin.as_bytes(),
+            (Some(origin), None) => [Some(&self.origin), self.alias.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|own| origin.as_bytes() == own.as_bytes()),
             _ => false,
         }
     }
@@ -156,6 +167,24 @@ mod tests {
             "__Host-plural-session=console-1; Path=/; Max-Age=60; HttpOnly; SameSite=Lax; Secure"
         );
         assert!(site.set(Cookie::Session, "a\r\nb", 60).is_err());
+    }
+
+    #[test]
+    fn this_machine_has_two_names() {
+        for (url, own) in [
+            ("http://127.0.0.1:8080", ["http://127.0.0.1:8080", "http://localhost:8080"]),
+            ("http://localhost:8080", ["http://localhost:8080", "http://127.0.0.1:8080"]),
+        ] {
+            let site = Site::of(Some(url)).unwrap();
+            assert!(own.iter().all(|own| site.is_own(&headers(&[("origin", own)]))), "{url}");
+            for other in
+                ["http://localhost:8081", "http://localhost", "https://localhost:8080", "http://[::1]:8080"]
+            {
+                assert!(!site.is_own(&headers(&[("origin", other)])), "{url}: {other}");
+            }
+        }
+        let site = Site::of(Some("https://localhost:8080")).unwrap();
+        assert!(!site.is_own(&headers(&[("origin", "http://127.0.0.1:8080")])));
     }
 
     #[test]

@@ -33,6 +33,7 @@ use crate::ports::templates::Templates;
 use crate::proxy::GrantCache;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
+use crate::sign_in_link::SignInLink;
 use crate::store::Store;
 use crate::streams::PendingStreams;
 use crate::throttle::Throttle;
@@ -147,6 +148,7 @@ pub struct App {
     pub(crate) sources: DirtySources,
     pub(crate) globals: GlobalServicesChanged,
     pub(crate) throttle: Throttle,
+    pub(crate) sign_in_link: SignInLink,
     pub(crate) questions: PlanLimiter,
     pub(crate) proxy: GrantCache,
     pub(crate) cluster_audit: ClusterAuditQueue,
@@ -217,6 +219,7 @@ impl App {
             sources: DirtySources::default(),
             globals: GlobalServicesChanged::default(),
             throttle: Throttle::default(),
+            sign_in_link: SignInLink::default(),
             questions: PlanLimiter::default(),
             proxy,
             cluster_audit: ClusterAuditQueue::new(),

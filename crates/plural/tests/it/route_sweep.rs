@@ -97,6 +97,7 @@ const ROWS: &[Row] = &[
     // Pages know people by their session cookie alone, and forms come from pages.
     public("GET /auth/sign-in", "/auth/sign-in", [200; 4]),
     public("POST /auth/sign-in", "/auth/sign-in", [403; 4]),
+    public("POST /auth/link", "/auth/link", [403; 4]),
     public("GET /auth/login/{provider}", "/auth/login/acme", [404; 4]),
     public("GET /auth/callback/{provider}", "/auth/callback/acme?code=1&state=1", [401; 4]),
     public("GET /auth/account", "/auth/account", [303; 4]),

@@ -18,7 +18,13 @@ async fn reports_that_say_something_new_are_told(database: TestDatabase) {
     let mut before = door.database.deltas_head().await.unwrap();
     let delta = Delta { cluster_id: service.cluster_id, service_id: Some(service.id) };
     let mut number = 0;
-    let failed = || ServiceError { source: "sync".into(), message: "no".into(), ..ServiceError::default() };
+    let failed = || ServiceError {
+        source: "sync".into(),
+        message: "no".into(),
+        warning: false,
+        terminal: false,
+        location: None,
+    };
     let states = [
         (Some(ComponentState::Pending), false, true),
         (Some(ComponentState::Running), false, true),

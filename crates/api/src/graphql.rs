@@ -52,6 +52,7 @@ mod service_input;
 mod service_life;
 mod service_metadata;
 mod service_reason;
+mod service_status;
 mod shared;
 mod sync;
 mod sync_plan;
@@ -117,6 +118,7 @@ roots! {
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);
     service_life(mutation ServiceLifeMutation);
+    service_status(query ServiceStatusQuery);
     sync(query SyncQuery; mutation SyncMutation);
     sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
     user(query UserQuery; mutation UserMutation);

@@ -406,7 +406,7 @@ impl Socket {
 /// The code of an error, for clients.
 fn code(error: &ServerError) -> Option<&str> {
     match error.extensions.as_ref()?.get("code")? {
-        async_graphql::Value::String(code) => Some(code),
+        async_graphql::Value::String(code) => Some(code.as_str()),
         _ => None,
     }
 }

@@ -286,19 +286,21 @@ impl App {
             Some(position) => position,
             None => self.subscribers.begin(self.store.deltas_head().await?),
         };
-        seat.news.lock().position = position;
+        let told_to = &mut seat.news.lock().position;
+        *told_to = position.max(*told_to);
         let resumes = after.is_some();
         if let Some(after) = after {
             let is_ours = *after.epoch == *self.fleet.epoch() && ctx.now() - after.at < RESUME;
-            if !is_ours {
-                seat.news.lock().overflow();
-            } else if after.position < position {
+            let mut news = News::default();
+            if is_ours && after.position < position {
                 let missed = self.store.deltas_read(after.position).await?;
-                let mut news = seat.news.lock();
-                if missed.skipped {
-                    news.overflow();
-                }
+                news.all = missed.skipped;
                 news.add(filter, &missed.deltas);
+            }
+            let mut waiting = seat.news.lock();
+            waiting.ids.extend(news.ids);
+            if news.all || !is_ours {
+                waiting.overflow();
             }
         }
         let told = match filter {
@@ -361,9 +363,10 @@ impl App {
                 let all: Vec<ServiceId> = ids.keys().copied().map(ServiceId::from_uuid).collect();
                 let seen = self.get_many::<Service>(ctx, &all).await?;
                 let hidden: Vec<ServiceId> = all.into_iter().filter(|id| !seen.contains_key(id)).collect();
-                let there = match hidden.is_empty() {
-                    true => HashMap::new(),
-                    false => self.get_many::<Service>(&self.system_ctx(), &hidden).await?,
+                let there = if hidden.is_empty() {
+                    HashMap::new()
+                } else {
+                    self.get_many::<Service>(&self.system_ctx(), &hidden).await?
                 };
                 (uuids(seen.into_keys(), ServiceId::uuid), uuids(there.into_keys(), ServiceId::uuid))
             }
@@ -371,9 +374,10 @@ impl App {
                 let all: Vec<ClusterId> = ids.keys().copied().map(ClusterId::from_uuid).collect();
                 let seen = self.get_many::<Cluster>(ctx, &all).await?;
                 let hidden: Vec<ClusterId> = all.into_iter().filter(|id| !seen.contains_key(id)).collect();
-                let there = match hidden.is_empty() {
-                    true => HashMap::new(),
-                    false => self.get_many::<Cluster>(&self.system_ctx(), &hidden).await?,
+                let there = if hidden.is_empty() {
+                    HashMap::new()
+                } else {
+                    self.get_many::<Cluster>(&self.system_ctx(), &hidden).await?
                 };
                 (uuids(seen.into_keys(), ClusterId::uuid), uuids(there.into_keys(), ClusterId::uuid))
             }
@@ -412,7 +416,7 @@ impl App {
                 }
                 continue;
             };
-            wake.borrow_and_update();
+            wake.mark_unchanged();
             let wait = match self.store.deltas_read(position).await {
                 Ok(batch) => {
                     backoff.reset();

@@ -72,6 +72,7 @@ mod service_file;
 pub mod service_life;
 pub mod service_metadata;
 mod service_reason;
+pub mod service_status;
 pub mod sign_in_link;
 pub mod source;
 pub mod store;

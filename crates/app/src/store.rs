@@ -57,6 +57,7 @@ use crate::service::ServiceStore;
 use crate::service_context::ServiceContextStore;
 use crate::service_life::ServiceLifeStore;
 use crate::service_metadata::ServiceMetadataStore;
+use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
 use crate::sync::SyncStore;
 use crate::sync_window::SyncWindowStore;
@@ -105,6 +106,7 @@ stores! {
     FederatedCredentialStore,
     ServiceContextStore,
     ServiceMetadataStore,
+    ServiceStatusStore,
     ApiDeprecationStore,
     CanaryGateStore,
     SourceStore,

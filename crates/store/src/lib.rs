@@ -69,6 +69,7 @@ mod service_error;
 mod service_life;
 mod service_metadata;
 mod service_repository;
+mod service_status;
 mod sole_use;
 mod source;
 mod sync;

@@ -55,6 +55,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("serviceGateUrl", "(id: \"$service\")"),
     ("servicePlan", "(serviceId: \"$service\")"),
     ("servicePreview", "(id: \"$service\")"),
+    ("serviceStatuses", ""),
     ("serviceTarball", "(id: \"$service\")"),
     ("syncWindows", "(serviceId: \"$service\")"),
     ("user", "(email: \"admin@example.com\")"),

@@ -252,6 +252,7 @@ pub(super) const UNASKED: &[&str] = &[
     "list::<ManagedNamespace>",
     "list::<Repository>",
     "list::<Service>",
+    "service_statuses",
     "managed_namespace_list_of_cluster",
     "managed_namespaces_counts",
     "managed_namespaces_instances",

@@ -13,6 +13,7 @@ mod audit_export;
 mod auth;
 mod body;
 mod client_address;
+mod cluster_session;
 mod document;
 mod gate;
 mod graphql;
@@ -41,6 +42,7 @@ use plural_kit::ShutdownSignal;
 
 pub use auth::CONNECTIONS_OF_USER;
 pub use client_address::{Network, NetworkError, client_address};
+pub use cluster_session::ClusterSessions;
 pub use options::ApiOptions;
 pub use routes::{Route, Routes};
 

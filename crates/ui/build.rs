@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if ui.is_dir() && !dist.is_dir() && fs::create_dir(&dist).is_err() {
         println!("cargo::warning=cannot create ui/dist: the crate plural-ui is compiled at every build");
     }
-    println!("cargo::rerun-if-changed={}", if ui.is_dir() { dist.display() } else { here.display() });
+    println!("cargo::rerun-if-changed={}", dist.display());
 
     let mut files = BTreeMap::new();
     if dist.join("index.html").is_file() {

@@ -97,7 +97,7 @@ async fn a_browsers_session_reaches_a_cluster_from_our_own_pages_only(
             "GET /k8s/blue{path} HTTP/1.1\r\nhost: console\r\ncookie: a=b; __Host-plural-session={}\r\n\
              connection: close\r\n{}\r\n",
             ada.token,
-            headers.iter().map(|header| format!("{header}\r\n")).collect::<String>()
+            headers.iter().flat_map(|header| [*header, "\r\n"]).collect::<String>()
         );
         w.http().await?.ask(&head).await
     };

@@ -62,7 +62,7 @@ const LONGEST_ID: usize = 128;
 /// How long a client may take to begin.
 const BEGINS: Duration = Duration::from_secs(10);
 /// How often it is looked whether the credential still is one.
-const CHECK: Duration = Duration::from_secs(3);
+const CHECK: Duration = Duration::from_secs(4);
 /// How often a client is asked for a sign of life.
 const PING: Duration = Duration::from_secs(20);
 /// How long one may be silent.

@@ -57,9 +57,9 @@ async function browser(console_url, issuer_url, account, code) {
       seen.asked = await page.locator('main').innerText();
       await page.getByRole('button', { name: 'Allow it' }).click();
       seen.allowed = await page.locator('main').innerText();
-      await page.goto(`${console_url}/auth/account`);
     }
     seen.url = page.url();
+    await page.goto(`${console_url}/auth/account`);
     seen.account = await page.locator('main').innerText();
     seen.cookies = (await context.cookies(console_url)).filter(({ name }) => name.startsWith('plural-')).map(({ name, httpOnly, sameSite }) => ({ name, httpOnly, sameSite }));
     // What a page of the console may do, and one of another origin may not. This one has no policy that keeps it from asking.

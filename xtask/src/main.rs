@@ -18,6 +18,7 @@ mod shell;
 mod test;
 mod tidy;
 mod up;
+mod web_console;
 
 use std::process::ExitCode;
 

@@ -14,6 +14,7 @@ mod cluster_provider;
 mod cluster_status;
 mod component;
 mod configuration;
+mod delta;
 mod dependency;
 mod error;
 mod federated_credential;
@@ -51,6 +52,7 @@ mod service_input;
 mod service_life;
 mod service_metadata;
 mod service_reason;
+mod service_status;
 mod shared;
 mod sync;
 mod sync_plan;
@@ -58,15 +60,16 @@ mod sync_window;
 mod user;
 mod webhook;
 
-use async_graphql::{EmptySubscription, MergedObject, SchemaBuilder};
+use async_graphql::{MergedObject, SchemaBuilder};
 
 pub(crate) use budget::{Budget, MOST_BYTES, MOST_NODES, Pool, Shortage};
 pub(crate) use check::{validate, validate_request};
+pub(crate) use delta::Subscription;
 pub(crate) use error::server_error;
 pub(crate) use request::Request;
 
 /// The schema's type.
-pub(crate) type Schema = async_graphql::Schema<Query, Mutation, EmptySubscription>;
+pub(crate) type Schema = async_graphql::Schema<Query, Mutation, Subscription>;
 
 /// How deep a document may nest. The introspection query of common tools reaches 15.
 const DEEPEST: usize = 20;
@@ -115,6 +118,7 @@ roots! {
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);
     service_life(mutation ServiceLifeMutation);
+    service_status(query ServiceStatusQuery);
     sync(query SyncQuery; mutation SyncMutation);
     sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
     user(query UserQuery; mutation UserMutation);
@@ -126,8 +130,8 @@ pub(crate) fn schema() -> Schema {
     builder().extension(budget::Counted).data(preview::turns()).finish()
 }
 
-fn builder() -> SchemaBuilder<Query, Mutation, EmptySubscription> {
-    Schema::build(Query::default(), Mutation::default(), EmptySubscription)
+fn builder() -> SchemaBuilder<Query, Mutation, Subscription> {
+    Schema::build(Query::default(), Mutation::default(), Subscription)
         .limit_depth(DEEPEST)
         .with_sorted_fields()
         .with_sorted_enums()

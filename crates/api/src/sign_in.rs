@@ -27,14 +27,19 @@ use crate::{
     body, html,
     http::{Api, actor_name},
     site::{Cookie, Site},
+    ui,
 };
 
 /// Bytes of a form.
 pub(crate) const LARGEST: usize = 8 << 10;
 /// How long one may take to arrive.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// Where somebody is who came for nothing else.
-const HOME: &str = "/auth/account";
+/// Where somebody is who came for nothing else: the web console.
+const HOME: &str = "/";
+/// The page that says who is signed in.
+const ACCOUNT: &str = "/auth/account";
+/// Bytes of an address that somebody is sent to: it travels in a cookie to a provider and back.
+const LONGEST_ADDRESS: usize = 1_000;
 /// Seconds that a login at a provider may take.
 const LOGIN_SECONDS: i64 = 600;
 
@@ -64,11 +69,20 @@ impl Visitor {
     }
 }
 
-/// Whether somebody may be sent here after they signed in: one of the pages that need it.
-fn is_ours(path: &str) -> bool {
-    let (page, query) = path.split_once('?').unwrap_or((path, ""));
+/// Whether somebody may be sent here after they signed in: one of our own pages, and nothing that a browser could read as
+/// another host.
+fn is_ours(address: &str) -> bool {
+    let (page, query) = address.split_once('?').unwrap_or((address, ""));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '=' | '&' | '.');
-    matches!(page, HOME | "/auth/device") && query.len() <= 600 && query.chars().all(plain)
+    if matches!(page, ACCOUNT | "/auth/device") {
+        return query.len() <= 600 && query.chars().all(plain);
+    }
+    let also = |c: char| {
+        matches!(c, '~' | '!' | '$' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | ':' | '@' | '/' | '%' | '?')
+    };
+    let is_plain = address.len() <= LONGEST_ADDRESS && address.chars().all(|c| plain(c) || also(c));
+    let climbs = page.split('/').any(|part| matches!(part, "." | ".."));
+    is_plain && !climbs && !page.contains("//") && ui::is_page(page)
 }
 
 /// Who visits a page, by the session cookie alone.
@@ -204,6 +218,27 @@ pub(crate) async fn with_password(
         Err(Error::Forbidden { .. }) => {
             let told = "Enter the password again, with a code of your authenticator app or a recovery code.";
             sign_in_page(&api, then, Some(told), StatusCode::UNAUTHORIZED).await
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// `POST /auth/link`
+pub(crate) async fn with_link(
+    State(api): State<Api>,
+    Extension(id): Extension<RequestId>,
+    request: Request,
+) -> Response {
+    let visitor = match sender(&api, request, id).await {
+        Ok(visitor) => visitor,
+        Err(response) => return *response,
+    };
+    let nobody = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
+    match api.app.sign_in_link_redeem(&nobody, visitor.field("code").unwrap_or_default()).await {
+        Ok(session) => opened(&visitor.site, &session, visitor.then()),
+        Err(Error::Unauthenticated) => {
+            let told = "This link was used, or is older than ten minutes. Sign in with a password, or start the demo again.";
+            sign_in_page(&api, visitor.then(), Some(told), StatusCode::UNAUTHORIZED).await
         }
         Err(error) => failed(&error),
     }
@@ -375,9 +410,16 @@ mod tests {
 
     #[test]
     fn nobody_is_sent_elsewhere() {
-        for ours in ["/auth/account", "/auth/device?user_code=ABCD-EFGH"] {
+        for ours in [
+            "/auth/account",
+            "/auth/device?user_code=ABCD-EFGH",
+            "/",
+            "/clusters/blue?q=a%20b&sort=-name",
+            "/services?next=https://evil.test",
+        ] {
             assert!(is_ours(ours), "{ours}");
         }
+        let long = format!("/clusters?q={}", "a".repeat(LONGEST_ADDRESS));
         for other in [
             "https://evil.test",
             "//evil.test",
@@ -388,9 +430,18 @@ mod tests {
             "/auth/device#x",
             "/auth/device?\r\nx: y",
             "",
-            "/",
+            "clusters",
             "javascript:alert(1)",
             "/auth/sign-out",
+            "/gql",
+            "/k8s/blue/api",
+            "/clusters//evil.test",
+            "/clusters/../../evil",
+            "/./evil",
+            "/clusters#x",
+            "/clusters?a=\u{e9}",
+            "/clusters?<script>",
+            long.as_str(),
         ] {
             assert!(!is_ours(other), "{other}");
         }

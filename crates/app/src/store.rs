@@ -24,6 +24,7 @@ use crate::audit::AuditStore;
 use crate::audit_chain::AuditChainStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
+use crate::delta::DeltaStore;
 use crate::dependency::DependencyStore;
 use crate::deploy_token::DeployTokenStore;
 use crate::federated_credential::FederatedCredentialStore;
@@ -56,6 +57,7 @@ use crate::service::ServiceStore;
 use crate::service_context::ServiceContextStore;
 use crate::service_life::ServiceLifeStore;
 use crate::service_metadata::ServiceMetadataStore;
+use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
 use crate::sync::SyncStore;
 use crate::sync_window::SyncWindowStore;
@@ -99,10 +101,12 @@ stores! {
     MachineAccountStore,
     ManagedNamespaceStore,
     InstanceListStore,
+    DeltaStore,
     DependencyStore,
     FederatedCredentialStore,
     ServiceContextStore,
     ServiceMetadataStore,
+    ServiceStatusStore,
     ApiDeprecationStore,
     CanaryGateStore,
     SourceStore,

@@ -187,6 +187,8 @@ impl AgentStore for Database {
         let mut gone: Vec<(service::row::Model, DateTime<Utc>)> = Vec::new();
         let mut changed: HashSet<Uuid> = HashSet::new();
         let mut told: Vec<(&ServiceReportRow, DateTime<Utc>)> = Vec::new();
+        // Of which open pages are told.
+        let mut news: HashSet<Uuid> = HashSet::new();
         for report in reports {
             for said in &report.services {
                 let id = said.id.uuid();
@@ -205,16 +207,22 @@ impl AgentStore for Database {
                 }
                 if take_in(row, said, report.at) {
                     changed.insert(id);
+                    news.insert(id);
                 }
                 told.push((said, report.at));
                 if let Some(reported) = &said.components {
                     let stored = components.remove(&id).unwrap_or_default();
+                    let before = difference.len();
                     let now = difference.compare(id, &stored, reported.clone());
+                    if difference.len() != before {
+                        news.insert(id);
+                    }
                     components.insert(id, now);
                 }
                 let known = errors.entry(id).or_default();
                 if known.agent != said.errors {
                     known.agent.clone_from(&said.errors);
+                    news.insert(id);
                     service_error::replace_on(&write.tx, id, false, &said.errors).await?;
                 }
             }
@@ -237,6 +245,7 @@ impl AgentStore for Database {
                         healthy.push(dependency::key_of(row));
                     }
                 }
+                news.insert(row.id);
                 status.clone_into(&mut row.status);
                 row.component_status = count;
                 write_reported_on(&write.tx, row).await?;
@@ -246,11 +255,16 @@ impl AgentStore for Database {
         if let Some(at) = latest {
             revision::healthy_on(&write.tx, &revisions, at).await?;
         }
-        sync_report::store_on(&write.tx, &told).await?;
+        news.extend(sync_report::store_on(&write.tx, &told).await?);
         let said = told.iter().filter_map(|(said, _)| Some((said.id.uuid(), said.metadata.as_ref()?)));
         service_metadata::store_on(&write.tx, said.collect()).await?;
         if let Some(at) = latest {
             dependency::wake_in_tx(&mut write, &healthy, at).await?;
+        }
+        if let Some(at) = latest {
+            for row in rows.values().filter(|row| news.contains(&row.id)) {
+                write.changed((row.cluster_id, Some(row.id)), at);
+            }
         }
         remove_in_tx(&mut write, gone).await?;
         write.commit().await
@@ -285,13 +299,16 @@ impl AgentStore for Database {
         let mut changed: Vec<FeedSubject> = Vec::new();
         for ping in &news {
             let PingRow { cluster_id, facts, distro, contract, at } = ping;
-            if let Some((version, kind)) = known.get(&cluster_id.uuid()) {
+            if let Some((version, kind, pinged_at)) = known.get(&cluster_id.uuid()) {
                 // What templates read.
                 let reported = facts.as_ref().and_then(|facts| facts.current_version.as_ref());
                 let is_version = reported.is_some_and(|reported| Some(reported) != version.as_ref());
                 let is_kind = distro.is_some_and(|distro| Some(distro.as_str()) != kind.as_deref());
                 if is_version || is_kind {
                     changed.push(cluster::data_event(*cluster_id));
+                } else if pinged_at.is_none() {
+                    // Somebody waits for an agent to arrive.
+                    write.changed((cluster_id.uuid(), None), *at);
                 }
             }
             let mut row = cluster::row::ActiveModel { pinged_at: set(Some(*at)), ..Default::default() };
@@ -333,23 +350,23 @@ fn contract_of(contract: Contract) -> i32 {
     i32::try_from(contract.0).unwrap_or(i32::MAX)
 }
 
-/// Version and kind of these clusters, as they are stored.
-async fn versions_on(
-    connection: &impl ConnectionTrait,
-    pings: &[&PingRow],
-) -> Result<HashMap<Uuid, (Option<String>, Option<String>)>> {
+/// Version, kind and last sign of life of a cluster.
+type Known = (Option<String>, Option<String>, Option<DateTime<Utc>>);
+
+/// Version, kind and last sign of life of these clusters, as they are stored.
+async fn versions_on(connection: &impl ConnectionTrait, pings: &[&PingRow]) -> Result<HashMap<Uuid, Known>> {
     use cluster::row::{Column, Entity};
     let mut found = HashMap::with_capacity(pings.len());
     for chunk in pings.chunks(PINGS_AT_ONCE) {
-        let rows: Vec<(Uuid, Option<String>, Option<String>)> = Entity::find()
+        let rows: Vec<(Uuid, Option<String>, Option<String>, Option<DateTime<Utc>>)> = Entity::find()
             .select_only()
-            .columns([Column::Id, Column::CurrentVersion, Column::Distro])
+            .columns([Column::Id, Column::CurrentVersion, Column::Distro, Column::PingedAt])
             .filter(Column::Id.is_in(chunk.iter().map(|ping| ping.cluster_id.uuid())))
             .into_tuple()
             .all(connection)
             .await
             .map_err(db("reading the versions of clusters"))?;
-        found.extend(rows.into_iter().map(|(id, version, kind)| (id, (version, kind))));
+        found.extend(rows.into_iter().map(|(id, version, kind, pinged_at)| (id, (version, kind, pinged_at))));
     }
     Ok(found)
 }

@@ -9,6 +9,7 @@ mod background_job;
 mod binding;
 mod bound;
 mod cluster;
+mod delta;
 mod global_service;
 mod group;
 mod helm_repository;
@@ -38,7 +39,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 21] = [
+const ROWS: [&[Line]; 22] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -50,6 +51,7 @@ const ROWS: [&[Line]; 21] = [
     recording::ROWS,
     binding::ROWS,
     cluster::ROWS,
+    delta::ROWS,
     helm_repository::ROWS,
     identity_provider::ROWS,
     repository::ROWS,

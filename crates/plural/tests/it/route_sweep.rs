@@ -75,6 +75,7 @@ const fn replicas(route: &'static str, path: &'static str) -> Row {
 
 const ROWS: &[Row] = &[
     public("POST /gql", "/gql", [401, 401, 401, 200]),
+    public("GET /gql", "/gql", [426; 4]),
     public("POST /ext/v1/webhooks/{type}", "/ext/v1/webhooks/github", [401; 4]),
     public("POST /ext/v1/webhooks/{type}/{id}", "/ext/v1/webhooks/github/1", [401; 4]),
     public(
@@ -96,6 +97,7 @@ const ROWS: &[Row] = &[
     // Pages know people by their session cookie alone, and forms come from pages.
     public("GET /auth/sign-in", "/auth/sign-in", [200; 4]),
     public("POST /auth/sign-in", "/auth/sign-in", [403; 4]),
+    public("POST /auth/link", "/auth/link", [403; 4]),
     public("GET /auth/login/{provider}", "/auth/login/acme", [404; 4]),
     public("GET /auth/callback/{provider}", "/auth/callback/acme?code=1&state=1", [401; 4]),
     public("GET /auth/account", "/auth/account", [303; 4]),
@@ -106,6 +108,9 @@ const ROWS: &[Row] = &[
     public("GET /auth/device", "/auth/device", [303; 4]),
     public("POST /auth/device", "/auth/device", [403; 4]),
     public("GET /auth/style.css", "/auth/style.css", [200; 4]),
+    // The web console: the same page and files for everybody.
+    public("GET /", "/", [200; 4]),
+    public("* /{*path}", "/ext/v1/nothing", [404; 4]),
     public("GET /health", "/health", [200; 4]),
     public("GET /healthz", "/healthz", [200; 4]),
     public("GET /readyz", "/readyz", [200; 4]),

@@ -12,6 +12,7 @@ macro_rules! case {
 mod background_job;
 mod binding;
 mod cluster;
+mod delta;
 mod global_service;
 mod group;
 mod helm_repository;
@@ -77,13 +78,14 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 21] = [
+const CASES: [fn() -> Vec<Case>; 22] = [
     project::cases,
     user::cases,
     group::cases,
     binding::cases,
     token::cases,
     cluster::cases,
+    delta::cases,
     repository::cases,
     saved_view::cases,
     service::cases,

@@ -55,12 +55,16 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("serviceGateUrl", "(id: \"$service\")"),
     ("servicePlan", "(serviceId: \"$service\")"),
     ("servicePreview", "(id: \"$service\")"),
+    ("serviceStatuses", ""),
     ("serviceTarball", "(id: \"$service\")"),
     ("syncWindows", "(serviceId: \"$service\")"),
     ("user", "(email: \"admin@example.com\")"),
     ("users", ""),
     ("webhookSecret", ""),
 ];
+
+/// What can be listened for. An event holds ids and a cursor; who hears of which id is asked in `deltas.rs`.
+pub(super) const SUBSCRIPTIONS: &[(&str, &str)] = &[("clusterDelta", ""), ("serviceDeploymentDelta", "")];
 
 /// Mutations that change nothing that another one looks at: their answers are swept, too, and some types are answered
 /// by nothing else.

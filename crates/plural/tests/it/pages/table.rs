@@ -237,6 +237,11 @@ pub(super) const PAGES: &[Followed] = &[
         ..NOTHING
     },
     Followed {
+        page: "docs/web-console.md",
+        not_run: &[("cd ui", BUILDS), ("cargo build", BUILDS)],
+        ..NOTHING
+    },
+    Followed {
         page: "docs/saved-views.md",
         swaps: &[(
             "0190b8a2-7c11-7def-8000-0123456789ab",

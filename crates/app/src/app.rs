@@ -29,6 +29,7 @@ use crate::ports::git::GitPort;
 use crate::ports::identity::IdentityPort;
 use crate::ports::previews::Previews;
 use crate::ports::templates::Templates;
+use crate::program_login::ProgramPaces;
 use crate::proxy::GrantCache;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
@@ -157,6 +158,7 @@ pub struct App {
     pub(crate) audit_linked: watch::Sender<u64>,
     pub(crate) replicas: Replicas,
     pub(crate) streams: PendingStreams,
+    pub(crate) program_paces: ProgramPaces,
     pub(crate) hashing: Hashing,
     /// How many passwords were checked.
     pub(crate) password_checks: AtomicU64,
@@ -224,6 +226,7 @@ impl App {
             audit_linked: watch::Sender::new(0),
             replicas,
             streams: PendingStreams::default(),
+            program_paces: ProgramPaces::default(),
             hashing: Hashing::default(),
             password_checks: AtomicU64::new(0),
             feed_lock: tokio::sync::Mutex::new(()),

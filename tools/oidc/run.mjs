@@ -103,9 +103,11 @@ async function keycloak(console_url, account, password, target) {
     await page.locator('#username').fill(account);
     await page.locator('#password').fill(password);
     await page.locator('#kc-login').click();
-    if (password !== 'wrong') await page.waitForURL((url) => url.href.startsWith(console_url));
-    else {
-      seen.refused = await page.locator('#input-error-username').innerText();
+    const refused = page.locator('#input-error-username, .kc-feedback-text').first();
+    const is_ours = (url) => url.href.startsWith(console_url);
+    await Promise.race([page.waitForURL(is_ours), refused.waitFor()]);
+    if (!is_ours(new URL(page.url()))) {
+      seen.refused = await refused.innerText();
       return;
     }
     if (target) {

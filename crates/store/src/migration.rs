@@ -52,8 +52,8 @@ mod m0071_identity_providers;
 mod m0072_program_logins;
 mod m0073_federated_credentials;
 mod m0074_second_factors;
-mod m0077_loopback_logins;
-mod m0078_given_memberships;
+mod m0077_sign_ins;
+mod m0078_impersonated;
 #[cfg(test)]
 mod tests;
 
@@ -117,8 +117,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0072_program_logins::Migration),
             Box::new(m0073_federated_credentials::Migration),
             Box::new(m0074_second_factors::Migration),
-            Box::new(m0077_loopback_logins::Migration),
-            Box::new(m0078_given_memberships::Migration),
+            Box::new(m0077_sign_ins::Migration),
+            Box::new(m0078_impersonated::Migration),
         ]
     }
 }

@@ -12,6 +12,7 @@ mod api_secrets;
 mod api_server;
 mod api_settings;
 mod api_tokens;
+mod audit_otlp;
 mod credentials;
 mod federation;
 mod field_sweep;

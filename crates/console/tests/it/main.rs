@@ -24,6 +24,8 @@ mod second_factor;
 mod sso;
 mod sso_attacks;
 mod sso_browser;
+mod sso_groups;
+mod sso_loopback;
 mod sso_programs;
 mod sso_real;
 mod start;

@@ -100,7 +100,7 @@ pub(super) const PAGES: &[Followed] = &[
         swaps: &[("--group platform-team=admins", "--group platform-team=admins --stdin < secrets")],
         not_run: &[(
             "plural login",
-            "somebody clicks in a browser: `sso_programs` of the console's tests does",
+            "somebody clicks in a browser: `sso_keycloak` does",
         )],
         ..NOTHING
     },

@@ -8,24 +8,9 @@ use uuid::Uuid;
 use crate::error::db;
 use crate::transaction;
 
-pub(crate) mod row {
-    use sea_orm::entity::prelude::*;
-
-    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
-    #[sea_orm(table_name = "given_memberships")]
-    pub(crate) struct Model {
-        #[sea_orm(primary_key, auto_increment = false)]
-        pub user_id: Uuid,
-        #[sea_orm(primary_key, auto_increment = false)]
-        pub group_id: Uuid,
-        #[sea_orm(primary_key, auto_increment = false)]
-        pub provider_id: Uuid,
-    }
-
-    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
-    pub(crate) enum Relation {}
-    impl ActiveModelBehavior for ActiveModel {}
-}
+/// That a provider of an identity gives its user a group.
+pub(crate) const GIVES: &str = "EXISTS (SELECT 1 FROM given_memberships g WHERE g.user_id = user_identities.user_id \
+                                AND g.provider_id = user_identities.provider_id)";
 
 /// A provider gives somebody, or anybody, no groups but these any more; whether that ended a membership.
 pub(crate) async fn take_in_tx(
@@ -45,7 +30,7 @@ pub(crate) async fn take_in_tx(
         let first = values.len() + 1;
         let places: Vec<String> = (first..first + kept.len()).map(|place| format!("${place}")).collect();
         values.extend(kept.iter().map(|group| sea_orm::Value::from(*group)));
-        which += &format!(" AND group_id NOT IN ({})", places.join(", "));
+        which = format!("{which} AND group_id NOT IN ({})", places.join(", "));
     }
     let run = async |sql: String| {
         let statement = Statement::from_sql_and_values(write.tx.get_database_backend(), sql, values.clone());

@@ -282,20 +282,10 @@ impl IdentityStore for Database {
             .add(row::Column::CheckedAt.lt(checked))
             .add(row::Column::UserId.in_subquery(in_use));
         // What a provider gave to those about whom it cannot be asked.
-        let mut given = Query::select();
-        given.expr(Expr::val(1)).from(given_membership::row::Entity);
-        given.and_where(
-            Expr::col((given_membership::row::Entity, given_membership::row::Column::UserId))
-                .equals((row::Entity, row::Column::UserId)),
-        );
-        given.and_where(
-            Expr::col((given_membership::row::Entity, given_membership::row::Column::ProviderId))
-                .equals((row::Entity, row::Column::ProviderId)),
-        );
         let cannot = Condition::all()
             .add(row::Column::Refresh.is_null())
             .add(row::Column::CheckedAt.lt(unasked))
-            .add(Expr::exists(given));
+            .add(Expr::cust(given_membership::GIVES));
         let due: Vec<row::Model> = row::Entity::find()
             .filter(row::Column::TriedAt.lt(tried))
             .filter(Condition::any().add(can_be_asked).add(cannot))

@@ -288,6 +288,13 @@ async fn who_is_disabled_there_is_out_here(t: &World, tokens: [String; 2]) -> an
     let mut open = [shell(&kubectl).await?, shell(&second).await?, forward(&kubectl, "true").await?.0, logs];
 
     t.keycloak.disable(&t.ada).await?;
+    // Until Keycloak is asked, all of it goes on.
+    for running in &mut open {
+        assert!(running.ended(Duration::ZERO).await.is_err());
+    }
+    for line in &mut watches {
+        assert!(line.until_closed(Duration::ZERO).await.is_err());
+    }
     t.ask_again().await?;
     let shells = futures::future::join_all(open.iter_mut().map(|running| running.ended(SOON)));
     let watched = futures::future::join_all(watches.iter_mut().map(|line| line.until_closed(SOON)));

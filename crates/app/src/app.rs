@@ -30,6 +30,7 @@ use crate::ports::git::GitPort;
 use crate::ports::identity::IdentityPort;
 use crate::ports::previews::Previews;
 use crate::ports::templates::Templates;
+use crate::program_login::ProgramPaces;
 use crate::proxy::GrantCache;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
@@ -160,8 +161,12 @@ pub struct App {
     pub(crate) audit_linked: watch::Sender<u64>,
     pub(crate) replicas: Replicas,
     pub(crate) streams: PendingStreams,
+<<<<<<< HEAD
     /// Those who listen for changes here.
     pub(crate) subscribers: Subscribers,
+=======
+    pub(crate) program_paces: ProgramPaces,
+>>>>>>> 2a2e525f4bca0b8cee57745462c0ded0dd73fdbc
     pub(crate) hashing: Hashing,
     /// How many passwords were checked.
     pub(crate) password_checks: AtomicU64,
@@ -230,7 +235,11 @@ impl App {
             audit_linked: watch::Sender::new(0),
             replicas,
             streams: PendingStreams::default(),
+<<<<<<< HEAD
             subscribers: Subscribers::default(),
+=======
+            program_paces: ProgramPaces::default(),
+>>>>>>> 2a2e525f4bca0b8cee57745462c0ded0dd73fdbc
             hashing: Hashing::default(),
             password_checks: AtomicU64::new(0),
             feed_lock: tokio::sync::Mutex::new(()),

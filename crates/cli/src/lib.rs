@@ -34,6 +34,7 @@ mod kubeconfig;
 mod links;
 mod login;
 mod logout;
+mod loopback;
 mod managed_namespaces;
 mod manifests;
 mod output;

@@ -29,6 +29,7 @@ mod drift;
 mod error;
 mod federated_credential;
 mod feed;
+mod given_membership;
 mod global_service;
 mod group;
 mod helm_repository;

@@ -53,6 +53,8 @@ mod m0072_program_logins;
 mod m0073_federated_credentials;
 mod m0074_second_factors;
 mod m0087_deltas;
+mod m0077_sign_ins;
+mod m0078_impersonated;
 #[cfg(test)]
 mod tests;
 
@@ -117,6 +119,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0073_federated_credentials::Migration),
             Box::new(m0074_second_factors::Migration),
             Box::new(m0087_deltas::Migration),
+            Box::new(m0077_sign_ins::Migration),
+            Box::new(m0078_impersonated::Migration),
         ]
     }
 }

@@ -63,6 +63,7 @@ mod sandbox;
 mod secrets;
 mod shells;
 mod source_days;
+mod sso_keycloak;
 mod standing;
 mod sync;
 mod template;

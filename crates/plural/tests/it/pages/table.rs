@@ -98,10 +98,7 @@ pub(super) const PAGES: &[Followed] = &[
         page: "docs/sso.md",
         before: "{ cat password; echo; echo 'a client secret'; } > secrets",
         swaps: &[("--group platform-team=admins", "--group platform-team=admins --stdin < secrets")],
-        not_run: &[(
-            "plural login",
-            "somebody clicks in a browser: `sso_programs` of the console's tests does",
-        )],
+        not_run: &[("plural login", "somebody clicks in a browser: `sso_keycloak` does")],
         ..NOTHING
     },
     Followed {

@@ -260,6 +260,7 @@ pub(super) const UNASKED: &[&str] = &[
     "program_login_begin",
     "program_login_fetch",
     "program_login_look",
+    "program_login_redeem",
     "program_login_refuse",
     "sign_in_link_redeem",
     "proven",

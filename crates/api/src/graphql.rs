@@ -35,6 +35,7 @@ mod question;
 mod record;
 mod recording;
 mod recording_policy;
+mod registration_token;
 mod rendering;
 mod rendering_input;
 mod request;
@@ -107,6 +108,7 @@ roots! {
     question(query QuestionQuery);
     recording(query RecordingQuery);
     recording_policy(mutation RecordingPolicyMutation);
+    registration_token(query RegistrationTokenQuery; mutation RegistrationTokenMutation);
     role(query RoleQuery; mutation RoleMutation);
     saved_view(query SavedViewQuery; mutation SavedViewMutation);
     second_factor(mutation SecondFactorMutation);

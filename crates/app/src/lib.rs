@@ -55,6 +55,7 @@ pub mod question;
 pub mod recorder;
 pub mod recording;
 pub mod records;
+pub mod registration_token;
 pub mod rendering;
 pub mod replica;
 pub mod repository;

@@ -12,6 +12,7 @@ use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::project::Project;
+use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
 use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
@@ -45,6 +46,7 @@ use crate::project::ProjectStore;
 use crate::proxy::ProxyStore;
 use crate::recording::RecordingStore;
 use crate::records::Records;
+use crate::registration_token::RegistrationTokenStore;
 use crate::replica::ReplicaStore;
 use crate::repository::RepositoryStore;
 use crate::repository_webhook::RepositoryWebhookStore;
@@ -75,7 +77,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, MachineAccount, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, MachineAccount, ManagedNamespace, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,
@@ -112,6 +114,7 @@ stores! {
     ManyStore,
     ProxyStore,
     RecordingStore,
+    RegistrationTokenStore,
     RoleStore,
     SavedViewStore,
     SealStore,

@@ -26,6 +26,7 @@ use crate::{
     key::parse_duration,
     projects::ProjectsArgs,
     providers::ProvidersArgs,
+    registration_tokens::RegistrationTokensArgs,
     roles::RolesArgs,
     saved_views::SavedViewsArgs,
     second_factor::SecondFactorArgs,
@@ -129,6 +130,7 @@ pub(crate) enum CdCommand {
     Roles(RolesArgs),
     ServiceAccounts(ServiceAccountsArgs),
     FederatedCredentials(FederatedCredentialsArgs),
+    RegistrationTokens(RegistrationTokensArgs),
     Jobs(JobsArgs),
 }
 

@@ -39,6 +39,7 @@ pub mod promotion;
 pub mod question;
 pub mod recording;
 pub mod recording_policy;
+pub mod registration_token;
 pub mod repository;
 pub mod revision;
 pub mod role;

@@ -52,6 +52,7 @@ mod quota;
 mod recording;
 mod recording_policy;
 mod records;
+mod registration_token;
 mod replica;
 mod repository;
 mod repository_webhook;

@@ -21,6 +21,7 @@ mod preview;
 mod project;
 mod question;
 mod recording;
+mod registration_token;
 mod rendering;
 mod role;
 mod saved_view;
@@ -54,6 +55,7 @@ pub use preview::*;
 pub use project::*;
 pub use question::*;
 pub use recording::*;
+pub use registration_token::*;
 pub use rendering::*;
 pub use role::*;
 pub use saved_view::*;
@@ -96,6 +98,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (GetClusterKubernetes::NAME, GetClusterKubernetes::DOCUMENT),
     (CreateCluster::NAME, CreateCluster::DOCUMENT),
     (CreateClusterWithToken::NAME, CreateClusterWithToken::DOCUMENT),
+    (RegisterCluster::NAME, RegisterCluster::DOCUMENT),
     (UpdateCluster::NAME, UpdateCluster::DOCUMENT),
     (CreateJoinToken::NAME, CreateJoinToken::DOCUMENT),
     (RenewDeployToken::NAME, RenewDeployToken::DOCUMENT),
@@ -152,6 +155,9 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListReadableRecordings::NAME, ListReadableRecordings::DOCUMENT),
     (GetRecordingPolicy::NAME, GetRecordingPolicy::DOCUMENT),
     (SetRecordingPolicy::NAME, SetRecordingPolicy::DOCUMENT),
+    (ListBootstrapTokens::NAME, ListBootstrapTokens::DOCUMENT),
+    (CreateBootstrapToken::NAME, CreateBootstrapToken::DOCUMENT),
+    (DeleteBootstrapToken::NAME, DeleteBootstrapToken::DOCUMENT),
     (GetServiceRendering::NAME, GetServiceRendering::DOCUMENT),
     (ListRoles::NAME, ListRoles::DOCUMENT),
     (GetRole::NAME, GetRole::DOCUMENT),

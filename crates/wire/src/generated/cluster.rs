@@ -85,7 +85,8 @@ pub struct ClusterWithJoinToken {
     pub name: String,
     /// Unique short name.
     pub handle: Option<String>,
-    /// What one agent joins with; told only by `createClusterJoinToken`, and by `createCluster` to a registration token, once. Only its hash is kept.
+    /// What one agent joins with; told only by `createClusterJoinToken`, and by `createCluster` to a registration token, once. Only
+    /// its hash is kept.
     pub join_token: Option<Secret>,
     /// When that ends, unless an agent joined before.
     pub join_token_expires_at: Option<DateTime<Utc>>,
@@ -115,7 +116,8 @@ pub struct RegisteredCluster {
     pub name: String,
     /// Unique short name.
     pub handle: Option<String>,
-    /// What one agent joins with; told only by `createClusterJoinToken`, and by `createCluster` to a registration token, once. Only its hash is kept.
+    /// What one agent joins with; told only by `createClusterJoinToken`, and by `createCluster` to a registration token, once. Only
+    /// its hash is kept.
     pub join_token: Option<Secret>,
     /// When that ends, unless an agent joined before.
     pub join_token_expires_at: Option<DateTime<Utc>>,

@@ -26,7 +26,7 @@ use openidconnect::{
     SubjectIdentifier, TokenResponse as _, UserInfoClaims,
     core::{
         CoreAuthDisplay, CoreAuthPrompt, CoreClaimName, CoreClaimType, CoreClientAuthMethod,
-        CoreErrorResponseType, CoreGenderClaim, CoreGrantType, CoreJsonWebKey,
+        CoreErrorResponseType, CoreGenderClaim, CoreGrantType, CoreJsonWebKey, CoreJsonWebKeySet,
         CoreJweContentEncryptionAlgorithm, CoreJweKeyManagementAlgorithm, CoreJwsSigningAlgorithm,
         CoreResponseMode, CoreResponseType, CoreRevocableToken, CoreRevocationErrorResponse,
         CoreSubjectIdentifierType, CoreTokenIntrospectionResponse, CoreTokenType,
@@ -382,6 +382,19 @@ impl IdentityPort for Identities {
             }
             verified => verified.map_err(ProviderError::from),
         }
+    }
+
+    fn token_claims_by(
+        &self,
+        issuer: &str,
+        audience: &str,
+        token: &SecretString,
+        key: &str,
+    ) -> Result<serde_json::Map<String, Value>, ProviderError> {
+        let key: CoreJsonWebKey = serde_json::from_str(key)
+            .map_err(|_| ProviderError::Refused("the key that is known is none".to_owned()))?;
+        keys::verified(issuer, audience, token, &CoreJsonWebKeySet::new(vec![key]))
+            .map_err(ProviderError::from)
     }
 
     async fn names_issuer(&self, access: &ProviderAccess) -> Result<bool, ProviderError> {

@@ -14,6 +14,7 @@ pub mod audit_verify;
 pub mod canary_gate;
 pub mod cluster;
 pub mod cluster_audit;
+pub mod cluster_issuer;
 pub mod cluster_tags;
 pub mod component;
 pub mod cron;

@@ -30,7 +30,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{dependency, deploy_token, policy, service};
+use crate::{dependency, deploy_token, federated_credential, policy, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -405,6 +405,7 @@ impl ClusterStore for Database {
         }
         write.audit(by.entry()).await?;
         if services.is_empty() {
+            federated_credential::end_of_cluster_in_tx(&write, id.uuid()).await?;
             row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("deleting a cluster"))?;
             policy::forget_in_tx(&write, id).await?;
             row.deleted_at = Some(at);
@@ -412,6 +413,7 @@ impl ClusterStore for Database {
             write.commit().await?;
             return row.try_into();
         }
+        federated_credential::end_of_cluster_in_tx(&write, id.uuid()).await?;
         let change = row::ActiveModel {
             id: ActiveValue::Unchanged(id.uuid()),
             deleted_at: set(Some(row.deleted_at.unwrap_or(at))),
@@ -458,6 +460,7 @@ impl ClusterStore for Database {
         let services: Vec<Uuid> =
             lock_services_in_tx(&write.tx, id.uuid()).await?.into_iter().map(|(id, ..)| id).collect();
         let depended = dependency::before_gone_on(&write.tx, &services).await?;
+        federated_credential::end_of_cluster_in_tx(&write, id.uuid()).await?;
         row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("detaching a cluster"))?;
         policy::forget_in_tx(&write, id).await?;
         dependency::gone_in_tx(&mut write, &depended, at).await?;

@@ -18,6 +18,7 @@ mod bounded;
 mod canary_gate;
 mod cluster;
 mod cluster_audit;
+mod cluster_issuer;
 mod component;
 mod convert;
 mod database;

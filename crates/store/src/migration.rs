@@ -53,6 +53,7 @@ mod m0072_program_logins;
 mod m0073_federated_credentials;
 mod m0074_second_factors;
 mod m0079_registration_tokens;
+mod m0080_cluster_issuers;
 #[cfg(test)]
 mod tests;
 
@@ -117,6 +118,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0073_federated_credentials::Migration),
             Box::new(m0074_second_factors::Migration),
             Box::new(m0079_registration_tokens::Migration),
+            Box::new(m0080_cluster_issuers::Migration),
         ]
     }
 }

@@ -146,6 +146,8 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (GetServicePreview::NAME, GetServicePreview::DOCUMENT),
     (ListProjects::NAME, ListProjects::DOCUMENT),
     (CreateProject::NAME, CreateProject::DOCUMENT),
+    (UpdateProject::NAME, UpdateProject::DOCUMENT),
+    (SetDefaultProject::NAME, SetDefaultProject::DOCUMENT),
     (DeleteProject::NAME, DeleteProject::DOCUMENT),
     (GetProject::NAME, GetProject::DOCUMENT),
     (SetProjectLimits::NAME, SetProjectLimits::DOCUMENT),

@@ -28,6 +28,7 @@ mod limited;
 mod managed_namespace;
 mod managed_namespace_input;
 mod page;
+mod persona;
 mod preview;
 mod project;
 mod project_limits;
@@ -102,6 +103,7 @@ roots! {
     helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
     identity_provider(query IdentityProviderQuery; mutation IdentityProviderMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
+    persona(query PersonaQuery; mutation PersonaMutation);
     preview(query PreviewQuery);
     project(query ProjectQuery; mutation ProjectMutation);
     project_limits(mutation ProjectLimitsMutation);

@@ -43,6 +43,7 @@ pub mod managed_namespace;
 pub mod many;
 mod masking;
 pub mod mirror;
+pub mod persona;
 mod plan_limiter;
 pub mod policy;
 pub mod ports;

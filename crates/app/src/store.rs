@@ -11,6 +11,7 @@ use plural_core::identity_provider::IdentityProvider;
 use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
+use plural_core::persona::Persona;
 use plural_core::project::Project;
 use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
@@ -39,6 +40,7 @@ use crate::machine_account::MachineAccountStore;
 use crate::managed_namespace::ManagedNamespaceStore;
 use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
+use crate::persona::PersonaStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
 use crate::program_login::ProgramLoginStore;
@@ -77,13 +79,14 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, MachineAccount, ManagedNamespace, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,
     IdentityProviderStore,
     IdentityStore,
     ProgramLoginStore,
+    PersonaStore,
     PolicyStore,
     TokenStore,
     ClusterStore,

@@ -33,6 +33,7 @@ pub mod managed_namespace;
 pub mod mask;
 pub mod page;
 pub mod pattern;
+pub mod persona;
 pub mod policy;
 pub mod project;
 pub mod project_limits;

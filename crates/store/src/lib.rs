@@ -44,6 +44,7 @@ mod many;
 mod migration;
 mod mirror;
 mod page;
+mod persona;
 mod plan;
 mod policy;
 mod program_login;

@@ -54,6 +54,7 @@ mod m0073_federated_credentials;
 mod m0074_second_factors;
 mod m0079_registration_tokens;
 mod m0080_cluster_issuers;
+mod m0081_personas;
 #[cfg(test)]
 mod tests;
 
@@ -119,6 +120,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0074_second_factors::Migration),
             Box::new(m0079_registration_tokens::Migration),
             Box::new(m0080_cluster_issuers::Migration),
+            Box::new(m0081_personas::Migration),
         ]
     }
 }

@@ -17,6 +17,7 @@ mod group;
 mod helm_repository;
 mod identity_provider;
 mod managed_namespace;
+mod persona;
 mod preview;
 mod project;
 mod question;
@@ -51,6 +52,7 @@ pub use group::*;
 pub use helm_repository::*;
 pub use identity_provider::*;
 pub use managed_namespace::*;
+pub use persona::*;
 pub use preview::*;
 pub use project::*;
 pub use question::*;
@@ -126,6 +128,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListGroups::NAME, ListGroups::DOCUMENT),
     (GetGroup::NAME, GetGroup::DOCUMENT),
     (CreateGroup::NAME, CreateGroup::DOCUMENT),
+    (UpdateGroup::NAME, UpdateGroup::DOCUMENT),
     (DeleteGroup::NAME, DeleteGroup::DOCUMENT),
     (CreateGroupMember::NAME, CreateGroupMember::DOCUMENT),
     (DeleteGroupMember::NAME, DeleteGroupMember::DOCUMENT),
@@ -143,6 +146,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateManagedNamespace::NAME, CreateManagedNamespace::DOCUMENT),
     (UpdateManagedNamespace::NAME, UpdateManagedNamespace::DOCUMENT),
     (DeleteManagedNamespace::NAME, DeleteManagedNamespace::DOCUMENT),
+    (ListPersonas::NAME, ListPersonas::DOCUMENT),
+    (GetPersona::NAME, GetPersona::DOCUMENT),
+    (CreatePersona::NAME, CreatePersona::DOCUMENT),
+    (UpdatePersona::NAME, UpdatePersona::DOCUMENT),
+    (DeletePersona::NAME, DeletePersona::DOCUMENT),
     (GetServicePreview::NAME, GetServicePreview::DOCUMENT),
     (ListProjects::NAME, ListProjects::DOCUMENT),
     (CreateProject::NAME, CreateProject::DOCUMENT),

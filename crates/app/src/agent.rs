@@ -257,22 +257,18 @@ impl App {
             .map_or((None, None, IssuerReport::Untold), |f| (Some(facts_of(f.facts)), f.distro, f.issuer));
         let cluster_id = agent.cluster_id();
         let contract = agent.cell.contract();
-        if let Some(stored) = self.pings.stored.lock().get(&cluster_id) {
-            let news = (facts.is_some() && facts != stored.facts)
-                || (distro.is_some() && distro != stored.distro)
-                || (contract.is_some() && contract != stored.contract)
-                || (issuer != IssuerReport::Untold && issuer != stored.issuer);
-            if !news && at - stored.at < PING {
-                return Ok(());
-            }
-        }
-        let mut waiting = self.pings.waiting.lock();
         let row = PingRow { cluster_id, facts, distro, contract, issuer, at };
+        let mut waiting = self.pings.waiting.lock();
         match waiting.entry(cluster_id) {
-            Entry::Vacant(entry) => {
-                entry.insert(row);
-            }
+            // What is stored is older than that.
             Entry::Occupied(mut entry) => entry.get_mut().merge(row),
+            Entry::Vacant(entry) => {
+                let stored = self.pings.stored.lock();
+                if stored.get(&cluster_id).is_none_or(|stored| row.is_news(stored) || at - stored.at >= PING)
+                {
+                    entry.insert(row);
+                }
+            }
         }
         Ok(())
     }

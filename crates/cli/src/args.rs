@@ -24,6 +24,7 @@ use crate::{
     groups::GroupsArgs,
     jobs::JobsArgs,
     key::parse_duration,
+    personas::PersonasArgs,
     projects::ProjectsArgs,
     providers::ProvidersArgs,
     registration_tokens::RegistrationTokensArgs,
@@ -131,6 +132,7 @@ pub(crate) enum CdCommand {
     ServiceAccounts(ServiceAccountsArgs),
     FederatedCredentials(FederatedCredentialsArgs),
     RegistrationTokens(RegistrationTokensArgs),
+    Personas(PersonasArgs),
     Jobs(JobsArgs),
 }
 

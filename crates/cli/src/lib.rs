@@ -37,6 +37,7 @@ mod logout;
 mod managed_namespaces;
 mod manifests;
 mod output;
+mod personas;
 mod plain;
 mod preview;
 mod projects;
@@ -274,6 +275,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 CdCommand::ServiceAccounts(noun) => {
                     service_accounts::run(noun.command, client, terminal).await
                 }
+                CdCommand::Personas(noun) => personas::run(noun.command, client, terminal).await,
                 CdCommand::RegistrationTokens(noun) => {
                     registration_tokens::run(noun.command, client, terminal).await
                 }

@@ -208,6 +208,15 @@ pub struct PingRow {
 }
 
 impl PingRow {
+    /// Whether it says something else than what was said before.
+    pub(crate) fn is_news(&self, before: &Self) -> bool {
+        let Self { cluster_id: _, facts, distro, contract, issuer, at: _ } = self;
+        (facts.is_some() && *facts != before.facts)
+            || (distro.is_some() && *distro != before.distro)
+            || (contract.is_some() && *contract != before.contract)
+            || (*issuer != IssuerReport::Untold && *issuer != before.issuer)
+    }
+
     /// Takes a later sign of life in; what it does not say stays.
     pub(crate) fn merge(&mut self, later: Self) {
         let Self { cluster_id: _, facts, distro, contract, issuer, at } = later;

@@ -136,6 +136,9 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("federated_credential_create", &["federate service-account/{machine}"]),
     ("federated_credential_update", &["federate service-account/{machine}"]),
     ("federated_credential_delete", &["federate service-account/{machine}"]),
+    ("get::<RegistrationToken>", &["get project/{project}"]),
+    ("registration_token_create", &["create clusters project/{project}"]),
+    ("registration_token_delete", &["update project/{project}"]),
     ("get::<ManagedNamespace>", &["get managed-namespace/{managed}"]),
     ("managed_namespace_create", &["create managed-namespaces project/{project}"]),
     ("managed_namespace_update", &["update managed-namespace/{managed}"]),
@@ -223,7 +226,7 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// What has no question of its own: it is about many things at once, of which what may be seen is answered; about no thing, such
-/// as signing in; or about tokens, which are their owner's alone.
+/// as signing in; about tokens, which are their owner's alone; or about personas, which decide nothing.
 pub(super) const UNASKED: &[&str] = &[
     "access_check",
     "access_holders",
@@ -237,7 +240,10 @@ pub(super) const UNASKED: &[&str] = &[
     "get_many::<Group>",
     "get_many::<MachineAccount>",
     "get_many::<ManagedNamespace>",
+    "get::<Persona>",
+    "get_many::<Persona>",
     "get_many::<Project>",
+    "get_many::<RegistrationToken>",
     "get_many::<Repository>",
     "get_many::<SavedView>",
     "get_many::<ServiceContext>",
@@ -248,15 +254,22 @@ pub(super) const UNASKED: &[&str] = &[
     "list::<Cluster>",
     "list::<GlobalService>",
     "list::<ManagedNamespace>",
+    "list::<Persona>",
+    "list::<RegistrationToken>",
     "list::<Repository>",
     "list::<Service>",
     "managed_namespace_list_of_cluster",
     "managed_namespaces_counts",
     "managed_namespaces_instances",
+    "persona_create",
+    "persona_delete",
+    "persona_update",
+    "personas_own",
     "program_login_allow",
     "program_login_begin",
     "program_login_fetch",
     "program_login_look",
+    "project_make_default",
     "program_login_refuse",
     "proven",
     "recorded_projects_get",

@@ -36,6 +36,8 @@ pub(crate) struct Subject<'a> {
     pub name: &'a str,
     pub uid: &'a str,
     pub audiences: Vec<String>,
+    /// Seconds since the epoch.
+    pub issued: i64,
     pub expires: i64,
 }
 
@@ -54,17 +56,16 @@ impl Signer {
     /// A token.
     pub(crate) fn token(&self, subject: &Subject<'_>) -> Result<String, ApiError> {
         let Key { id, pair } = self.key()?;
-        let Subject { namespace, name, uid, audiences, expires } = subject;
-        let now = chrono::Utc::now().timestamp();
+        let Subject { namespace, name, uid, audiences, issued, expires } = subject;
         let head = json!({"alg": "ES256", "kid": id});
         let claims = json!({
             "aud": audiences,
             "exp": expires,
-            "iat": now,
+            "iat": issued,
             "iss": ISSUER,
             "jti": Uuid::new_v4(),
             "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
-            "nbf": now,
+            "nbf": issued,
             "sub": format!("system:serviceaccount:{namespace}:{name}"),
         });
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());

@@ -197,12 +197,14 @@ fn token(s: &Store, tokens: &Tokens, call: Call<'_>, mut request: Value) -> Resu
     }
     // One for somebody else opens nothing here.
     let is_ours = audiences.iter().any(|audience| audience == ISSUER);
-    let until = chrono::Utc::now() + chrono::Duration::seconds(seconds);
+    let now = chrono::Utc::now();
+    let until = now + chrono::Duration::seconds(seconds);
     let token = tokens.signer.token(&Subject {
         namespace: &call.info.namespace,
         name: &call.info.name,
         uid: account.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default(),
         audiences: audiences.clone(),
+        issued: now.timestamp(),
         expires: until.timestamp(),
     })?;
     if is_ours {

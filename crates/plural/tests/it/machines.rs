@@ -70,8 +70,16 @@ async fn a_machine_image_brings_its_cluster_in(cluster: TestCluster) -> anyhow::
     std::fs::write(home.path().join("token.txt"), &token)?;
 
     // On the machine, where nobody is logged in.
-    let bootstrap =
-        ["cd", "clusters", "bootstrap", "Berlin", "--token-file", "token.txt", "--image", "example.com/plural:1"];
+    let bootstrap = [
+        "cd",
+        "clusters",
+        "bootstrap",
+        "Berlin",
+        "--token-file",
+        "token.txt",
+        "--image",
+        "example.com/plural:1",
+    ];
     let first = good(as_bearer(&home, &url, "", &bootstrap).await?);
     assert!(first.err.contains("cluster Berlin registered"), "{first:?}");
     assert!(!first.out.contains("register-"), "the token stays where it is: {first:?}");
@@ -120,14 +128,28 @@ async fn a_machine_image_brings_its_cluster_in(cluster: TestCluster) -> anyhow::
     assert_eq!((&listed[0]["uses"], &listed[0]["limit"]), (&json!(1), &json!(2)), "{listed:?}");
     let id = listed[0]["id"].as_str().unwrap();
     good(as_bearer(&home, &url, &admin, &["cd", "registration-tokens", "delete", id, "--yes"]).await?);
-    let other = ["cd", "clusters", "bootstrap", "paris", "--token-file", "token.txt", "--image", "example.com/plural:1"];
+    let other = [
+        "cd",
+        "clusters",
+        "bootstrap",
+        "paris",
+        "--token-file",
+        "token.txt",
+        "--image",
+        "example.com/plural:1",
+    ];
     let ended = as_bearer(&home, &url, "", &other).await?;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     w.end().await
 }
 
 /// What a pod of a service account is given for an audience.
-async fn pod_token(client: &kube::Client, namespace: &str, account: &str, audience: &str) -> anyhow::Result<String> {
+async fn pod_token(
+    client: &kube::Client,
+    namespace: &str,
+    account: &str,
+    audience: &str,
+) -> anyhow::Result<String> {
     let asked = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
         "spec": {"audiences": [audience], "expirationSeconds": 600},

@@ -55,7 +55,7 @@ impl BootstrapToken {
 
     /// For people.
     async fn name(&self) -> Option<&str> {
-        self.token.name.as_ref().map(|name| name.as_str())
+        self.token.name.as_ref().map(plural_core::specs::Name::as_str)
     }
 
     /// The first characters behind its prefix, to tell tokens apart.

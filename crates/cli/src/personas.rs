@@ -254,8 +254,8 @@ macro_rules! input {
     };
 }
 
-fn attributes_of(configuration: PersonaConfiguration) -> PersonaConfigurationAttributes {
-    let PersonaConfiguration { all, home, deployments, flows, sidebar, services, ai } = configuration;
+fn attributes_of(configuration: &PersonaConfiguration) -> PersonaConfigurationAttributes {
+    let PersonaConfiguration { all, home, deployments, flows, sidebar, services, ai } = *configuration;
     PersonaConfigurationAttributes {
         all,
         home: input!(home => PersonaHomeAttributes { manager, security }),
@@ -299,7 +299,7 @@ async fn attributes(
     Ok(PersonaAttributes {
         name,
         description,
-        configuration: changes.then(|| attributes_of(configuration)),
+        configuration: changes.then(|| attributes_of(&configuration)),
         role: role.map(Into::into),
         bindings: (!bindings.is_empty()).then_some(bindings),
     })

@@ -161,12 +161,9 @@ pub struct App {
     pub(crate) audit_linked: watch::Sender<u64>,
     pub(crate) replicas: Replicas,
     pub(crate) streams: PendingStreams,
-<<<<<<< HEAD
     /// Those who listen for changes here.
     pub(crate) subscribers: Subscribers,
-=======
     pub(crate) program_paces: ProgramPaces,
->>>>>>> 2a2e525f4bca0b8cee57745462c0ded0dd73fdbc
     pub(crate) hashing: Hashing,
     /// How many passwords were checked.
     pub(crate) password_checks: AtomicU64,
@@ -235,11 +232,8 @@ impl App {
             audit_linked: watch::Sender::new(0),
             replicas,
             streams: PendingStreams::default(),
-<<<<<<< HEAD
             subscribers: Subscribers::default(),
-=======
             program_paces: ProgramPaces::default(),
->>>>>>> 2a2e525f4bca0b8cee57745462c0ded0dd73fdbc
             hashing: Hashing::default(),
             password_checks: AtomicU64::new(0),
             feed_lock: tokio::sync::Mutex::new(()),

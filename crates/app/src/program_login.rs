@@ -429,7 +429,9 @@ fn person(ctx: &OpCtx) -> Result<&UserActor> {
             Err(Error::forbidden("a service account lets no program sign in"))
         }
         Actor::User(user) => Ok(user),
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => Err(Error::Unauthenticated),
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+            Err(Error::Unauthenticated)
+        }
     }
 }
 

@@ -370,6 +370,19 @@ impl IdentityPort for Identities {
         }
     }
 
+    fn token_claims_by(
+        &self,
+        issuer: &str,
+        audience: &str,
+        token: &SecretString,
+        key: &str,
+    ) -> Result<serde_json::Map<String, Value>, ProviderError> {
+        let key: CoreJsonWebKey = serde_json::from_str(key)
+            .map_err(|_| ProviderError::Refused("the key that is known is none".to_owned()))?;
+        keys::verified(issuer, audience, token, &CoreJsonWebKeySet::new(vec![key]))
+            .map_err(ProviderError::from)
+    }
+
     async fn names_issuer(&self, access: &ProviderAccess) -> Result<bool, ProviderError> {
         let known = self.metadata(access, FRESH).await?;
         let more = known.what.additional_metadata();

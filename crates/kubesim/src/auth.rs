@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 use serde_json::Value;
 
 use crate::request::RequestInfo;
+use crate::signer::Signer;
 use crate::status::{ApiError, Subject};
 use crate::store::{Store, text};
 
@@ -53,6 +54,8 @@ impl User {
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
     known: RwLock<HashMap<String, User>>,
+    /// Signs those of service accounts.
+    pub(crate) signer: Signer,
 }
 
 impl Tokens {

@@ -55,6 +55,9 @@ mod m0074_second_factors;
 mod m0087_deltas;
 mod m0077_sign_ins;
 mod m0078_impersonated;
+mod m0079_registration_tokens;
+mod m0080_cluster_issuers;
+mod m0081_personas;
 #[cfg(test)]
 mod tests;
 
@@ -121,6 +124,9 @@ impl MigratorTrait for Migrator {
             Box::new(m0087_deltas::Migration),
             Box::new(m0077_sign_ins::Migration),
             Box::new(m0078_impersonated::Migration),
+            Box::new(m0079_registration_tokens::Migration),
+            Box::new(m0080_cluster_issuers::Migration),
+            Box::new(m0081_personas::Migration),
         ]
     }
 }

@@ -177,6 +177,8 @@ mod tests {
         ("recovery_codes", "hash"),
         ("recording_pieces", "digest"),
         ("recording_pieces", "sealed_with"),
+        ("registration_tokens", "hash"),
+        ("registration_tokens", "made_with"),
         ("replicas", "certificate"),
         ("revisions", "artifact_digest"),
         ("service_syncs", "plan_request"),

@@ -38,6 +38,7 @@ mod kubectl;
 mod line;
 mod line_days;
 mod logs;
+mod machines;
 mod managed_namespaces;
 mod masked;
 mod metrics;

@@ -121,12 +121,10 @@ impl AgentStore for Database {
             .collect();
         let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
         let mut syncs = sync::list_on(&tx, &ids).await?;
-        let limits = if rows.is_empty() {
-            None
-        } else {
-            let named = project_limits::of_cluster_on(&tx, cluster).await?;
-            (!named.limits.is_empty()).then_some(named)
-        };
+        let named =
+            if rows.is_empty() { None } else { Some(project_limits::of_cluster_on(&tx, cluster).await?) };
+        let project = named.as_ref().map(|named| named.project.clone()).unwrap_or_default();
+        let limits = named.filter(|named| !named.limits.is_empty());
         let mut sources = match &limits {
             Some(named) => project_limits::sources_on(&tx, &named.limits, &rows).await?,
             None => HashMap::new(),
@@ -145,6 +143,7 @@ impl AgentStore for Database {
                 }
                 let sync = syncs.remove(&row.id).map(ServiceSync::try_from).transpose()?.unwrap_or_default();
                 Ok(ServiceSpecRow {
+                    project: project.clone(),
                     ask: sync.ask,
                     limits: limits.clone(),
                     source_url: sources.remove(&row.id).unwrap_or_default(),

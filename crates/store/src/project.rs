@@ -162,8 +162,8 @@ impl ProjectStore for Database {
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a project", UNIQUE))?;
         let mut more = None;
-        if row.limits.is_some() && row.name != stored.name {
-            // Agents name the project in what they refuse.
+        if row.name != stored.name {
+            // Agents name the project in what they refuse, and open encrypted files by its keys.
             let which = Condition::all().add(services_of(row.id));
             more = renew_some_in_tx(&mut write, which, (None, RENEWED), at).await?;
         }

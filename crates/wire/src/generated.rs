@@ -207,6 +207,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (RollbackService::NAME, RollbackService::DOCUMENT),
     (ReleaseService::NAME, ReleaseService::DOCUMENT),
     (PauseService::NAME, PauseService::DOCUMENT),
+    (RotateServiceSeed::NAME, RotateServiceSeed::DOCUMENT),
     (ResumeService::NAME, ResumeService::DOCUMENT),
     (MarkAgentUpgrade::NAME, MarkAgentUpgrade::DOCUMENT),
     (CloneService::NAME, CloneService::DOCUMENT),

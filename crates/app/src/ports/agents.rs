@@ -134,6 +134,8 @@ pub struct FleetLoad {
 /// Everything that an agent needs of a service.
 #[derive(Debug, Clone)]
 pub struct ServiceSpecRow {
+    /// Name of its project.
+    pub project: String,
     /// The service.
     pub service: Service,
     /// Root inside the artifact.

@@ -11,7 +11,7 @@ use plural_core::cluster_issuer::{ClusterIssuer, IssuerReport};
 use plural_core::component::{Component, ComponentChild, ComponentKey, ComponentState};
 use plural_core::ids::ServiceId;
 use plural_core::managed_namespace::NamespaceContent;
-use plural_core::service::{Configuration, Intent, KeyRef, Reference};
+use plural_core::service::{Configuration, FileKeyRef, Intent, KeyRef, Reference, VaultKeyRef};
 use plural_core::service_error::ServiceError;
 use plural_core::service_metadata::ServiceMetadata;
 use plural_core::sync::{SyncAsk, SyncReport};
@@ -143,6 +143,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         rendering,
         values,
         ask,
+        project,
         limits,
         source_url,
         contexts,
@@ -197,6 +198,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         source_root,
         managed_namespace,
         agent_upgrade,
+        project,
         ..settings
     };
     if references.is_empty() {
@@ -206,12 +208,22 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
 }
 
 fn configuration_reference((name, reference): (String, Reference)) -> v1::ConfigurationReference {
-    let kind = match &reference {
-        Reference::SecretKeyRef(_) => v1::ReferenceKind::ReferenceSecret,
-        Reference::ConfigMapKeyRef(_) => v1::ReferenceKind::ReferenceConfigMap,
+    let (kind, namespace, object, key) = match reference {
+        Reference::SecretKeyRef(KeyRef { name, key, namespace }) => {
+            (v1::ReferenceKind::ReferenceSecret, namespace, name, Some(key))
+        }
+        Reference::ConfigMapKeyRef(KeyRef { name, key, namespace }) => {
+            (v1::ReferenceKind::ReferenceConfigMap, namespace, name, Some(key))
+        }
+        Reference::VaultKeyRef(VaultKeyRef { path, key }) => {
+            (v1::ReferenceKind::ReferenceVault, None, path, Some(key))
+        }
+        Reference::SopsKeyRef(FileKeyRef { file, key }) => {
+            (v1::ReferenceKind::ReferenceSops, None, file, key)
+        }
+        Reference::AgeKeyRef(FileKeyRef { file, key }) => (v1::ReferenceKind::ReferenceAge, None, file, key),
     };
-    let KeyRef { name: object, key, namespace } = reference.key_ref().clone();
-    let namespace = namespace.unwrap_or_default();
+    let (namespace, key) = (namespace.unwrap_or_default(), key.unwrap_or_default());
     v1::ConfigurationReference { name, kind: kind.into(), namespace, object, key }
 }
 

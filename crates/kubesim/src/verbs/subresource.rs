@@ -195,8 +195,6 @@ fn token(s: &Store, tokens: &Tokens, call: Call<'_>, mut request: Value) -> Resu
     if audiences.is_empty() {
         audiences.push(ISSUER.to_owned());
     }
-    // One for somebody else opens nothing here.
-    let is_ours = audiences.iter().any(|audience| audience == ISSUER);
     let now = chrono::Utc::now();
     let until = now + chrono::Duration::seconds(seconds);
     let token = tokens.signer.token(&Subject {
@@ -207,9 +205,7 @@ fn token(s: &Store, tokens: &Tokens, call: Call<'_>, mut request: Value) -> Resu
         issued: now.timestamp(),
         expires: until.timestamp(),
     })?;
-    if is_ours {
-        tokens.add(&token, User::service_account(&call.info.namespace, &call.info.name));
-    }
+    tokens.add_for(&token, User::service_account(&call.info.namespace, &call.info.name), &audiences);
     request["spec"]["audiences"] = audiences.into();
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();

@@ -27,8 +27,10 @@ mod dependencies;
 mod descriptions;
 mod disk;
 mod door;
+mod encrypted;
 mod files;
 mod first_password;
+mod generated;
 mod global_services;
 mod health;
 mod heavy;
@@ -70,6 +72,7 @@ mod sync;
 mod template;
 mod tenancy;
 mod tokens;
+mod vault;
 mod world;
 
 /// As in the program: renders are held to what they really hold.

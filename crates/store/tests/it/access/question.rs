@@ -183,6 +183,7 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("service_rollback", &["rollback service/{service}"]),
     ("service_release", &["release service/{service}"]),
     ("service_pause", &["pause service/{service}"]),
+    ("service_seed_rotate", &["update service/{service}"]),
     ("service_resume", &["resume service/{service}"]),
     ("service_clone", &["clone service/{service}"]),
     ("service_events", &["get service/{service}"]),

@@ -377,37 +377,17 @@ impl Vaults {
                 kept.clone()
             };
             let Some(session) = session else { continue };
-            match self.fetch_in(server, &kept, &session, &place.path).await {
-                // A login that was revoked is denied everything.
-                Err(VaultError::Denied)
-                    if !is_new && !server.is_entered(&session.token).await.map_err(problem)? =>
-                {
-                    let mut kept = kept.lock().await;
-                    if kept.as_ref().is_some_and(|now| now.since == session.since) {
-                        *kept = None;
-                    }
-                }
-                read => return read.map_err(problem),
+            let read = fetch_in(server, &kept, &session, &place.path).await;
+            let is_denied = matches!(read, Err(VaultError::Denied));
+            // A login that was revoked is denied everything.
+            if !is_denied || is_new || server.is_entered(&session.token).await.map_err(problem)? {
+                return read.map_err(problem);
+            }
+            let mut kept = kept.lock().await;
+            if kept.as_ref().is_some_and(|now| now.since == session.since) {
+                *kept = None;
             }
         }
-    }
-
-    async fn fetch_in(
-        &self,
-        server: &Server,
-        kept: &Kept,
-        session: &Session,
-        path: &str,
-    ) -> Result<Data, VaultError> {
-        let known = session.mounts.iter().find(|mount| path.starts_with(&mount.path)).cloned();
-        if let Some(mount) = known {
-            return server.read(&session.token, &mount, path).await;
-        }
-        let mount = server.mount(&session.token, path).await?;
-        if let Some(now) = kept.lock().await.as_mut().filter(|now| now.since == session.since) {
-            now.mounts.push(mount.clone());
-        }
-        server.read(&session.token, &mount, path).await
     }
 
     /// A short token of the account, for Vault and for nobody else.
@@ -449,6 +429,18 @@ impl Vaults {
             Err(_) => Err(unreachable()),
         }
     }
+}
+
+async fn fetch_in(server: &Server, kept: &Kept, session: &Session, path: &str) -> Result<Data, VaultError> {
+    let known = session.mounts.iter().find(|mount| path.starts_with(&mount.path)).cloned();
+    if let Some(mount) = known {
+        return server.read(&session.token, &mount, path).await;
+    }
+    let mount = server.mount(&session.token, path).await?;
+    if let Some(now) = kept.lock().await.as_mut().filter(|now| now.since == session.since) {
+        now.mounts.push(mount.clone());
+    }
+    server.read(&session.token, &mount, path).await
 }
 
 /// Nobody refers to it any more.

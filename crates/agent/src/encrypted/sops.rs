@@ -23,6 +23,10 @@ use sha2::{Digest as _, Sha512};
 
 use super::age::{self, AgeError, Identity};
 
+/// The cipher, with the nonces that SOPS makes.
+type Usual = AesGcm<Aes256, U32>;
+/// The same with shorter ones.
+type Short = AesGcm<Aes256, U12>;
 /// What an encrypted value begins with.
 const SEALED: &str = "ENC[AES256_GCM,";
 /// The name of the metadata, and the beginning of their names where a file has no maps.
@@ -479,12 +483,11 @@ fn unseal(key: &[u8; 32], text: &str, bound: &str) -> Option<(Vec<u8>, String)> 
     }
     data.extend_from_slice(&tag);
     let payload = Payload { msg: &data, aad: bound.as_bytes() };
-    let key = key.into();
     let opened = if let Ok(iv) = <[u8; 32]>::try_from(iv.as_slice()) {
-        AesGcm::<Aes256, U32>::new(key).decrypt((&iv).into(), payload)
+        Usual::new(&(*key).into()).decrypt(&iv.into(), payload)
     } else {
         let iv = <[u8; 12]>::try_from(iv.as_slice()).ok()?;
-        AesGcm::<Aes256, U12>::new(key).decrypt((&iv).into(), payload)
+        Short::new(&(*key).into()).decrypt(&iv.into(), payload)
     };
     Some((opened.ok()?, kind.to_owned()))
 }

@@ -11,6 +11,7 @@ use plural_core::revision::Revision;
 use plural_core::service::{Configuration, ConfigurationEdit, NewService, Rendering, Service, ServiceChange};
 use plural_core::service_error::ServiceError;
 use plural_core::specs::{Edit, Handle, KubeName, SyncConfig};
+use plural_core::status::ServiceStatus;
 use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 
 use crate::access::{Audited, Authorized, Bindable, Grant, Noun, Read, Write};
@@ -49,6 +50,8 @@ pub struct ServiceFilter {
     pub repository_id: Option<RepositoryId>,
     /// Whose templates read this context.
     pub context_id: Option<ServiceContextId>,
+    /// With this status.
+    pub status: Option<ServiceStatus>,
     /// Name contains this.
     pub q: Option<String>,
 }

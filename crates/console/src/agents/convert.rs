@@ -7,6 +7,7 @@ use plural_app::agent::{AgentFacts, AgentReport, ReportedService};
 use plural_app::agent_poll::{ClusterData, PollAnswer, PollAsked, ServiceSpec};
 use plural_app::fleet::{FeedCursor, ServiceMove};
 use plural_core::cluster::{ClusterDistro, ClusterFacts};
+use plural_core::cluster_issuer::{ClusterIssuer, IssuerReport};
 use plural_core::component::{Component, ComponentChild, ComponentKey, ComponentState};
 use plural_core::ids::ServiceId;
 use plural_core::managed_namespace::NamespaceContent;
@@ -250,7 +251,7 @@ fn cluster_data(data: ClusterData) -> v1::ClusterData {
 }
 
 pub(super) fn facts(info: v1::ClusterInfo, agent_version: Option<String>) -> AgentFacts {
-    let v1::ClusterInfo { kubernetes_version, distro, node_count, pod_count, namespace_count } = info;
+    let v1::ClusterInfo { kubernetes_version, distro, node_count, pod_count, namespace_count, issuer } = info;
     AgentFacts {
         facts: ClusterFacts {
             current_version: some(kubernetes_version),
@@ -260,6 +261,20 @@ pub(super) fn facts(info: v1::ClusterInfo, agent_version: Option<String>) -> Age
             namespace_count: Some(namespace_count),
         },
         distro: ClusterDistro::parse(&distro),
+        issuer: issuer.map_or(IssuerReport::Untold, |issuer| issuer_of(&issuer)),
+    }
+}
+
+/// What an agent says of its cluster's issuer. What is none changes nothing: an agent decides what it says, and not how much is logged.
+fn issuer_of(told: &v1::ClusterIssuer) -> IssuerReport {
+    let v1::ClusterIssuer { issuer, keys_json } = told;
+    match ClusterIssuer::reported(issuer, keys_json) {
+        Ok(Some(issuer)) => IssuerReport::Signs(issuer),
+        Ok(None) => IssuerReport::Nobody,
+        Err(error) => {
+            tracing::debug!(%error, "an agent reports an issuer that is none");
+            IssuerReport::Untold
+        }
     }
 }
 

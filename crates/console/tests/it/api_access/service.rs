@@ -24,6 +24,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |_| json!({}),
     },
     Line {
+        field: "serviceStatuses",
+        expected: USERS,
+        document: "{ serviceStatuses { status count } }",
+        variables: |_| json!({}),
+    },
+    Line {
         // Who may not see a context does not learn who reads it.
         field: "serviceDeployments",
         expected: MEMBERS_READ,

@@ -26,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("canary_gate_path", "uhdaaa", w, c => w.door.app.canary_gate_path(c, &service_id(&w.service))),
         case!("get::<Service>", "uhaaaa", w, c => w.door.app.get::<Service>(c, &service_id(&w.service))),
         case!("list::<Service>", "uhaaaa", w, c => list_services(w, c)),
+        case!("service_statuses", "uhaaaa", w, c => count_services(w, c)),
         case!("services_components", "uhaaaa", w, c => async { found(w.door.app.services_components(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_errors", "uhaaaa", w, c => async { found(w.door.app.services_errors(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_reasons", "uhaaaa", w, c => async { found(w.door.app.services_reasons(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
@@ -91,6 +92,19 @@ async fn ignore_drift(w: &World<'_>, c: &OpCtx) -> Result<()> {
     let normalizer =
         DiffNormalizer { json_pointers: vec!["/spec/replicas".into()], ..DiffNormalizer::default() };
     w.door.app.service_drift_ignore(c, &service_id(&w.service), &normalizer).await.map(drop)
+}
+
+async fn count_services(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let counts = w.door.app.service_statuses(c, &ServiceFilter::default()).await?;
+    let listed = w.door.app.list::<Service>(c, &ServiceFilter::default(), &PageArgs::first(500)).await?;
+    let all: u64 = counts.iter().map(|(_, count)| count).sum();
+    assert_eq!(all, listed.edges.len() as u64, "what a list shows is what is counted");
+    for (status, count) in counts {
+        let filter = ServiceFilter { status: Some(status), ..ServiceFilter::default() };
+        let page = w.door.app.list::<Service>(c, &filter, &PageArgs::first(500)).await?;
+        assert_eq!(page.edges.len() as u64, count, "{status:?}");
+    }
+    found(all > 0)
 }
 
 async fn list_services(w: &World<'_>, c: &OpCtx) -> Result<()> {

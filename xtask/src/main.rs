@@ -13,6 +13,7 @@ mod generate;
 mod go_programs;
 mod house;
 mod install;
+mod keycloak;
 mod node_programs;
 mod shell;
 mod test;

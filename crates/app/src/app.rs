@@ -30,6 +30,7 @@ use crate::ports::git::GitPort;
 use crate::ports::identity::IdentityPort;
 use crate::ports::previews::Previews;
 use crate::ports::templates::Templates;
+use crate::program_login::ProgramPaces;
 use crate::proxy::GrantCache;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
@@ -162,6 +163,7 @@ pub struct App {
     pub(crate) streams: PendingStreams,
     /// Those who listen for changes here.
     pub(crate) subscribers: Subscribers,
+    pub(crate) program_paces: ProgramPaces,
     pub(crate) hashing: Hashing,
     /// How many passwords were checked.
     pub(crate) password_checks: AtomicU64,
@@ -231,6 +233,7 @@ impl App {
             replicas,
             streams: PendingStreams::default(),
             subscribers: Subscribers::default(),
+            program_paces: ProgramPaces::default(),
             hashing: Hashing::default(),
             password_checks: AtomicU64::new(0),
             feed_lock: tokio::sync::Mutex::new(()),

@@ -310,7 +310,7 @@ impl App {
             revision_id: RevisionId::new(),
             configuration: self.seal_configuration(id, configuration)?,
             values: self.seal_values(id, &new.rendering)?,
-            seed: self.sealer.seal(&seed_context(id), &random::<32>()?)?,
+            seed: self.new_seed(id)?,
             owner,
             links: links.clone(),
             new: new.clone(),
@@ -605,6 +605,11 @@ impl App {
         // The parser's own message could quote a value.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading a configuration", "it is not what was sealed"))
+    }
+
+    /// What a service's templates draw from.
+    pub(crate) fn new_seed(&self, id: ServiceId) -> Result<Sealed> {
+        self.sealer.seal(&seed_context(id), &random::<32>()?)
     }
 
     pub(crate) fn open_seed(&self, id: ServiceId, sealed: &Sealed) -> Result<Vec<u8>> {

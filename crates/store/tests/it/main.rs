@@ -32,6 +32,7 @@ mod monorepo;
 mod moves;
 mod nul;
 mod policy;
+mod program_login;
 mod quota;
 mod recording;
 mod replicas;

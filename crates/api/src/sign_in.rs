@@ -223,16 +223,9 @@ pub(crate) async fn with_password(State(api): State<Api>, Sender(visitor): Sende
 }
 
 /// `POST /auth/link`
-pub(crate) async fn with_link(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
-    let nobody = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
+pub(crate) async fn with_link(State(api): State<Api>, Sender(visitor): Sender) -> Response {
+    let nobody =
+        api.app.ctx(Actor::Nobody).with_request_id(visitor.op.request_id()).with_peer(visitor.op.peer());
     match api.app.sign_in_link_redeem(&nobody, visitor.field("code").unwrap_or_default()).await {
         Ok(session) => opened(&visitor.site, &session, visitor.then()),
         Err(Error::Unauthenticated) => {

@@ -354,13 +354,15 @@ fn contract_of(contract: Contract) -> i32 {
 
 /// Version, kind and last sign of life of a cluster.
 type Known = (Option<String>, Option<String>, Option<DateTime<Utc>>);
+/// The same behind its id.
+type KnownRow = (Uuid, Option<String>, Option<String>, Option<DateTime<Utc>>);
 
 /// Version, kind and last sign of life of these clusters, as they are stored.
 async fn versions_on(connection: &impl ConnectionTrait, pings: &[&PingRow]) -> Result<HashMap<Uuid, Known>> {
     use cluster::row::{Column, Entity};
     let mut found = HashMap::with_capacity(pings.len());
     for chunk in pings.chunks(PINGS_AT_ONCE) {
-        let rows: Vec<(Uuid, Option<String>, Option<String>, Option<DateTime<Utc>>)> = Entity::find()
+        let rows: Vec<KnownRow> = Entity::find()
             .select_only()
             .columns([Column::Id, Column::CurrentVersion, Column::Distro, Column::PingedAt])
             .filter(Column::Id.is_in(chunk.iter().map(|ping| ping.cluster_id.uuid())))

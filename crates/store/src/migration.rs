@@ -52,12 +52,12 @@ mod m0071_identity_providers;
 mod m0072_program_logins;
 mod m0073_federated_credentials;
 mod m0074_second_factors;
-mod m0087_deltas;
 mod m0077_sign_ins;
 mod m0078_impersonated;
 mod m0079_registration_tokens;
 mod m0080_cluster_issuers;
 mod m0081_personas;
+mod m0087_deltas;
 #[cfg(test)]
 mod tests;
 

@@ -80,8 +80,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 22] = [
-const CASES: [fn() -> Vec<Case>; 23] = [
+const CASES: [fn() -> Vec<Case>; 24] = [
     project::cases,
     user::cases,
     group::cases,

@@ -113,7 +113,8 @@ async function keycloak(console_url, account, password, target) {
     if (target) {
       seen.asked = await page.locator('main').innerText();
       await page.getByRole('button', { name: 'Allow it' }).click();
-      await page.waitForLoadState();
+      // Either page that says how it went has an address without the code.
+      await page.waitForURL((url) => !url.search.includes('user_code'));
       seen.url = page.url();
       seen.allowed = await page.locator('body').innerText();
       return;

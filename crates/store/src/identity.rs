@@ -358,8 +358,6 @@ impl IdentityStore for Database {
         let doing = "ending a login";
         let (id, user_id) = (identity.id.uuid(), identity.user_id.uuid());
         let write = self.write().await?;
-        let account = user::row::Entity::find_by_id(user_id).lock_exclusive().one(&write.tx).await;
-        let Some(account) = account.map_err(db(doing))? else { return Ok(()) };
         // Somebody who signed in again meanwhile has another refresh token.
         let unchanged = match identity.refresh.clone() {
             Some(refresh) => row::Column::Refresh.eq(refresh.into_bytes()),
@@ -376,6 +374,9 @@ impl IdentityStore for Database {
         if ended.rows_affected == 0 {
             return Ok(());
         }
+        // In the order of a login: first what ties the account, then the account.
+        let account = user::row::Entity::find_by_id(user_id).lock_exclusive().one(&write.tx).await;
+        let Some(account) = account.map_err(db(doing))? else { return Ok(()) };
         let others = row::Entity::find()
             .filter(row::Column::UserId.eq(user_id))
             .filter(row::Column::Id.ne(id))

@@ -41,7 +41,7 @@ struct Collector {
 /// The value of an attribute.
 fn attribute<'a>(record: &'a Value, key: &str) -> &'a Value {
     let all = record["attributes"].as_array().unwrap();
-    all.iter().find(|attribute| attribute["key"] == key).map_or(&Value::Null, |found| &found["value"])
+    all.iter().find(|attribute| attribute["key"] == key).map_or(&record["nothing"], |found| &found["value"])
 }
 
 async fn export(

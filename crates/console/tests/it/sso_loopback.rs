@@ -40,7 +40,7 @@ async fn begin(t: &TestServer, changes: &[(&str, &str)]) -> Answer {
     ];
     for (name, value) in changes {
         fields.retain(|(field, _)| field != name);
-        fields.push((name, value));
+        fields.push((*name, *value));
     }
     t.nobody.post("/auth/device/code", FORM, form(&fields)).await
 }

@@ -226,7 +226,7 @@ async fn a_job_comes_with_its_own_token(t: &World) -> anyhow::Result<()> {
     let user_id = admin.client.send(&CreateServiceAccount { attributes: account }).await?.id;
     let attributes = FederatedCredentialAttributes {
         user_id,
-        issuer: t.keycloak.issuer(),
+        issuer: Some(t.keycloak.issuer()),
         audience: Some(AUDIENCE.to_owned()),
         subject: Some(subject),
         ..Default::default()

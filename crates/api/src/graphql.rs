@@ -56,6 +56,7 @@ mod sync;
 mod sync_plan;
 mod sync_window;
 mod user;
+mod user_identity;
 mod webhook;
 
 use async_graphql::{EmptySubscription, MergedObject, SchemaBuilder};
@@ -118,6 +119,7 @@ roots! {
     sync(query SyncQuery; mutation SyncMutation);
     sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
     user(query UserQuery; mutation UserMutation);
+    user_identity(query UserIdentityQuery; mutation UserIdentityMutation);
     webhook(query WebhookQuery; mutation WebhookMutation);
 }
 

@@ -28,12 +28,23 @@ use crate::user::Proof;
 const TOKEN_LASTS: TimeDelta = TimeDelta::hours(1);
 /// Bytes of a token to exchange.
 const LONGEST: usize = 7 * 1024;
-/// Credentials of one issuer and audience that a token is held against.
-const MOST_HELD: u64 = 5_000;
+/// Credentials that a token is held against: those of exactly its subject, and as many whose pattern begins as it does.
+const MOST_HELD: u64 = 100;
 /// Characters of a subject in the audit log.
 const TOLD: usize = 200;
 /// What a proof is for.
 const WHAT: &str = "a federated credential";
+
+/// What a token says of itself, which nothing proves yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedToken {
+    /// Who signed it.
+    pub issuer: String,
+    /// For whom.
+    pub audience: String,
+    /// Whom it is about.
+    pub subject: String,
+}
 
 /// Federated credentials.
 #[async_trait]
@@ -71,11 +82,11 @@ pub trait FederatedCredentialStore: Send + Sync + 'static {
         &self,
         id: FederatedCredentialId,
     ) -> Result<Option<FederatedCredential>>;
-    /// Those with exactly this issuer and audience, for whoever has such a token: nobody yet.
+    /// Those with exactly this issuer and audience that this subject may fit, for whoever has such a token: nobody yet. At most
+    /// `limit` of exactly this subject, and as many of patterns that begin as it does, the longest beginnings first.
     async fn federated_credentials_for(
         &self,
-        issuer: &str,
-        audience: &str,
+        claimed: &ClaimedToken,
         limit: u64,
     ) -> Result<Vec<FederatedCredential>>;
 }
@@ -198,8 +209,9 @@ impl App {
         account: Option<&str>,
     ) -> Result<CreatedToken> {
         // Nobody is asked about a token that no credential is about.
-        let (issuer, audience) = claimed(token.expose_secret()).ok_or(Error::Unauthenticated)?;
-        let known = self.store.federated_credentials_for(&issuer, &audience, MOST_HELD).await?;
+        let claimed = claimed(token.expose_secret()).ok_or(Error::Unauthenticated)?;
+        let known = self.store.federated_credentials_for(&claimed, MOST_HELD).await?;
+        let ClaimedToken { issuer, audience, subject: _ } = claimed;
         if known.is_empty() {
             return Err(Error::Unauthenticated);
         }
@@ -276,8 +288,8 @@ impl App {
     }
 }
 
-/// Who signed a token and for whom, in its own words, which nothing proves yet.
-fn claimed(token: &str) -> Option<(String, String)> {
+/// Who signed a token, for whom and about whom, in its own words.
+fn claimed(token: &str) -> Option<ClaimedToken> {
     if token.len() > LONGEST {
         return None;
     }
@@ -291,7 +303,10 @@ fn claimed(token: &str) -> Option<(String, String)> {
         Value::Array(all) => all.first().filter(|_| all.len() == 1)?.as_str()?,
         one => one.as_str()?,
     };
-    Some((claims.get("iss")?.as_str()?.to_owned(), audience.to_owned()))
+    let is_plain = |text: &&str| !text.chars().any(char::is_control);
+    let text = |claim: &str| claims.get(claim)?.as_str().filter(is_plain).map(str::to_owned);
+    let audience = Some(audience).filter(is_plain)?.to_owned();
+    Some(ClaimedToken { issuer: text("iss")?, audience, subject: text("sub")? })
 }
 
 #[cfg(test)]
@@ -301,10 +316,15 @@ mod tests {
     #[test]
     fn issuer_and_audience_are_read_from_a_token_in_three_parts() {
         let token = |claims: &str| format!("e30.{}.x", URL_SAFE_NO_PAD.encode(claims));
-        let expected = Some(("https://ci.example.com".to_owned(), "plural".to_owned()));
-        let good = token(r#"{"iss":"https://ci.example.com","aud":"plural"}"#);
+        let expected = Some(ClaimedToken {
+            issuer: "https://ci.example.com".to_owned(),
+            audience: "plural".to_owned(),
+            subject: "job".to_owned(),
+        });
+        let good = token(r#"{"iss":"https://ci.example.com","aud":"plural","sub":"job"}"#);
         assert_eq!(claimed(&good), expected);
-        assert_eq!(claimed(&token(r#"{"iss":"https://ci.example.com","aud":["plural"]}"#)), expected);
+        let listed = token(r#"{"iss":"https://ci.example.com","aud":["plural"],"sub":"job"}"#);
+        assert_eq!(claimed(&listed), expected);
         let long = format!("{good}{}", "x".repeat(LONGEST));
         for token in [
             "",
@@ -314,10 +334,13 @@ mod tests {
             &format!("{good}.y"),
             &long,
             &token("{}"),
-            &token(r#"{"aud":"plural"}"#),
-            &token(r#"{"iss":"https://ci.example.com"}"#),
-            &token(r#"{"iss":"https://ci.example.com","aud":["plural","other"]}"#),
-            &token(r#"{"iss":7,"aud":"plural"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":"plural"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":"plural","sub":["job"]}"#),
+            &token(r#"{"aud":"plural","sub":"job"}"#),
+            &token(r#"{"iss":"https://ci.example.com","sub":"job"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":["plural","other"],"sub":"job"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":"plural","sub":"a\u0000b"}"#),
+            &token(r#"{"iss":7,"aud":"plural","sub":"job"}"#),
         ] {
             assert_eq!(claimed(token), None, "{token}");
         }

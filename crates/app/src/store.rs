@@ -62,6 +62,7 @@ use crate::sync_window::SyncWindowStore;
 use crate::throttle::LoginStore;
 use crate::token::TokenStore;
 use crate::user::UserStore;
+use crate::user_identity::UserIdentityStore;
 
 /// Joins the parts of a store into one trait, which every type that has all parts implements. The nouns of `records` are read
 /// by [`Records`]; a noun's own part has what changes it.
@@ -81,6 +82,7 @@ stores! {
     GroupStore,
     IdentityProviderStore,
     IdentityStore,
+    UserIdentityStore,
     ProgramLoginStore,
     PolicyStore,
     TokenStore,

@@ -1,14 +1,17 @@
 //! Federated credentials of service accounts.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited, Authorized, Read};
-use plural_app::federated_credential::FederatedCredentialStore;
+use plural_app::federated_credential::{ClaimedToken, FederatedCredentialStore};
 use plural_app::user::Proof;
-use plural_core::federated_credential::{FederatedCredential, FederationTerms, MOST};
+use plural_core::federated_credential::{FederatedCredential, FederationTerms, LONGEST, MOST};
 use plural_core::ids::{FederatedCredentialId, MachineAccountId};
 use plural_core::machine_account::MachineAccount;
 use plural_core::{Error, Result};
+use sea_orm::sea_query::{Expr, ExprTrait as _, Func};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel as _, PaginatorTrait, QueryFilter,
     QueryOrder, QuerySelect,
@@ -193,17 +196,46 @@ impl FederatedCredentialStore for Database {
 
     async fn federated_credentials_for(
         &self,
-        issuer: &str,
-        audience: &str,
+        claimed: &ClaimedToken,
         limit: u64,
     ) -> Result<Vec<FederatedCredential>> {
-        let rows = row::Entity::find()
-            .filter(row::Column::Issuer.eq(issuer))
-            .filter(row::Column::Audience.eq(audience))
+        let doing = "reading federated credentials";
+        let ClaimedToken { issuer, audience, subject } = claimed;
+        let of = || {
+            row::Entity::find()
+                .filter(row::Column::Issuer.eq(issuer))
+                .filter(row::Column::Audience.eq(audience))
+        };
+        // The expressions are those of the indexes.
+        let of_claims = |postgres: &'static str, sqlite: &'static str| {
+            Expr::cust(if self.is_postgres() { postgres } else { sqlite })
+        };
+        let whole = of_claims("(claims::jsonb ->> 'sub')", "json_extract(claims, '$.sub')");
+        let exact = of().filter(whole.eq(subject)).order_by_asc(row::Column::Id).limit(limit);
+        let mut rows = exact.all(&self.reader).await.map_err(db(doing))?;
+        let prefix = of_claims(
+            "split_part(claims::jsonb ->> 'sub', '*', 1)",
+            "substr(json_extract(claims, '$.sub'), 1, instr(json_extract(claims, '$.sub'), '*') - 1)",
+        );
+        let is_pattern = of_claims(
+            "position('*' in claims::jsonb ->> 'sub') > 0",
+            "instr(json_extract(claims, '$.sub'), '*') > 0",
+        );
+        // No pattern is longer than that.
+        let ends = (0..=subject.len().min(LONGEST)).filter(|end| subject.is_char_boundary(*end));
+        let beginnings = ends.filter_map(|end| subject.get(..end));
+        let patterns = of()
+            .filter(is_pattern)
+            .filter(prefix.clone().is_in(beginnings))
+            // Many short beginnings do not crowd out the one that is meant.
+            .order_by_desc(Expr::expr(Func::char_length(prefix)))
             .order_by_asc(row::Column::Id)
             .limit(limit)
             .all(&self.reader)
-            .await;
-        rows.map_err(db("reading federated credentials"))?.into_iter().map(TryInto::try_into).collect()
+            .await
+            .map_err(db(doing))?;
+        let known: HashSet<Uuid> = rows.iter().map(|row| row.id).collect();
+        rows.extend(patterns.into_iter().filter(|row| !known.contains(&row.id)));
+        rows.into_iter().map(TryInto::try_into).collect()
     }
 }

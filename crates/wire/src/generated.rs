@@ -34,6 +34,7 @@ mod service_metadata;
 mod sync;
 mod sync_window;
 mod user;
+mod user_identity;
 
 pub use access_token::*;
 pub use audit::*;
@@ -67,6 +68,7 @@ pub use service_metadata::*;
 pub use sync::*;
 pub use sync_window::*;
 pub use user::*;
+pub use user_identity::*;
 
 use crate::document::Operation;
 

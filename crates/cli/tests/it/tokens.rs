@@ -54,7 +54,7 @@ async fn an_agent_is_asked_to_replace_its_token() {
         "renewDeployToken",
         &json!({"id": ID, "name": "blue", "handle": "blue"}),
     );
-    let done = Person::of(&server.url).run("cd clusters rotate-token blue").await;
+    let done = Person::of(&server.url).run("cd clusters rotate-token blue --yes").await;
     let told = "the agent of cluster blue is to replace its deploy token\n";
     assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, "", told));
     assert_eq!(server.asked("RenewDeployToken"), [json!({"id": ID})]);

@@ -58,6 +58,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("serviceTarball", "(id: \"$service\")"),
     ("syncWindows", "(serviceId: \"$service\")"),
     ("user", "(email: \"admin@example.com\")"),
+    ("userIdentities", "(userId: \"$user\")"),
     ("users", ""),
     ("webhookSecret", ""),
 ];

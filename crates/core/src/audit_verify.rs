@@ -281,14 +281,12 @@ impl AuditVerifier {
     pub fn expired_by(&mut self, statements: &[AuditExpired]) {
         let signed: Vec<&AuditExpired> = statements.iter().filter(|one| one.is_of(&self.chain)).collect();
         let expired = std::mem::take(&mut self.expired);
-        let of = |log| {
-            expired
+        for log in AuditLog::ALL {
+            let unsaid: Vec<u64> = expired
                 .iter()
-                .filter(move |(of, at)| *of == log && !signed.iter().any(|one| one.covers(log, *at)))
+                .filter(|(of, at)| *of == log && !signed.iter().any(|one| one.covers(log, *at)))
                 .map(|(_, at)| *at)
-                .collect::<Vec<_>>()
-        };
-        for (log, unsaid) in AuditLog::ALL.map(|log| (log, of(log))) {
+                .collect();
             let (Some(first), Some(last)) = (unsaid.first(), unsaid.last()) else { continue };
             let message = format!(
                 "the lines of {} batches of the {} log, from batch {first} to batch {last}, are marked as expired, and no line \

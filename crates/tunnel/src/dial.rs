@@ -327,8 +327,10 @@ struct TlsFault(String);
 pub(crate) fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |error| error.source());
     causes.any(|error| {
-        let io = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        error.is::<TlsFault>() || io.is_some_and(|inner| inner.is::<TlsFault>())
+        // The source of an error of input and output is not what is in it, but what is below that.
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let inner = inner.and_then(|inner| inner.downcast_ref::<TlsFault>());
+        inner.is_some() || error.is::<TlsFault>()
     })
 }
 

@@ -124,6 +124,15 @@ fn inputs(values: Vec<InputValue<'static, String>>) -> Vec<Input> {
     values.into_iter().map(|input| Input { name: input.name, of: input.value_type }).collect()
 }
 
+/// A type as documents write it.
+fn written(of: &Inner) -> String {
+    match of {
+        Type::NamedType(name) => name.clone(),
+        Type::ListType(of) => format!("[{}]", written(of)),
+        Type::NonNullType(of) => format!("{}!", written(of)),
+    }
+}
+
 fn named(of: &Inner) -> &str {
     match of {
         Type::NamedType(name) => name,
@@ -133,7 +142,7 @@ fn named(of: &Inner) -> &str {
 
 impl Inputs {
     pub(super) fn read() -> Self {
-        let document = parse_schema::<String>(SDL).unwrap().into_static();
+        let document = parse_schema::<String>(SDL).unwrap();
         let (mut objects, mut enums, mut outputs) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let mut fields: Vec<Field<'static, String>> = Vec::new();
         for definition in document.definitions {
@@ -205,7 +214,7 @@ impl Inputs {
         let (mut declared, mut given, mut variables) = (Vec::new(), Vec::new(), Map::new());
         for input in inputs {
             if let Some(value) = self.fill(mutation, mutation, input, form, ids, 0) {
-                declared.push(format!("${}: {}", input.name, input.of));
+                declared.push(format!("${}: {}", input.name, written(&input.of)));
                 given.push(format!("{0}: ${0}", input.name));
                 variables.insert(input.name.clone(), value);
             }

@@ -222,7 +222,7 @@ impl FederatedCredentialStore for Database {
             "instr(json_extract(claims, '$.sub'), '*') > 0",
         );
         // No pattern is longer than that.
-        let ends = (0..=subject.len().min(LONGEST)).filter(|end| subject.is_char_boundary(*end));
+        let ends = (0..=std::cmp::min(subject.len(), LONGEST)).filter(|end| subject.is_char_boundary(*end));
         let beginnings = ends.filter_map(|end| subject.get(..end));
         let patterns = of()
             .filter(is_pattern)

@@ -34,6 +34,7 @@ each_database!(
     a_replica_that_lost_its_lease_links_nothing_and_the_next_goes_on,
     lines_of_the_release_before_are_put_into_the_chain,
     a_stream_that_is_down_gets_everything_in_order_when_it_is_back,
+    what_a_stream_got_finds_a_chain_that_was_cut_or_written_anew,
     an_export_is_checked_by_its_text_alone,
     lines_tell_from_where_with_what_and_what_changed,
     lists_are_filtered,
@@ -418,6 +419,57 @@ async fn a_stream_that_is_down_gets_everything_in_order_when_it_is_back(database
         let signed = AuditCheckpoint::parse(lines.lines().last().unwrap()).unwrap();
         assert!(signed.is_of(&chain) && signed.sequence == *at);
     }
+}
+
+async fn what_a_stream_got_finds_a_chain_that_was_cut_or_written_anew(database: TestDatabase) {
+    let sink = Arc::new(Sink::default());
+    let opening = Opening { sinks: vec![Arc::clone(&sink) as Arc<dyn AuditSink>], ..Opening::default() };
+    let mut door = Door::open_as(Arc::new(database), opening).await;
+    door.start();
+    for name in ["one", "two"] {
+        door.project(name).await;
+        eventually(async || {
+            let sent = sink
+                .got
+                .lock()
+                .iter()
+                .any(|(_, lines)| lines.contains(&format!("\"targetName\":\"{name}\"")));
+            if sent { Ok(()) } else { Err(format!("{:?}", sink.got.lock())) }
+        })
+        .await;
+    }
+    door.stop().await;
+    let checkpoints = || -> Vec<AuditCheckpoint> {
+        let got = sink.got.lock();
+        got.iter().map(|(_, lines)| AuditCheckpoint::parse(lines.lines().last().unwrap()).unwrap()).collect()
+    };
+    let last = checkpoints().iter().map(|it| it.sequence).max().unwrap();
+    assert!(last >= 2, "{:?}", checkpoints());
+    assert_eq!(verified(&door, checkpoints(), false).await.problems, []);
+    // The end is cut, with what the database and the blob store know of it.
+    let other = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let of = format!("(SELECT id FROM audit_batches WHERE sequence >= {last})");
+    sql(&other, &format!("DELETE FROM audit_rows WHERE batch_id IN {of}")).await;
+    sql(&other, &format!("DELETE FROM audit_batches WHERE sequence >= {last}")).await;
+    sql(&other, "DELETE FROM audit_checkpoints").await;
+    assert_eq!(problems(&door).await, []);
+    let kinds = |found: AuditVerification| found.problems.into_iter().map(|it| it.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(verified(&door, checkpoints(), false).await), [Kind::Cut]);
+    // All of it is written anew, with the console's own key.
+    for change in [
+        "UPDATE audit_rows SET batch_id = NULL",
+        "DELETE FROM audit_batches",
+        "UPDATE audit_rows SET actor = 'eve'",
+    ] {
+        sql(&other, change).await;
+    }
+    for _ in 0..last {
+        door.project(&format!("p{}", Uuid::now_v7().simple())).await;
+        door.app.audit_chain_all().await.unwrap();
+    }
+    assert_eq!(problems(&door).await, []);
+    let found = kinds(verified(&door, checkpoints(), false).await);
+    assert!(!found.is_empty() && found.iter().all(|kind| *kind == Kind::Rewritten), "{found:?}");
 }
 
 async fn an_export_is_checked_by_its_text_alone(database: TestDatabase) {

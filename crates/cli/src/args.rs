@@ -24,8 +24,10 @@ use crate::{
     groups::GroupsArgs,
     jobs::JobsArgs,
     key::parse_duration,
+    personas::PersonasArgs,
     projects::ProjectsArgs,
     providers::ProvidersArgs,
+    registration_tokens::RegistrationTokensArgs,
     roles::RolesArgs,
     saved_views::SavedViewsArgs,
     second_factor::SecondFactorArgs,
@@ -129,6 +131,8 @@ pub(crate) enum CdCommand {
     Roles(RolesArgs),
     ServiceAccounts(ServiceAccountsArgs),
     FederatedCredentials(FederatedCredentialsArgs),
+    RegistrationTokens(RegistrationTokensArgs),
+    Personas(PersonasArgs),
     Jobs(JobsArgs),
 }
 

@@ -14,7 +14,7 @@ use sea_orm::{
 use crate::convert::parse;
 use crate::database::{Database, corrupt};
 use crate::error::db;
-use crate::{group, identity, identity_provider, token, user};
+use crate::{given_membership, identity, identity_provider, token, user};
 
 /// An identity with its provider's row.
 fn told(row: identity::row::Model, provider: identity_provider::row::Model) -> Result<UserIdentity> {
@@ -64,9 +64,8 @@ impl UserIdentityStore for Database {
         let doing = "taking an identity from an account";
         let (id, user_id) = (id.uuid(), by.target().id.uuid());
         let write = self.write().await?;
-        // Whoever signs in with it at this moment waits, and is somebody else by then.
-        let account = user::row::Entity::find_by_id(user_id).lock_exclusive().one(&write.tx).await;
-        let account = account.map_err(db(doing))?.ok_or_else(|| Error::not_found("user"))?;
+        // In the order of a login: first what ties the account, then the account. Whoever signs in with it at this moment waits, and is
+        // somebody else by then.
         let row = identity::row::Entity::find_by_id(id)
             .filter(identity::row::Column::UserId.eq(user_id))
             .lock_exclusive()
@@ -74,6 +73,8 @@ impl UserIdentityStore for Database {
             .await
             .map_err(db(doing))?
             .ok_or_else(|| Error::not_found("identity"))?;
+        let account = user::row::Entity::find_by_id(user_id).lock_exclusive().one(&write.tx).await;
+        let account = account.map_err(db(doing))?.ok_or_else(|| Error::not_found("user"))?;
         let others = identity::row::Entity::find()
             .filter(identity::row::Column::UserId.eq(user_id))
             .filter(identity::row::Column::Id.ne(id))
@@ -87,12 +88,7 @@ impl UserIdentityStore for Database {
             tokens.filter(token::row::Column::IdentityId.eq(id))
         };
         tokens.exec(&write.tx).await.map_err(db(doing))?;
-        group::member::Entity::delete_many()
-            .filter(group::member::Column::UserId.eq(user_id))
-            .filter(group::member::Column::ProviderId.eq(row.provider_id))
-            .exec(&write.tx)
-            .await
-            .map_err(db(doing))?;
+        given_membership::take_in_tx(&write, row.provider_id, Some(user_id), &[]).await?;
         identity::row::Entity::delete_by_id(id).exec(&write.tx).await.map_err(db(doing))?;
         let provider = provider_on(&write.tx, &row).await?;
         write.audit(by.entry()).await?;

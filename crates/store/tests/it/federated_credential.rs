@@ -1,6 +1,6 @@
 //! Federated credentials: which of many a token is held against, and who may make them.
 
-use plural_app::federated_credential::{ClaimedToken, FederatedCredentialStore as _};
+use plural_app::federated_credential::{ClaimedToken, FederatedCredentialStore as _, IssuerChoice};
 use plural_app::policy::NamedRole;
 use plural_app::question::Question;
 use plural_core::Error;
@@ -72,7 +72,7 @@ async fn a_credential_is_found_among_very_many(database: TestDatabase) {
     }
     let made = async |name: &str, subject: &str| {
         let account = account(&door, &team, name).await;
-        let issuer = ISSUER.parse().unwrap();
+        let issuer = IssuerChoice::Address(ISSUER.parse().unwrap());
         let terms = terms(subject);
         door.app.federated_credential_create(&door.admin, account, issuer, terms, None).await.unwrap().id
     };
@@ -84,6 +84,7 @@ async fn a_credential_is_found_among_very_many(database: TestDatabase) {
             issuer: ISSUER.to_owned(),
             audience: audience.to_owned(),
             subject: subject.to_owned(),
+            key: None,
         };
         door.database.federated_credentials_for(&claimed, 100).await.unwrap()
     };
@@ -118,7 +119,7 @@ async fn who_may_federate_is_asked_as_it_is_decided(database: TestDatabase) {
     let may = async |user| {
         let ctx = door.as_user(user).await;
         let answer = door.app.access_check(&ctx, &question()).await.unwrap();
-        let issuer = ISSUER.parse().unwrap();
+        let issuer = IssuerChoice::Address(ISSUER.parse().unwrap());
         let done = door.app.federated_credential_create(&ctx, deployer, issuer, terms("job"), None).await;
         match (answer.allowed, &done) {
             (true, Ok(_)) | (false, Err(Error::Forbidden { .. })) => {}

@@ -60,6 +60,7 @@ mod sync;
 mod sync_plan;
 mod sync_window;
 mod user;
+mod user_identity;
 mod webhook;
 
 use async_graphql::{MergedObject, SchemaBuilder};
@@ -126,6 +127,7 @@ roots! {
     sync(query SyncQuery; mutation SyncMutation);
     sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
     user(query UserQuery; mutation UserMutation);
+    user_identity(query UserIdentityQuery; mutation UserIdentityMutation);
     webhook(query WebhookQuery; mutation WebhookMutation);
 }
 

@@ -15,6 +15,7 @@ pub mod api_deprecation;
 pub mod app;
 pub mod audit;
 pub mod audit_chain;
+mod audit_expiry;
 pub mod audit_stream;
 pub mod audit_verify;
 pub mod canary_gate;
@@ -85,6 +86,7 @@ pub mod sync_window;
 pub mod throttle;
 pub mod token;
 pub mod user;
+pub mod user_identity;
 pub mod webhook;
 
 pub use app::App;

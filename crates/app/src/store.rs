@@ -68,6 +68,7 @@ use crate::sync_window::SyncWindowStore;
 use crate::throttle::LoginStore;
 use crate::token::TokenStore;
 use crate::user::UserStore;
+use crate::user_identity::UserIdentityStore;
 
 /// Joins the parts of a store into one trait, which every type that has all parts implements. The nouns of `records` are read
 /// by [`Records`]; a noun's own part has what changes it.
@@ -87,6 +88,7 @@ stores! {
     GroupStore,
     IdentityProviderStore,
     IdentityStore,
+    UserIdentityStore,
     ProgramLoginStore,
     PersonaStore,
     PolicyStore,

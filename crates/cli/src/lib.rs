@@ -23,6 +23,7 @@ mod documents;
 mod error;
 mod federated_credentials;
 mod file;
+mod flags;
 mod format;
 mod global_services;
 mod groups;
@@ -147,6 +148,7 @@ pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Term
         screen: screen.clone(),
         variable: Box::new(|name| variable(name)),
     };
+    let flags = flags::Flags::of(&command, matches);
     let done = match cli {
         Ok(cli) => act(command, cli, &mut terminal).await,
         Err(error) => Err(CliError::usage(error.to_string())),
@@ -154,6 +156,7 @@ pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Term
     match done {
         Ok(()) => 0,
         Err(error) => {
+            let error = error.in_words_of(&flags);
             error.print(&mut terminal);
             error.exit_code()
         }

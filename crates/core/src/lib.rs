@@ -10,6 +10,7 @@ pub mod api_deprecation;
 pub mod asciicast;
 pub mod audit;
 pub mod audit_chain;
+pub mod audit_expiry;
 pub mod audit_verify;
 pub mod canary_gate;
 pub mod cluster;
@@ -61,6 +62,7 @@ pub mod sync_window;
 pub mod target;
 pub mod token;
 pub mod user;
+pub mod user_identity;
 pub mod web_address;
 pub mod work;
 

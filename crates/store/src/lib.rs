@@ -82,6 +82,7 @@ mod sync_window;
 mod token;
 mod transaction;
 mod user;
+mod user_identity;
 mod work;
 
 pub use database::{Database, DatabaseOptions, OpenError};

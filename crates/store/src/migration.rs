@@ -57,6 +57,7 @@ mod m0078_impersonated;
 mod m0079_registration_tokens;
 mod m0080_cluster_issuers;
 mod m0081_personas;
+mod m0086_federated_subjects;
 mod m0087_deltas;
 #[cfg(test)]
 mod tests;
@@ -127,6 +128,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0079_registration_tokens::Migration),
             Box::new(m0080_cluster_issuers::Migration),
             Box::new(m0081_personas::Migration),
+            Box::new(m0086_federated_subjects::Migration),
         ]
     }
 }

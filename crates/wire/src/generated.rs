@@ -36,6 +36,7 @@ mod service_metadata;
 mod sync;
 mod sync_window;
 mod user;
+mod user_identity;
 
 pub use access_token::*;
 pub use audit::*;
@@ -71,6 +72,7 @@ pub use service_metadata::*;
 pub use sync::*;
 pub use sync_window::*;
 pub use user::*;
+pub use user_identity::*;
 
 use crate::document::Operation;
 

@@ -47,6 +47,19 @@ pub(super) const ROWS: &[Line] = &[
         document: "mutation ($id: ID!) { resumeUser(id: $id) { id suspendedAt } }",
         variables: |w| json!({"id": w.user["id"]}),
     },
+    Line {
+        field: "userIdentities",
+        expected: ADMINS,
+        document: "query ($id: ID!) { userIdentities(userId: $id) { id subject } }",
+        variables: |w| json!({"id": w.user["id"]}),
+    },
+    // Whoever may, is told that there is no such identity.
+    Line {
+        field: "deleteUserIdentity",
+        expected: ["401", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "NOT_FOUND"],
+        document: "mutation ($id: ID!, $i: ID!) { deleteUserIdentity(userId: $id, id: $i) { id } }",
+        variables: |w| json!({"id": w.user["id"], "i": "0190c8a0-0000-7000-8000-000000000000"}),
+    },
     // Everybody has their own.
     Line {
         field: "beginSecondFactor",

@@ -219,6 +219,8 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("user_delete", &["delete user/{user}"]),
     ("second_factor_is_on", &["update user/{user}"]),
     ("second_factor_reset", &["admin user/{user}"]),
+    ("user_identities", &["update user/{user}"]),
+    ("user_identity_delete", &["admin user/{user}"]),
     ("user_suspend", &["suspend user/{user}"]),
     ("user_resume", &["resume user/{user}"]),
     ("token_create", &["update user/{user}"]),

@@ -145,8 +145,8 @@ impl App {
             ));
         }
         let secrets = self.store.service_secrets(&service).await?;
-        let mut configuration = self.open_configuration(service.id, &secrets.configuration)?;
-        let values = self.open_values(service.id, &secrets)?;
+        let mut configuration = self.open_configuration(service.id, &secrets.configuration).await?;
+        let values = self.open_values(service.id, &secrets).await?;
         let ServiceClone { name, namespace, configuration: other } = clone;
         let id = service.id;
         let contexts = self.services_contexts(ctx, &[id]).await?.remove(&id);

@@ -24,6 +24,7 @@ use crate::audit::AuditStore;
 use crate::audit_chain::AuditChainStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
+use crate::data_key::DataKeyStore;
 use crate::dependency::DependencyStore;
 use crate::deploy_token::DeployTokenStore;
 use crate::federated_credential::FederatedCredentialStore;
@@ -99,6 +100,7 @@ stores! {
     MachineAccountStore,
     ManagedNamespaceStore,
     InstanceListStore,
+    DataKeyStore,
     DependencyStore,
     FederatedCredentialStore,
     ServiceContextStore,

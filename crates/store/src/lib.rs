@@ -20,6 +20,7 @@ mod cluster;
 mod cluster_audit;
 mod component;
 mod convert;
+mod data_key;
 mod database;
 mod dependency;
 mod deploy_token;

@@ -52,6 +52,7 @@ mod m0071_identity_providers;
 mod m0072_program_logins;
 mod m0073_federated_credentials;
 mod m0074_second_factors;
+mod m0082_data_keys;
 #[cfg(test)]
 mod tests;
 
@@ -115,6 +116,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0072_program_logins::Migration),
             Box::new(m0073_federated_credentials::Migration),
             Box::new(m0074_second_factors::Migration),
+            Box::new(m0082_data_keys::Migration),
         ]
     }
 }

@@ -12,9 +12,9 @@ use plural_app::job::JobEntry;
 use plural_app::ports::identity::{
     AuthorizationRequest, CodeExchange, IdentityPort, ProviderAccess, ProviderAnswer, ProviderError,
 };
+use plural_app::ports::key_encryption::{KeyEncryption, LocalKey};
 use plural_app::project::ProjectSelector;
 use plural_app::repository::NewCredentials;
-use plural_app::seal::Sealer;
 use plural_app::user::UserSelector;
 use plural_app::{App, OpCtx};
 use plural_core::access::{Actor, UserActor};
@@ -115,7 +115,7 @@ pub(crate) struct Opening {
     pub(crate) options: DatabaseOptions,
     pub(crate) git: Arc<FakeGit>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) sealer: Sealer,
+    pub(crate) keys: Vec<Arc<dyn KeyEncryption>>,
     /// Host and folder.
     pub(crate) replica: String,
     pub(crate) jobs: &'static [JobEntry],
@@ -132,7 +132,7 @@ impl Default for Opening {
             options: DatabaseOptions::new(""),
             git: Arc::default(),
             clock: Arc::new(SystemClock),
-            sealer: Sealer::new(&KEY, &[]),
+            keys: LocalKey::all(&KEY, &[]),
             replica: "the same after a crash".into(),
             jobs,
             sinks: Vec::new(),
@@ -175,7 +175,7 @@ impl Door {
 
     /// One whose operator decided about everything.
     pub(crate) async fn open_as(source: Arc<TestDatabase>, opening: Opening) -> Self {
-        let Opening { options, git, clock, sealer, replica, jobs, sinks, audit_days } = opening;
+        let Opening { options, git, clock, keys, replica, jobs, sinks, audit_days } = opening;
         let options = DatabaseOptions { url: source.url().to_owned(), ..options };
         let database = Arc::new(Database::open(&options).await.expect("a database"));
         let ports = Ports {
@@ -187,7 +187,7 @@ impl Door {
             templates: Arc::new(NoTemplates),
             identities: Arc::new(NoIdentities),
             audit_sinks: sinks,
-            sealer,
+            keys,
             clock,
         };
         let settings = Settings {

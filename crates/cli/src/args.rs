@@ -19,6 +19,7 @@ use crate::{
     access::AccessArgs,
     audit::AuditArgs,
     auth::AuthArgs,
+    data_keys::DataKeysArgs,
     documents::{ApplyArgs, DeleteArgs, DiffArgs, ExplainArgs, GetArgs},
     federated_credentials::FederatedCredentialsArgs,
     groups::GroupsArgs,
@@ -129,6 +130,7 @@ pub(crate) enum CdCommand {
     Roles(RolesArgs),
     ServiceAccounts(ServiceAccountsArgs),
     FederatedCredentials(FederatedCredentialsArgs),
+    DataKeys(DataKeysArgs),
     Jobs(JobsArgs),
 }
 

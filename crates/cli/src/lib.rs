@@ -18,6 +18,7 @@ mod config;
 mod configuration;
 mod connect;
 mod contexts;
+mod data_keys;
 mod deprecations;
 mod documents;
 mod error;
@@ -263,6 +264,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                     service_accounts::run(noun.command, client, terminal).await
                 }
                 CdCommand::Roles(noun) => roles::run(noun.command, client, terminal).await,
+                CdCommand::DataKeys(noun) => data_keys::run(noun.command, client, terminal).await,
                 CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,
             }
         }

@@ -43,7 +43,11 @@ pub(crate) fn open(
     Ok(all)
 }
 
-fn add(all: &mut Vec<Arc<dyn KeyEncryption>>, key: Arc<dyn KeyEncryption>, place: &str) -> Result<(), StartError> {
+fn add(
+    all: &mut Vec<Arc<dyn KeyEncryption>>,
+    key: Arc<dyn KeyEncryption>,
+    place: &str,
+) -> Result<(), StartError> {
     if all.iter().any(|other| other.name() == key.name()) {
         return Err(bad(place, "it is named twice"));
     }
@@ -81,7 +85,10 @@ fn bad(place: &str, reason: &str) -> StartError {
 fn address(place: &str, text: &str) -> Result<Url, StartError> {
     let url = Url::parse(text).map_err(|_| bad(place, "its address is none"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad(place, "a credential in an address would be logged; the page on encryption says where it goes"));
+        return Err(bad(
+            place,
+            "a credential in an address would be logged; the page on encryption says where it goes",
+        ));
     }
     let is_here = match url.host_str() {
         None => return Err(bad(place, "it has no host")),

@@ -23,8 +23,8 @@ use plural_store::{Database, DatabaseOptions, Quotas, SoleUse};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    ConsoleConfig, Reach, StartError, audit_streams, blobs, charts, git, identity, key_encryption, keys, previews, replica,
-    templates,
+    ConsoleConfig, Reach, StartError, audit_streams, blobs, charts, git, identity, key_encryption, keys,
+    previews, replica, templates,
 };
 
 /// Users that are looked at for administrators to name.

@@ -99,7 +99,8 @@ impl Answer {
             return Err(self.refusal());
         }
         // The parser's own message could quote a key.
-        serde_json::from_slice(&self.body).map_err(|_| KeyError::Refused("its answer is not understood".to_owned()))
+        serde_json::from_slice(&self.body)
+            .map_err(|_| KeyError::Refused("its answer is not understood".to_owned()))
     }
 
     /// What it says, if it refuses.

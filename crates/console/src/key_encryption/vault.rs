@@ -117,7 +117,9 @@ impl Transit {
         };
         let ca = match options.get("ca") {
             None => None,
-            Some(file) => Some(fs::read(file).map_err(|error| bad(place, &format!("cannot read {file}: {error}")))?),
+            Some(file) => {
+                Some(fs::read(file).map_err(|error| bad(place, &format!("cannot read {file}: {error}")))?)
+            }
         };
         // Not its address: that may change, and what it wrapped stays.
         let name = match options.get("namespace") {
@@ -180,8 +182,9 @@ impl Transit {
                 return Ok(token.text.clone());
             }
             if token.renewable {
-                let renewed =
-                    self.send(&Method::POST, "auth/token/renew-self", Some(&json!({})), Some(&token.text)).await?;
+                let renewed = self
+                    .send(&Method::POST, "auth/token/renew-self", Some(&json!({})), Some(&token.text))
+                    .await?;
                 if let Ok(Login { auth }) = renewed.json::<Login>() {
                     token.renew = Instant::now() + half(auth.lease_duration);
                     return Ok(token.text.clone());
@@ -205,14 +208,13 @@ impl Transit {
                 let renew = Instant::now() + lasts.map_or(ASK_AGAIN, half);
                 return Ok(Token { text, renew, renewable: lasts.is_some() });
             }
-            Auth::Kubernetes { mount, role, jwt } => {
-                (mount, json!({"role": role, "jwt": read(jwt)?}))
-            }
+            Auth::Kubernetes { mount, role, jwt } => (mount, json!({"role": role, "jwt": read(jwt)?})),
             Auth::AppRole { mount, role, secret: file } => {
                 (mount, json!({"role_id": role, "secret_id": secret(file.as_ref(), "VAULT_SECRET_ID")?}))
             }
         };
-        let answer = self.send(&Method::POST, &format!("auth/{mount}/login"), Some(&credentials), None).await?;
+        let answer =
+            self.send(&Method::POST, &format!("auth/{mount}/login"), Some(&credentials), None).await?;
         let Login { auth } = answer.json().map_err(|error| match error {
             KeyError::Refused(why) => KeyError::Refused(format!("it does not let this console in: {why}")),
             error @ KeyError::Unavailable(_) => error,
@@ -286,7 +288,8 @@ impl KeyEncryption for Transit {
     }
 
     async fn unwrap(&self, context: &str, wrapped: &[u8]) -> Result<ClearKey, KeyError> {
-        let ciphertext = std::str::from_utf8(wrapped).map_err(|_| KeyError::Refused("it is no text".to_owned()))?;
+        let ciphertext =
+            std::str::from_utf8(wrapped).map_err(|_| KeyError::Refused("it is no text".to_owned()))?;
         let body = json!({"ciphertext": ciphertext, "associated_data": STANDARD.encode(context)});
         let answer = self.call(Method::POST, &self.path("decrypt"), Some(&body)).await?;
         let Data { data: Decrypted { plaintext } } = answer.json()?;

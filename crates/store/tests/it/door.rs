@@ -175,6 +175,14 @@ impl Door {
 
     /// One whose operator decided about everything.
     pub(crate) async fn open_as(source: Arc<TestDatabase>, opening: Opening) -> Self {
+        Self::try_open_as(source, opening).await.expect("the fleet")
+    }
+
+    /// The same, which may not start.
+    pub(crate) async fn try_open_as(
+        source: Arc<TestDatabase>,
+        opening: Opening,
+    ) -> plural_core::Result<Self> {
         let Opening { options, git, clock, keys, replica, jobs, sinks, audit_days } = opening;
         let options = DatabaseOptions { url: source.url().to_owned(), ..options };
         let database = Arc::new(Database::open(&options).await.expect("a database"));
@@ -197,7 +205,7 @@ impl Door {
             audit_days,
             ..Settings::new(SecretString::from("webhook secret"))
         };
-        let app = App::new(ports, settings).await.expect("the fleet");
+        let app = App::new(ports, settings).await?;
         app.install(&"root@example.com".parse().unwrap(), Some("first password".into())).await.unwrap();
         let system = app.ctx(Actor::System);
         let root = app
@@ -205,7 +213,7 @@ impl Door {
             .await
             .unwrap();
         let admin = app.ctx(actor(&root));
-        Self { app, git, database, admin, jobs: None, source }
+        Ok(Self { app, git, database, admin, jobs: None, source })
     }
 
     /// Starts feed, reports and git jobs.

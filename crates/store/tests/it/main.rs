@@ -13,6 +13,7 @@ mod clock;
 mod cluster;
 mod cluster_audit;
 mod crash;
+mod data_keys;
 mod dependency;
 mod deploy_token;
 mod descriptions;

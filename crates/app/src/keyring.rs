@@ -337,7 +337,7 @@ impl Keyring {
         let clear = SecretBox::new(Box::new(random::<32>()?));
         let first = self.first()?;
         let wrapped =
-            first.wrap(&wrapped_for(id, owner), &clear).await.map_err(|error| told(first.name(), error))?;
+            first.wrap(&wrapped_for(id, owner), &clear).await.map_err(|error| told(first.name(), &error))?;
         let key = DataKey {
             id,
             owner,
@@ -352,10 +352,10 @@ impl Keyring {
 
     /// The same key, wrapped by the key-encryption key that wraps now.
     pub(crate) async fn rewrapped(&self, row: &DataKeyRow) -> Result<DataKeyRow> {
-        let clear = self.unwrap(row).await.map_err(|error| told(&row.key.encrypted_by, error))?.key;
+        let clear = self.unwrap(row).await.map_err(|error| told(&row.key.encrypted_by, &error))?.key;
         let first = self.first()?;
         let context = wrapped_for(row.key.id, row.key.owner);
-        let wrapped = first.wrap(&context, &clear).await.map_err(|error| told(first.name(), error))?;
+        let wrapped = first.wrap(&context, &clear).await.map_err(|error| told(first.name(), &error))?;
         let key =
             DataKey { encrypted_by: first.name().to_owned(), version: wrapped.version, ..row.key.clone() };
         Ok(DataKeyRow { key, wrapped: Some(wrapped.bytes) })
@@ -364,7 +364,7 @@ impl Keyring {
     /// The version of the key-encryption key that wraps now.
     pub(crate) async fn version(&self) -> Result<Option<String>> {
         let first = self.first()?;
-        first.version().await.map_err(|error| told(first.name(), error))
+        first.version().await.map_err(|error| told(first.name(), &error))
     }
 
     /// Another key may seal for an owner by now.
@@ -446,7 +446,7 @@ impl Keyring {
             held.until = now + AGAIN;
             return Ok(key);
         }
-        let told = told(&row.key.encrypted_by, error.clone());
+        let told = told(&row.key.encrypted_by, &error);
         self.hold(id, Held { key: None, opened: now, until: now + AGAIN, why: Some(error) });
         Err(told)
     }
@@ -458,7 +458,7 @@ impl Keyring {
         let held = held.get(&id).filter(|held| is_before(now, held.until, FRESH))?;
         match (&held.key, &held.why) {
             (Some(key), _) => Some(Ok(Arc::clone(key))),
-            (None, why) => why.clone().map(|why| Err(told("its key-encryption key", why))),
+            (None, why) => why.clone().map(|why| Err(told("its key-encryption key", &why))),
         }
     }
 
@@ -502,7 +502,7 @@ fn is_before(now: DateTime<Utc>, until: DateTime<Utc>, lasts: TimeDelta) -> bool
 }
 
 /// What a caller is told; the words of a key management service are for the log.
-fn told(key: &str, error: KeyError) -> Error {
+fn told(key: &str, error: &KeyError) -> Error {
     let cause = std::io::Error::other(format!("{key}: {error}"));
     match error {
         KeyError::Unavailable(_) => Error::Unavailable {

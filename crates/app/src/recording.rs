@@ -11,7 +11,7 @@ use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::asciicast::cast_header;
 use plural_core::group::Group;
 use plural_core::ids::{ClusterId, GroupId, ProjectId, RecordingId, UserId};
-use plural_core::page::Keyed;
+use plural_core::page::{Edge, Keyed};
 use plural_core::policy::{BindingSubject, Role};
 use plural_core::project::Project;
 use plural_core::recording::{Recording, RecordingEnd};

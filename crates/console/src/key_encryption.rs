@@ -73,12 +73,16 @@ fn keys_of(place: &str) -> Result<Vec<Arc<dyn KeyEncryption>>, StartError> {
 }
 
 /// The place, without what may be secret.
-fn shown(place: &str) -> &str {
-    place.split_once('?').map_or(place, |(before, _)| before)
+fn shown(place: &str) -> String {
+    let place = place.split_once('?').map_or(place, |(before, _)| before);
+    match (place.split_once(':'), place.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
+        _ => place.to_owned(),
+    }
 }
 
 fn bad(place: &str, reason: &str) -> StartError {
-    StartError::KeyEncryption { place: shown(place).to_owned(), reason: reason.to_owned() }
+    StartError::KeyEncryption { place: shown(place), reason: reason.to_owned() }
 }
 
 /// The address of a place: `scheme://HOST/…` means https; `http://` is for this machine only, since a credential goes there.

@@ -13,7 +13,7 @@ use plural_core::ids::{ClusterId, DataKeyId, ProjectId, RevisionId, ServiceId};
 use plural_core::project::Project;
 use plural_core::secret_holding::SecretKind;
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, Expr, OnConflict};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, OnConflict};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QueryResult, QuerySelect, Value,
 };
@@ -130,7 +130,7 @@ async fn destroy_in_tx(write: &Write<'_>, which: Condition, at: DateTime<Utc>) -
     let destroyed = row::Entity::update_many()
         .col_expr(row::Column::Wrapped, Expr::value(None::<Vec<u8>>))
         .col_expr(row::Column::DestroyedAt, Expr::value(at))
-        .col_expr(row::Column::RetiredAt, Expr::cust_with_expr("COALESCE(retired_at, $1)", Expr::value(at)))
+        .col_expr(row::Column::RetiredAt, Expr::col(row::Column::RetiredAt).if_null(at))
         .filter(row::Column::DestroyedAt.is_null())
         .filter(which)
         .exec(&write.tx)

@@ -98,11 +98,6 @@ impl VaultServer {
         self.shared.state.lock().secret_id.clone()
     }
 
-    /// Tokens last so many seconds from now on.
-    pub fn lease(&self, seconds: u64) {
-        self.shared.state.lock().lease = seconds;
-    }
-
     /// A new version of the key.
     pub fn rotate(&self) {
         self.shared.state.lock().version += 1;

@@ -15,6 +15,7 @@ mod api_tokens;
 mod credentials;
 mod federation;
 mod field_sweep;
+mod key_encryption;
 mod original_clients;
 mod previous_build;
 mod reseal;

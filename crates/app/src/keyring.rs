@@ -513,3 +513,60 @@ fn told(key: &str, error: &KeyError) -> Error {
         KeyError::Refused(_) => Error::internal("using a key-encryption key", cause),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::key_encryption::LocalKey;
+
+    fn key(byte: u8) -> OpenKey {
+        OpenKey { id: DataKeyId::new(), key: SecretBox::new(Box::new([byte; 32])) }
+    }
+
+    #[test]
+    fn a_value_opens_with_its_key_where_it_was_sealed() {
+        let key = key(1);
+        let sealed = key.seal("a", b"hunter2").unwrap();
+        assert!(is_of_data_key(&sealed) && sealed.as_bytes().starts_with(&prefix(key.id)));
+        assert_eq!(key.open("a", sealed.as_bytes()).unwrap(), b"hunter2");
+        assert_eq!(key.open("b", sealed.as_bytes()), None, "another place");
+        assert_eq!(self::key(2).open("a", sealed.as_bytes()), None, "another key");
+        assert!(!sealed.as_bytes().windows(7).any(|window| window == b"hunter2"));
+        for place in PREFIX..sealed.as_bytes().len() {
+            let mut bytes = sealed.as_bytes().to_vec();
+            bytes[place] ^= 1;
+            assert_eq!(key.open("a", &bytes), None, "byte {place}");
+        }
+        for length in 0..sealed.as_bytes().len() {
+            assert_eq!(key.open("a", &sealed.as_bytes()[..length]), None, "{length} bytes");
+        }
+        assert_ne!(sealed, key.seal("a", b"hunter2").unwrap(), "never the same twice");
+    }
+
+    #[tokio::test]
+    async fn a_wrapped_key_is_of_one_owner_and_of_one_id() {
+        let (local, clear) = (LocalKey::new(&[1; 32]), SecretBox::new(Box::new([9; 32])));
+        let (id, project) = (DataKeyId::new(), ProjectId::new());
+        let owner = KeyOwner::Project(project);
+        let wrapped = local.wrap(&wrapped_for(id, owner), &clear).await.unwrap().bytes;
+        let row = |id, owner| DataKeyRow {
+            key: DataKey {
+                id,
+                owner,
+                encrypted_by: local.name().to_owned(),
+                version: None,
+                created_at: DateTime::UNIX_EPOCH,
+                retired_at: None,
+                destroyed_at: None,
+            },
+            wrapped: Some(wrapped.clone()),
+        };
+        assert!(OpenKey::of(&row(id, owner), &local).await.is_ok());
+        assert!(OpenKey::of(&row(DataKeyId::new(), owner), &local).await.is_err());
+        for other in
+            [KeyOwner::Installation, KeyOwner::Recordings(project), KeyOwner::Project(ProjectId::new())]
+        {
+            assert!(OpenKey::of(&row(id, other), &local).await.is_err(), "{other}");
+        }
+    }
+}

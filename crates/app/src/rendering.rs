@@ -54,7 +54,7 @@ impl App {
     pub async fn service_values(&self, ctx: &OpCtx, id: ServiceId) -> Result<RenderingValues> {
         let service = self.service_unsealed(ctx, &ServiceSelector::Id(id)).await?;
         let secrets = self.store.service_secrets(&service).await?;
-        let values = self.open_values(id, &secrets)?;
+        let values = self.open_values(id, &secrets).await?;
         let RenderingValues { helm, renderers } = &values;
         if helm.inline.is_some() || helm.set.is_some() || renderers.iter().any(Option::is_some) {
             self.audit_read(ctx, &service, "service.values.read").await?;

@@ -10,8 +10,9 @@ use plural_wire::{
 use crate::{
     args::{ConfirmArgs, ListOutputArgs},
     error::CliError,
+    format::Format,
     key,
-    output::{self, Format, Row, age, or_dash},
+    output::{self, Row, age, or_dash},
     terminal::Terminal,
 };
 

@@ -143,7 +143,9 @@ impl App {
         }
         self.keys_replaceable().await?;
         self.store.project_keys_replace(project.audited(ctx, ROTATE), &rows, &reseal_job(self)?).await?;
-        owners(project.id).into_iter().for_each(|owner| self.sealer.forget_current(owner));
+        for owner in owners(project.id) {
+            self.sealer.forget_current(owner);
+        }
         self.store.data_keys_of(&owners(project.id)).await
     }
 

@@ -311,7 +311,7 @@ impl Keyring {
         if self.asked.lock().is_some_and(is_early) {
             return Ok(false);
         }
-        let since = self.store.data_keys_begin(now).await?;
+        let since = Box::pin(self.store.data_keys_begin(now)).await?;
         *self.asked.lock() = Some(now);
         self.uses_data_keys.store(since.is_some(), Ordering::Relaxed);
         Ok(since.is_some())
@@ -375,35 +375,38 @@ impl Keyring {
     /// The key that seals for an owner; made when there is none.
     async fn current(&self, owner: KeyOwner) -> Result<Arc<OpenKey>> {
         let now = self.clock.now();
-        let known = self
-            .current
-            .read()
-            .get(&owner)
-            .filter(|(_, until)| is_before(now, *until, CURRENT))
-            .map(|(id, _)| *id);
-        let id = match known {
-            Some(id) => id,
-            None => {
-                let row = match self.store.data_key_current(owner).await? {
-                    Some(row) => row,
-                    None => self.store.data_key_make(&self.new_key(owner).await?).await?,
-                };
-                let mut current = self.current.write();
-                if current.len() >= MOST {
-                    current.clear();
-                }
-                current.insert(owner, (row.key.id, now + CURRENT));
-                row.key.id
-            }
+        let known = self.current.read().get(&owner).copied();
+        let id = match known.filter(|(_, until)| is_before(now, *until, CURRENT)) {
+            Some((id, _)) => id,
+            // Boxed, like whatever is rarely done here: what seals and opens is part of many large futures.
+            None => Box::pin(self.current_stored(owner)).await?,
         };
         self.key(id).await
     }
 
+    async fn current_stored(&self, owner: KeyOwner) -> Result<DataKeyId> {
+        let row = match self.store.data_key_current(owner).await? {
+            Some(row) => row,
+            None => self.store.data_key_make(&self.new_key(owner).await?).await?,
+        };
+        let until = self.clock.now() + CURRENT;
+        let mut current = self.current.write();
+        if current.len() >= MOST {
+            current.clear();
+        }
+        current.insert(owner, (row.key.id, until));
+        Ok(row.key.id)
+    }
+
     /// A key in clear.
     async fn key(&self, id: DataKeyId) -> Result<Arc<OpenKey>> {
-        if let Some(known) = self.known(id) {
-            return known;
+        match self.known(id) {
+            Some(known) => known,
+            None => Box::pin(self.key_opened(id)).await,
         }
+    }
+
+    async fn key_opened(&self, id: DataKeyId) -> Result<Arc<OpenKey>> {
         let door = usize::from(id.uuid().as_bytes()[ID - 1]) % DOORS;
         let _door = self.doors[door].lock().await;
         // Perhaps whoever was in front asked for the same.

@@ -224,16 +224,12 @@ impl Keyring {
             );
             return Err(is_another());
         }
-        let kept = match kept {
-            Some(kept) => kept,
-            None => {
-                let fresh = self.seal(
-                    KeyOwner::Installation,
-                    crate::app::KEY_CHECK,
-                    crate::app::KEY_CHECK.as_bytes(),
-                );
-                self.store.key_check(&fresh.await?).await?
-            }
+        let kept = if let Some(kept) = kept {
+            kept
+        } else {
+            let check = crate::app::KEY_CHECK;
+            let fresh = self.seal(KeyOwner::Installation, check, check.as_bytes()).await?;
+            self.store.key_check(&fresh).await?
         };
         match self.open(crate::app::KEY_CHECK, &kept).await {
             Ok(_) => Ok(()),

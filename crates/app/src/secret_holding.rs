@@ -81,7 +81,9 @@ impl App {
         };
         match known(self.open_configuration(*service, &secrets.configuration).await)? {
             Some(Configuration { values, references: _ }) => {
-                values.keys().for_each(|value| add(SecretKind::Configuration, value));
+                for value in values.keys() {
+                    add(SecretKind::Configuration, value);
+                }
             }
             None => add(SecretKind::Configuration, UNKNOWN),
         }

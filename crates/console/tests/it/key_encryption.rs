@@ -5,7 +5,7 @@
 use std::{fs, path::Path};
 
 use plural_console::{ConsoleConfig, RunningConsole, StartError};
-use plural_testkit::VaultServer;
+use plural_testkit::TransitServer;
 use serde_json::{Value, json};
 
 use crate::api_server::{Person, TestServer};
@@ -44,7 +44,7 @@ async fn encrypted_by(admin: &Person) -> Vec<(String, Option<String>)> {
 
 #[tokio::test]
 async fn a_key_moves_from_a_file_to_vault_and_is_rotated_there() {
-    let vault = VaultServer::start().unwrap();
+    let vault = TransitServer::start().unwrap();
     // It makes its key in a file.
     let t = TestServer::start_with(|_, config| config.encryption_key_file = None).await;
     let cluster = t.admin.cluster("blue").await;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use plural_testkit::VaultServer;
+use plural_testkit::TransitServer;
 use secrecy::SecretBox;
 
 use super::*;
@@ -12,13 +12,13 @@ fn data_key() -> ClearKey {
 }
 
 struct Lab {
-    server: VaultServer,
+    server: TransitServer,
     folder: tempfile::TempDir,
 }
 
 impl Lab {
     fn new() -> Self {
-        Self { server: VaultServer::start().unwrap(), folder: tempfile::tempdir().unwrap() }
+        Self { server: TransitServer::start().unwrap(), folder: tempfile::tempdir().unwrap() }
     }
 
     /// A file that somebody renews.

@@ -23,7 +23,7 @@ use crate::background::Background;
 
 /// The server. Everything in it goes when it is dropped.
 #[derive(Debug)]
-pub struct VaultServer {
+pub struct TransitServer {
     background: Background,
     shared: Arc<Shared>,
 }
@@ -54,7 +54,7 @@ struct Vault {
     forbids_reading: bool,
 }
 
-impl VaultServer {
+impl TransitServer {
     /// A server with the key `plural` of the engine `transit`, the role `plural` for Kubernetes and AppRole.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl VaultServer {
         };
         let shared = Arc::new(Shared { state: Mutex::new(vault), ..Shared::default() });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
-        let background = Background::start("vault-server", move |listener| async move {
+        let background = Background::start("transit-server", move |listener| async move {
             drop(axum::serve(listener, router).await);
         })?;
         Ok(Self { background, shared })

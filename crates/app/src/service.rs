@@ -12,6 +12,7 @@ use plural_core::revision::Revision;
 use plural_core::service::{Configuration, ConfigurationEdit, NewService, Rendering, Service, ServiceChange};
 use plural_core::service_error::ServiceError;
 use plural_core::specs::{Edit, Handle, KubeName, SyncConfig};
+use plural_core::status::ServiceStatus;
 use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 
 use crate::access::{Audited, Authorized, Bindable, Grant, Noun, Read, Write};
@@ -50,6 +51,8 @@ pub struct ServiceFilter {
     pub repository_id: Option<RepositoryId>,
     /// Whose templates read this context.
     pub context_id: Option<ServiceContextId>,
+    /// With this status.
+    pub status: Option<ServiceStatus>,
     /// Name contains this.
     pub q: Option<String>,
 }
@@ -310,7 +313,7 @@ impl App {
             revision_id: RevisionId::new(),
             configuration: self.seal_configuration(key, id, configuration).await?,
             values: self.seal_values(key, id, &new.rendering).await?,
-            seed: self.sealer.seal(key, &seed_context(id), &random::<32>()?).await?,
+            seed: self.new_seed(key, id).await?,
             owner,
             links: links.clone(),
             new: new.clone(),
@@ -611,6 +614,11 @@ impl App {
         // The parser's own message could quote a value.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading a configuration", "it is not what was sealed"))
+    }
+
+    /// What a service's templates draw from.
+    pub(crate) async fn new_seed(&self, owner: KeyOwner, id: ServiceId) -> Result<Sealed> {
+        self.sealer.seal(owner, &seed_context(id), &random::<32>()?).await
     }
 
     pub(crate) async fn open_seed(&self, id: ServiceId, sealed: &Sealed) -> Result<Vec<u8>> {

@@ -11,7 +11,9 @@ use plural_core::identity_provider::IdentityProvider;
 use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
+use plural_core::persona::Persona;
 use plural_core::project::Project;
+use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
 use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
@@ -25,6 +27,7 @@ use crate::audit_chain::AuditChainStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
 use crate::data_key::DataKeyStore;
+use crate::delta::DeltaStore;
 use crate::dependency::DependencyStore;
 use crate::deploy_token::DeployTokenStore;
 use crate::federated_credential::FederatedCredentialStore;
@@ -39,6 +42,7 @@ use crate::machine_account::MachineAccountStore;
 use crate::managed_namespace::ManagedNamespaceStore;
 use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
+use crate::persona::PersonaStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
 use crate::program_login::ProgramLoginStore;
@@ -46,6 +50,7 @@ use crate::project::ProjectStore;
 use crate::proxy::ProxyStore;
 use crate::recording::RecordingStore;
 use crate::records::Records;
+use crate::registration_token::RegistrationTokenStore;
 use crate::replica::ReplicaStore;
 use crate::repository::RepositoryStore;
 use crate::repository_webhook::RepositoryWebhookStore;
@@ -57,6 +62,7 @@ use crate::service::ServiceStore;
 use crate::service_context::ServiceContextStore;
 use crate::service_life::ServiceLifeStore;
 use crate::service_metadata::ServiceMetadataStore;
+use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
 use crate::sync::SyncStore;
 use crate::sync_window::SyncWindowStore;
@@ -76,13 +82,14 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, MachineAccount, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,
     IdentityProviderStore,
     IdentityStore,
     ProgramLoginStore,
+    PersonaStore,
     PolicyStore,
     TokenStore,
     ClusterStore,
@@ -101,10 +108,12 @@ stores! {
     ManagedNamespaceStore,
     InstanceListStore,
     DataKeyStore,
+    DeltaStore,
     DependencyStore,
     FederatedCredentialStore,
     ServiceContextStore,
     ServiceMetadataStore,
+    ServiceStatusStore,
     ApiDeprecationStore,
     CanaryGateStore,
     SourceStore,
@@ -114,6 +123,7 @@ stores! {
     ManyStore,
     ProxyStore,
     RecordingStore,
+    RegistrationTokenStore,
     RoleStore,
     SavedViewStore,
     SealStore,

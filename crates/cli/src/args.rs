@@ -25,8 +25,10 @@ use crate::{
     groups::GroupsArgs,
     jobs::JobsArgs,
     key::parse_duration,
+    personas::PersonasArgs,
     projects::ProjectsArgs,
     providers::ProvidersArgs,
+    registration_tokens::RegistrationTokensArgs,
     roles::RolesArgs,
     saved_views::SavedViewsArgs,
     second_factor::SecondFactorArgs,
@@ -131,6 +133,8 @@ pub(crate) enum CdCommand {
     ServiceAccounts(ServiceAccountsArgs),
     FederatedCredentials(FederatedCredentialsArgs),
     DataKeys(DataKeysArgs),
+    RegistrationTokens(RegistrationTokensArgs),
+    Personas(PersonasArgs),
     Jobs(JobsArgs),
 }
 

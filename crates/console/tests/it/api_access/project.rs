@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{ADMINS, Line, MEMBERS_READ, MEMBERS_WRITE, USERS};
+use super::table::{ADMINISTRATORS, ADMINS, Line, MEMBERS_READ, MEMBERS_WRITE, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -47,6 +47,12 @@ pub(super) const ROWS: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "query ($id: ID) { project(id: $id) { id dataKeys { id } secretHoldings { holdsNone holdings { kind values things names } } } }",
         variables: |w| json!({"id": w.project["id"]}),
+    },
+    Line {
+        field: "setDefaultProject",
+        expected: ADMINISTRATORS,
+        document: "mutation ($id: ID!) { setDefaultProject(id: $id) { id default } }",
+        variables: |w| json!({"id": w.shared}),
     },
     Line {
         field: "setProjectLimits",

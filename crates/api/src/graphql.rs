@@ -14,6 +14,7 @@ mod cluster_provider;
 mod cluster_status;
 mod component;
 mod configuration;
+mod data_key;
 mod delta;
 mod dependency;
 mod error;
@@ -99,6 +100,7 @@ roots! {
     background_job(query BackgroundJobQuery; mutation BackgroundJobMutation);
     binding(mutation BindingMutation);
     cluster(query ClusterQuery; mutation ClusterMutation);
+    data_key(query DataKeyQuery; mutation DataKeyMutation);
     dependency(query DeletionQuery);
     federated_credential(query FederatedCredentialQuery; mutation FederatedCredentialMutation);
     git_repository(query GitRepositoryQuery; mutation GitRepositoryMutation);

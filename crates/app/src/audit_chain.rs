@@ -13,6 +13,7 @@ use plural_core::audit_chain::{
 };
 use plural_core::audit_expiry::ExpiredFloors;
 use plural_core::cluster_audit::ClusterAuditRow;
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::AuditBatchId;
 use plural_core::{Error, Result};
 use plural_kit::ShutdownSignal;
@@ -22,7 +23,8 @@ use uuid::Uuid;
 use crate::access::{Read, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::seal::{Sealed, Sealer};
+use crate::keyring::Keyring;
+use crate::seal::Sealed;
 use crate::secret::random;
 use crate::store::Store;
 
@@ -204,9 +206,10 @@ pub trait AuditChainStore: Send + Sync + 'static {
 pub(crate) const KEY: &str = "installation:audit-key";
 
 /// Opens the key that checkpoints are signed with.
-pub(crate) async fn open_key(store: &dyn Store, sealer: &Sealer) -> Result<AuditKey> {
-    let kept = store.audit_key(&sealer.seal(KEY, &random::<32>()?)?).await?;
-    let seed = <[u8; 32]>::try_from(sealer.open(KEY, &kept)?)
+pub(crate) async fn open_key(store: &dyn Store, sealer: &Keyring) -> Result<AuditKey> {
+    let fresh = sealer.seal(KeyOwner::Installation, KEY, &random::<32>()?).await?;
+    let kept = store.audit_key(&fresh).await?;
+    let seed = <[u8; 32]>::try_from(sealer.open(KEY, &kept).await?)
         .map_err(|_| Error::internal("opening the key of the audit log", "it has the wrong size"))?;
     AuditKey::from_seed(&seed)
 }

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::StreamExt as _;
 use plural_core::access::{Actor, Scope, UserActor};
+use plural_core::data_key::KeyOwner;
 use plural_core::identity_provider::{IdentityProvider, ProviderClaims};
 use plural_core::ids::{GroupId, IdentityProviderId, TokenId, UserId, UserIdentityId};
 use plural_core::specs::{Email, Name};
@@ -212,7 +213,7 @@ impl App {
         then: Option<String>,
     ) -> Result<SignInBegun> {
         let row = self.sign_in_provider(provider).await?;
-        let access = self.provider_access(&row)?;
+        let access = self.provider_access(&row).await?;
         let word = || random::<32>().map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
         let (state, nonce, verifier) = (word()?, word()?, word()?);
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
@@ -222,7 +223,7 @@ impl App {
         let url = asked.map_err(|error| told(&row.provider, &error))?;
         let flow = Flow { provider: row.provider.id, state, nonce, verifier, began: ctx.now(), then };
         let json = serde_json::to_vec(&flow).map_err(|cause| Error::internal("writing a login", cause))?;
-        let sealed = self.sealer.seal(CONTEXT, &json)?;
+        let sealed = self.sealer.seal(KeyOwner::Installation, CONTEXT, &json).await?;
         Ok(SignInBegun { url, cookie: URL_SAFE_NO_PAD.encode(sealed.as_bytes()) })
     }
 
@@ -255,7 +256,7 @@ impl App {
         cookie: &str,
         answer: SignInAnswer,
     ) -> Result<SignedIn> {
-        let flow = self.flow(ctx, cookie)?;
+        let flow = self.flow(ctx, cookie).await?;
         let row = self.sign_in_provider(provider).await?;
         let SignInAnswer { code, state, issuer, error } = answer;
         let state = state.unwrap_or_default();
@@ -263,7 +264,7 @@ impl App {
         if !is_ours || flow.provider != row.provider.id {
             return Err(Error::Unauthenticated);
         }
-        let access = self.provider_access(&row)?;
+        let access = self.provider_access(&row).await?;
         let told = |error: &ProviderError| told(&row.provider, error);
         // An answer of another provider must not be taken to this one.
         let is_of_another = match issuer {
@@ -287,13 +288,13 @@ impl App {
         Ok(SignedIn { session, then: flow.then })
     }
 
-    fn flow(&self, ctx: &OpCtx, cookie: &str) -> Result<Flow> {
+    async fn flow(&self, ctx: &OpCtx, cookie: &str) -> Result<Flow> {
         if cookie.len() > LONGEST {
             return Err(Error::Unauthenticated);
         }
         let sealed = URL_SAFE_NO_PAD.decode(cookie).map_err(|_| Error::Unauthenticated)?;
-        let json =
-            self.sealer.open(CONTEXT, &Sealed::from_bytes(sealed)).map_err(|_| Error::Unauthenticated)?;
+        let json = self.sealer.open(CONTEXT, &Sealed::from_bytes(sealed)).await;
+        let json = json.map_err(|_| Error::Unauthenticated)?;
         let flow: Flow = serde_json::from_slice(&json).map_err(|_| Error::Unauthenticated)?;
         let age = ctx.now() - flow.began;
         if age < TimeDelta::zero() || age > PATIENCE {
@@ -337,7 +338,8 @@ impl App {
         let lasts = match refresh {
             Some(refresh) => {
                 let context = refresh_context(identity.id);
-                let sealed = self.sealer.seal(&context, refresh.expose_secret().as_bytes())?;
+                let refresh = refresh.expose_secret().as_bytes();
+                let sealed = self.sealer.seal(KeyOwner::Installation, &context, refresh).await?;
                 self.store.identity_refresh_keep(identity.id, &sealed).await?;
                 true
             }
@@ -378,7 +380,7 @@ impl App {
         let provider = self.store.identity_provider_of_token(id).await?;
         self.token_delete(ctx, &id.to_string()).await?;
         let Some(row) = provider else { return Ok(None) };
-        let access = self.provider_access(&row)?;
+        let access = self.provider_access(&row).await?;
         match self.identities.logout_url(&access, back).await {
             Ok(url) => Ok(url.map(|url| (row.provider.name.to_string(), url))),
             Err(error) => {
@@ -428,10 +430,13 @@ impl App {
         let answer = self.ask_again(&row, &identity).await?;
         match answer {
             Ok(ProviderAnswer { claims, refresh }) => {
-                let seal = |text: SecretString| {
-                    self.sealer.seal(&refresh_context(identity.id), text.expose_secret().as_bytes())
+                let refresh = match refresh {
+                    None => None,
+                    Some(text) => {
+                        let (context, text) = (refresh_context(identity.id), text.expose_secret().as_bytes());
+                        Some(self.sealer.seal(KeyOwner::Installation, &context, text).await?)
+                    }
                 };
-                let refresh = refresh.map(seal).transpose()?;
                 let groups = claims.groups.map(|groups| row.provider.mapped(&groups));
                 let by = user.audited(&system, "identity.groups");
                 let check = IdentityCheck { groups, refresh };
@@ -469,10 +474,10 @@ impl App {
             // The session ends by itself; what the provider gave ends when it has not vouched for them for too long.
             return Ok(Err(ProviderError::Unavailable("it gave nothing to ask again with".to_owned())));
         };
-        let bytes = self.sealer.open(&refresh_context(identity.id), sealed)?;
+        let bytes = self.sealer.open(&refresh_context(identity.id), sealed).await?;
         let text =
             String::from_utf8(bytes).map_err(|_| Error::internal("reading a refresh token", "no text"))?;
-        let access = self.provider_access(row)?;
+        let access = self.provider_access(row).await?;
         Ok(self.identities.refresh(&access, &SecretString::from(text), &identity.subject).await)
     }
 }

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use plural_core::access::{Action, Actor, UserActor};
 use plural_core::cluster::Cluster;
 use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow, Impersonated};
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::TokenId;
 use plural_core::ids::{ClusterId, UserId};
 use plural_core::specs::Handle;
@@ -26,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 use crate::access::{Admin, Authorized, Read, actor_name};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
-use crate::seal::{Sealed, Sealer};
+use crate::keyring::Keyring;
+use crate::seal::Sealed;
 use crate::secret::{TokenHash, random};
 use crate::store::Store;
 use crate::user::UserSelector;
@@ -128,9 +130,10 @@ struct Granted {
 }
 
 impl GrantCache {
-    pub(crate) async fn open(store: &dyn Store, sealer: &Sealer) -> Result<Self> {
-        let kept = store.proxy_key(&sealer.seal(KEY, &random::<32>()?)?).await?;
-        let seed = <[u8; 32]>::try_from(sealer.open(KEY, &kept)?)
+    pub(crate) async fn open(store: &dyn Store, sealer: &Keyring) -> Result<Self> {
+        let fresh = sealer.seal(KeyOwner::Installation, KEY, &random::<32>()?).await?;
+        let kept = store.proxy_key(&fresh).await?;
+        let seed = <[u8; 32]>::try_from(sealer.open(KEY, &kept).await?)
             .map_err(|_| Error::internal("opening the key of the proxy", "it has the wrong size"))?;
         Ok(Self { seed: SecretBox::new(Box::new(seed)), granted: Mutex::default(), look: Notify::new() })
     }

@@ -95,7 +95,8 @@ impl App {
     /// Has its templates generate other passwords, keys and certificates than before, in its cluster only.
     pub async fn service_seed_rotate(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
         let service = self.authorized::<Service, _>(ctx, selector).await?;
-        let seed = self.new_seed(service.id)?;
+        let owner = self.owner_on(service.cluster_id).await?;
+        let seed = self.new_seed(owner, service.id).await?;
         self.store.service_seed_rotate(service.audited(ctx, "service.seed.rotate"), &seed).await
     }
 
@@ -155,8 +156,8 @@ impl App {
             ));
         }
         let secrets = self.store.service_secrets(&service).await?;
-        let mut configuration = self.open_configuration(service.id, &secrets.configuration)?;
-        let values = self.open_values(service.id, &secrets)?;
+        let mut configuration = self.open_configuration(service.id, &secrets.configuration).await?;
+        let values = self.open_values(service.id, &secrets).await?;
         let ServiceClone { name, namespace, configuration: other } = clone;
         let id = service.id;
         let contexts = self.services_contexts(ctx, &[id]).await?.remove(&id);

@@ -26,6 +26,7 @@ use crate::audit::AuditStore;
 use crate::audit_chain::AuditChainStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
+use crate::data_key::DataKeyStore;
 use crate::delta::DeltaStore;
 use crate::dependency::DependencyStore;
 use crate::deploy_token::DeployTokenStore;
@@ -108,6 +109,7 @@ stores! {
     MachineAccountStore,
     ManagedNamespaceStore,
     InstanceListStore,
+    DataKeyStore,
     DeltaStore,
     DependencyStore,
     FederatedCredentialStore,

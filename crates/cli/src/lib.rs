@@ -18,6 +18,7 @@ mod config;
 mod configuration;
 mod connect;
 mod contexts;
+mod data_keys;
 mod deprecations;
 mod documents;
 mod error;
@@ -284,6 +285,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                     registration_tokens::run(noun.command, client, terminal).await
                 }
                 CdCommand::Roles(noun) => roles::run(noun.command, client, terminal).await,
+                CdCommand::DataKeys(noun) => data_keys::run(noun.command, client, terminal).await,
                 CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,
             }
         }

@@ -9,6 +9,7 @@ use plural_wire::{
 
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
+    data_keys::{self, ProjectSecretsArgs},
     error::CliError,
     key,
     output::{self, Row, or_dash},
@@ -16,7 +17,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Projects, to which clusters and repositories belong: list, create, update, describe, limits, delete
+/// Projects, to which clusters and repositories belong: list, create, update, describe, limits, secrets, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "project", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ProjectsArgs {
@@ -33,6 +34,7 @@ pub(crate) enum ProjectCommand {
     Describe(ProjectDescribeArgs),
     Limits(ProjectLimitsArgs),
     Recordings(ProjectRecordingsArgs),
+    Secrets(ProjectSecretsArgs),
 }
 
 /// List the projects that you may see
@@ -313,6 +315,7 @@ pub(crate) async fn run(
         }
         ProjectCommand::Limits(args) => limits(args, client, terminal).await,
         ProjectCommand::Recordings(args) => recordings::policy(args, client, terminal).await,
+        ProjectCommand::Secrets(args) => data_keys::secrets(args, client, terminal).await,
     }
 }
 

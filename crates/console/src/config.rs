@@ -133,6 +133,11 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_ENCRYPTION_KEY_FILE", value_name = "FILE")]
     pub encryption_key_file: Option<PathBuf>,
 
+    /// Where the key-encryption key for secrets at rest is: file:PATH, env:NAME, vault-transit://HOST/MOUNT/KEY. Given several
+    /// times, the first encrypts and all decrypt, the keys of --encryption-key-file last
+    #[arg(long, env = "PLURAL_KEY_ENCRYPTION", value_name = "PLACE", value_delimiter = ',')]
+    pub key_encryption: Vec<String>,
+
     /// Secret that webhooks are signed with [default: webhook.secret in the data folder, made at first start]
     #[arg(long, env = "PLURAL_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     pub webhook_secret: Option<SecretString>,
@@ -324,6 +329,7 @@ impl ConsoleConfig {
             admin_email: DEFAULT_ADMIN.to_owned(),
             admin_password: None,
             encryption_key_file: None,
+            key_encryption: Vec::new(),
             webhook_secret: None,
             audit_retention_days: 0,
             request_audit_retention_days: 30,

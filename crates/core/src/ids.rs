@@ -128,6 +128,8 @@ id!(/// Id of a context.
     ServiceContextId, "service context");
 id!(/// Id of a saved view.
     SavedViewId, "saved view");
+id!(/// Id of a data key (not the key itself).
+    DataKeyId, "data key");
 id!(/// Id of a background job.
     JobId, "background job");
 id!(/// Id of an audit row.

@@ -140,7 +140,7 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
         (&[Service],                       &["create"],                                      Write,   On::In(Cluster)),
         (&[ServiceAccount],                &["create"],                                      Admin,   On::In(Project)),
         (&[ServiceAccount],                &["update", "delete", "bind", "end-tokens", "federate"],      Admin,   On::Thing),
-        (&[Project],                       &["limit", "record"],                             Admin,   On::Thing),
+        (&[Project],                       &["limit", "record", "list-secrets", "rotate-keys"], Admin,   On::Thing),
         (&[Cluster],                       &["detach", "rotate-token", "audit"],             Admin,   On::Thing),
         (&[Project, Cluster, User],        &["delete"],                                      Admin,   On::Thing),
         (&[Project, Cluster, Service],     &["bind", "grant", "revoke"],                     Admin,   On::Thing),

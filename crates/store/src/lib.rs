@@ -21,6 +21,7 @@ mod cluster_audit;
 mod cluster_issuer;
 mod component;
 mod convert;
+mod data_key;
 mod database;
 mod delta;
 mod dependency;

@@ -23,7 +23,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::{RENEWED, renew_some_in_tx};
 use crate::transaction::set;
-use crate::{cluster, dependency, machine_account, policy, project_limits, recording, service};
+use crate::{cluster, data_key, dependency, machine_account, policy, project_limits, recording, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -246,7 +246,9 @@ impl ProjectStore for Database {
                 db("deleting a project")(cause)
             }
         })?;
-        if recording::is_any_of_on(&write.tx, by.target().id).await? {
+        let keeps_recordings = recording::is_any_of_on(&write.tx, by.target().id).await?;
+        data_key::shred_in_tx(&write, by.target().id, keeps_recordings, by.entry().at).await?;
+        if keeps_recordings {
             policy::keep_in_tx(&write, by.target().id, by.target().name.as_str()).await?;
         } else {
             policy::forget_in_tx(&write, by.target().id).await?;

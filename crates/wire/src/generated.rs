@@ -9,6 +9,7 @@ mod binding;
 mod cluster;
 mod common;
 mod component;
+mod data_key;
 mod dependency;
 mod federated_credential;
 mod git_repository;
@@ -45,6 +46,7 @@ pub use binding::*;
 pub use cluster::*;
 pub use common::*;
 pub use component::*;
+pub use data_key::*;
 pub use dependency::*;
 pub use federated_credential::*;
 pub use git_repository::*;
@@ -110,6 +112,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (DeleteCluster::NAME, DeleteCluster::DOCUMENT),
     (DetachCluster::NAME, DetachCluster::DOCUMENT),
     (GetServiceTree::NAME, GetServiceTree::DOCUMENT),
+    (GetSecretHoldings::NAME, GetSecretHoldings::DOCUMENT),
+    (ListProjectDataKeys::NAME, ListProjectDataKeys::DOCUMENT),
+    (RotateProjectDataKeys::NAME, RotateProjectDataKeys::DOCUMENT),
+    (ListInstallationDataKeys::NAME, ListInstallationDataKeys::DOCUMENT),
+    (RotateInstallationDataKey::NAME, RotateInstallationDataKey::DOCUMENT),
     (GetServiceDeletion::NAME, GetServiceDeletion::DOCUMENT),
     (DeleteServiceCascade::NAME, DeleteServiceCascade::DOCUMENT),
     (ListFederatedCredentials::NAME, ListFederatedCredentials::DOCUMENT),

@@ -239,6 +239,8 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd contexts get", Some("shared")),
     ("cd contexts list", Some("")),
     ("cd contexts save", Some("network --file -")),
+    ("cd data-keys list", Some("shop")),
+    ("cd data-keys rotate", Some("shop --yes")),
     (
         "cd federated-credentials create",
         Some("deployer@example.com --issuer https://ci.example.com --subject job"),
@@ -280,6 +282,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd projects limits", Some("shop --namespace shop")),
     ("cd projects list", Some("")),
     ("cd projects recordings", Some("shop")),
+    ("cd projects secrets", Some("shop")),
     ("cd projects update", Some("shop --default")),
     ("cd providers create", Some("acme --issuer https://id.example.com --client-id plural --stdin")),
     ("cd providers delete", Some("acme --yes")),

@@ -14,6 +14,7 @@ mod clock;
 mod cluster;
 mod cluster_audit;
 mod crash;
+mod data_keys;
 mod delta;
 mod dependency;
 mod deploy_token;

@@ -41,6 +41,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("helmRepository", "(url: \"https://charts.invalid/stable\")"),
     ("identityProvider", "(name: \"acme\")"),
     ("identityProviders", ""),
+    ("installationDataKeys", ""),
     ("managedNamespace", "(id: \"$managed\")"),
     ("managedNamespaces", ""),
     ("me", ""),

@@ -149,6 +149,9 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("project_update", &["update project/{project}", "bind project/{project}"]),
     ("project_delete", &["delete project/{project}"]),
     ("project_limits_set", &["limit project/{project}"]),
+    ("project_keys", &["rotate-keys project/{project}"]),
+    ("project_keys_rotate", &["rotate-keys project/{project}"]),
+    ("secret_holdings", &["list-secrets project/{project}"]),
     ("recording_policy_get", &["get project/{project}"]),
     ("recording_policy_set", &["record project/{project}"]),
     ("recording_list", &["recordings cluster/{cluster}", "recordings project/{project}"]),
@@ -229,11 +232,14 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// What has no question of its own: it is about many things at once, of which what may be seen is answered; about no thing, such
-/// as signing in; about tokens, which are their owner's alone; or about personas, which decide nothing.
+/// as signing in; about keys of the installation, which are its administrators'; about tokens, which are their owner's alone; or about
+/// personas, which decide nothing.
 pub(super) const UNASKED: &[&str] = &[
     "access_check",
     "access_holders",
     "audit_refused",
+    "installation_keys",
+    "installation_keys_rotate",
     "bindings_list",
     "contexts_named",
     "deltas_subscribe",

@@ -3,6 +3,7 @@
 //   run.mjs issuer PORT REDIRECT_URI     serves http://127.0.0.1:PORT until it is stopped
 //   run.mjs browser CONSOLE ISSUER ACCOUNT [CODE]   signs in at CONSOLE with the provider "real", allows the login with CODE,
 //                                            and prints what it saw as one JSON object
+//   run.mjs passkeys CONSOLE ADDRESS EMAIL PASSWORD SECRET LINK   the same with a virtual authenticator: see passkeys.mjs
 
 const [what, ...rest] = process.argv.slice(2);
 
@@ -88,4 +89,5 @@ async function browser(console_url, issuer_url, account, code) {
 
 if (what === 'issuer') await issuer(...rest);
 else if (what === 'browser') await browser(...rest);
+else if (what === 'passkeys') await (await import('./passkeys.mjs')).passkeys(...rest);
 else { console.error('usage: run.mjs issuer PORT REDIRECT_URI | browser CONSOLE ISSUER ACCOUNT [CODE]'); process.exit(2); }

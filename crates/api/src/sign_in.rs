@@ -26,6 +26,7 @@ use crate::{
     auth::{self, Caller},
     body, html,
     http::{Api, actor_name},
+    passkey,
     site::{Cookie, Site},
 };
 
@@ -68,7 +69,7 @@ impl Visitor {
 fn is_ours(path: &str) -> bool {
     let (page, query) = path.split_once('?').unwrap_or((path, ""));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '=' | '&' | '.');
-    matches!(page, HOME | "/auth/device") && query.len() <= 600 && query.chars().all(plain)
+    matches!(page, HOME | "/auth/device" | "/auth/passkeys") && query.len() <= 600 && query.chars().all(plain)
 }
 
 /// Who visits a page, by the session cookie alone.
@@ -135,13 +136,21 @@ pub(crate) async fn form(
         Err(response) => return *response,
     };
     let then = visitor.then();
-    if let Actor::User(_) = visitor.actor {
+    // Somebody may have to show anew that it is them.
+    if let Actor::User(_) = visitor.actor
+        && visitor.field("again").is_none()
+    {
         return html::see_other(then.unwrap_or(HOME));
     }
     sign_in_page(&api, then, None, StatusCode::OK).await
 }
 
-async fn sign_in_page(api: &Api, then: Option<&str>, problem: Option<&str>, status: StatusCode) -> Response {
+pub(crate) async fn sign_in_page(
+    api: &Api,
+    then: Option<&str>,
+    problem: Option<&str>,
+    status: StatusCode,
+) -> Response {
     let providers = match api.app.sign_in_providers().await {
         Ok(providers) => providers,
         Err(error) => return failed(&error),
@@ -156,6 +165,10 @@ async fn sign_in_page(api: &Api, then: Option<&str>, problem: Option<&str>, stat
     let mut text = String::new();
     if let Some(problem) = problem {
         let _ = write!(text, "<p class=\"told\" role=\"alert\">{}</p>", html::escaped(problem));
+    }
+    let has_passkeys = api.site.as_ref().is_some_and(|site| api.app.passkeys_work(site.origin()));
+    if has_passkeys {
+        text.push_str(&passkey::sign_in_form(then));
     }
     for provider in providers {
         let provider = html::escaped(&provider);
@@ -178,6 +191,9 @@ async fn sign_in_page(api: &Api, then: Option<&str>, problem: Option<&str>, stat
          <input id=\"code\" name=\"code\" autocomplete=\"one-time-code\" maxlength=\"40\">\
          <button>Sign in with a password</button></form>"
     );
+    if has_passkeys {
+        return html::page_with_script(status, "Sign in", &text);
+    }
     html::page(status, "Sign in", &text)
 }
 
@@ -210,7 +226,7 @@ pub(crate) async fn with_password(
 }
 
 /// A browser that is signed in from here on.
-fn opened(site: &Site, session: &CreatedToken, then: Option<&str>) -> Response {
+pub(crate) fn opened(site: &Site, session: &CreatedToken, then: Option<&str>) -> Response {
     let CreatedToken { token, text } = session;
     // It was made a moment after its end was decided.
     let lasts = token.expires_at.map_or(0, |end| ((end - token.created_at).num_milliseconds() + 999) / 1000);
@@ -306,7 +322,7 @@ pub(crate) async fn account(
     };
     let Actor::User(user) = &visitor.actor else { return html::see_other("/auth/sign-in") };
     let body = format!(
-        "<p>You are signed in as <strong>{}</strong>.</p>\
+        "<p>You are signed in as <strong>{}</strong>.</p><p><a href=\"/auth/passkeys\">Your passkeys</a></p>\
          <form method=\"post\" action=\"/auth/sign-out\"><button>Sign out</button></form>",
         html::escaped(&user.email)
     );

@@ -107,22 +107,31 @@ impl App {
             return Err(error);
         }
         self.login_succeeded(&subject, ctx.now()).await;
-        // From here on it is that user who acts.
-        let ctx = OpCtx::new(
-            Actor::User(UserActor {
-                id: user.id,
-                email: user.email.to_string(),
-                admin: user.admin,
-                groups: std::collections::HashSet::new(),
-                token: None,
-            }),
-            std::sync::Arc::clone(&self.clock),
-        )
-        .with_request_id(ctx.request_id())
-        .with_peer(ctx.peer());
+        self.session_open(&self.ctx_of(ctx, user), user, verified).await
+    }
+
+    /// The same request, made by this user: from here on it is they who act.
+    pub(crate) fn ctx_of(&self, ctx: &OpCtx, user: &User) -> OpCtx {
+        let actor = UserActor {
+            id: user.id,
+            email: user.email.to_string(),
+            admin: user.admin,
+            groups: std::collections::HashSet::new(),
+            token: None,
+        };
+        self.ctx(Actor::User(actor)).with_request_id(ctx.request_id()).with_peer(ctx.peer())
+    }
+
+    /// A session of a user who has just shown who they are; `verified` is the hash of the password that they gave.
+    pub(crate) async fn session_open(
+        &self,
+        ctx: &OpCtx,
+        user: &Authorized<User, Write>,
+        verified: Option<String>,
+    ) -> Result<CreatedToken> {
         let hours = TimeDelta::hours(i64::from(self.settings.session_hours));
         let kind = TokenKind { session: true, scopes: TokenScopes::all(), verified, identity: None };
-        self.token_issue(&ctx, user, kind, Some(ctx.now() + hours), None).await
+        self.token_issue(ctx, user, kind, Some(ctx.now() + hours), None).await
     }
 
     /// Makes sure that it is the caller themselves who asks, not somebody who holds a token of theirs. What that stands on

@@ -8,6 +8,7 @@ use plural_core::cluster::Cluster;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::identity_provider::IdentityProvider;
+use plural_core::invite::Invite;
 use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
@@ -33,11 +34,13 @@ use crate::helm_repository::HelmRepositoryStore;
 use crate::identity::IdentityStore;
 use crate::identity_provider::IdentityProviderStore;
 use crate::instance::InstanceListStore;
+use crate::invite::InviteStore;
 use crate::job::JobStore;
 use crate::machine_account::MachineAccountStore;
 use crate::managed_namespace::ManagedNamespaceStore;
 use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
+use crate::passkey::PasskeyStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
 use crate::program_login::ProgramLoginStore;
@@ -75,13 +78,15 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, MachineAccount, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,
     IdentityProviderStore,
     IdentityStore,
     ProgramLoginStore,
+    PasskeyStore,
+    InviteStore,
     PolicyStore,
     TokenStore,
     ClusterStore,

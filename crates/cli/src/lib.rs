@@ -27,6 +27,7 @@ mod format;
 mod global_services;
 mod groups;
 mod helm_repositories;
+mod invites;
 mod jobs;
 mod jsonpath;
 mod key;
@@ -37,6 +38,7 @@ mod logout;
 mod managed_namespaces;
 mod manifests;
 mod output;
+mod passkeys;
 mod plain;
 mod preview;
 mod projects;
@@ -208,6 +210,10 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
         Verb::SecondFactor(args) => {
             let connection = connect(&args.connection, terminal)?;
             second_factor::run(args.command, &connection.client, terminal).await
+        }
+        Verb::Passkeys(args) => {
+            let connection = connect(&args.connection, terminal)?;
+            passkeys::run(args.command, &connection.client, terminal).await
         }
         Verb::Auth(args) => {
             let connection = connect(&args.connection, terminal)?;

@@ -52,6 +52,8 @@ mod m0071_identity_providers;
 mod m0072_program_logins;
 mod m0073_federated_credentials;
 mod m0074_second_factors;
+mod m0075_passkeys;
+mod m0076_invites;
 #[cfg(test)]
 mod tests;
 
@@ -115,6 +117,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0072_program_logins::Migration),
             Box::new(m0073_federated_credentials::Migration),
             Box::new(m0074_second_factors::Migration),
+            Box::new(m0075_passkeys::Migration),
+            Box::new(m0076_invites::Migration),
         ]
     }
 }

@@ -140,7 +140,7 @@ pub(crate) async fn proven_in_tx(
 }
 
 /// Whether a user has no password, and is tied to an identity provider.
-async fn signs_in_elsewhere_in_tx(write: &transaction::Write<'_>, id: UserId) -> Result<bool> {
+pub(crate) async fn signs_in_elsewhere_in_tx(write: &transaction::Write<'_>, id: UserId) -> Result<bool> {
     let doing = "reading how a user signs in";
     let user = row::Entity::find_by_id(id.uuid()).one(&write.tx).await.map_err(db(doing))?;
     if user.is_none_or(|user| user.password_hash.is_some()) {

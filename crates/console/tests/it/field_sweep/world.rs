@@ -35,9 +35,11 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("helmRepository", "(url: \"https://charts.invalid/stable\")"),
     ("identityProvider", "(name: \"acme\")"),
     ("identityProviders", ""),
+    ("invites", ""),
     ("managedNamespace", "(id: \"$managed\")"),
     ("managedNamespaces", ""),
     ("me", ""),
+    ("passkeys", ""),
     ("project", "(id: \"$project\")"),
     ("projects", ""),
     ("recordings", ""),
@@ -252,6 +254,11 @@ impl World {
         let create =
             "mutation ($a: IdentityProviderAttributes!) { createIdentityProvider(attributes: $a) { id } }";
         admin.data(create, json!({"a": provider})).await;
+        let invite = "mutation ($a: InviteAttributes!) { createInvite(attributes: $a) { id token } }";
+        let invite =
+            admin.data(invite, json!({"a": {"email": "invited@example.com", "groupIds": [group]}})).await;
+        canaries.keep("code of an invitation", invite["createInvite"]["token"].as_str().unwrap());
+        t.plant_passkey(&t.admin.id).await;
         let view = json!({"name": "All", "page": "services", "query": ""});
         let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
         let view = made(create, json!({"a": view})).await;

@@ -194,11 +194,10 @@ impl App {
         let name: Email = name.parse().map_err(|cause| Error::internal("counting codes", cause))?;
         let subject = Subject::of(&name, ctx.peer());
         self.login_admit(&subject, ctx.now()).await?;
-        let found = match text {
-            text if text.len() <= LONGEST && text.starts_with(INVITE_PREFIX) => {
-                self.store.invite_by_hash(&TokenHash::of(text)).await?
-            }
-            _ => None,
+        let found = if text.len() <= LONGEST && text.starts_with(INVITE_PREFIX) {
+            self.store.invite_by_hash(&TokenHash::of(text)).await?
+        } else {
+            None
         };
         let invite = found.filter(|invite| invite.expires_at > ctx.now());
         let Some(invite) = invite else {

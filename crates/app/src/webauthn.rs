@@ -81,7 +81,7 @@ impl<'a> RelyingParty<'a> {
         let name = name.map_err(|cause| Error::internal("naming a passkey", cause.to_string()))?;
         let entity =
             PublicKeyCredentialUserEntity { name, id: &id, display_name: Nickname::try_from(shown).ok() };
-        let known = known.iter().filter_map(|id| CredentialId::decode(id.clone()).ok());
+        let known = known.iter().filter_map(|id| CredentialId::<Vec<u8>>::decode(id.clone()).ok());
         let transports = || AuthTransports::decode(0).ok();
         let known =
             known.filter_map(|id| Some(PublicKeyCredentialDescriptor { id, transports: transports()? }));

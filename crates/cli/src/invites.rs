@@ -126,8 +126,9 @@ pub(crate) async fn create(
     let attributes = InviteAttributes { email, group_ids: (!group_ids.is_empty()).then_some(group_ids) };
     let request = CreateInvite { attributes, current_password: None };
     let proof = proof(password_stdin);
-    let place = |request: &mut CreateInvite| &mut request.current_password;
-    print(&send_proven(request, place, &proof, client, terminal).await?, terminal)
+    let made =
+        send_proven(request, |request| &mut request.current_password, &proof, client, terminal).await?;
+    print(&made, terminal)
 }
 
 pub(crate) async fn reset_password(
@@ -139,8 +140,9 @@ pub(crate) async fn reset_password(
     let user_id = users::find(&email, client).await?.id;
     let request = CreatePasswordReset { user_id, current_password: None };
     let proof = proof(password_stdin);
-    let place = |request: &mut CreatePasswordReset| &mut request.current_password;
-    print(&send_proven(request, place, &proof, client, terminal).await?, terminal)
+    let made =
+        send_proven(request, |request| &mut request.current_password, &proof, client, terminal).await?;
+    print(&made, terminal)
 }
 
 const fn proof(stdin: bool) -> Proof<'static> {

@@ -122,7 +122,7 @@ impl PasskeyStore for Database {
             .all(&self.reader)
             .await
             .map_err(db("reading passkeys"))?;
-        let with_id = |row: row::Model| {
+        let with_id = |row: row::Model| -> Result<(Passkey, Vec<u8>)> {
             let StoredPasskey { passkey, key } = row.try_into()?;
             Ok((passkey, key.credential_id))
         };

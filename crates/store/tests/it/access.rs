@@ -17,8 +17,10 @@ mod group;
 mod helm_repository;
 mod identity_provider;
 mod installation;
+mod invite;
 mod machine_account;
 mod managed_namespace;
+mod passkey;
 mod project;
 mod question;
 mod recording;
@@ -77,7 +79,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 21] = [
+const CASES: [fn() -> Vec<Case>; 23] = [
     project::cases,
     user::cases,
     group::cases,
@@ -99,6 +101,8 @@ const CASES: [fn() -> Vec<Case>; 21] = [
     role::cases,
     question::cases,
     machine_account::cases,
+    passkey::cases,
+    invite::cases,
 ];
 
 fn cases() -> Vec<Case> {

@@ -13,6 +13,7 @@ mod audit_export;
 mod auth;
 mod body;
 mod client_address;
+mod confirmation;
 mod document;
 mod gate;
 mod graphql;
@@ -64,6 +65,7 @@ pub use routes::{Route, Routes};
 /// | `POST /auth/sign-in/challenge`, `POST /auth/sign-in/passkey` | signs in with a passkey |
 /// | `GET`, `POST /auth/passkeys`, `POST /auth/passkeys/challenge`, `POST /auth/passkeys/delete` | one's passkeys |
 /// | `GET`, `POST /auth/invite`, `POST /auth/invite/challenge`, `POST /auth/invite/accept` | an invitation is accepted |
+/// | `GET`, `POST /auth/confirm` | a code in the place of a password |
 /// | `GET /auth/passkeys.js` | asks the browser for passkeys |
 /// | `GET /auth/style.css` | what these pages look like |
 /// | `GET /health`, `GET /healthz` | the process answers |
@@ -100,6 +102,8 @@ pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
         .post("/auth/invite", invite::look)
         .post("/auth/invite/challenge", invite::challenge)
         .post("/auth/invite/accept", invite::accept)
+        .get("/auth/confirm", confirmation::page)
+        .post("/auth/confirm", confirmation::show)
         .get("/auth/style.css", html::style)
         .get("/health", health::live)
         .get("/healthz", health::live)

@@ -69,7 +69,9 @@ impl Visitor {
 fn is_ours(path: &str) -> bool {
     let (page, query) = path.split_once('?').unwrap_or((path, ""));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '=' | '&' | '.');
-    matches!(page, HOME | "/auth/device" | "/auth/passkeys") && query.len() <= 600 && query.chars().all(plain)
+    matches!(page, HOME | "/auth/device" | "/auth/passkeys" | "/auth/confirm")
+        && query.len() <= 600
+        && query.chars().all(plain)
 }
 
 /// Who visits a page, by the session cookie alone.

@@ -20,6 +20,7 @@ pub mod audit_verify;
 pub mod canary_gate;
 pub mod cluster;
 mod cluster_audit;
+pub mod confirmation;
 pub mod ctx;
 pub mod dependency;
 pub mod deploy_token;

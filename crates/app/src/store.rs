@@ -25,6 +25,7 @@ use crate::audit::AuditStore;
 use crate::audit_chain::AuditChainStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
+use crate::confirmation::ConfirmationStore;
 use crate::dependency::DependencyStore;
 use crate::deploy_token::DeployTokenStore;
 use crate::federated_credential::FederatedCredentialStore;
@@ -86,6 +87,7 @@ stores! {
     IdentityStore,
     ProgramLoginStore,
     PasskeyStore,
+    ConfirmationStore,
     InviteStore,
     PolicyStore,
     TokenStore,

@@ -19,6 +19,7 @@ mod canary_gate;
 mod cluster;
 mod cluster_audit;
 mod component;
+mod confirmation;
 mod convert;
 mod database;
 mod dependency;

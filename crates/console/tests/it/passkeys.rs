@@ -16,6 +16,7 @@ each_database!(
     attack_25_a_passkey_opens_its_own_account_alone,
     a_passkey_that_may_be_copied_signs_nobody_in,
     nobody_loses_their_only_way_in,
+    a_code_of_a_fresh_session_stands_in_the_place_of_a_password,
 );
 
 /// The console as browsers know it.
@@ -305,6 +306,40 @@ async fn nobody_loses_their_only_way_in(database: TestDatabase) {
     add(&mut browser, &mut second).await;
     assert_eq!(submit(&mut browser, "/auth/passkeys/delete", &[("id", &id)]).await.status, 303);
     assert_eq!(sign_in(&t, &mut second).await.1.status, 303);
+    t.stop().await;
+}
+
+async fn a_code_of_a_fresh_session_stands_in_the_place_of_a_password(database: TestDatabase) {
+    let t = start(&database).await;
+    let mut browser = signed_in(&t, "reader@example.com").await;
+    let code = async |browser: &mut Browser| {
+        let page = submit(browser, "/auth/confirm", &[]).await;
+        assert_eq!(page.status, 200, "{page:?}");
+        let from = page.text.find("confirm-").unwrap();
+        page.text[from..].split('<').next().unwrap().to_owned()
+    };
+    let token = t.reader.data("mutation { createAccessToken { token } }", json!({})).await;
+    let token = token["createAccessToken"]["token"].as_str().unwrap().to_owned();
+    let old = t.nobody.with_token(&token);
+    let create = "mutation ($p: String) { createAccessToken(currentPassword: $p) { token } }";
+    assert_eq!(old.ask(create, json!({})).await.outcome(), "FORBIDDEN");
+    let shown = code(&mut browser).await;
+    assert_eq!(old.ask(create, json!({"p": shown})).await.outcome(), "OK");
+    assert_eq!(old.ask(create, json!({"p": shown})).await.outcome(), "INVALID", "it was used");
+    // It is nobody else's, a later one takes its place, and it ends with its session.
+    let shown = code(&mut browser).await;
+    let strangers = t.stranger.data("mutation { createAccessToken { token } }", json!({})).await;
+    let stranger = t.nobody.with_token(strangers["createAccessToken"]["token"].as_str().unwrap());
+    assert_eq!(stranger.ask(create, json!({"p": shown})).await.outcome(), "INVALID");
+    let later = code(&mut browser).await;
+    assert_eq!(old.ask(create, json!({"p": shown})).await.outcome(), "INVALID");
+    assert_eq!(submit(&mut browser, "/auth/sign-out", &[]).await.status, 200);
+    assert_eq!(old.ask(create, json!({"p": later})).await.outcome(), "INVALID");
+    // Who holds a token is shown none.
+    let mut left = Browser::new(&t);
+    left.cookies.insert(SESSION.into(), token);
+    let page = submit(&mut left, "/auth/confirm", &[]).await;
+    assert!(page.status == 403 && page.text.contains("Sign in again"), "{page:?}");
     t.stop().await;
 }
 

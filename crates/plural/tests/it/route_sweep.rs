@@ -116,6 +116,8 @@ const ROWS: &[Row] = &[
     public("POST /auth/invite", "/auth/invite", [403; 4]),
     public("POST /auth/invite/challenge", "/auth/invite/challenge", [403; 4]),
     public("POST /auth/invite/accept", "/auth/invite/accept", [403; 4]),
+    public("GET /auth/confirm", "/auth/confirm", [303; 4]),
+    public("POST /auth/confirm", "/auth/confirm", [403; 4]),
     public("GET /auth/style.css", "/auth/style.css", [200; 4]),
     public("GET /health", "/health", [200; 4]),
     public("GET /healthz", "/healthz", [200; 4]),

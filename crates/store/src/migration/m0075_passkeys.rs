@@ -1,4 +1,5 @@
-//! Passkeys of users. A new table, which the release before this one leaves alone: it signs nobody in with one.
+//! Passkeys of users, and codes that stand in the place of a password. New tables, which the release before this one leaves alone: it
+//! takes neither.
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};
@@ -36,5 +37,13 @@ CREATE TABLE passkeys (
     last_used_at @TIME,
     CONSTRAINT passkeys_credential_id_key UNIQUE (credential_id)
 );
-CREATE INDEX passkeys_user_id_idx ON passkeys (user_id)
+CREATE INDEX passkeys_user_id_idx ON passkeys (user_id);
+CREATE TABLE confirmations (
+    hash @BYTES NOT NULL PRIMARY KEY,
+    user_id @UUID NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    session_id @UUID NOT NULL REFERENCES access_tokens (id) ON DELETE CASCADE,
+    expires_at @TIME NOT NULL
+);
+CREATE INDEX confirmations_user_id_idx ON confirmations (user_id);
+CREATE INDEX confirmations_session_id_idx ON confirmations (session_id)
 ";

@@ -15,6 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("passkeys", "uaaaaa", w, c => w.door.app.passkeys(c, None)),
         case!("passkeys", "udddda", w, c => w.door.app.passkeys(c, Some(w.user.id))),
         // The contexts of this table carry no token, so nothing was signed in to.
+        case!("confirmation_create", "uuuuuu", w, c => w.door.app.confirmation_create(c)),
         case!("passkey_add_begin", "uuuuuu", w, c => w.door.app.passkey_add_begin(c, ORIGIN, None, None)),
         case!("passkey_add_finish", "uuuuuu", w, c => async { w.door.app.passkey_add_finish(c, ORIGIN, "x", "{}", &"key".parse().unwrap()).await }),
         case!("passkey_rename", "uhhhha", w, c => async { w.door.app.passkey_rename(c, planted(w).await, &"key".parse().unwrap()).await }),

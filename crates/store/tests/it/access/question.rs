@@ -231,6 +231,7 @@ pub(super) const UNASKED: &[&str] = &[
     "access_holders",
     "audit_refused",
     "bindings_list",
+    "confirmation_create",
     "contexts_named",
     "federated_exchange",
     "get_many::<BackgroundJob>",

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{folder::OwnedFolder, missing::Missing, programs::program_or_report};
 
 /// How long it may take.
-const WITHIN: Duration = Duration::from_secs(240);
+const WITHIN: Duration = Duration::from_mins(4);
 pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
 
 /// Who signs in, and where.

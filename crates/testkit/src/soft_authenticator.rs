@@ -5,6 +5,8 @@ use p256::ecdsa::{Signature, SigningKey, signature::Signer as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::oci_registry::signing_key;
+
 /// The person is there; the device verified them; it tells of a new key.
 const PRESENT: u8 = 0x01;
 const VERIFIED: u8 = 0x04;
@@ -25,14 +27,10 @@ pub struct SoftAuthenticator {
 }
 
 impl SoftAuthenticator {
-    /// A device; those of different numbers, which are not 0, have different keys.
-    ///
-    /// # Panics
-    /// For 0.
+    /// A device; those of different numbers have different keys, but for 0 and 1.
     pub fn new(number: u8) -> Self {
-        let key = SigningKey::from_slice(&[number; 32]).unwrap_or_else(|_| panic!("{number} is no key"));
         Self {
-            key,
+            key: signing_key(number),
             credential: Sha256::digest([number; 16]).to_vec(),
             user: String::new(),
             counter: 0,

@@ -45,7 +45,7 @@ export async function passkeys(console_url, address, email, password, secret, li
     };
 
     // With a password and a code.
-    await page.goto(`${console_url}/auth/sign-in`);
+    await page.goto(`${console_url}/auth/sign-in?then=%2Fauth%2Faccount`);
     await page.getByLabel('E-mail address').fill(email);
     await page.getByLabel('Password', { exact: true }).fill(password);
     await page.getByLabel('Code of your authenticator app').fill(code(secret));
@@ -69,7 +69,7 @@ export async function passkeys(console_url, address, email, password, secret, li
     await out();
 
     // With the passkey alone.
-    await page.goto(`${console_url}/auth/sign-in`);
+    await page.goto(`${console_url}/auth/sign-in?then=%2Fauth%2Faccount`);
     await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
     await page.waitForURL(`${console_url}/auth/account`);
     seen.with_passkey = await text();
@@ -78,7 +78,7 @@ export async function passkeys(console_url, address, email, password, secret, li
     // Of a person whom the device does not know.
     await out();
     await devtools.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false });
-    await page.goto(`${console_url}/auth/sign-in`);
+    await page.goto(`${console_url}/auth/sign-in?then=%2Fauth%2Faccount`);
     await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
     await problem.waitFor();
     seen.unverified = await problem.innerText();
@@ -91,7 +91,7 @@ export async function passkeys(console_url, address, email, password, secret, li
     await page.getByRole('button', { name: 'Remove test key' }).click();
     await page.getByText('You have none.').waitFor();
     await out();
-    await page.goto(`${console_url}/auth/sign-in`);
+    await page.goto(`${console_url}/auth/sign-in?then=%2Fauth%2Faccount`);
     await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
     await page.waitForURL(`${console_url}/auth/sign-in/passkey`);
     seen.removed = await page.getByRole('alert').first().innerText();
@@ -113,7 +113,7 @@ export async function passkeys(console_url, address, email, password, secret, li
     // Without scripts.
     const plain = await browser.newContext({ javaScriptEnabled: false });
     const quiet = await plain.newPage();
-    await quiet.goto(`${console_url}/auth/sign-in`);
+    await quiet.goto(`${console_url}/auth/sign-in?then=%2Fauth%2Faccount`);
     seen.hidden = await quiet.getByRole('button', { name: 'Sign in with a passkey' }).isHidden();
     await quiet.getByLabel('E-mail address').fill(email);
     await quiet.getByLabel('Password', { exact: true }).fill(password);

@@ -13,11 +13,13 @@ mod generate;
 mod go_programs;
 mod house;
 mod install;
+mod keycloak;
 mod node_programs;
 mod shell;
 mod test;
 mod tidy;
 mod up;
+mod web_console;
 
 use std::process::ExitCode;
 

@@ -14,11 +14,12 @@ use axum::{
     },
     response::{IntoResponse as _, Response},
 };
-use plural_app::App;
+use plural_app::{App, OpCtx};
 use plural_core::access::{Actor, check_scopes};
 use plural_core::ids::RequestId;
 use plural_core::{Error, ErrorCode, Result};
 use plural_kit::{Permit, Permits, Visit, network_of};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
 use crate::{
@@ -51,7 +52,9 @@ impl Party {
     pub(crate) fn of(actor: &Actor, address: Option<IpAddr>) -> Self {
         match actor {
             Actor::User(user) => Self::User(user.id.uuid().as_u128()),
-            Actor::Nobody | Actor::Cluster(_) | Actor::System => Self::Address(address.map(network_of)),
+            Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+                Self::Address(address.map(network_of))
+            }
         }
     }
 }
@@ -109,10 +112,32 @@ pub(crate) async fn caller(
     parts: &Parts,
     request_id: RequestId,
 ) -> std::result::Result<Caller, Box<Response>> {
+    identified(api, parts, request_id, actor(api, parts)).await
+}
+
+/// The same by a token that is known already.
+///
+/// # Errors
+/// As [`caller`].
+pub(crate) async fn bearer(
+    api: &Api,
+    parts: &Parts,
+    request_id: RequestId,
+    token: &SecretString,
+) -> std::result::Result<Caller, Box<Response>> {
+    identified(api, parts, request_id, user(&api.app, token.expose_secret())).await
+}
+
+async fn identified(
+    api: &Api,
+    parts: &Parts,
+    request_id: RequestId,
+    actor: impl Future<Output = Result<Actor>>,
+) -> std::result::Result<Caller, Box<Response>> {
     let address = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
     // Until it was looked up, a credential is a stranger's.
     let lookup = api.places.lookup(address)?;
-    let actor = actor(api, parts).await.map_err(|error| {
+    let actor = actor.await.map_err(|error| {
         if let code @ ErrorCode::Unauthenticated = error.code() {
             let op = api.app.ctx(Actor::Nobody).with_request_id(request_id).with_peer(address);
             api.app.audit_refused(&op, "token", code);
@@ -179,7 +204,7 @@ fn admit(
             };
             CallerPermits::User(of_user, of_token)
         }
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => {
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
             let place = nobody.take(address.map(network_of));
             CallerPermits::Nobody(place.ok_or_else(|| Box::new(too_many("requests without a credential")))?)
         }
@@ -232,6 +257,47 @@ async fn actor(api: &Api, parts: &Parts) -> Result<Actor> {
     }
 }
 
+/// The token that a socket is opened with: of the header, or of the session cookie where our own page opens it.
+///
+/// # Errors
+/// [`Error::Unauthenticated`] for a header that is none; [`Error::Forbidden`] for another page.
+pub(crate) fn socket_token(api: &Api, headers: &HeaderMap) -> Result<Option<SecretString>> {
+    let token = match (token(headers)?, &api.site) {
+        (Some(token), _) => Some(token),
+        (None, Some(site)) => site.session_of_socket(headers)?,
+        (None, None) => None,
+    };
+    Ok(token.map(SecretString::from))
+}
+
+/// A credential of somebody who stays: it is looked at again and again.
+pub(crate) struct Presented {
+    pub(crate) app: Arc<App>,
+    token: SecretString,
+    pub(crate) request_id: RequestId,
+    address: Option<IpAddr>,
+}
+
+impl Presented {
+    pub(crate) fn new(
+        app: Arc<App>,
+        token: SecretString,
+        request_id: RequestId,
+        address: Option<IpAddr>,
+    ) -> Self {
+        Self { app, token, request_id, address }
+    }
+
+    /// Who that is now, with the rights that they have now.
+    ///
+    /// # Errors
+    /// As for any request.
+    pub(crate) async fn op(&self) -> Result<OpCtx> {
+        let actor = user(&self.app, self.token.expose_secret()).await?;
+        Ok(self.app.ctx(actor).with_request_id(self.request_id).with_peer(self.address))
+    }
+}
+
 /// The user that a token speaks for.
 async fn user(app: &App, token: &str) -> Result<Actor> {
     match app.actor_authenticate(token).await? {
@@ -241,6 +307,8 @@ async fn user(app: &App, token: &str) -> Result<Actor> {
             check_scopes(&actor)?;
             Ok(actor)
         }
+        // Nothing but the one use case that it is for lets it in.
+        actor @ Actor::Registration(_) => Ok(actor),
         // `actor_authenticate` answers neither of the last two; this does not rest on it.
         Actor::Cluster(_) | Actor::Nobody | Actor::System => Err(Error::Unauthenticated),
     }

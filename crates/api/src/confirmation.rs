@@ -1,20 +1,14 @@
 //! The page under `/auth/` that shows a code in the place of a password, to somebody who has just signed in.
 
-use axum::{
-    Extension,
-    extract::{Request, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 use plural_core::access::Actor;
-use plural_core::ids::RequestId;
 use plural_core::{Error, ErrorCode};
 use secrecy::ExposeSecret as _;
 
 use crate::{
     html,
     http::Api,
-    sign_in::{failed, sender, visitor},
+    sign_in::{Sender, Visitor, failed},
 };
 
 const TITLE: &str = "Confirm that it is you";
@@ -22,15 +16,7 @@ const TITLE: &str = "Confirm that it is you";
 const SIGN_IN: &str = "/auth/sign-in?again=yes&then=%2Fauth%2Fconfirm";
 
 /// `GET /auth/confirm`
-pub(crate) async fn page(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match visitor(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn page(visitor: Visitor) -> Response {
     let Actor::User(user) = &visitor.actor else { return html::see_other(SIGN_IN) };
     let body = format!(
         "<p>A command that you started asks for your password, and you, <strong>{}</strong>, have none? Type a code in its place. It \
@@ -42,15 +28,7 @@ pub(crate) async fn page(
 }
 
 /// `POST /auth/confirm`
-pub(crate) async fn show(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn show(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     match api.app.confirmation_create(&visitor.op).await {
         Ok(code) => {
             let body = format!(

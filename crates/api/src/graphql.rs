@@ -14,6 +14,7 @@ mod cluster_provider;
 mod cluster_status;
 mod component;
 mod configuration;
+mod delta;
 mod dependency;
 mod error;
 mod federated_credential;
@@ -30,6 +31,7 @@ mod managed_namespace;
 mod managed_namespace_input;
 mod page;
 mod passkey;
+mod persona;
 mod preview;
 mod project;
 mod project_limits;
@@ -37,6 +39,7 @@ mod question;
 mod record;
 mod recording;
 mod recording_policy;
+mod registration_token;
 mod rendering;
 mod rendering_input;
 mod request;
@@ -53,6 +56,7 @@ mod service_input;
 mod service_life;
 mod service_metadata;
 mod service_reason;
+mod service_status;
 mod shared;
 mod sync;
 mod sync_plan;
@@ -60,15 +64,16 @@ mod sync_window;
 mod user;
 mod webhook;
 
-use async_graphql::{EmptySubscription, MergedObject, SchemaBuilder};
+use async_graphql::{MergedObject, SchemaBuilder};
 
 pub(crate) use budget::{Budget, MOST_BYTES, MOST_NODES, Pool, Shortage};
 pub(crate) use check::{validate, validate_request};
+pub(crate) use delta::Subscription;
 pub(crate) use error::server_error;
 pub(crate) use request::Request;
 
 /// The schema's type.
-pub(crate) type Schema = async_graphql::Schema<Query, Mutation, EmptySubscription>;
+pub(crate) type Schema = async_graphql::Schema<Query, Mutation, Subscription>;
 
 /// How deep a document may nest. The introspection query of common tools reaches 15.
 const DEEPEST: usize = 20;
@@ -105,12 +110,14 @@ roots! {
     invite(query InviteQuery; mutation InviteMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     passkey(query PasskeyQuery; mutation PasskeyMutation);
+    persona(query PersonaQuery; mutation PersonaMutation);
     preview(query PreviewQuery);
     project(query ProjectQuery; mutation ProjectMutation);
     project_limits(mutation ProjectLimitsMutation);
     question(query QuestionQuery);
     recording(query RecordingQuery);
     recording_policy(mutation RecordingPolicyMutation);
+    registration_token(query RegistrationTokenQuery; mutation RegistrationTokenMutation);
     role(query RoleQuery; mutation RoleMutation);
     saved_view(query SavedViewQuery; mutation SavedViewMutation);
     second_factor(mutation SecondFactorMutation);
@@ -119,6 +126,7 @@ roots! {
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);
     service_life(mutation ServiceLifeMutation);
+    service_status(query ServiceStatusQuery);
     sync(query SyncQuery; mutation SyncMutation);
     sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
     user(query UserQuery; mutation UserMutation);
@@ -130,8 +138,8 @@ pub(crate) fn schema() -> Schema {
     builder().extension(budget::Counted).data(preview::turns()).finish()
 }
 
-fn builder() -> SchemaBuilder<Query, Mutation, EmptySubscription> {
-    Schema::build(Query::default(), Mutation::default(), EmptySubscription)
+fn builder() -> SchemaBuilder<Query, Mutation, Subscription> {
+    Schema::build(Query::default(), Mutation::default(), Subscription)
         .limit_depth(DEEPEST)
         .with_sorted_fields()
         .with_sorted_enums()

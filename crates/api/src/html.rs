@@ -82,6 +82,16 @@ fn written(status: StatusCode, title: &str, body: &str, head: &str) -> Response 
     response
 }
 
+/// The same, whose form may also send the browser to this origin.
+pub(crate) fn page_to(origin: &str, title: &str, body: &str) -> Response {
+    let mut response = page(StatusCode::OK, title, body);
+    let policy = POLICY.replace("form-action 'self'", &format!("form-action 'self' {origin}"));
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}
+
 /// A page that says that something did not work.
 pub(crate) fn told(status: StatusCode, title: &str, text: &str) -> Response {
     let body = format!(

@@ -20,7 +20,7 @@ use plural_app::App;
 use plural_core::access::Actor;
 use plural_core::ids::{RequestId, ServiceId};
 use plural_core::{Error, ErrorCode};
-use plural_kit::Permits;
+use plural_kit::{Permits, ShutdownSignal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,6 +34,7 @@ use crate::{
     preparation::{Preparation, Prepared, Unprepared, until_validated},
     sending::{Recipient, Sending, Text},
     site::Site,
+    socket::Sockets,
 };
 
 /// JSON values of a body: each takes far more memory than its bytes.
@@ -64,19 +65,21 @@ pub(crate) struct Api {
     pub(crate) options: Arc<ApiOptions>,
     /// The console as browsers know it, if they may sign in.
     pub(crate) site: Option<Site>,
-    schema: Schema,
-    preparation: Arc<Preparation>,
-    pool: Pool,
+    pub(crate) sockets: Sockets,
+    pub(crate) schema: Schema,
+    pub(crate) preparation: Arc<Preparation>,
+    pub(crate) pool: Pool,
     sending: Sending,
 }
 
 impl Api {
-    pub(crate) fn new(app: Arc<App>, options: ApiOptions) -> Self {
+    pub(crate) fn new(app: Arc<App>, options: ApiOptions, stop: ShutdownSignal) -> Self {
         Self {
             app,
             webhooks: Permits::leaving_room(WEBHOOKS),
             gates: Permits::new(GATES.0, GATES.1),
             places: RequestPermits::default(),
+            sockets: Sockets::new(stop),
             schema: graphql::schema(),
             preparation: Arc::default(),
             pool: Pool::default(),
@@ -114,7 +117,7 @@ pub(crate) async fn gql(
     let headers = parts.headers;
     let sender = match &actor {
         Actor::Nobody => Sender::Nobody,
-        Actor::User(_) | Actor::Cluster(_) | Actor::System => Sender::Known,
+        Actor::User(_) | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => Sender::Known,
     };
     let largest = match sender {
         Sender::Nobody => body::LARGEST_OF_NOBODY,
@@ -329,7 +332,7 @@ fn written(
 }
 
 /// The answer, in which every error has a code: those that never came to a use case are the request's fault.
-fn coded(mut response: GraphQlResponse, request_id: RequestId) -> GraphQlResponse {
+pub(crate) fn coded(mut response: GraphQlResponse, request_id: RequestId) -> GraphQlResponse {
     for error in &mut response.errors {
         let extensions = error.extensions.get_or_insert_default();
         if extensions.get("code").is_none() {
@@ -345,6 +348,7 @@ pub(crate) fn actor_name(actor: &Actor) -> ActorName {
         Actor::Nobody => "nobody".into(),
         Actor::User(user) => format!("user:{}", user.id),
         Actor::Cluster(id) => format!("cluster:{id}"),
+        Actor::Registration(by) => format!("registration:{}", by.token),
         Actor::System => "system".into(),
     })
 }
@@ -384,7 +388,7 @@ fn busy(told: &str) -> Response {
     response
 }
 
-fn message(status: StatusCode, text: &str) -> Response {
+pub(crate) fn message(status: StatusCode, text: &str) -> Response {
     (status, Json(json!({"message": text}))).into_response()
 }
 

@@ -2,14 +2,8 @@
 //!
 //! The code comes in forms only: a link carries it behind `#`, which browsers tell no server.
 
-use axum::{
-    Extension,
-    extract::{Request, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 use plural_core::access::Actor;
-use plural_core::ids::RequestId;
 use plural_core::invite::Invite;
 use plural_core::specs::Name;
 use plural_core::user::User;
@@ -20,22 +14,15 @@ use crate::{
     html,
     http::Api,
     passkey::{asked, forgotten, kept},
-    sign_in::{Visitor, failed, sender, visitor},
+    sign_in::{Sender, Visitor, failed},
 };
 
 /// What the pages are called.
 const TITLE: &str = "Accept an invitation";
 
 /// `GET /auth/invite`
-pub(crate) async fn page(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    match visitor(&api, request, id).await {
-        Ok(_) => code_page(None, StatusCode::OK),
-        Err(response) => *response,
-    }
+pub(crate) async fn page(_visitor: Visitor) -> Response {
+    code_page(None, StatusCode::OK)
 }
 
 fn code_page(problem: Option<&str>, status: StatusCode) -> Response {
@@ -63,9 +50,9 @@ struct Guest {
     name: Option<Name>,
 }
 
-async fn guest(api: &Api, request: Request, id: RequestId) -> Result<Guest, Box<Response>> {
-    let visitor = sender(api, request, id).await?;
-    let op = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
+fn guest(api: &Api, visitor: Visitor) -> Result<Guest, Box<Response>> {
+    let nobody = api.app.ctx(Actor::Nobody);
+    let op = nobody.with_request_id(visitor.op.request_id()).with_peer(visitor.op.peer());
     let code = SecretString::from(visitor.field("code").unwrap_or_default());
     let name = visitor.field("name").map(|name| name.trim().parse::<Name>()).transpose();
     let name = name.map_err(|error| Box::new(failed(&Error::invalid("name", error.to_string()))))?;
@@ -73,12 +60,8 @@ async fn guest(api: &Api, request: Request, id: RequestId) -> Result<Guest, Box<
 }
 
 /// `POST /auth/invite`
-pub(crate) async fn look(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let guest = match guest(&api, request, id).await {
+pub(crate) async fn look(State(api): State<Api>, Sender(visitor): Sender) -> Response {
+    let guest = match guest(&api, visitor) {
         Ok(guest) => guest,
         Err(response) => return *response,
     };
@@ -130,12 +113,8 @@ fn accept_page(
 }
 
 /// `POST /auth/invite/challenge`
-pub(crate) async fn challenge(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let Guest { visitor, op, code, name } = match guest(&api, request, id).await {
+pub(crate) async fn challenge(State(api): State<Api>, Sender(visitor): Sender) -> Response {
+    let Guest { visitor, op, code, name } = match guest(&api, visitor) {
         Ok(guest) => guest,
         Err(response) => return *response,
     };
@@ -144,12 +123,8 @@ pub(crate) async fn challenge(
 }
 
 /// `POST /auth/invite/accept`
-pub(crate) async fn accept(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let guest = match guest(&api, request, id).await {
+pub(crate) async fn accept(State(api): State<Api>, Sender(visitor): Sender) -> Response {
+    let guest = match guest(&api, visitor) {
         Ok(guest) => guest,
         Err(response) => return *response,
     };

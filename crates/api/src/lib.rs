@@ -13,6 +13,7 @@ mod audit_export;
 mod auth;
 mod body;
 mod client_address;
+mod cluster_session;
 mod confirmation;
 mod document;
 mod gate;
@@ -31,30 +32,36 @@ mod routes;
 mod sending;
 mod sign_in;
 mod site;
+mod socket;
 mod tarball;
+mod ui;
 mod webhook;
 
 use std::sync::Arc;
 
 use axum::middleware::from_fn;
 use plural_app::App;
+use plural_kit::ShutdownSignal;
 
 pub use auth::CONNECTIONS_OF_USER;
 pub use client_address::{Network, NetworkError, client_address};
+pub use cluster_session::ClusterSessions;
 pub use options::ApiOptions;
 pub use routes::{Route, Routes};
 
-/// Everything that this crate serves. The whole list of routes:
+/// Everything that this crate serves, until `stop` is requested. The whole list of routes:
 ///
 /// | method, path | what |
 /// |---|---|
 /// | `POST /gql` | GraphQL |
+/// | `GET /gql` | subscriptions, over a WebSocket |
 /// | `POST /ext/v1/webhooks/{type}[/{id}]` | a git host tells that something was pushed |
 /// | `GET /ext/v1/recordings/{id}` | a recording of a shell, as an asciicast |
 /// | `GET /ext/v1/audit/export[?after=BATCH]` | the audit log with its chain, in lines of JSON |
 /// | `GET /v1/git/tarballs?id=ID` | the files that a service is made of, as a `tar.gz` |
 /// | `POST /ext/v1/gates/{service}/{token}/{hook}` | a canary of Flagger asks whether it may go on |
 /// | `GET`, `POST /auth/sign-in` | the page to sign in, and its form |
+/// | `POST /auth/link` | signs in by a code that `plural demo` made |
 /// | `GET /auth/login/{provider}` | to an identity provider |
 /// | `GET /auth/callback/{provider}` | and back |
 /// | `GET /auth/account` | who is signed in |
@@ -68,12 +75,15 @@ pub use routes::{Route, Routes};
 /// | `GET`, `POST /auth/confirm` | a code in the place of a password |
 /// | `GET /auth/passkeys.js` | asks the browser for passkeys |
 /// | `GET /auth/style.css` | what these pages look like |
+/// | `GET /` | the web console |
+/// | `GET` of anything else | its pages and its files, or 404 |
 /// | `GET /health`, `GET /healthz` | the process answers |
 /// | `GET /readyz` | the process can do its work |
-pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
-    let state = http::Api::new(app, options);
+pub fn routes(app: Arc<App>, options: ApiOptions, stop: ShutdownSignal) -> Routes {
+    let state = http::Api::new(app, options, stop);
     Routes::new()
         .post("/gql", http::gql)
+        .get("/gql", socket::open)
         .post("/ext/v1/webhooks/{type}", webhook::receive)
         .post("/ext/v1/webhooks/{type}/{id}", webhook::receive_with_id)
         .get("/ext/v1/recordings/{id}", recording::download)
@@ -82,6 +92,7 @@ pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
         .post("/ext/v1/gates/{service}/{token}/{hook}", gate::ask)
         .get("/auth/sign-in", sign_in::form)
         .post("/auth/sign-in", sign_in::with_password)
+        .post("/auth/link", sign_in::with_link)
         .get("/auth/login/{provider}", sign_in::begin)
         .get("/auth/callback/{provider}", sign_in::finish)
         .get("/auth/account", sign_in::account)
@@ -108,6 +119,8 @@ pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
         .get("/health", health::live)
         .get("/healthz", health::live)
         .get("/readyz", health::ready)
+        .get("/", ui::home)
+        .any("/{*path}", ui::any)
         .layer(from_fn(log::access))
         .with_state(state)
 }

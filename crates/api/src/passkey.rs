@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use axum::{
-    Extension, Json,
-    extract::{Request, State},
+    Json,
+    extract::State,
     http::{
         HeaderValue, StatusCode,
         header::{CACHE_CONTROL, SET_COOKIE},
@@ -14,7 +14,7 @@ use axum::{
 use chrono::{DateTime, Utc};
 use plural_app::passkey::BegunPasskey;
 use plural_core::access::Actor;
-use plural_core::ids::{PasskeyId, RequestId};
+use plural_core::ids::PasskeyId;
 use plural_core::specs::Name;
 use plural_core::{Error, ErrorCode};
 use secrecy::SecretString;
@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::{
     html,
     http::Api,
-    sign_in::{Visitor, failed, opened, sender, sign_in_page, visitor},
+    sign_in::{Sender, Visitor, failed, opened, sign_in_page},
     site::{Cookie, Site},
 };
 
@@ -85,30 +85,15 @@ pub(crate) fn forgotten(site: &Site, mut response: Response) -> Response {
 }
 
 /// `POST /auth/sign-in/challenge`
-pub(crate) async fn sign_in_challenge(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn sign_in_challenge(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     asked(&visitor.site, api.app.passkey_sign_in_begin(&visitor.op, visitor.site.origin()))
 }
 
 /// `POST /auth/sign-in/passkey`
-pub(crate) async fn sign_in(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn sign_in(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     let then = visitor.then();
-    let nobody = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
+    let nobody =
+        api.app.ctx(Actor::Nobody).with_request_id(visitor.op.request_id()).with_peer(visitor.op.peer());
     let answer = visitor.field("answer").unwrap_or_default();
     let origin = visitor.site.origin();
     let signed_in = api.app.passkey_sign_in_finish(&nobody, origin, kept(&visitor), answer).await;
@@ -125,15 +110,8 @@ pub(crate) async fn sign_in(
 }
 
 /// `GET /auth/passkeys`
-pub(crate) async fn page(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    match visitor(&api, request, id).await {
-        Ok(visitor) => passkeys_page(&api, &visitor, None, StatusCode::OK).await,
-        Err(response) => *response,
-    }
+pub(crate) async fn page(State(api): State<Api>, visitor: Visitor) -> Response {
+    passkeys_page(&api, &visitor, None, StatusCode::OK).await
 }
 
 async fn passkeys_page(api: &Api, visitor: &Visitor, problem: Option<&str>, status: StatusCode) -> Response {
@@ -196,15 +174,7 @@ async fn passkeys_page(api: &Api, visitor: &Visitor, problem: Option<&str>, stat
 }
 
 /// `POST /auth/passkeys/challenge`
-pub(crate) async fn add_challenge(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn add_challenge(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     let password = visitor.field("password").map(SecretString::from);
     let origin = visitor.site.origin();
     let begun = api.app.passkey_add_begin(&visitor.op, origin, password, visitor.field("code")).await;
@@ -212,15 +182,7 @@ pub(crate) async fn add_challenge(
 }
 
 /// `POST /auth/passkeys`
-pub(crate) async fn add(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn add(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     let Actor::User(_) = &visitor.actor else {
         return html::see_other("/auth/sign-in?then=%2Fauth%2Fpasskeys");
     };
@@ -246,15 +208,7 @@ pub(crate) async fn add(
 }
 
 /// `POST /auth/passkeys/delete`
-pub(crate) async fn delete(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn delete(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     let Ok(passkey) = visitor.field("id").unwrap_or_default().parse::<PasskeyId>() else {
         return failed(&Error::not_found("passkey"));
     };

@@ -7,8 +7,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use axum::{
-    Extension,
-    extract::{Path, Request, State},
+    extract::{FromRequest, Path, Request, State},
     http::{
         HeaderMap, HeaderValue, StatusCode,
         header::{CONTENT_TYPE, SET_COOKIE},
@@ -28,14 +27,19 @@ use crate::{
     http::{Api, actor_name},
     passkey,
     site::{Cookie, Site},
+    ui,
 };
 
 /// Bytes of a form.
 pub(crate) const LARGEST: usize = 8 << 10;
 /// How long one may take to arrive.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// Where somebody is who came for nothing else.
-const HOME: &str = "/auth/account";
+/// Where somebody is who came for nothing else: the web console.
+const HOME: &str = "/";
+/// The page that says who is signed in.
+const ACCOUNT: &str = "/auth/account";
+/// Bytes of an address that somebody is sent to: it travels in a cookie to a provider and back.
+const LONGEST_ADDRESS: usize = 1_000;
 /// Seconds that a login at a provider may take.
 const LOGIN_SECONDS: i64 = 600;
 
@@ -65,24 +69,45 @@ impl Visitor {
     }
 }
 
-/// Whether somebody may be sent here after they signed in: one of the pages that need it.
-fn is_ours(path: &str) -> bool {
-    let (page, query) = path.split_once('?').unwrap_or((path, ""));
+/// Whether somebody may be sent here after they signed in: one of our own pages, and nothing that a browser could read as
+/// another host.
+fn is_ours(address: &str) -> bool {
+    let (page, query) = address.split_once('?').unwrap_or((address, ""));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '=' | '&' | '.');
-    matches!(page, HOME | "/auth/device" | "/auth/passkeys" | "/auth/confirm")
-        && query.len() <= 600
-        && query.chars().all(plain)
+    if matches!(page, ACCOUNT | "/auth/device" | "/auth/passkeys" | "/auth/confirm") {
+        return query.len() <= 600 && query.chars().all(plain);
+    }
+    let also = |c: char| {
+        matches!(c, '~' | '!' | '$' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | ':' | '@' | '/' | '%' | '?')
+    };
+    let is_plain = address.len() <= LONGEST_ADDRESS && address.chars().all(|c| plain(c) || also(c));
+    let climbs = page.split('/').any(|part| matches!(part, "." | ".."));
+    is_plain && !climbs && !page.contains("//") && ui::is_page(page)
 }
 
-/// Who visits a page, by the session cookie alone.
-pub(crate) async fn visitor(api: &Api, request: Request, id: RequestId) -> Result<Visitor, Box<Response>> {
-    let (parts, _) = request.into_parts();
-    let fields = parsed(parts.uri.query().unwrap_or_default().as_bytes());
-    enter(api, parts, fields, id).await
+/// Who visits a page, by the session cookie alone. The answer is a page, too.
+impl FromRequest<Api> for Visitor {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Response> {
+        let (parts, _) = request.into_parts();
+        let fields = parsed(parts.uri.query().unwrap_or_default().as_bytes());
+        enter(api, parts, fields).await.map_err(|response| *response)
+    }
 }
 
 /// Who sends a form: one of our own pages must have it.
-pub(crate) async fn sender(api: &Api, request: Request, id: RequestId) -> Result<Visitor, Box<Response>> {
+pub(crate) struct Sender(pub(crate) Visitor);
+
+impl FromRequest<Api> for Sender {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Response> {
+        sender(api, request).await.map(Self).map_err(|response| *response)
+    }
+}
+
+async fn sender(api: &Api, request: Request) -> Result<Visitor, Box<Response>> {
     let (parts, body) = request.into_parts();
     let site = site(api)?;
     if !site.is_own(&parts.headers) {
@@ -95,18 +120,19 @@ pub(crate) async fn sender(api: &Api, request: Request, id: RequestId) -> Result
         return Err(Box::new(html::told(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not a form", told)));
     }
     // A place comes before the body is read.
-    let mut visitor = enter(api, parts, Vec::new(), id).await?;
+    let mut visitor = enter(api, parts, Vec::new()).await?;
     visitor.fields = parsed(&body::read(body, LARGEST, PATIENCE).await?);
     Ok(visitor)
 }
 
-async fn enter(
-    api: &Api,
-    parts: Parts,
-    fields: Vec<(String, String)>,
-    id: RequestId,
-) -> Result<Visitor, Box<Response>> {
+/// The id that this request has.
+pub(crate) fn request_id(parts: &Parts) -> RequestId {
+    parts.extensions.get().copied().unwrap_or_else(RequestId::new)
+}
+
+async fn enter(api: &Api, parts: Parts, fields: Vec<(String, String)>) -> Result<Visitor, Box<Response>> {
     let site = site(api)?;
+    let id = request_id(&parts);
     let Caller { actor, address, visit: _, places } = auth::visitor(api, &parts, id).await?;
     let op = api.app.ctx(actor.clone()).with_request_id(id).with_peer(address);
     Ok(Visitor { site, actor, headers: parts.headers, fields, op, _places: places })
@@ -128,15 +154,7 @@ pub(crate) fn parsed(text: &[u8]) -> Vec<(String, String)> {
 }
 
 /// `GET /auth/sign-in`
-pub(crate) async fn form(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match visitor(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn form(State(api): State<Api>, visitor: Visitor) -> Response {
     let then = visitor.then();
     // Somebody may have to show anew that it is them.
     if let Actor::User(_) = visitor.actor
@@ -200,19 +218,12 @@ pub(crate) async fn sign_in_page(
 }
 
 /// `POST /auth/sign-in`
-pub(crate) async fn with_password(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn with_password(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     let then = visitor.then();
     let (email, password) = (visitor.field("email").unwrap_or_default(), visitor.field("password"));
     let password = SecretString::from(password.unwrap_or_default());
-    let nobody = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
+    let nobody =
+        api.app.ctx(Actor::Nobody).with_request_id(visitor.op.request_id()).with_peer(visitor.op.peer());
     match api.app.session_create_with(&nobody, email, password, visitor.field("code")).await {
         Ok(session) => opened(&visitor.site, &session, then),
         Err(Error::Unauthenticated) => {
@@ -222,6 +233,20 @@ pub(crate) async fn with_password(
         Err(Error::Forbidden { .. }) => {
             let told = "Enter the password again, with a code of your authenticator app or a recovery code.";
             sign_in_page(&api, then, Some(told), StatusCode::UNAUTHORIZED).await
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// `POST /auth/link`
+pub(crate) async fn with_link(State(api): State<Api>, Sender(visitor): Sender) -> Response {
+    let nobody =
+        api.app.ctx(Actor::Nobody).with_request_id(visitor.op.request_id()).with_peer(visitor.op.peer());
+    match api.app.sign_in_link_redeem(&nobody, visitor.field("code").unwrap_or_default()).await {
+        Ok(session) => opened(&visitor.site, &session, visitor.then()),
+        Err(Error::Unauthenticated) => {
+            let told = "This link was used, or is older than ten minutes. Sign in with a password, or start the demo again.";
+            sign_in_page(&api, visitor.then(), Some(told), StatusCode::UNAUTHORIZED).await
         }
         Err(error) => failed(&error),
     }
@@ -248,14 +273,9 @@ pub(crate) fn opened(site: &Site, session: &CreatedToken, then: Option<&str>) ->
 /// `GET /auth/login/{provider}`
 pub(crate) async fn begin(
     State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
     Path(provider): Path<String>,
-    request: Request,
+    visitor: Visitor,
 ) -> Response {
-    let visitor = match visitor(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
     let then = visitor.then().map(str::to_owned);
     let redirect = redirect(&visitor.site, &provider);
     let begun = api.app.sign_in_begin(&visitor.op, &provider, redirect, then).await;
@@ -278,14 +298,9 @@ fn redirect(site: &Site, provider: &str) -> String {
 /// `GET /auth/callback/{provider}`
 pub(crate) async fn finish(
     State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
     Path(provider): Path<String>,
-    request: Request,
+    visitor: Visitor,
 ) -> Response {
-    let visitor = match visitor(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
     let field = |name: &str| visitor.field(name).map(str::to_owned);
     let answer = SignInAnswer {
         code: field("code"),
@@ -293,7 +308,8 @@ pub(crate) async fn finish(
         issuer: field("iss"),
         error: field("error"),
     };
-    let nobody = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
+    let nobody =
+        api.app.ctx(Actor::Nobody).with_request_id(visitor.op.request_id()).with_peer(visitor.op.peer());
     let cookie = visitor.site.read(&visitor.headers, Cookie::Login).ok().flatten().unwrap_or_default();
     let redirect = redirect(&visitor.site, &provider);
     let finished = api.app.sign_in_finish(&nobody, &provider, redirect, cookie, answer).await;
@@ -313,15 +329,7 @@ pub(crate) async fn finish(
 }
 
 /// `GET /auth/account`
-pub(crate) async fn account(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match visitor(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn account(visitor: Visitor) -> Response {
     let Actor::User(user) = &visitor.actor else { return html::see_other("/auth/sign-in") };
     let body = format!(
         "<p>You are signed in as <strong>{}</strong>.</p><p><a href=\"/auth/passkeys\">Your passkeys</a></p>\
@@ -334,15 +342,7 @@ pub(crate) async fn account(
 }
 
 /// `POST /auth/sign-out`
-pub(crate) async fn sign_out(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn sign_out(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     let back = format!("{}/auth/sign-in", visitor.site.origin());
     let mut elsewhere = String::new();
     if let Actor::User(_) = &visitor.actor {
@@ -393,9 +393,16 @@ mod tests {
 
     #[test]
     fn nobody_is_sent_elsewhere() {
-        for ours in ["/auth/account", "/auth/device?user_code=ABCD-EFGH"] {
+        for ours in [
+            "/auth/account",
+            "/auth/device?user_code=ABCD-EFGH",
+            "/",
+            "/clusters/blue?q=a%20b&sort=-name",
+            "/services?next=https://evil.test",
+        ] {
             assert!(is_ours(ours), "{ours}");
         }
+        let long = format!("/clusters?q={}", "a".repeat(LONGEST_ADDRESS));
         for other in [
             "https://evil.test",
             "//evil.test",
@@ -406,9 +413,18 @@ mod tests {
             "/auth/device#x",
             "/auth/device?\r\nx: y",
             "",
-            "/",
+            "clusters",
             "javascript:alert(1)",
             "/auth/sign-out",
+            "/gql",
+            "/k8s/blue/api",
+            "/clusters//evil.test",
+            "/clusters/../../evil",
+            "/./evil",
+            "/clusters#x",
+            "/clusters?a=\u{e9}",
+            "/clusters?<script>",
+            long.as_str(),
         ] {
             assert!(!is_ours(other), "{other}");
         }

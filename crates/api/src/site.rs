@@ -30,6 +30,8 @@ pub(crate) enum Cookie {
 pub(crate) struct Site {
     /// `https://console.example.com`, as browsers write origins.
     origin: String,
+    /// On this machine alone, the other name of the same.
+    alias: Option<String>,
     is_secure: bool,
 }
 
@@ -40,7 +42,13 @@ impl Site {
         let is_secure = url.scheme() == "https";
         let is_here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
         let is_usable = is_secure || (url.scheme() == "http" && is_here);
-        is_usable.then(|| Self { origin: url.origin().ascii_serialization(), is_secure })
+        let origin = url.origin().ascii_serialization();
+        let alias = match (url.host_str(), url.port_or_known_default(), is_secure) {
+            (Some("127.0.0.1"), Some(port), false) => Some(format!("http://localhost:{port}")),
+            (Some("localhost"), Some(port), false) => Some(format!("http://127.0.0.1:{port}")),
+            _ => None,
+        };
+        is_usable.then_some(Self { origin, alias, is_secure })
     }
 
     /// Where this console's pages are.
@@ -88,9 +96,26 @@ impl Site {
     pub(crate) fn is_own(&self, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(ORIGIN).iter();
         match (origins.next(), origins.next()) {
-            (Some(origin), None) => origin.as_bytes() == self.origin.as_bytes(),
+            (Some(origin), None) => [Some(&self.origin), self.alias.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|own| origin.as_bytes() == own.as_bytes()),
             _ => false,
         }
+    }
+
+    /// The token of the session cookie, if a socket may use it: a page can send no header with one, but a browser says which
+    /// page it is.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] where it is none of ours.
+    pub(crate) fn session_of_socket<'a>(&self, headers: &'a HeaderMap) -> Result<Option<&'a str>> {
+        let Some(token) = self.read(headers, Cookie::Session)? else { return Ok(None) };
+        if !self.is_own(headers) {
+            let told = "a socket with the session cookie is opened by pages at {}; programs send an access token instead";
+            return Err(Error::forbidden(told.replace("{}", &self.origin)));
+        }
+        Ok(Some(token))
     }
 
     /// The token of the session cookie, if the request may use it.
@@ -149,6 +174,24 @@ mod tests {
     }
 
     #[test]
+    fn this_machine_has_two_names() {
+        for (url, own) in [
+            ("http://127.0.0.1:8080", ["http://127.0.0.1:8080", "http://localhost:8080"]),
+            ("http://localhost:8080", ["http://localhost:8080", "http://127.0.0.1:8080"]),
+        ] {
+            let site = Site::of(Some(url)).unwrap();
+            assert!(own.iter().all(|own| site.is_own(&headers(&[("origin", own)]))), "{url}");
+            for other in
+                ["http://localhost:8081", "http://localhost", "https://localhost:8080", "http://[::1]:8080"]
+            {
+                assert!(!site.is_own(&headers(&[("origin", other)])), "{url}: {other}");
+            }
+        }
+        let site = Site::of(Some("https://localhost:8080")).unwrap();
+        assert!(!site.is_own(&headers(&[("origin", "http://127.0.0.1:8080")])));
+    }
+
+    #[test]
     fn another_site_cannot_use_the_cookie() {
         let site = Site::of(Some("https://c.example.com")).unwrap();
         let cookie = ("cookie", "a=b; __Host-plural-session=console-1");
@@ -176,6 +219,14 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()))
             .collect();
         assert!(matches!(site.session(&Method::POST, &twice), Err(Error::Unauthenticated)));
+        let socket = |pairs: &[(&'static str, &str)]| {
+            site.session_of_socket(&headers(pairs)).map(|token| token.map(str::to_owned))
+        };
+        assert_eq!(socket(&[cookie, own]).unwrap().as_deref(), Some("console-1"));
+        assert_eq!(socket(&[]).unwrap(), None);
+        for wrong in [&[cookie][..], &[cookie, mark], &[cookie, ("origin", "https://evil.test")]] {
+            assert!(matches!(socket(wrong), Err(Error::Forbidden { .. })), "{wrong:?}");
+        }
         let read = |pairs: &[(&'static str, &str)]| site.session(&Method::GET, &headers(pairs)).is_ok();
         assert!(read(&[cookie, mark]) && read(&[cookie, mark, own]));
         assert!(!read(&[cookie]) && !read(&[cookie, mark, ("origin", "https://evil.test")]));

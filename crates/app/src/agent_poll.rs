@@ -70,6 +70,8 @@ pub struct ServiceSpec {
     pub values: RenderingValues,
     /// What a person asked of its sync.
     pub ask: SyncAsk,
+    /// Name of its project.
+    pub project: String,
     /// What it may touch; absent: everything.
     pub limits: Option<NamedLimits>,
     /// Where it is read from.
@@ -333,6 +335,7 @@ impl App {
 
     pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
         let ServiceSpecRow {
+            project,
             service,
             artifact_folder,
             revision_at,
@@ -369,6 +372,7 @@ impl App {
             rendering: service.rendering,
             // Who comes back late is not told what was said of a canary that he left long ago.
             ask: SyncAsk { promotion: ask.promotion.filter(|said| said.holds(self.now())), ..ask },
+            project,
             limits,
             source_url,
             name: service.name,

@@ -18,6 +18,7 @@ use crate::audit_chain;
 use crate::audit_stream::AuditSink;
 use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
+use crate::delta::Subscribers;
 use crate::fleet::Fleet;
 use crate::hashing::Hashing;
 use crate::job::JobEntry;
@@ -29,9 +30,11 @@ use crate::ports::git::GitPort;
 use crate::ports::identity::IdentityPort;
 use crate::ports::previews::Previews;
 use crate::ports::templates::Templates;
+use crate::program_login::ProgramPaces;
 use crate::proxy::GrantCache;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
+use crate::sign_in_link::SignInLink;
 use crate::store::Store;
 use crate::streams::PendingStreams;
 use crate::throttle::Throttle;
@@ -146,6 +149,7 @@ pub struct App {
     pub(crate) sources: DirtySources,
     pub(crate) globals: GlobalServicesChanged,
     pub(crate) throttle: Throttle,
+    pub(crate) sign_in_link: SignInLink,
     pub(crate) questions: PlanLimiter,
     pub(crate) proxy: GrantCache,
     pub(crate) cluster_audit: ClusterAuditQueue,
@@ -157,6 +161,9 @@ pub struct App {
     pub(crate) audit_linked: watch::Sender<u64>,
     pub(crate) replicas: Replicas,
     pub(crate) streams: PendingStreams,
+    /// Those who listen for changes here.
+    pub(crate) subscribers: Subscribers,
+    pub(crate) program_paces: ProgramPaces,
     pub(crate) hashing: Hashing,
     /// How many passwords were checked.
     pub(crate) password_checks: AtomicU64,
@@ -214,6 +221,7 @@ impl App {
             sources: DirtySources::default(),
             globals: GlobalServicesChanged::default(),
             throttle: Throttle::default(),
+            sign_in_link: SignInLink::default(),
             questions: PlanLimiter::default(),
             proxy,
             cluster_audit: ClusterAuditQueue::new(),
@@ -224,6 +232,8 @@ impl App {
             audit_linked: watch::Sender::new(0),
             replicas,
             streams: PendingStreams::default(),
+            subscribers: Subscribers::default(),
+            program_paces: ProgramPaces::default(),
             hashing: Hashing::default(),
             password_checks: AtomicU64::new(0),
             feed_lock: tokio::sync::Mutex::new(()),

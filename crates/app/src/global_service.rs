@@ -541,6 +541,8 @@ fn seal_context(id: GlobalServiceId) -> String {
 fn actor_name(ctx: &OpCtx) -> String {
     match ctx.actor() {
         Actor::User(user) => user.email.clone(),
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => "the console".to_owned(),
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+            "the console".to_owned()
+        }
     }
 }

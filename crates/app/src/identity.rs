@@ -34,8 +34,8 @@ use crate::user::UserSelector;
 
 /// How long somebody may take to sign in at the provider.
 const PATIENCE: TimeDelta = TimeDelta::minutes(10);
-/// A provider is asked again after so long: well within the hour.
-const ASK_AFTER: TimeDelta = TimeDelta::minutes(40);
+/// A provider is asked again after so long: well within the half hour that Keycloak, as it comes, keeps somebody who does nothing.
+const ASK_AFTER: TimeDelta = TimeDelta::minutes(20);
 /// One that did not answer is asked again after so long.
 const TRY_AFTER: TimeDelta = TimeDelta::minutes(5);
 /// Without an answer of the provider for so long, a login ends.
@@ -99,6 +99,21 @@ pub struct IdentityCheck {
     pub refresh: Option<Sealed>,
 }
 
+/// Which identities are asked about.
+#[derive(Debug, Clone, Copy)]
+pub struct IdentitiesDue {
+    /// Those of users with tokens whose provider can be asked, and was asked before this.
+    pub checked: DateTime<Utc>,
+    /// Those with memberships whose provider gave nothing to ask with, and vouched for them before this.
+    pub unasked: DateTime<Utc>,
+    /// Of these, those that were tried before this.
+    pub tried: DateTime<Utc>,
+    /// Now.
+    pub now: DateTime<Utc>,
+    /// So many at most.
+    pub limit: u64,
+}
+
 /// Accounts that are tied to providers.
 #[async_trait]
 pub trait IdentityStore: Send + Sync + 'static {
@@ -114,14 +129,9 @@ pub trait IdentityStore: Send + Sync + 'static {
     ) -> Result<(User, Identity)>;
     /// Keeps what the provider gave for being asked again.
     async fn identity_refresh_keep(&self, id: UserIdentityId, refresh: &Sealed) -> Result<()>;
-    /// Identities of users with tokens that were last checked before one time, and tried before another; the latter is set to `now`.
-    async fn identities_due(
-        &self,
-        checked: DateTime<Utc>,
-        tried: DateTime<Utc>,
-        now: DateTime<Utc>,
-        limit: u64,
-    ) -> Result<Vec<Identity>>;
+    /// Identities whose providers are to be asked, and those whose providers cannot be asked any more; that they were tried is set to
+    /// `now`.
+    async fn identities_due(&self, asked: &IdentitiesDue) -> Result<Vec<Identity>>;
     /// The provider said that they are there; whether that changed their groups.
     async fn identity_checked(
         &self,
@@ -131,8 +141,14 @@ pub trait IdentityStore: Send + Sync + 'static {
     ) -> Result<bool>;
     /// The provider of the login that a token comes from.
     async fn identity_provider_of_token(&self, token: TokenId) -> Result<Option<IdentityProviderRow>>;
-    /// The provider said that they are not there: ends what their login made, and all of their tokens where they have no password.
-    async fn identity_end(&self, by: Audited<'_, User, Write>, identity: &Identity) -> Result<()>;
+    /// The provider said that they are not there, or nothing for too long: ends what their login made and the memberships that it gave,
+    /// and all of their tokens where they have neither a password nor another provider that vouched for them after `unasked`.
+    async fn identity_end(
+        &self,
+        by: Audited<'_, User, Write>,
+        identity: &Identity,
+        unasked: DateTime<Utc>,
+    ) -> Result<()>;
 }
 
 /// Where somebody goes to sign in.
@@ -381,7 +397,14 @@ impl App {
     /// Asks the providers about everybody who was not asked about for a while: how many were.
     pub async fn identities_check(self: &Arc<Self>) -> Result<u64> {
         let now = self.now();
-        let due = self.store.identities_due(now - ASK_AFTER, now - TRY_AFTER, now, OF_A_PASS).await?;
+        let due = IdentitiesDue {
+            checked: now - ASK_AFTER,
+            unasked: now - LONGEST_UNASKED,
+            tried: now - TRY_AFTER,
+            now,
+            limit: OF_A_PASS,
+        };
+        let due = self.store.identities_due(&due).await?;
         let asked = due.len() as u64;
         let mut checks = futures::stream::iter(due)
             .map(|identity| async move {
@@ -428,7 +451,8 @@ impl App {
                     "a provider did not renew a login"
                 );
                 if is_over {
-                    self.store.identity_end(user.audited(&system, "identity.end"), &identity).await?;
+                    let by = user.audited(&system, "identity.end");
+                    self.store.identity_end(by, &identity, self.now() - LONGEST_UNASKED).await?;
                     self.proxy.access_changed();
                 }
             }
@@ -442,7 +466,7 @@ impl App {
         identity: &Identity,
     ) -> Result<std::result::Result<ProviderAnswer, ProviderError>> {
         let Some(sealed) = &identity.refresh else {
-            // The session ends by itself.
+            // The session ends by itself; what the provider gave ends when it has not vouched for them for too long.
             return Ok(Err(ProviderError::Unavailable("it gave nothing to ask again with".to_owned())));
         };
         let bytes = self.sealer.open(&refresh_context(identity.id), sealed)?;

@@ -117,6 +117,12 @@ const TASKS: &[Task] = &[
         run: |app, stop| Box::pin(async move { app.streams_run(&stop).await }),
     },
     Task {
+        name: "deltas",
+        who: Who::EachReplica,
+        until: Until::Stopped,
+        run: |app, stop| Box::pin(async move { app.deltas_follow(&stop).await }),
+    },
+    Task {
         name: "feed",
         who: Who::EachReplica,
         until: Until::Stopped,

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use plural_core::access::{Action, Actor, UserActor};
 use plural_core::cluster::Cluster;
-use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
+use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow, Impersonated};
 use plural_core::ids::TokenId;
 use plural_core::ids::{ClusterId, UserId};
 use plural_core::specs::Handle;
@@ -74,6 +74,8 @@ pub struct ProxyGrant {
     pub actor: String,
     /// Names of the user's groups, in order; none where a custom role withholds [`Action::ImpersonateGroup`].
     pub groups: Vec<String>,
+    /// The same for audit lines.
+    pub impersonated: Arc<Impersonated>,
     /// Whether shells may be opened: [`Action::Exec`], which a custom role may withhold.
     pub shells: bool,
     /// With which token.
@@ -95,6 +97,7 @@ impl ProxyGrant {
             email,
             actor,
             groups,
+            impersonated: _,
             shells,
             token_id,
             revoked: _,
@@ -163,7 +166,9 @@ impl App {
         }
         let found = match self.actor_authenticate(token).await {
             Ok(Actor::User(user)) => self.proxy_decide(Actor::User(user), cluster).await,
-            Ok(Actor::Cluster(_) | Actor::Nobody | Actor::System) => Err(Error::Unauthenticated),
+            Ok(Actor::Cluster(_) | Actor::Registration(_) | Actor::Nobody | Actor::System) => {
+                Err(Error::Unauthenticated)
+            }
             Err(error) => Err(error),
         };
         self.proxy_keep(key, found)
@@ -199,6 +204,7 @@ impl App {
             user_id,
             email: user.email.to_string(),
             actor: name,
+            impersonated: Arc::new(Impersonated::new(user.email.as_str(), &groups)),
             groups,
             shells: held.allow(Action::Exec),
             token_id,

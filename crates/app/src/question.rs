@@ -302,6 +302,9 @@ impl App {
             Because::DeployToken => {
                 "an agent's token reaches its own cluster's desired state and nothing else".to_owned()
             }
+            Because::RegistrationToken => {
+                "a registration token makes clusters of its project and does nothing else".to_owned()
+            }
             Because::NarrowToken(scopes) => format!("the token is limited to {scopes}"),
             Because::Administrator => "administrators of the installation may do everything".to_owned(),
             Because::Own => "it is the user's own".to_owned(),

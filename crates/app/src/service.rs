@@ -11,6 +11,7 @@ use plural_core::revision::Revision;
 use plural_core::service::{Configuration, ConfigurationEdit, NewService, Rendering, Service, ServiceChange};
 use plural_core::service_error::ServiceError;
 use plural_core::specs::{Edit, Handle, KubeName, SyncConfig};
+use plural_core::status::ServiceStatus;
 use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 
 use crate::access::{Audited, Authorized, Bindable, Grant, Noun, Read, Write};
@@ -49,6 +50,8 @@ pub struct ServiceFilter {
     pub repository_id: Option<RepositoryId>,
     /// Whose templates read this context.
     pub context_id: Option<ServiceContextId>,
+    /// With this status.
+    pub status: Option<ServiceStatus>,
     /// Name contains this.
     pub q: Option<String>,
 }
@@ -307,7 +310,7 @@ impl App {
             revision_id: RevisionId::new(),
             configuration: self.seal_configuration(id, configuration)?,
             values: self.seal_values(id, &new.rendering)?,
-            seed: self.sealer.seal(&seed_context(id), &random::<32>()?)?,
+            seed: self.new_seed(id)?,
             owner,
             links: links.clone(),
             new: new.clone(),
@@ -602,6 +605,11 @@ impl App {
         // The parser's own message could quote a value.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading a configuration", "it is not what was sealed"))
+    }
+
+    /// What a service's templates draw from.
+    pub(crate) fn new_seed(&self, id: ServiceId) -> Result<Sealed> {
+        self.sealer.seal(&seed_context(id), &random::<32>()?)
     }
 
     pub(crate) fn open_seed(&self, id: ServiceId, sealed: &Sealed) -> Result<Vec<u8>> {

@@ -12,7 +12,9 @@ use plural_core::invite::Invite;
 use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
+use plural_core::persona::Persona;
 use plural_core::project::Project;
+use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
 use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
@@ -26,6 +28,7 @@ use crate::audit_chain::AuditChainStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
 use crate::confirmation::ConfirmationStore;
+use crate::delta::DeltaStore;
 use crate::dependency::DependencyStore;
 use crate::deploy_token::DeployTokenStore;
 use crate::federated_credential::FederatedCredentialStore;
@@ -42,6 +45,7 @@ use crate::managed_namespace::ManagedNamespaceStore;
 use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
 use crate::passkey::PasskeyStore;
+use crate::persona::PersonaStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
 use crate::program_login::ProgramLoginStore;
@@ -49,6 +53,7 @@ use crate::project::ProjectStore;
 use crate::proxy::ProxyStore;
 use crate::recording::RecordingStore;
 use crate::records::Records;
+use crate::registration_token::RegistrationTokenStore;
 use crate::replica::ReplicaStore;
 use crate::repository::RepositoryStore;
 use crate::repository_webhook::RepositoryWebhookStore;
@@ -60,6 +65,7 @@ use crate::service::ServiceStore;
 use crate::service_context::ServiceContextStore;
 use crate::service_life::ServiceLifeStore;
 use crate::service_metadata::ServiceMetadataStore;
+use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
 use crate::sync::SyncStore;
 use crate::sync_window::SyncWindowStore;
@@ -79,7 +85,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,
@@ -89,6 +95,7 @@ stores! {
     PasskeyStore,
     ConfirmationStore,
     InviteStore,
+    PersonaStore,
     PolicyStore,
     TokenStore,
     ClusterStore,
@@ -106,10 +113,12 @@ stores! {
     MachineAccountStore,
     ManagedNamespaceStore,
     InstanceListStore,
+    DeltaStore,
     DependencyStore,
     FederatedCredentialStore,
     ServiceContextStore,
     ServiceMetadataStore,
+    ServiceStatusStore,
     ApiDeprecationStore,
     CanaryGateStore,
     SourceStore,
@@ -119,6 +128,7 @@ stores! {
     ManyStore,
     ProxyStore,
     RecordingStore,
+    RegistrationTokenStore,
     RoleStore,
     SavedViewStore,
     SealStore,

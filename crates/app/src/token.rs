@@ -5,6 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::{Actor, UserActor};
 use plural_core::ids::TokenId;
 use plural_core::ids::{FederatedCredentialId, UserId, UserIdentityId};
+use plural_core::registration_token::REGISTRATION_TOKEN_PREFIX;
 use plural_core::token::{
     AccessToken, DEPLOY_TOKEN_PREFIX, PresentedToken, TokenScopes, USER_TOKEN_PREFIX, issue_token,
 };
@@ -115,7 +116,7 @@ pub(crate) struct TokenKind {
 pub(crate) fn parent(ctx: &OpCtx) -> Option<&PresentedToken> {
     match ctx.actor() {
         Actor::User(user) => user.token.as_ref(),
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => None,
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => None,
     }
 }
 
@@ -126,18 +127,22 @@ pub(crate) fn proof_of(ctx: &OpCtx, verified: Option<Verified>) -> Option<Proof>
             let asked_with = user.token.as_ref().map(|token| token.id);
             Some(Proof { caller: user.id, asked_with, verified, as_admin: false })
         }
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => None,
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => None,
     }
 }
 
 impl App {
-    /// Who a token speaks for: `console-…` a user, `deploy-…` the agent of a cluster.
+    /// Who a token speaks for: `console-…` a user, `deploy-…` the agent of a cluster,
+    /// `register-…` a machine that makes clusters.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] for one that is wrong, expired or revoked.
     pub async fn actor_authenticate(&self, token: &str) -> Result<Actor> {
         if token.starts_with(DEPLOY_TOKEN_PREFIX) {
             return Ok(Actor::Cluster(self.agent_authenticate(token)?.cluster_id()));
+        }
+        if token.starts_with(REGISTRATION_TOKEN_PREFIX) {
+            return self.registration_authenticate(token).await;
         }
         if !token.starts_with(USER_TOKEN_PREFIX) || token.len() > 256 {
             return Err(Error::Unauthenticated);

@@ -25,8 +25,10 @@ use crate::{
     jobs::JobsArgs,
     key::parse_duration,
     passkeys::PasskeysArgs,
+    personas::PersonasArgs,
     projects::ProjectsArgs,
     providers::ProvidersArgs,
+    registration_tokens::RegistrationTokensArgs,
     roles::RolesArgs,
     saved_views::SavedViewsArgs,
     second_factor::SecondFactorArgs,
@@ -131,6 +133,8 @@ pub(crate) enum CdCommand {
     Roles(RolesArgs),
     ServiceAccounts(ServiceAccountsArgs),
     FederatedCredentials(FederatedCredentialsArgs),
+    RegistrationTokens(RegistrationTokensArgs),
+    Personas(PersonasArgs),
     Jobs(JobsArgs),
 }
 

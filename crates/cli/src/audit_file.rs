@@ -170,7 +170,7 @@ pub(crate) struct Csv {
 impl Csv {
     /// Its first line.
     pub(crate) const HEADINGS: &'static str =
-        "batch,kind,at,actor,address,action,noun,target,name,times,response,request,id\n";
+        "batch,kind,at,actor,address,action,noun,target,name,times,response,request,id,impersonated,groups\n";
 
     /// The row of an exported line, if it is one about something that was done or asked.
     pub(crate) fn row(&mut self, line: &[u8]) -> Option<String> {
@@ -203,6 +203,8 @@ impl Csv {
             text("responseCode"),
             text("requestId"),
             text("id"),
+            text("impersonatedUser"),
+            text("impersonatedGroups"),
         ];
         Some(format!("{}\n", cells.map(|cell| quoted(&cell)).join(",")))
     }
@@ -224,6 +226,11 @@ mod tests {
         let mut csv = Csv::default();
         assert_eq!(csv.row(br#"{"kind":"batch","sequence":7}"#), None);
         let row = csv.row(br#"{"kind":"change","id":"1","at":"t","actor":"=cmd()","action":"a","noun":"n","targetName":"b, \"c\"","requestId":"r","times":1}"#);
-        assert_eq!(row.unwrap(), "7,change,t,'=cmd(),,a,n,,\"b, \"\"c\"\"\",1,,r,1\n");
+        assert_eq!(row.unwrap(), "7,change,t,'=cmd(),,a,n,,\"b, \"\"c\"\"\",1,,r,1,,\n");
+        let row = csv.row(br#"{"kind":"request","id":"1","at":"t","clusterId":"c","actor":"ci (assumed by ada)","method":"GET","path":"/p","responseCode":200,"requestId":"r","impersonatedUser":"ci","impersonatedGroups":["ops","dev"]}"#);
+        assert_eq!(
+            row.unwrap(),
+            "7,request,t,ci (assumed by ada),,GET,cluster,c,/p,,200,r,1,ci,\"[\"\"ops\"\",\"\"dev\"\"]\"\n"
+        );
     }
 }

@@ -126,12 +126,8 @@ pub(crate) async fn run(
         ClusterCommand::Tag(args) => change_tags(args, client, terminal).await,
         ClusterCommand::Delete(args) => delete(args, client, terminal).await,
         ClusterCommand::Update(args) => update(args, client, terminal).await,
-        ClusterCommand::Bootstrap(args) => {
-            bootstrap::run(*args, client, connection.ca_pem.as_deref(), terminal).await
-        }
-        ClusterCommand::Reinstall(args) => {
-            bootstrap::again(*args, client, connection.ca_pem.as_deref(), terminal).await
-        }
+        ClusterCommand::Bootstrap(args) => bootstrap::run(*args, connection, terminal).await,
+        ClusterCommand::Reinstall(args) => bootstrap::again(*args, connection, terminal).await,
         ClusterCommand::GetCredentials(args) => {
             let merge = args.merge || args.file.is_none();
             kubeconfig::kubeconfig(KubeconfigArgs { merge, ..args }, connection, terminal).await

@@ -35,10 +35,12 @@ mod kubeconfig;
 mod links;
 mod login;
 mod logout;
+mod loopback;
 mod managed_namespaces;
 mod manifests;
 mod output;
 mod passkeys;
+mod personas;
 mod plain;
 mod preview;
 mod projects;
@@ -46,6 +48,7 @@ mod proof;
 mod providers;
 mod recordings;
 mod reference;
+mod registration_tokens;
 mod rendering;
 mod replay;
 mod repositories;
@@ -73,13 +76,13 @@ mod users;
 mod wait;
 mod watch;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use args::{CdCommand, Cli, ClusterCommand, RepositoryCommand, ServiceCommand, Verb};
 pub use completion::{Lookup, complete, completions};
-use connect::connect;
+use connect::{connect, connect_as};
 pub use error::CliError;
 use plain::Plain;
 use recordings::RecordingCommand;
@@ -179,6 +182,16 @@ fn prints_a_file(verb: &Verb, screen: bool) -> bool {
     is_file && !screen
 }
 
+/// Where a machine keeps its registration token, of a command that takes one in place of a login.
+fn token_file(command: &CdCommand) -> Option<&Path> {
+    if let CdCommand::Bootstrap(args) = command {
+        return args.token_file.as_deref();
+    }
+    let CdCommand::Clusters(clusters) = command else { return None };
+    let ClusterCommand::Bootstrap(args) = &clusters.command else { return None };
+    args.token_file.as_deref()
+}
+
 async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     match cli.verb {
         Verb::Login(args) => login::login(args, terminal).await,
@@ -237,13 +250,14 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 // Beside a repository, it is what --url is everywhere else.
                 args.connection.url = Some(url);
             }
-            let connection = connect(&args.connection, terminal)?;
+            let connection = match token_file(&args.command) {
+                Some(file) => connect_as(&args.connection, bootstrap::token(file, terminal)?, terminal)?,
+                None => connect(&args.connection, terminal)?,
+            };
             let client = &connection.client;
             match args.command {
                 CdCommand::Login(_) => Ok(()),
-                CdCommand::Bootstrap(args) => {
-                    bootstrap::run(*args, client, connection.ca_pem.as_deref(), terminal).await
-                }
+                CdCommand::Bootstrap(args) => bootstrap::run(*args, &connection, terminal).await,
                 CdCommand::Clusters(noun) => clusters::run(noun.command, &connection, terminal).await,
                 CdCommand::Repositories(noun) => repositories::run(noun.command, client, terminal).await,
                 CdCommand::HelmRepositories(noun) => {
@@ -267,6 +281,10 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 }
                 CdCommand::ServiceAccounts(noun) => {
                     service_accounts::run(noun.command, client, terminal).await
+                }
+                CdCommand::Personas(noun) => personas::run(noun.command, client, terminal).await,
+                CdCommand::RegistrationTokens(noun) => {
+                    registration_tokens::run(noun.command, client, terminal).await
                 }
                 CdCommand::Roles(noun) => roles::run(noun.command, client, terminal).await,
                 CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,

@@ -152,14 +152,24 @@ pub struct ConsoleConfig {
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub audit_checkpoint_seconds: u64,
 
-    /// Where the audit log is sent as it grows, with checkpoints: file:PATH, or https://… for a webhook; may be given several times.
-    /// Of several replicas the one that leads sends
+    /// Where the audit log is sent as it grows, with checkpoints: file:PATH, https://… for a webhook, or otlp:https://…/v1/logs for a
+    /// collector of OpenTelemetry; may be given several times. Of several replicas the one that leads sends
     #[arg(long, env = "PLURAL_AUDIT_STREAMS", value_name = "URL", value_delimiter = ',')]
     pub audit_stream: Vec<String>,
 
     /// Secret that webhooks get the audit log signed with (HMAC-SHA-256)
     #[arg(long, env = "PLURAL_AUDIT_STREAM_SECRET", value_name = "SECRET", hide_env_values = true)]
     pub audit_stream_secret: Option<SecretString>,
+
+    /// Header that collectors get with the audit log, such as authorization=Bearer…; may be given several times
+    #[arg(
+        long,
+        env = "PLURAL_AUDIT_STREAM_HEADERS",
+        value_name = "NAME=VALUE",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    pub audit_stream_header: Vec<SecretString>,
 
     /// Days after which an agent replaces its deploy token by itself; 0: never
     #[arg(long, env = "PLURAL_DEPLOY_TOKEN_DAYS", value_name = "DAYS", default_value_t = 30,
@@ -320,6 +330,7 @@ impl ConsoleConfig {
             audit_checkpoint_seconds: 300,
             audit_stream: Vec::new(),
             audit_stream_secret: None,
+            audit_stream_header: Vec::new(),
             deploy_token_days: 30,
             restored: false,
             allow_local_repositories: false,

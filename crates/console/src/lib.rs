@@ -27,7 +27,7 @@ use std::{
 };
 
 use axum::Router;
-use plural_api::{ApiOptions, CONNECTIONS_OF_USER, Network, Route, Routes};
+use plural_api::{ApiOptions, CONNECTIONS_OF_USER, ClusterSessions, Network, Route, Routes};
 use plural_app::App;
 use plural_app::login::FirstAdmin;
 use plural_app::replica::ReplicaAddress;
@@ -341,6 +341,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let proxy = Proxy::new(Arc::clone(&app), shutdown.signal(), CONNECTIONS_OF_USER)
         .map_err(StartError::Installation)?;
     let agents = agents::routes(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
+    let sessions = ClusterSessions::new(Some(&public_url));
     let api = ApiOptions {
         public_url: Some(public_url.clone()),
         kubernetes_url: kubernetes_address.map(|at| format!("https://{}", from_here(at))),
@@ -349,11 +350,11 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         trusted_proxies,
         ..ApiOptions::default()
     };
-    let public = plural_api::routes(Arc::clone(&app), api)
+    let public = plural_api::routes(Arc::clone(&app), api, shutdown.signal())
         .merge(metrics::with_token(metrics.as_ref(), metrics_token))
         .merge(agents.clone())
         .merge(wrapped::routes(agents.clone().into_router(), keep_alive, Arc::clone(&trusted)))
-        .merge(gateway::routes(Arc::clone(&proxy), trusted));
+        .merge(gateway::routes(Arc::clone(&proxy), trusted, sessions));
     let passed = gateway::routes_for_replicas(Arc::clone(&proxy));
     let listed = |listener: Listener, routes: &Routes| {
         routes.listed().iter().map(|route| (listener, route.clone())).collect::<Vec<_>>()

@@ -52,6 +52,7 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         audit_checkpoint_seconds,
         audit_stream,
         audit_stream_secret,
+        audit_stream_header,
         restored,
         allow_local_repositories,
         protected_tags,
@@ -108,7 +109,9 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         options.local = LocalPaths::Read;
     }
     let reach: plural_reach::Reach = reach.or(registry_reach).unwrap_or(Reach::Private).into();
-    let audit_sinks = audit_streams::open(&audit_stream, audit_stream_secret.as_ref(), reach)?;
+    let secrets =
+        audit_streams::StreamSecrets { webhook: audit_stream_secret.as_ref(), headers: &audit_stream_header };
+    let audit_sinks = audit_streams::open(&audit_stream, secrets, reach)?;
     options.guard = Guard::new(reach);
     options.credentials_over_http = allow_credentials_over_http;
     options.new_host_keys = ssh_host_keys.into();

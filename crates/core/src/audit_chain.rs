@@ -104,6 +104,10 @@ enum Line<'a> {
         request_id: Uuid,
         #[serde(skip_serializing_if = "Option::is_none")]
         recording_id: Option<Uuid>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        impersonated_user: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        impersonated_groups: Option<&'a [String]>,
     },
 }
 
@@ -168,6 +172,8 @@ impl AuditText for ClusterAuditRow {
             sent_bytes: entry.sent_bytes,
             request_id: entry.request_id.uuid(),
             recording_id: entry.recording_id.map(crate::ids::RecordingId::uuid),
+            impersonated_user: entry.impersonated.as_ref().map(|who| who.user.as_str()),
+            impersonated_groups: entry.impersonated.as_ref().map(|who| who.groups.as_slice()),
         })
     }
 }

@@ -78,6 +78,10 @@ id!(/// Id of a service account: that of the user that it is.
     MachineAccountId, "service account");
 id!(/// Id of a federated credential.
     FederatedCredentialId, "federated credential");
+id!(/// Id of a registration token (not the token itself).
+    RegistrationTokenId, "registration token");
+id!(/// Id of a persona.
+    PersonaId, "persona");
 id!(/// Id of a custom role.
     RoleId, "role");
 id!(/// Id of a binding.

@@ -235,6 +235,7 @@ async fn serve(
             cluster_id: grant.cluster_id,
             user_id: grant.user_id,
             actor: grant.actor.clone(),
+            impersonated: Some(Arc::clone(&grant.impersonated)),
             address: request.extensions().get::<ClientAddress>().map(|address| address.0),
             token_id: grant.token_id,
             method: request.method().to_string(),
@@ -513,12 +514,13 @@ fn selector(text: &str) -> Option<ClusterSelector> {
     text.parse::<Handle>().ok().map(ClusterSelector::Handle)
 }
 
-/// Why somebody without a token is refused: a browser's session does not reach clusters, whichever page sent it here.
+/// Why somebody without a token is refused. A browser's session that may be used here has become one before.
 fn unknown(headers: &HeaderMap) -> Error {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     if cookies.flat_map(|line| line.split(';')).any(|pair| pair.contains("plural-session=")) {
         return Error::forbidden(
-            "a browser's session does not reach clusters; use kubectl with a kubeconfig of `plural cd clusters kubeconfig`",
+            "a browser's session reaches clusters only from the console's own pages, and nothing that runs in one; use kubectl \
+             with a kubeconfig of `plural cd clusters kubeconfig`",
         );
     }
     Error::Unauthenticated

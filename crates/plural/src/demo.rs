@@ -18,7 +18,7 @@ use anyhow::{Context, bail};
 use plural_agent::AgentEvent;
 use plural_console::{ConsoleConfig, KubernetesListener, Reach, RunningConsole, StartError};
 use plural_kit::{Shutdown, ShutdownSignal};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::process::{LogArgs, keep_private};
@@ -251,13 +251,18 @@ async fn run_on(
     }
     let staying = |cluster: &&DemoCluster| !leaving.iter().any(|handle| handle == cluster.handle());
 
-    let (source, repository) = source(args, data).await?;
+    let (mut source, repository) = source(args, data).await?;
+    if args.once {
+        source.services.retain(|service| !service.is_broken);
+    }
     output.talk(&format!("deploying {}", source.url));
     let begun = SystemTime::now();
     let services =
         deployment.services(&source, clusters.iter().filter(staying).map(DemoCluster::handle)).await?;
 
-    let names: Vec<String> = services.keys().cloned().collect();
+    let broken: Vec<&String> =
+        source.services.iter().filter(|service| service.is_broken).map(|service| &service.name).collect();
+    let names: Vec<String> = services.keys().filter(|name| !broken.contains(name)).cloned().collect();
     let (shared, mut events) = clusters::shared();
     for cluster in clusters.iter_mut() {
         cluster.note_namespaces(source.services.iter().map(|service| service.namespace.as_str())).await?;
@@ -331,6 +336,7 @@ async fn run_on(
             ready = true;
             output.event(&Event::Ready {
                 url: console.url.clone(),
+                link: link(console)?,
                 user: ADMIN.to_owned(),
                 password: state.password().to_owned(),
                 token: state.access_token().unwrap_or_default().to_owned(),
@@ -343,6 +349,16 @@ async fn run_on(
         }
     }
     Ok(())
+}
+
+/// A link that opens the web console signed in, for a browser on this machine: the code in it is good once. It stands behind
+/// the `#`, so that it is in no request and no log; the page sends it.
+fn link(console: &RunningConsole) -> anyhow::Result<Option<String>> {
+    if !console.address.ip().is_loopback() {
+        return Ok(None);
+    }
+    let code = console.app().sign_in_link_create(&ADMIN.parse()?)?;
+    Ok(Some(format!("http://localhost:{}/#link={}", console.address.port(), code.expose_secret())))
 }
 
 /// The second half of `--once`: a commit, its arrival, and a look at the clusters themselves.

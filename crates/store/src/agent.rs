@@ -12,6 +12,7 @@ use plural_app::seal::Sealed;
 use plural_core::Result;
 use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::cluster::{Cluster, ClusterFacts};
+use plural_core::cluster_issuer::IssuerReport;
 use plural_core::ids::{ClusterId, RequestId, ServiceId};
 use plural_core::service::Service;
 use plural_core::status::{ServiceStatus, component_status};
@@ -30,8 +31,8 @@ use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
 use crate::{
-    cluster, component, dependency, deploy_token, policy, project_limits, revision, service, service_context,
-    service_metadata, sync, sync_report,
+    cluster, cluster_issuer, component, dependency, deploy_token, federated_credential, policy,
+    project_limits, revision, service, service_context, service_metadata, sync, sync_report,
 };
 
 /// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
@@ -120,12 +121,10 @@ impl AgentStore for Database {
             .collect();
         let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
         let mut syncs = sync::list_on(&tx, &ids).await?;
-        let limits = if rows.is_empty() {
-            None
-        } else {
-            let named = project_limits::of_cluster_on(&tx, cluster).await?;
-            (!named.limits.is_empty()).then_some(named)
-        };
+        let named =
+            if rows.is_empty() { None } else { Some(project_limits::of_cluster_on(&tx, cluster).await?) };
+        let project = named.as_ref().map(|named| named.project.clone()).unwrap_or_default();
+        let limits = named.filter(|named| !named.limits.is_empty());
         let mut sources = match &limits {
             Some(named) => project_limits::sources_on(&tx, &named.limits, &rows).await?,
             None => HashMap::new(),
@@ -144,6 +143,7 @@ impl AgentStore for Database {
                 }
                 let sync = syncs.remove(&row.id).map(ServiceSync::try_from).transpose()?.unwrap_or_default();
                 Ok(ServiceSpecRow {
+                    project: project.clone(),
                     ask: sync.ask,
                     limits: limits.clone(),
                     source_url: sources.remove(&row.id).unwrap_or_default(),
@@ -187,6 +187,8 @@ impl AgentStore for Database {
         let mut gone: Vec<(service::row::Model, DateTime<Utc>)> = Vec::new();
         let mut changed: HashSet<Uuid> = HashSet::new();
         let mut told: Vec<(&ServiceReportRow, DateTime<Utc>)> = Vec::new();
+        // Of which open pages are told.
+        let mut news: HashSet<Uuid> = HashSet::new();
         for report in reports {
             for said in &report.services {
                 let id = said.id.uuid();
@@ -205,16 +207,22 @@ impl AgentStore for Database {
                 }
                 if take_in(row, said, report.at) {
                     changed.insert(id);
+                    news.insert(id);
                 }
                 told.push((said, report.at));
                 if let Some(reported) = &said.components {
                     let stored = components.remove(&id).unwrap_or_default();
+                    let before = difference.len();
                     let now = difference.compare(id, &stored, reported.clone());
+                    if difference.len() != before {
+                        news.insert(id);
+                    }
                     components.insert(id, now);
                 }
                 let known = errors.entry(id).or_default();
                 if known.agent != said.errors {
                     known.agent.clone_from(&said.errors);
+                    news.insert(id);
                     service_error::replace_on(&write.tx, id, false, &said.errors).await?;
                 }
             }
@@ -237,6 +245,7 @@ impl AgentStore for Database {
                         healthy.push(dependency::key_of(row));
                     }
                 }
+                news.insert(row.id);
                 status.clone_into(&mut row.status);
                 row.component_status = count;
                 write_reported_on(&write.tx, row).await?;
@@ -246,11 +255,16 @@ impl AgentStore for Database {
         if let Some(at) = latest {
             revision::healthy_on(&write.tx, &revisions, at).await?;
         }
-        sync_report::store_on(&write.tx, &told).await?;
+        news.extend(sync_report::store_on(&write.tx, &told).await?);
         let said = told.iter().filter_map(|(said, _)| Some((said.id.uuid(), said.metadata.as_ref()?)));
         service_metadata::store_on(&write.tx, said.collect()).await?;
         if let Some(at) = latest {
             dependency::wake_in_tx(&mut write, &healthy, at).await?;
+        }
+        if let Some(at) = latest {
+            for row in rows.values().filter(|row| news.contains(&row.id)) {
+                write.changed((row.cluster_id, Some(row.id)), at);
+            }
         }
         remove_in_tx(&mut write, gone).await?;
         write.commit().await
@@ -258,8 +272,9 @@ impl AgentStore for Database {
 
     async fn agent_pings(&self, pings: &[PingRow]) -> Result<()> {
         let mut write = self.write().await?;
-        let (bare, news): (Vec<&PingRow>, Vec<&PingRow>) =
-            pings.iter().partition(|ping| ping.facts.is_none() && ping.distro.is_none());
+        let (bare, news): (Vec<&PingRow>, Vec<&PingRow>) = pings.iter().partition(|ping| {
+            ping.facts.is_none() && ping.distro.is_none() && ping.issuer == IssuerReport::Untold
+        });
         // Most clusters have nothing to tell but that they live, with agents of one build or two. They share the latest of the
         // batch's times, which is wrong by no more than the time that the batch was collected for.
         let mut alike: BTreeMap<Option<Contract>, Vec<&PingRow>> = BTreeMap::new();
@@ -284,14 +299,17 @@ impl AgentStore for Database {
         let known = versions_on(&write.tx, &news).await?;
         let mut changed: Vec<FeedSubject> = Vec::new();
         for ping in &news {
-            let PingRow { cluster_id, facts, distro, contract, at } = ping;
-            if let Some((version, kind)) = known.get(&cluster_id.uuid()) {
+            let PingRow { cluster_id, facts, distro, contract, issuer, at } = ping;
+            if let Some((version, kind, pinged_at)) = known.get(&cluster_id.uuid()) {
                 // What templates read.
                 let reported = facts.as_ref().and_then(|facts| facts.current_version.as_ref());
                 let is_version = reported.is_some_and(|reported| Some(reported) != version.as_ref());
                 let is_kind = distro.is_some_and(|distro| Some(distro.as_str()) != kind.as_deref());
                 if is_version || is_kind {
                     changed.push(cluster::data_event(*cluster_id));
+                } else if pinged_at.is_none() {
+                    // Somebody waits for an agent to arrive.
+                    write.changed((cluster_id.uuid(), None), *at);
                 }
             }
             let mut row = cluster::row::ActiveModel { pinged_at: set(Some(*at)), ..Default::default() };
@@ -314,6 +332,7 @@ impl AgentStore for Database {
             if let Some(contract) = contract {
                 row.agent_contract = set(Some(contract_of(*contract)));
             }
+            cluster_issuer::report_in_tx(&write, *cluster_id, issuer, *at).await?;
             cluster::row::Entity::update_many()
                 .set(row)
                 .filter(cluster::row::Column::Id.eq(cluster_id.uuid()))
@@ -333,23 +352,25 @@ fn contract_of(contract: Contract) -> i32 {
     i32::try_from(contract.0).unwrap_or(i32::MAX)
 }
 
-/// Version and kind of these clusters, as they are stored.
-async fn versions_on(
-    connection: &impl ConnectionTrait,
-    pings: &[&PingRow],
-) -> Result<HashMap<Uuid, (Option<String>, Option<String>)>> {
+/// Version, kind and last sign of life of a cluster.
+type Known = (Option<String>, Option<String>, Option<DateTime<Utc>>);
+/// The same behind its id.
+type KnownRow = (Uuid, Option<String>, Option<String>, Option<DateTime<Utc>>);
+
+/// Version, kind and last sign of life of these clusters, as they are stored.
+async fn versions_on(connection: &impl ConnectionTrait, pings: &[&PingRow]) -> Result<HashMap<Uuid, Known>> {
     use cluster::row::{Column, Entity};
     let mut found = HashMap::with_capacity(pings.len());
     for chunk in pings.chunks(PINGS_AT_ONCE) {
-        let rows: Vec<(Uuid, Option<String>, Option<String>)> = Entity::find()
+        let rows: Vec<KnownRow> = Entity::find()
             .select_only()
-            .columns([Column::Id, Column::CurrentVersion, Column::Distro])
+            .columns([Column::Id, Column::CurrentVersion, Column::Distro, Column::PingedAt])
             .filter(Column::Id.is_in(chunk.iter().map(|ping| ping.cluster_id.uuid())))
             .into_tuple()
             .all(connection)
             .await
             .map_err(db("reading the versions of clusters"))?;
-        found.extend(rows.into_iter().map(|(id, version, kind)| (id, (version, kind))));
+        found.extend(rows.into_iter().map(|(id, version, kind, pinged_at)| (id, (version, kind, pinged_at))));
     }
     Ok(found)
 }
@@ -425,6 +446,7 @@ async fn remove_in_tx(
             .await
             .map_err(db("counting a cluster's services"))?;
         if cluster.deleted_at.is_some() && left == 0 {
+            federated_credential::end_of_cluster_in_tx(write, id).await?;
             cluster::row::Entity::delete_by_id(id)
                 .exec(&write.tx)
                 .await

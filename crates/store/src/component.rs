@@ -152,6 +152,11 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
+    /// Components that are added, changed or removed.
+    pub(crate) fn len(&self) -> usize {
+        self.added.len() + self.changed.len() + self.removed.len()
+    }
+
     /// Compares; what is now stored is what is returned.
     pub(crate) fn compare(
         &mut self,

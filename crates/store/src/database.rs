@@ -29,6 +29,8 @@ use crate::quota::Quotas;
 pub(crate) const CHANNEL: &str = "plural_feed";
 /// The channel on which PostgreSQL says that jobs were enqueued.
 pub(crate) const JOBS_CHANNEL: &str = "plural_jobs";
+/// The same for what changed.
+pub(crate) const DELTAS_CHANNEL: &str = "plural_deltas";
 /// How long a statement waits for another writer, or a request for a connection.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How long PostgreSQL may take for a statement.
@@ -107,6 +109,7 @@ pub struct Database {
     pub(crate) backend: DbBackend,
     pub(crate) wake: watch::Sender<u64>,
     pub(crate) jobs_wake: watch::Sender<u64>,
+    pub(crate) deltas_wake: watch::Sender<u64>,
     pub(crate) quotas: Quotas,
     /// How often lines of the audit log were written.
     pub(crate) audit_written: AtomicU64,
@@ -125,7 +128,7 @@ impl Database {
     pub async fn open(options: &DatabaseOptions) -> Result<Self, OpenError> {
         let url = options.url.as_str();
         let mut tasks = JoinSet::new();
-        let (wake, jobs_wake) = (watch::Sender::new(0), watch::Sender::new(0));
+        let [wake, jobs_wake, deltas_wake] = [(); 3].map(|()| watch::Sender::new(0));
         let mut disk = None;
         let (mut writer, mut reader, backend) = if url.starts_with("sqlite:") {
             let (writer, reader, file) = open_sqlite(url, options.connections).await?;
@@ -133,7 +136,7 @@ impl Database {
             (writer, reader, DbBackend::Sqlite)
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             let pool = open_postgres(url, options).await?;
-            let wakes = Wakes { feed: wake.clone(), jobs: jobs_wake.clone() };
+            let wakes = Wakes { feed: wake.clone(), jobs: jobs_wake.clone(), deltas: deltas_wake.clone() };
             tasks.spawn(listen(pool.clone(), wakes, options.deadline));
             let connection = SqlxPostgresConnector::from_sqlx_postgres_pool(pool);
             (connection.clone(), connection, DbBackend::Postgres)
@@ -163,6 +166,7 @@ impl Database {
             backend,
             wake,
             jobs_wake,
+            deltas_wake,
             quotas,
             audit_written: AtomicU64::new(0),
             disk,
@@ -371,17 +375,19 @@ async fn is_alive(connection: &mut PgConnection) -> sqlx::Result<bool> {
 struct Wakes {
     feed: watch::Sender<u64>,
     jobs: watch::Sender<u64>,
+    deltas: watch::Sender<u64>,
 }
 
 impl Wakes {
     /// Those of one channel; all of them where notifications may have been lost.
     fn wake(&self, channel: Option<&str>) {
         let woken = match channel {
-            Some(CHANNEL) => [Some(&self.feed), None],
-            Some(JOBS_CHANNEL) => [None, Some(&self.jobs)],
-            _ => [Some(&self.feed), Some(&self.jobs)],
+            Some(CHANNEL) => vec![&self.feed],
+            Some(JOBS_CHANNEL) => vec![&self.jobs],
+            Some(DELTAS_CHANNEL) => vec![&self.deltas],
+            _ => vec![&self.feed, &self.jobs, &self.deltas],
         };
-        for sender in woken.into_iter().flatten() {
+        for sender in woken {
             sender.send_modify(|wakes| *wakes += 1);
         }
     }
@@ -394,7 +400,7 @@ async fn listen(pool: PgPool, wakes: Wakes, silence: Duration) {
     loop {
         match PgListener::connect_with(&pool).await {
             Ok(mut listener) => {
-                if listener.listen_all([CHANNEL, JOBS_CHANNEL]).await.is_ok() {
+                if listener.listen_all([CHANNEL, JOBS_CHANNEL, DELTAS_CHANNEL]).await.is_ok() {
                     pause = Duration::from_millis(200);
                     // What was said before we listened.
                     wakes.wake(None);

@@ -318,13 +318,16 @@ impl Table for Service {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &ServiceFilter) -> Select<row::Entity> {
-        let ServiceFilter { cluster_id, repository_id, context_id, q } = filter;
+        let ServiceFilter { cluster_id, repository_id, context_id, status, q } = filter;
         let mut rows = search(rows, &[row::Column::Name], q.as_deref());
         if let Some(id) = cluster_id {
             rows = rows.filter(row::Column::ClusterId.eq(id.uuid()));
         }
         if let Some(id) = repository_id {
             rows = rows.filter(row::Column::RepositoryId.eq(id.uuid()));
+        }
+        if let Some(status) = status {
+            rows = rows.filter(row::Column::Status.eq(status.as_str()));
         }
         if let Some(id) = context_id {
             rows = rows.filter(row::Column::Id.in_subquery(service_context::readers_of(id.uuid())));

@@ -305,6 +305,7 @@ impl SourceStore for Database {
                 ..Default::default()
             };
             change.update(&write.tx).await.map_err(db("recording a service's error"))?;
+            write.changed((row.cluster_id, Some(row.id)), now);
             if status == ServiceStatus::Healthy {
                 healthy.push(dependency::key_of(&row));
             }

@@ -13,11 +13,11 @@ use uuid::Uuid;
 use crate::convert::{json, to_json};
 use crate::{drift, plan, sync};
 
-/// Stores what was told of each of these services, in order.
+/// Stores what was told of each of these services, in order; of which there was something new.
 pub(crate) async fn store_on(
     connection: &impl ConnectionTrait,
     told: &[(&ServiceReportRow, DateTime<Utc>)],
-) -> Result<()> {
+) -> Result<HashSet<Uuid>> {
     let ids: Vec<Uuid> = told.iter().map(|(said, _)| said.id.uuid()).collect();
     let mut rows = sync::list_on(connection, &ids).await?;
     let mut changed: HashSet<Uuid> = HashSet::new();
@@ -51,9 +51,10 @@ pub(crate) async fn store_on(
         .await?;
     plan::keep_on(connection, &plans).await?;
     for (id, (report, at)) in drifts {
+        changed.insert(id);
         drift::keep_on(connection, id, &report.drift, at).await?;
     }
-    Ok(())
+    Ok(changed)
 }
 
 fn take_in(row: &mut sync::row::Model, said: &ServiceReportRow) -> Result<()> {

@@ -1,5 +1,7 @@
 //! One write: its rows, its audit line and its events, or nothing.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use plural_app::job::NewJob;
 use plural_app::lease::{Fence, JobClaim};
@@ -7,17 +9,19 @@ use plural_app::ports::agents::FeedSubject;
 use plural_core::Result;
 use plural_core::audit::AuditEntry;
 use plural_core::ids::AuditId;
+use plural_core::work::WorkKind;
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, IsolationLevel, Set, SqliteTransactionMode,
     TransactionOptions,
 };
+use uuid::Uuid;
 
 use crate::bounded::Bounded;
-use crate::database::{CHANNEL, Database, JOBS_CHANNEL};
+use crate::database::{CHANNEL, DELTAS_CHANNEL, Database, JOBS_CHANNEL};
 use crate::error::db;
 use crate::job::Unless;
 use crate::quota::Quotas;
-use crate::{audit, audit_state, feed};
+use crate::{audit, audit_state, delta, feed};
 
 /// An open write transaction; dropped without [`Write::commit`] it never was.
 pub(crate) struct Write<'a> {
@@ -26,6 +30,9 @@ pub(crate) struct Write<'a> {
     told: bool,
     /// Workers are woken with the commit.
     queued: bool,
+    /// Clusters, and services of clusters, of which open pages are told.
+    changed: BTreeSet<(Uuid, Option<Uuid>)>,
+    changed_at: Option<DateTime<Utc>>,
 }
 
 impl Write<'_> {
@@ -52,7 +59,14 @@ impl Database {
         if let Some(claim) = JobClaim::current() {
             self.check_claim_in_tx(&tx, claim).await?;
         }
-        Ok(Write { database: self, tx, told: false, queued: false })
+        Ok(Write {
+            database: self,
+            tx,
+            told: false,
+            queued: false,
+            changed: BTreeSet::new(),
+            changed_at: None,
+        })
     }
 
     /// A transaction that sees one state of everything.
@@ -105,7 +119,23 @@ impl Write<'_> {
                 .map_err(db("writing the feed"))?;
         }
         self.told = true;
+        for subject in subjects {
+            match subject {
+                FeedSubject::Work { cluster_id, work, sequence: _, change: _ } => {
+                    let service = (work.kind == WorkKind::Service).then_some(work.id);
+                    self.changed((cluster_id.uuid(), service), at);
+                }
+                FeedSubject::Cluster { cluster_id } => self.changed((cluster_id.uuid(), None), at),
+                FeedSubject::Repository { .. } | FeedSubject::RepositoryMoved { .. } => {}
+            }
+        }
         Ok(())
+    }
+
+    /// Tells open pages of a cluster, or of a service of one. What is published is told anyway.
+    pub(crate) fn changed(&mut self, what: (Uuid, Option<Uuid>), at: DateTime<Utc>) {
+        self.changed.insert(what);
+        self.changed_at = self.changed_at.max(Some(at));
     }
 
     /// Enqueues jobs: they run once this write is committed, and never if it is not.
@@ -124,14 +154,31 @@ impl Write<'_> {
     }
 
     pub(crate) async fn commit(self) -> Result<()> {
-        let Self { database, tx, told, queued } = self;
+        let Self { database, tx, told, queued, changed, changed_at } = self;
+        let changed: Vec<(Uuid, Option<Uuid>)> = changed.into_iter().collect();
+        for chunk in changed.chunks(500) {
+            let at = changed_at.unwrap_or_default();
+            delta::row::Entity::insert_many(chunk.iter().map(|what| delta::row_of(*what, at)))
+                .exec_without_returning(&tx)
+                .await
+                .map_err(db("writing what changed"))?;
+        }
+        let changed = !changed.is_empty();
         if told && database.backend == DbBackend::Postgres {
             tx.execute_unprepared(&format!("NOTIFY {CHANNEL}")).await.map_err(db("announcing events"))?;
         }
         if queued && database.backend == DbBackend::Postgres {
             tx.execute_unprepared(&format!("NOTIFY {JOBS_CHANNEL}")).await.map_err(db("announcing jobs"))?;
         }
+        if changed && database.backend == DbBackend::Postgres {
+            tx.execute_unprepared(&format!("NOTIFY {DELTAS_CHANNEL}"))
+                .await
+                .map_err(db("announcing changes"))?;
+        }
         tx.commit().await.map_err(database.failed("committing a write"))?;
+        if changed {
+            database.deltas_wake.send_modify(|wakes| *wakes += 1);
+        }
         if told {
             database.wake.send_modify(|wakes| *wakes += 1);
         }

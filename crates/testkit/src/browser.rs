@@ -10,11 +10,10 @@ use std::{
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::{folder::OwnedFolder, missing::Missing, programs::program_or_report};
+use crate::{folder::OwnedFolder, missing::Missing, programs::program_or_report, real_issuer::CHROMIUM};
 
 /// How long it may take.
 const WITHIN: Duration = Duration::from_mins(4);
-pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
 
 /// Who signs in, and where.
 #[derive(Debug)]

@@ -19,10 +19,12 @@ mod identity_provider;
 mod invite;
 mod managed_namespace;
 mod passkey;
+mod persona;
 mod preview;
 mod project;
 mod question;
 mod recording;
+mod registration_token;
 mod rendering;
 mod role;
 mod saved_view;
@@ -54,10 +56,12 @@ pub use identity_provider::*;
 pub use invite::*;
 pub use managed_namespace::*;
 pub use passkey::*;
+pub use persona::*;
 pub use preview::*;
 pub use project::*;
 pub use question::*;
 pub use recording::*;
+pub use registration_token::*;
 pub use rendering::*;
 pub use role::*;
 pub use saved_view::*;
@@ -100,6 +104,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (GetClusterKubernetes::NAME, GetClusterKubernetes::DOCUMENT),
     (CreateCluster::NAME, CreateCluster::DOCUMENT),
     (CreateClusterWithToken::NAME, CreateClusterWithToken::DOCUMENT),
+    (RegisterCluster::NAME, RegisterCluster::DOCUMENT),
     (UpdateCluster::NAME, UpdateCluster::DOCUMENT),
     (CreateJoinToken::NAME, CreateJoinToken::DOCUMENT),
     (RenewDeployToken::NAME, RenewDeployToken::DOCUMENT),
@@ -127,6 +132,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListGroups::NAME, ListGroups::DOCUMENT),
     (GetGroup::NAME, GetGroup::DOCUMENT),
     (CreateGroup::NAME, CreateGroup::DOCUMENT),
+    (UpdateGroup::NAME, UpdateGroup::DOCUMENT),
     (DeleteGroup::NAME, DeleteGroup::DOCUMENT),
     (CreateGroupMember::NAME, CreateGroupMember::DOCUMENT),
     (DeleteGroupMember::NAME, DeleteGroupMember::DOCUMENT),
@@ -151,9 +157,16 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListPasskeys::NAME, ListPasskeys::DOCUMENT),
     (UpdatePasskey::NAME, UpdatePasskey::DOCUMENT),
     (DeletePasskey::NAME, DeletePasskey::DOCUMENT),
+    (ListPersonas::NAME, ListPersonas::DOCUMENT),
+    (GetPersona::NAME, GetPersona::DOCUMENT),
+    (CreatePersona::NAME, CreatePersona::DOCUMENT),
+    (UpdatePersona::NAME, UpdatePersona::DOCUMENT),
+    (DeletePersona::NAME, DeletePersona::DOCUMENT),
     (GetServicePreview::NAME, GetServicePreview::DOCUMENT),
     (ListProjects::NAME, ListProjects::DOCUMENT),
     (CreateProject::NAME, CreateProject::DOCUMENT),
+    (UpdateProject::NAME, UpdateProject::DOCUMENT),
+    (SetDefaultProject::NAME, SetDefaultProject::DOCUMENT),
     (DeleteProject::NAME, DeleteProject::DOCUMENT),
     (GetProject::NAME, GetProject::DOCUMENT),
     (SetProjectLimits::NAME, SetProjectLimits::DOCUMENT),
@@ -163,6 +176,9 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListReadableRecordings::NAME, ListReadableRecordings::DOCUMENT),
     (GetRecordingPolicy::NAME, GetRecordingPolicy::DOCUMENT),
     (SetRecordingPolicy::NAME, SetRecordingPolicy::DOCUMENT),
+    (ListBootstrapTokens::NAME, ListBootstrapTokens::DOCUMENT),
+    (CreateBootstrapToken::NAME, CreateBootstrapToken::DOCUMENT),
+    (DeleteBootstrapToken::NAME, DeleteBootstrapToken::DOCUMENT),
     (GetServiceRendering::NAME, GetServiceRendering::DOCUMENT),
     (ListRoles::NAME, ListRoles::DOCUMENT),
     (GetRole::NAME, GetRole::DOCUMENT),
@@ -202,6 +218,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (RollbackService::NAME, RollbackService::DOCUMENT),
     (ReleaseService::NAME, ReleaseService::DOCUMENT),
     (PauseService::NAME, PauseService::DOCUMENT),
+    (RotateServiceSeed::NAME, RotateServiceSeed::DOCUMENT),
     (ResumeService::NAME, ResumeService::DOCUMENT),
     (MarkAgentUpgrade::NAME, MarkAgentUpgrade::DOCUMENT),
     (CloneService::NAME, CloneService::DOCUMENT),

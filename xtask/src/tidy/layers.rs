@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-kubesim", &[]),
     ("plural-reach", &[]),
     ("plural-sandbox", &[]),
+    ("plural-ui", &[]),
     ("plural-versions", &[]),
     ("plural-yaml", &[]),
     ("plural-gotemplate", &["plural-versions", "plural-yaml"]),
@@ -34,7 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The control plane's side: store, api and gateway know app and not each other; console joins them.
     ("plural-app", &["plural-core", "plural-kit"]),
     ("plural-store", &["plural-app", "plural-core", "plural-kit"]),
-    ("plural-api", &["plural-app", "plural-core", "plural-kit", "plural-specs"]),
+    ("plural-api", &["plural-app", "plural-core", "plural-kit", "plural-specs", "plural-ui"]),
     ("plural-gateway", &["plural-app", "plural-core", "plural-kit", "plural-tunnel"]),
     (
         "plural-console",
@@ -136,6 +137,7 @@ const WITHOUT_IO: &[&str] = &[
     "plural-kustomize",
     "plural-render",
     "plural-specs",
+    "plural-ui",
     "plural-yaml",
 ];
 const IO: &[&str] = &["tokio", "reqwest", "hyper", "axum", "tonic", "kube"];

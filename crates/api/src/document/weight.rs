@@ -97,8 +97,7 @@ pub(super) fn weigh(
     let root = match kind {
         OperationType::Query => "RootQueryType",
         OperationType::Mutation => "RootMutationType",
-        // Validation refuses it.
-        OperationType::Subscription => return Ok((0, 0)),
+        OperationType::Subscription => "RootSubscriptionType",
     };
     let mut walk = Walk {
         document,

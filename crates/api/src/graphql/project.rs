@@ -223,6 +223,17 @@ impl ProjectMutation {
         .await
     }
 
+    /// Makes a project the one where things go that name none, for administrators of the installation. What is in the one before
+    /// stays there.
+    async fn set_default_project(&self, ctx: &Context<'_>, id: ID) -> Nullable<Project> {
+        nullable(async {
+            let request = request(ctx);
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.project_make_default(&request.op, id).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
     /// Deletes a project that holds nothing; the default one stays.
     async fn delete_project(&self, ctx: &Context<'_>, id: ID) -> Nullable<Project> {
         nullable(async {

@@ -504,6 +504,7 @@ impl ServiceQuery {
         #[graphql(desc = "Only of the cluster with this handle.")] cluster: Option<String>,
         #[graphql(desc = "Only from this repository.")] repository_id: Option<ID>,
         #[graphql(desc = "Only those whose templates read this context.")] context_id: Option<ID>,
+        #[graphql(desc = "Only with this status.")] status: Option<ServiceDeploymentStatus>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
     ) -> Nullable<ServiceDeploymentConnection> {
         nullable(async {
@@ -513,6 +514,7 @@ impl ServiceQuery {
                 cluster_id: id_option(cluster_id.as_deref()).into_graphql(ctx)?,
                 repository_id: id_option(repository_id.as_deref()).into_graphql(ctx)?,
                 context_id: id_option(context_id.as_deref()).into_graphql(ctx)?,
+                status: status.map(Into::into),
                 q,
             };
             if let Some(handle) = cluster {

@@ -12,6 +12,7 @@ use tracing::Level;
 
 use super::{Who, collect_artifacts, collect_mirrors, reseal, share_mirrors};
 use crate::app::App;
+use crate::delta;
 
 /// Events younger than this stay in the feed. Agents further behind get a snapshot.
 const FEED_KEEP: TimeDelta = TimeDelta::hours(24);
@@ -81,6 +82,16 @@ pub(super) const LOOPS: &[Loop] = &[
             Box::pin(async move { app.store.feed_prune(app.now() - FEED_KEEP, FEED_KEEP_ROWS).await })
         },
         did: "removed old events from the feed",
+        level: Level::DEBUG,
+    },
+    Loop {
+        name: "prune_deltas",
+        who: Who::Leader,
+        every: Every::About(Duration::from_mins(5)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app| Box::pin(async move { app.store.deltas_prune(app.now() - delta::KEEP).await }),
+        did: "removed old rows that say what changed",
         level: Level::DEBUG,
     },
     Loop {

@@ -42,6 +42,7 @@ async fn help_texts() {
         "cd services release --help",
         "cd services pause --help",
         "cd services resume --help",
+        "cd services rotate-seed --help",
         "cd services clone --help",
         "cd services detach --help",
         "cd services kick --help",

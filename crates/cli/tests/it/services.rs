@@ -62,7 +62,8 @@ async fn a_service_is_created_and_waited_for() {
     std::fs::write(&conf, "replicas: 2\nhost: shop.example.com\ntls: true\n").unwrap();
     let line = format!(
         "cd services create blue/web --namespace shop --repository https://git.example.com/a.git --ref main \
-         --folder web --conf replicas=3 --conf-from token=secret:auth/web#token --conf-file {} --wait",
+         --folder web --conf replicas=3 --conf-from token=secret:auth/web#token --conf-from db=vault:secret/shop/db#pass \
+         --conf-from key=age:key.age --conf-from pin=sops:keys.enc.yaml#data.pin --conf-file {} --wait",
         conf.display()
     );
     insta::assert_snapshot!("service_created", person.run(&line).await.text());
@@ -71,7 +72,10 @@ async fn a_service_is_created_and_waited_for() {
     assert_eq!(
         asked["attributes"],
         json!({"name": "web", "namespace": "shop", "repositoryId": ID, "git": {"ref": "main", "folder": "web"},
-            "configuration": [{"name": "host", "value": "shop.example.com"}, {"name": "replicas", "value": "3"},
+            "configuration": [{"name": "db", "valueFrom": {"vaultKeyRef": {"path": "secret/shop/db", "key": "pass"}}},
+                {"name": "host", "value": "shop.example.com"}, {"name": "key", "valueFrom": {"ageKeyRef": {"file": "key.age"}}},
+                {"name": "pin", "valueFrom": {"sopsKeyRef": {"file": "keys.enc.yaml", "key": "data.pin"}}},
+                {"name": "replicas", "value": "3"},
                 {"name": "tls", "value": "true"},
                 {"name": "token", "valueFrom": {"secretKeyRef": {"name": "web", "key": "token", "namespace": "auth"}}}]})
     );

@@ -18,6 +18,8 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::socket;
+
 /// What webhooks of these consoles are signed with.
 pub(crate) const WEBHOOK_SECRET: &str = "a-secret-for-webhooks";
 
@@ -248,16 +250,24 @@ impl Person {
         Self { token: None, ..self.clone() }.sign_in(email, "another long password").await
     }
 
-    /// One request to `/gql`.
+    /// The console that is asked next.
+    pub(crate) fn next_url(&self) -> &str {
+        let Replicas { urls, asked } = &*self.replicas;
+        &urls[asked.fetch_add(1, Ordering::Relaxed) % urls.len()]
+    }
+
+    /// One request to `/gql`; of a subscription, its first event.
     pub(crate) async fn ask(&self, document: &str, variables: Value) -> Answer {
+        if document.starts_with("subscription") {
+            return socket::ask(self, document, variables).await;
+        }
         let body = json!({"query": document, "variables": variables});
         self.post("/gql", "application/json", body.to_string()).await
     }
 
     /// One POST with this person's credential.
     pub(crate) async fn post(&self, path: &str, content_type: &str, body: String) -> Answer {
-        let Replicas { urls, asked } = &*self.replicas;
-        let url = &urls[asked.fetch_add(1, Ordering::Relaxed) % urls.len()];
+        let url = self.next_url();
         let mut request =
             self.http.post(format!("{url}{path}")).header("content-type", content_type).body(body);
         if let Some(token) = &self.token {

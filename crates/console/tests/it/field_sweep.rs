@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use self::{
     schema::Schema,
-    world::{MUTATIONS, QUERIES, World},
+    world::{MUTATIONS, QUERIES, SUBSCRIPTIONS, World},
 };
 
 const FIELDS: &str = include_str!("field_sweep/fields.txt");
@@ -70,12 +70,17 @@ fn every_root_field_is_asked() {
     let fields: BTreeSet<String> =
         schema.types["RootQueryType"].iter().map(|field| field.name.clone()).collect();
     assert_eq!(fields, asked);
+    let asked: BTreeSet<&str> = SUBSCRIPTIONS.iter().map(|(name, _)| *name).collect();
+    let fields: BTreeSet<&str> =
+        schema.types["RootSubscriptionType"].iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(fields, asked);
     // What is reached from them is everything but what only mutations answer.
     let mut reached = BTreeSet::new();
     for (root, kind) in QUERIES
         .iter()
         .map(|it| (it, "RootQueryType"))
         .chain(MUTATIONS.iter().map(|it| (it, "RootMutationType")))
+        .chain(SUBSCRIPTIONS.iter().map(|it| (it, "RootSubscriptionType")))
     {
         reached.extend(schema.document(kind, root.0, root.1).asked);
     }
@@ -99,7 +104,8 @@ async fn attack_21_nobody_sees_secrets_that_are_not_theirs() {
     let all = QUERIES
         .iter()
         .map(|it| ("RootQueryType", it))
-        .chain(MUTATIONS.iter().map(|it| ("RootMutationType", it)));
+        .chain(MUTATIONS.iter().map(|it| ("RootMutationType", it)))
+        .chain(SUBSCRIPTIONS.iter().map(|it| ("RootSubscriptionType", it)));
     for (kind, (root, arguments)) in all {
         let document = schema.document(kind, root, &world.arguments(arguments));
         for (who, person) in world.people() {

@@ -102,7 +102,7 @@ async fn a_passkey_signs_in_without_password_and_code(database: TestDatabase) {
     // From now on a code is asked for with the password; the passkey is both.
     enabled(&t.reader).await;
     let (mut other, page) = sign_in(&t, &mut device).await;
-    assert_eq!((page.status, page.location()), (303, "/auth/account"), "{page:?}");
+    assert_eq!((page.status, page.location()), (303, "/"), "{page:?}");
     assert!(page.set().iter().any(|line| line.starts_with(SESSION) && line.contains("HttpOnly")), "{page:?}");
     let account = other.get("/auth/account").await;
     assert!(account.text.contains("reader@example.com"), "{account:?}");

@@ -44,7 +44,7 @@ async fn a_login_makes_an_account_with_the_groups_that_the_provider_gives(databa
     let page = browser.get("/auth/sign-in").await;
     assert!(page.text.contains("href=\"/auth/login/acme\""), "{page:?}");
     let back = browser.sign_in("acme").await;
-    assert_eq!((back.status, back.location()), (303, "/auth/account"), "{back:?}");
+    assert_eq!((back.status, back.location()), (303, "/"), "{back:?}");
     let set = back.set().join("\n");
     assert!(set.contains("plural-session=console-") && set.contains("HttpOnly; SameSite=Lax"), "{set}");
     let account = browser.get("/auth/account").await;

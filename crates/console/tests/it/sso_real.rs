@@ -26,7 +26,7 @@ async fn somebody_signs_in_with_a_real_browser_at_a_real_provider(database: Test
     let (seen, issuer) =
         tokio::task::spawn_blocking(move || (issuer.browse(&console, "ada", None), issuer)).await.unwrap();
     let Some(seen) = seen.unwrap() else { return t.stop().await };
-    assert_eq!(seen["url"], format!("{}/auth/account", t.console.url), "{seen}");
+    assert_eq!(seen["url"], format!("{}/", t.console.url), "{seen}");
     assert!(seen["account"].as_str().unwrap().contains("ada@example.com"), "{seen}");
     assert_eq!(seen["problems"], json!([]), "{seen}");
     assert_eq!(

@@ -38,6 +38,8 @@ pub(super) struct SourceService {
     /// Its folder.
     pub(super) folder: String,
     configuration: Vec<(&'static str, &'static str)>,
+    /// On purpose, to show what that looks like: nobody waits for it.
+    pub(super) is_broken: bool,
 }
 
 impl Source {
@@ -48,11 +50,16 @@ impl Source {
             namespace: name.to_owned(),
             folder: name.to_owned(),
             configuration,
+            is_broken: name == "broken",
         };
         Self {
             url: path.display().to_string(),
             reference,
-            services: vec![service("web", vec![("greeting", "hello")]), service("team", Vec::new())],
+            services: vec![
+                service("web", vec![("greeting", "hello")]),
+                service("team", Vec::new()),
+                service("broken", Vec::new()),
+            ],
         }
     }
 
@@ -63,6 +70,7 @@ impl Source {
             namespace: "demo".to_owned(),
             folder,
             configuration: Vec::new(),
+            is_broken: false,
         };
         Self { url, reference, services: vec![service] }
     }

@@ -21,6 +21,9 @@ pub(super) enum Event {
     Ready {
         /// Where the console answers.
         url: String,
+        /// A link that opens the web console signed in: once, within ten minutes, in a browser of this machine.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        link: Option<String>,
         /// The administrator's email.
         user: String,
         /// The administrator's password.
@@ -90,15 +93,18 @@ impl Output {
 
 fn text(event: &Event) -> String {
     match event {
-        Event::Ready { url, user, password, token, clusters, git } => {
-            let mut lines = vec![
-                String::new(),
+        Event::Ready { url, link, user, password, token, clusters, git } => {
+            let mut lines = vec![String::new()];
+            if let Some(link) = link {
+                lines.push(format!("  open        {link}   # once, within ten minutes"));
+            }
+            lines.extend([
                 format!("  console     {url}"),
                 format!(
                     "  log in      echo {password} | plural login --url {url} --email {user} --password-stdin"
                 ),
                 format!("  or          export PLURAL_CONSOLE_URL={url} PLURAL_CONSOLE_TOKEN={token}"),
-            ];
+            ]);
             for ClusterLine { handle, kubeconfig } in clusters {
                 lines.push(format!("  {handle:<11} kubectl --kubeconfig {kubeconfig} get all -A"));
             }

@@ -16,6 +16,7 @@ const SAMPLE: &[(&str, &str)] = &[
     ("web/service.yaml", include_str!("repository/web/service.yaml")),
     ("web/config.yaml.liquid", include_str!("repository/web/config.yaml.liquid")),
     ("team/access.yaml", include_str!("repository/team/access.yaml")),
+    ("broken/config.yaml", include_str!("repository/broken/config.yaml")),
 ];
 
 /// The object that `--once` adds to prove that a commit arrives.

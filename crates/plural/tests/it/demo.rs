@@ -29,7 +29,7 @@ fn shape(event: &Value) -> String {
     let name = event["event"].as_str().unwrap().to_owned();
     let fields: BTreeSet<&str> = event.as_object().unwrap().keys().map(String::as_str).collect();
     let documented: BTreeSet<&str> = match name.as_str() {
-        "ready" => ["event", "url", "user", "password", "token", "clusters", "git"].into(),
+        "ready" => ["event", "url", "link", "user", "password", "token", "clusters", "git"].into(),
         "applied" => ["event", "cluster", "service", "commit", "ms"].into(),
         "failed" => ["event", "cluster", "service", "message"].into(),
         other => panic!("an event that is not documented: {other}"),
@@ -260,6 +260,72 @@ fn it_goes_on_until_a_signal_and_resumes_on_its_data() {
         let sha = commit(&repository, "team/more.yaml", &map("more", "2"))?;
         second.applied(&sha).await?;
         second.end(Signal::INT).await?;
+        home.nothing_is_left().await;
+        anyhow::Ok(())
+    });
+}
+
+#[test]
+fn its_link_opens_the_console_signed_in_and_what_is_broken_says_why() {
+    run_case(async {
+        let home = Home::new()?;
+        let demo = watched(home.plural(&["demo", "--json"])).await?;
+        let link = demo.ready["link"].as_str().unwrap().to_owned();
+        let (origin, code) = link.split_once("/#link=").unwrap();
+        let port = demo.ready["url"].as_str().unwrap().rsplit_once(':').unwrap().1;
+        assert_eq!(origin, format!("http://localhost:{port}"));
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .tls_certs_only([])
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()?;
+        let url = demo.ready["url"].as_str().unwrap();
+        let open = async |from: &str| {
+            let request = http.post(format!("{url}/auth/link")).header("origin", from);
+            let form = "application/x-www-form-urlencoded";
+            request.header("content-type", form).body(format!("code={code}&then=%2Fclusters")).send().await
+        };
+        assert_eq!(open("http://localhost.evil.test").await?.status(), 403);
+        let opened = open(origin).await?;
+        assert_eq!(opened.status(), 303);
+        assert_eq!(opened.headers()["location"], "/clusters");
+        let cookie = opened.headers()["set-cookie"].to_str()?.split(';').next().unwrap().to_owned();
+        assert!(cookie.starts_with("plural-session=console-"), "{cookie}");
+        assert_eq!(open(origin).await?.status(), 401, "once");
+
+        let ask = async |query: &str| {
+            let body = serde_json::json!({"query": query}).to_string();
+            let request = http.post(format!("{url}/gql")).header("origin", origin).header("cookie", &cookie);
+            let request = request.header("x-plural-csrf", "1").header("content-type", "application/json");
+            let answer = request.body(body).send().await?.error_for_status()?;
+            anyhow::Ok(serde_json::from_str::<Value>(&answer.text().await?)?)
+        };
+        assert_eq!(ask("{ me { email } }").await?["data"]["me"]["email"], demo.ready["user"]);
+        let services = "{ serviceDeployments(first: 20) { edges { node { name status errors { source message } \
+                        cluster { handle } } } } }";
+        eventually(PATIENCE, async || {
+            let answer = ask(services).await.map_err(|error| error.to_string())?;
+            let edges = answer["data"]["serviceDeployments"]["edges"].as_array().ok_or("nothing")?;
+            let of = |name: &'static str| {
+                edges.iter().map(|edge| &edge["node"]).filter(move |node| node["name"] == name)
+            };
+            let is_told = |node: &Value| {
+                let errors = node["errors"].as_array().unwrap().iter();
+                node["status"] == "FAILED"
+                    && errors
+                        .clone()
+                        .any(|error| error["message"].as_str().unwrap().contains("broken/config.yaml"))
+            };
+            let is_good = of("web").all(|node| node["status"] == "HEALTHY") && of("broken").all(is_told);
+            if is_good && of("web").count() == 2 && of("broken").count() == 2 {
+                Ok(())
+            } else {
+                Err(answer.to_string())
+            }
+        })
+        .await;
+        demo.end(Signal::INT).await?;
         home.nothing_is_left().await;
         anyhow::Ok(())
     });

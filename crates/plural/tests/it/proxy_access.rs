@@ -19,6 +19,7 @@ use crate::{
 each_cluster!(
     rbac_decides,
     what_a_client_says_of_itself_changes_nothing,
+    a_browsers_session_reaches_a_cluster_from_our_own_pages_only,
     what_is_revoked_closes_what_is_open,
     the_agents_own_policy_cannot_be_widened,
     every_request_is_told_in_the_audit_log,
@@ -80,6 +81,62 @@ async fn rbac_decides(cluster: TestCluster) -> anyhow::Result<()> {
     assert_eq!(status, 404, "{body}");
     assert_eq!(w.get("console-wrong", &pods).await?.0, 401);
     assert_eq!(w.get(&w.deploy_token, &pods).await?.0, 401);
+    w.end().await
+}
+
+/// What a page of a pod, a frame, a script or a worker asks for has the cookie, too. It is told what anybody without a
+/// credential is told, and nothing goes to the cluster.
+async fn a_browsers_session_reaches_a_cluster_from_our_own_pages_only(
+    cluster: TestCluster,
+) -> anyhow::Result<()> {
+    let w = ProxyWorld::new(cluster).await?;
+    let ada = w.reader("ada").await?;
+    let home = w.console.public_url.clone();
+    let ask = async |path: &str, headers: &[&str]| {
+        let head = format!(
+            "GET /k8s/blue{path} HTTP/1.1\r\nhost: console\r\ncookie: a=b; __Host-plural-session={}\r\n\
+             connection: close\r\n{}\r\n",
+            ada.token,
+            headers.iter().flat_map(|header| [*header, "\r\n"]).collect::<String>()
+        );
+        w.http().await?.ask(&head).await
+    };
+    let fetch =
+        ["x-plural-csrf: 1", "sec-fetch-mode: cors", "sec-fetch-dest: empty", "sec-fetch-site: same-origin"];
+    let (status, body) = ask("/version", &fetch).await?;
+    assert_eq!(status, 200, "{body}");
+    assert!(body.contains("gitVersion"), "{body}");
+    // It is the user who asks: Kubernetes decides.
+    let (status, body) = ask("/api/v1/namespaces/kube-system/secrets", &fetch).await?;
+    assert!(status == 403 && body.contains(&ada.email), "{body}");
+
+    let own = format!("origin: {home}");
+    for headers in [
+        &[][..],
+        &["sec-fetch-mode: navigate", "sec-fetch-dest: document", "sec-fetch-site: same-origin"],
+        &["sec-fetch-mode: navigate", "sec-fetch-dest: iframe", "sec-fetch-site: same-origin"],
+        &["sec-fetch-mode: no-cors", "sec-fetch-dest: script", "sec-fetch-site: same-origin"],
+        &["sec-fetch-mode: same-origin", "sec-fetch-dest: serviceworker", "service-worker: script"],
+        // A page of a pod, if there were one: it has our origin and no header of ours, or one that a browser adds.
+        &[own.as_str(), "sec-fetch-mode: cors", "sec-fetch-dest: empty", "sec-fetch-site: same-origin"],
+        &["x-plural-csrf: 1", "origin: https://evil.test"],
+        &["x-plural-csrf: 1", "origin: null"],
+        &["x-plural-csrf: 1", "sec-fetch-site: same-site"],
+        &["x-plural-csrf: 1", "sec-fetch-dest: document"],
+        &["upgrade: websocket", "connection: upgrade", "origin: https://evil.test"],
+    ] {
+        let (status, body) = ask("/version", headers).await?;
+        assert!(status == 403 && body.contains("a browser's session"), "{headers:?}: {status} {body}");
+    }
+    for path in [
+        "/api/v1/namespaces/default/pods/p/proxy/",
+        "/api/v1/namespaces/default/services/s:80/proxy/x",
+        "/api/v1/nodes/n/proxy/metrics",
+        "/api/v1/nodes/n/%70roxy/metrics",
+    ] {
+        let (status, body) = ask(path, &fetch).await?;
+        assert!(status == 403 && body.contains("a browser's session"), "{path}: {status} {body}");
+    }
     w.end().await
 }
 
@@ -294,6 +351,7 @@ async fn the_agents_own_policy_cannot_be_widened(cluster: TestCluster) -> anyhow
 async fn every_request_is_told_in_the_audit_log(cluster: TestCluster) -> anyhow::Result<()> {
     let w = ProxyWorld::new(cluster).await?;
     let ada = w.reader("ada").await?;
+    let (_, ops) = w.group("ops", ada.id).await?;
     let path = format!("/api/v1/namespaces/{}/pods/p/exec?command=secret-word&container=c", w.namespace);
     assert_eq!(w.get(&ada.token, &path).await?.0, 403);
     assert_eq!(w.get(&ada.token, "/api//v1").await?.0, 400);
@@ -311,6 +369,8 @@ async fn every_request_is_told_in_the_audit_log(cluster: TestCluster) -> anyhow:
     assert_eq!(denied.path, format!("/api/v1/namespaces/{}/pods/p/exec?container=c", w.namespace));
     assert_eq!((denied.method.as_str(), denied.user_id), ("GET", ada.id));
     assert!(denied.duration_ms.is_some() && denied.sent_bytes > 0, "{denied:?}");
+    let who = denied.impersonated.as_ref().unwrap();
+    assert!(who.user == ada.email && who.groups.contains(&ops), "{who:?}");
     assert_eq!(smuggled.path, "/api//v1");
     // Only the cluster's administrators read it.
     let actor = w.app().actor_authenticate(&ada.token).await?;

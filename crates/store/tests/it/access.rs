@@ -12,6 +12,7 @@ macro_rules! case {
 mod background_job;
 mod binding;
 mod cluster;
+mod delta;
 mod global_service;
 mod group;
 mod helm_repository;
@@ -21,9 +22,11 @@ mod invite;
 mod machine_account;
 mod managed_namespace;
 mod passkey;
+mod persona;
 mod project;
 mod question;
 mod recording;
+mod registration_token;
 mod repository;
 mod role;
 mod saved_view;
@@ -79,13 +82,14 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 23] = [
+const CASES: [fn() -> Vec<Case>; 26] = [
     project::cases,
     user::cases,
     group::cases,
     binding::cases,
     token::cases,
     cluster::cases,
+    delta::cases,
     repository::cases,
     saved_view::cases,
     service::cases,
@@ -103,6 +107,8 @@ const CASES: [fn() -> Vec<Case>; 23] = [
     machine_account::cases,
     passkey::cases,
     invite::cases,
+    registration_token::cases,
+    persona::cases,
 ];
 
 fn cases() -> Vec<Case> {
@@ -288,11 +294,15 @@ async fn world(door: &Door) -> World<'_> {
 }
 
 fn clone<'a>(world: &World<'a>) -> World<'a> {
-    let CreatedCluster { cluster, deploy_token } = &world.cluster;
+    let CreatedCluster { cluster, deploy_token, join_token: _ } = &world.cluster;
     World {
         door: world.door,
         project: world.project.clone(),
-        cluster: CreatedCluster { cluster: cluster.clone(), deploy_token: deploy_token.clone() },
+        cluster: CreatedCluster {
+            cluster: cluster.clone(),
+            deploy_token: deploy_token.clone(),
+            join_token: None,
+        },
         repository: world.repository.clone(),
         service: world.service.clone(),
         group: world.group.clone(),

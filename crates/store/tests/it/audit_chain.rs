@@ -47,6 +47,9 @@ fn request(door: &Door) -> ClusterAuditEntry {
         cluster_id: ClusterId::new(),
         user_id: UserId::new(),
         actor: "ada@example.com".into(),
+        impersonated: Some(
+            plural_core::cluster_audit::Impersonated::new("ada@example.com", &["ops".to_owned()]).into(),
+        ),
         address: Some("192.0.2.7".parse().unwrap()),
         token_id: None,
         method: "GET".into(),

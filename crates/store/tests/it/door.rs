@@ -80,6 +80,16 @@ impl IdentityPort for NoIdentities {
         Err(ProviderError::Unavailable("there is none".into()))
     }
 
+    fn token_claims_by(
+        &self,
+        _issuer: &str,
+        _audience: &str,
+        _token: &SecretString,
+        _key: &str,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, ProviderError> {
+        Err(ProviderError::Refused("there is none".into()))
+    }
+
     async fn refresh(
         &self,
         _access: &ProviderAccess,

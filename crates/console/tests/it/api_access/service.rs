@@ -24,6 +24,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |_| json!({}),
     },
     Line {
+        field: "serviceStatuses",
+        expected: USERS,
+        document: "{ serviceStatuses { status count } }",
+        variables: |_| json!({}),
+    },
+    Line {
         // Who may not see a context does not learn who reads it.
         field: "serviceDeployments",
         expected: MEMBERS_READ,
@@ -130,6 +136,12 @@ pub(super) const ROWS: &[Line] = &[
         field: "pauseService",
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!) { pauseService(id: $id) { id } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "rotateServiceSeed",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { rotateServiceSeed(id: $id) { id } }",
         variables: |w| json!({"id": w.service["id"]}),
     },
     Line {

@@ -101,7 +101,11 @@ impl Schema {
                 }
             }
         }
-        let operation = if kind == "RootQueryType" { "query" } else { "mutation" };
+        let operation = match kind {
+            "RootQueryType" => "query",
+            "RootMutationType" => "mutation",
+            _ => "subscription",
+        };
         let mut arguments = arguments.to_owned();
         if field.paged {
             arguments = format!("(first: {ROWS})");

@@ -19,6 +19,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("auditVerify", ""),
     ("audits", ""),
     ("backgroundJobs", ""),
+    ("bootstrapToken", "(id: \"$registration\")"),
+    ("bootstrapTokens", ""),
     ("cluster", "(id: \"$cluster\")"),
     ("clusterManagedNamespaces", ""),
     ("clusters", ""),
@@ -40,6 +42,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("managedNamespaces", ""),
     ("me", ""),
     ("passkeys", ""),
+    ("persona", "(name: \"developers\")"),
+    ("personas", ""),
     ("project", "(id: \"$project\")"),
     ("projects", ""),
     ("recordings", ""),
@@ -57,6 +61,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("serviceGateUrl", "(id: \"$service\")"),
     ("servicePlan", "(serviceId: \"$service\")"),
     ("servicePreview", "(id: \"$service\")"),
+    ("serviceStatuses", ""),
     ("serviceTarball", "(id: \"$service\")"),
     ("syncWindows", "(serviceId: \"$service\")"),
     ("user", "(email: \"admin@example.com\")"),
@@ -64,11 +69,15 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("webhookSecret", ""),
 ];
 
+/// What can be listened for. An event holds ids and a cursor; who hears of which id is asked in `deltas.rs`.
+pub(super) const SUBSCRIPTIONS: &[(&str, &str)] = &[("clusterDelta", ""), ("serviceDeploymentDelta", "")];
+
 /// Mutations that change nothing that another one looks at: their answers are swept, too, and some types are answered
 /// by nothing else.
 pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("beginSecondFactor", ""),
     ("createAccessToken", ""),
+    ("createBootstrapToken", "(attributes: {projectId: \"$project\"})"),
     ("createGroupMember", "(groupId: \"$group\", userId: \"$user\")"),
     ("kickService", "(serviceId: \"$service\")"),
     ("planService", "(id: \"$service\")"),
@@ -86,7 +95,7 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
 pub(super) struct World {
     t: TestServer,
     _remote: GitRemote,
-    people: [(&'static str, Person); 7],
+    people: [(&'static str, Person); 8],
     ids: Vec<(&'static str, String)>,
     /// Name and forms of each secret: as it is, and as Kubernetes writes it.
     pub(super) canaries: Vec<(String, Vec<String>)>,
@@ -246,6 +255,26 @@ impl World {
         let federate = "mutation ($a: FederatedCredentialAttributes!) { createFederatedCredential(attributes: $a) { id } }";
         let credential = json!({"userId": account, "issuer": "https://ci.invalid", "audience": "plural", "subject": "job"});
         let credential = made(federate, json!({"a": credential})).await;
+        let register =
+            "mutation ($a: BootstrapTokenAttributes!) { createBootstrapToken(attributes: $a) { id token } }";
+        let terms = json!({
+            "projectId": t.project, "name": "shops", "limit": 7, "prefix": "shop-", "tags": [{"name": "a", "value": "b"}],
+        });
+        let registration = admin.data(register, json!({"a": terms})).await["createBootstrapToken"].clone();
+        canaries.keep("registration token", registration["token"].as_str().unwrap());
+        let machine = t.nobody.with_token(registration["token"].as_str().unwrap());
+        let persona = json!({
+            "name": "developers", "description": "they deploy", "role": "DEVELOPER", "bindings": [{"groupId": group}],
+            "configuration": {
+                "all": false, "home": {"manager": true}, "deployments": {"clusters": true}, "flows": {"pipelines": false},
+                "sidebar": {"cd": true}, "services": {"secrets": false}, "ai": {"pr": false},
+            },
+        });
+        made(
+            "mutation ($a: PersonaAttributes!) { createPersona(attributes: $a) { id } }",
+            json!({"a": persona}),
+        )
+        .await;
         let provider = json!({
             "name": "acme", "issuer": "https://id.invalid", "clientId": "plural", "groupsClaim": "groups", "scopes": ["email"],
             "domains": ["example.com"], "groups": [{"claim": "ops", "groupId": group}],
@@ -301,6 +330,7 @@ impl World {
             ("view", view),
             ("machine", account),
             ("credential", credential),
+            ("registration", registration["id"].as_str().unwrap().to_owned()),
             ("group", group),
             ("user", writer.id.clone()),
         ];
@@ -311,6 +341,7 @@ impl World {
             ("reader", t.reader.clone()),
             ("sibling's writer", sibling_writer),
             ("writer", writer),
+            ("registration token", machine),
             ("admin", t.admin.clone()),
         ];
         Self { t, _remote: remote, people, ids, canaries: canaries.0 }

@@ -26,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("canary_gate_path", "uhdaaa", w, c => w.door.app.canary_gate_path(c, &service_id(&w.service))),
         case!("get::<Service>", "uhaaaa", w, c => w.door.app.get::<Service>(c, &service_id(&w.service))),
         case!("list::<Service>", "uhaaaa", w, c => list_services(w, c)),
+        case!("service_statuses", "uhaaaa", w, c => count_services(w, c)),
         case!("services_components", "uhaaaa", w, c => async { found(w.door.app.services_components(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_errors", "uhaaaa", w, c => async { found(w.door.app.services_errors(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_reasons", "uhaaaa", w, c => async { found(w.door.app.services_reasons(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
@@ -43,6 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("service_rollback", "uhdaaa", w, c => roll_back(w, c)),
         case!("service_release", "uhdaaa", w, c => release(w, c)),
         case!("service_pause", "uhdaaa", w, c => w.door.app.service_pause(c, &service_id(&w.service))),
+        case!("service_seed_rotate", "uhdaaa", w, c => w.door.app.service_seed_rotate(c, &service_id(&w.service))),
         case!("service_resume", "uhdaaa", w, c => w.door.app.service_resume(c, &service_id(&w.service))),
         case!("service_agent_upgrade", "uhddda", w, c => w.door.app.service_agent_upgrade(c, &service_id(&w.service), false)),
         case!("service_clone", "uhdaaa", w, c => clone_service(w, c)),
@@ -90,6 +92,19 @@ async fn ignore_drift(w: &World<'_>, c: &OpCtx) -> Result<()> {
     let normalizer =
         DiffNormalizer { json_pointers: vec!["/spec/replicas".into()], ..DiffNormalizer::default() };
     w.door.app.service_drift_ignore(c, &service_id(&w.service), &normalizer).await.map(drop)
+}
+
+async fn count_services(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let counts = w.door.app.service_statuses(c, &ServiceFilter::default()).await?;
+    let listed = w.door.app.list::<Service>(c, &ServiceFilter::default(), &PageArgs::first(500)).await?;
+    let all: u64 = counts.iter().map(|(_, count)| count).sum();
+    assert_eq!(all, listed.edges.len() as u64, "what a list shows is what is counted");
+    for (status, count) in counts {
+        let filter = ServiceFilter { status: Some(status), ..ServiceFilter::default() };
+        let page = w.door.app.list::<Service>(c, &filter, &PageArgs::first(500)).await?;
+        assert_eq!(page.edges.len() as u64, count, "{status:?}");
+    }
+    found(all > 0)
 }
 
 async fn list_services(w: &World<'_>, c: &OpCtx) -> Result<()> {

@@ -9,6 +9,8 @@ use super::{Case, found, fresh};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
+        // Whoever has no code gets nothing.
+        case!("sign_in_link_redeem", "uuuuuu", w, c => w.door.app.sign_in_link_redeem(c, "a code")),
         case!("user_me", "uaaaaa", w, c => w.door.app.user_me(c)),
         case!("get::<User>", "uaaaaa", w, c => w.door.app.get::<User>(c, &UserSelector::Id(w.user.id))),
         case!("list::<User>", "uaaaaa", w, c => w.door.app.list::<User>(c, &Search::default(), &PageArgs::default())),

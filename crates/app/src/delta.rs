@@ -1,0 +1,555 @@
+//! Deltas: which services and clusters changed, for pages that are open in browsers.
+//!
+//! Whoever writes a change names the service or cluster in the same transaction. Each replica reads these rows while somebody
+//! listens here, so it does not matter which replica an agent or a user spoke to. The agents' feed is not used: reports of
+//! agents would fill it, and whoever falls behind in it gets a snapshot.
+//!
+//! # Guarantees
+//! - A subscriber is told *that* something changed, never what: they read it again, with the rights that they have then.
+//! - Rights are asked for each event. Ids of what the subscriber may not see are left out.
+//! - A subscriber who listens slowly costs [`MOST_NEWS`] ids; then they are told to read everything again.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::Mutex;
+use plural_core::access::{Visibility, visibility};
+use plural_core::cluster::Cluster;
+use plural_core::ids::{ClusterId, ServiceId};
+use plural_core::service::Service;
+use plural_core::{Error, Result};
+use plural_kit::{Backoff, ShutdownSignal};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::cluster::ClusterSelector;
+use crate::ctx::OpCtx;
+use crate::service::ServiceSelector;
+
+/// For so long deltas are kept.
+pub(crate) const KEEP: TimeDelta = TimeDelta::minutes(40);
+/// A cursor older than this is too old: deltas after it may be gone.
+const RESUME: TimeDelta = TimeDelta::minutes(30);
+/// Ids that wait for one subscriber.
+pub const MOST_NEWS: usize = 1_000;
+/// Ids of which a subscriber is known to have seen them.
+const MOST_TOLD: usize = 10_000;
+/// Between two events of one subscription.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Between two reads of the table.
+const GATHER: Duration = Duration::from_millis(50);
+/// Reads even when nobody woke us.
+const SAFETY: Duration = Duration::from_secs(15);
+/// How soon to ask again for what is written but not yet safe to read.
+const PENDING: Duration = Duration::from_millis(100);
+
+/// A place among the deltas, as [`crate::ports::agents::FeedPosition`] is in the feed.
+pub type DeltaPosition = u64;
+
+/// A service or a cluster that came, changed or went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delta {
+    /// Its cluster, or the cluster itself.
+    pub cluster_id: ClusterId,
+    /// The service, if it is one.
+    pub service_id: Option<ServiceId>,
+}
+
+/// Deltas after a place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeltaBatch {
+    /// In order.
+    pub deltas: Vec<Delta>,
+    /// Everything up to here was read.
+    pub position: DeltaPosition,
+    /// More is written but not yet safe to read: ask again soon.
+    pub pending: bool,
+    /// There were more than are read at once; those up to `position` are skipped.
+    pub skipped: bool,
+}
+
+/// The deltas' part of a store. They are written with what they tell of.
+#[async_trait]
+pub trait DeltaStore: Send + Sync + 'static {
+    /// The place up to which everything that commits can be read.
+    async fn deltas_head(&self) -> Result<DeltaPosition>;
+    /// What comes after a place.
+    async fn deltas_read(&self, after: DeltaPosition) -> Result<DeltaBatch>;
+    /// Changes when there is more to read.
+    fn deltas_wake(&self) -> watch::Receiver<u64>;
+    /// Removes old ones: how many.
+    async fn deltas_prune(&self, before: DateTime<Utc>) -> Result<u64>;
+}
+
+/// What a subscriber wants to hear of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeltaFilter {
+    /// Services: one, those of a cluster, or all.
+    Services {
+        /// One.
+        id: Option<ServiceId>,
+        /// Those of one cluster.
+        cluster: Option<ClusterId>,
+    },
+    /// Clusters: one, or all.
+    Clusters {
+        /// One.
+        id: Option<ClusterId>,
+    },
+}
+
+impl DeltaFilter {
+    /// The id that it is told of, if this concerns it.
+    fn key(self, delta: Delta) -> Option<Uuid> {
+        let Delta { cluster_id, service_id } = delta;
+        match (self, service_id) {
+            (Self::Services { id, cluster }, Some(service)) => {
+                let is_meant = id.is_none_or(|id| id == service) && cluster.is_none_or(|id| id == cluster_id);
+                is_meant.then(|| service.uuid())
+            }
+            (Self::Clusters { id }, None) => id.is_none_or(|id| id == cluster_id).then(|| cluster_id.uuid()),
+            (Self::Services { .. }, None) | (Self::Clusters { .. }, Some(_)) => None,
+        }
+    }
+}
+
+/// What a subscriber is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeltaEvent {
+    /// Came or changed.
+    pub changed: Vec<Uuid>,
+    /// Gone.
+    pub deleted: Vec<Uuid>,
+    /// More happened than was kept: whatever is shown may be old.
+    pub read_again: bool,
+    /// Where to go on after the connection was lost.
+    pub cursor: String,
+}
+
+/// Those who listen on this replica.
+#[derive(Default)]
+pub(crate) struct Subscribers {
+    state: Mutex<State>,
+    joined: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    seats: Vec<Weak<Seat>>,
+    /// How far was read for them; nothing is read while there are none.
+    position: Option<DeltaPosition>,
+}
+
+/// What waits for one subscriber.
+struct Seat {
+    filter: DeltaFilter,
+    news: Mutex<News>,
+    wake: Notify,
+}
+
+#[derive(Default)]
+struct News {
+    /// With the cluster of each.
+    ids: HashMap<Uuid, ClusterId>,
+    /// There was more.
+    all: bool,
+    position: DeltaPosition,
+}
+
+impl News {
+    fn add(&mut self, filter: DeltaFilter, deltas: &[Delta]) {
+        for delta in deltas {
+            if self.all {
+                return;
+            }
+            if let Some(id) = filter.key(*delta) {
+                self.ids.insert(id, delta.cluster_id);
+                if self.ids.len() > MOST_NEWS {
+                    self.overflow();
+                }
+            }
+        }
+    }
+
+    fn overflow(&mut self) {
+        self.ids.clear();
+        self.all = true;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ids.is_empty() && !self.all
+    }
+}
+
+impl Subscribers {
+    fn join(&self, seat: &Arc<Seat>) -> Option<DeltaPosition> {
+        let mut state = self.state.lock();
+        state.seats.push(Arc::downgrade(seat));
+        state.position
+    }
+
+    /// The first one says from where.
+    fn begin(&self, head: DeltaPosition) -> DeltaPosition {
+        let position = *self.state.lock().position.get_or_insert(head);
+        self.joined.notify_one();
+        position
+    }
+
+    /// From where to read on; `None` while there is nobody to read for.
+    fn position(&self) -> Option<DeltaPosition> {
+        let mut state = self.state.lock();
+        state.seats.retain(|seat| seat.strong_count() > 0);
+        if state.seats.is_empty() {
+            state.position = None;
+        }
+        state.position
+    }
+
+    fn hand_out(&self, batch: &DeltaBatch) {
+        let mut state = self.state.lock();
+        state.position = Some(batch.position);
+        state.seats.retain(|seat| {
+            let Some(seat) = seat.upgrade() else { return false };
+            let mut news = seat.news.lock();
+            if batch.skipped {
+                news.overflow();
+            }
+            news.add(seat.filter, &batch.deltas);
+            news.position = news.position.max(batch.position);
+            if !news.is_empty() {
+                seat.wake.notify_one();
+            }
+            true
+        });
+    }
+}
+
+/// One who listens.
+pub struct DeltaSubscription {
+    seat: Arc<Seat>,
+    /// What they were told of, or asked for by id: that it is gone is no news about what they may not see.
+    told: HashSet<Uuid>,
+    /// When they were told something.
+    last: Option<Instant>,
+    /// They come back: what went meanwhile cannot be told by id where nobody knows whether they knew it.
+    resumes: bool,
+}
+
+impl std::fmt::Debug for DeltaSubscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeltaSubscription").field("filter", &self.seat.filter).finish_non_exhaustive()
+    }
+}
+
+impl DeltaSubscription {
+    /// Waits until there is something to tell: at once for the first time, then once a second at most.
+    pub async fn ready(&self) {
+        let Some(last) = self.last else { return };
+        while self.seat.news.lock().is_empty() {
+            self.seat.wake.notified().await;
+        }
+        sleep_until(last + PAUSE).await;
+    }
+}
+
+impl App {
+    /// Listens from now on, or from where another subscription came to.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the filter names what the caller may not see; [`Error::Invalid`] for a cursor that is none.
+    pub async fn deltas_subscribe(
+        &self,
+        ctx: &OpCtx,
+        filter: DeltaFilter,
+        after: Option<&str>,
+    ) -> Result<DeltaSubscription> {
+        visibility(ctx.actor())?;
+        let (service, cluster) = match filter {
+            DeltaFilter::Services { id, cluster } => (id, cluster),
+            DeltaFilter::Clusters { id } => (None, id),
+        };
+        if let Some(id) = service {
+            self.get::<Service>(ctx, &ServiceSelector::Id(id)).await?;
+        }
+        if let Some(id) = cluster {
+            self.get::<Cluster>(ctx, &ClusterSelector::Id(id)).await?;
+        }
+        let after = after.map(|text| DeltaCursor::parse(text).ok_or_else(no_cursor)).transpose()?;
+
+        let seat = Arc::new(Seat { filter, news: Mutex::default(), wake: Notify::new() });
+        let position = match self.subscribers.join(&seat) {
+            Some(position) => position,
+            None => self.subscribers.begin(self.store.deltas_head().await?),
+        };
+        {
+            let mut news = seat.news.lock();
+            news.position = news.position.max(position);
+        }
+        let resumes = after.is_some();
+        if let Some(after) = after {
+            let is_ours = *after.epoch == *self.fleet.epoch() && ctx.now() - after.at < RESUME;
+            let mut news = News::default();
+            if is_ours && after.position < position {
+                let missed = self.store.deltas_read(after.position).await?;
+                news.all = missed.skipped;
+                news.add(filter, &missed.deltas);
+            }
+            let mut waiting = seat.news.lock();
+            waiting.ids.extend(news.ids);
+            if news.all || !is_ours {
+                waiting.overflow();
+            }
+        }
+        let told = match filter {
+            DeltaFilter::Services { id, cluster: _ } => id.map(ServiceId::uuid),
+            DeltaFilter::Clusters { id } => id.map(ClusterId::uuid),
+        };
+        Ok(DeltaSubscription { seat, told: told.into_iter().collect(), last: None, resumes })
+    }
+
+    /// What is to be told now, as far as the caller may know of it; nothing where that is all that there was.
+    ///
+    /// # Errors
+    /// When rights cannot be asked. What was to be told is not lost: the next event says to read again.
+    pub async fn deltas_take(
+        &self,
+        ctx: &OpCtx,
+        subscription: &mut DeltaSubscription,
+    ) -> Result<Option<DeltaEvent>> {
+        let is_first = subscription.last.is_none();
+        let News { ids, all, position } = {
+            let mut news = subscription.seat.news.lock();
+            let position = news.position;
+            std::mem::replace(&mut *news, News { position, ..News::default() })
+        };
+        let looked = self.deltas_look(ctx, subscription, &ids).await;
+        let Looked { mut changed, mut deleted, unknown } = match looked {
+            Ok(looked) => looked,
+            Err(error) => {
+                subscription.seat.news.lock().overflow();
+                return Err(error);
+            }
+        };
+        // Who comes back cannot be told by id of what they may never have seen.
+        let read_again = all || (unknown && std::mem::take(&mut subscription.resumes));
+        subscription.resumes = false;
+        if changed.is_empty() && deleted.is_empty() && !read_again && !is_first {
+            return Ok(None);
+        }
+        changed.sort_unstable();
+        deleted.sort_unstable();
+        for id in &deleted {
+            subscription.told.remove(id);
+        }
+        let room = MOST_TOLD.saturating_sub(subscription.told.len());
+        subscription.told.extend(changed.iter().copied().take(room));
+        subscription.last = Some(Instant::now());
+        let cursor = DeltaCursor { epoch: self.fleet.epoch(), position, at: ctx.now() };
+        Ok(Some(DeltaEvent { changed, deleted, read_again, cursor: cursor.text() }))
+    }
+
+    async fn deltas_look(
+        &self,
+        ctx: &OpCtx,
+        subscription: &DeltaSubscription,
+        ids: &HashMap<Uuid, ClusterId>,
+    ) -> Result<Looked> {
+        let sees_all = visibility(ctx.actor())? == Visibility::All;
+        let (seen, there) = match subscription.seat.filter {
+            DeltaFilter::Services { .. } => {
+                let all: Vec<ServiceId> = ids.keys().copied().map(ServiceId::from_uuid).collect();
+                let seen = self.get_many::<Service>(ctx, &all).await?;
+                let hidden: Vec<ServiceId> = all.into_iter().filter(|id| !seen.contains_key(id)).collect();
+                let there = if hidden.is_empty() {
+                    HashMap::new()
+                } else {
+                    self.get_many::<Service>(&self.system_ctx(), &hidden).await?
+                };
+                (uuids(seen.into_keys(), ServiceId::uuid), uuids(there.into_keys(), ServiceId::uuid))
+            }
+            DeltaFilter::Clusters { .. } => {
+                let all: Vec<ClusterId> = ids.keys().copied().map(ClusterId::from_uuid).collect();
+                let seen = self.get_many::<Cluster>(ctx, &all).await?;
+                let hidden: Vec<ClusterId> = all.into_iter().filter(|id| !seen.contains_key(id)).collect();
+                let there = if hidden.is_empty() {
+                    HashMap::new()
+                } else {
+                    self.get_many::<Cluster>(&self.system_ctx(), &hidden).await?
+                };
+                (uuids(seen.into_keys(), ClusterId::uuid), uuids(there.into_keys(), ClusterId::uuid))
+            }
+        };
+        let gone: Vec<(Uuid, ClusterId)> = ids
+            .iter()
+            .filter(|(id, _)| !seen.contains(*id) && !there.contains(*id))
+            .map(|(id, cluster)| (*id, *cluster))
+            .collect();
+        let mut looked = Looked { changed: seen.into_iter().collect(), deleted: Vec::new(), unknown: false };
+        if gone.is_empty() {
+            return Ok(looked);
+        }
+        // Whoever may see a cluster saw all services on it.
+        let clusters: HashSet<ClusterId> = gone.iter().map(|(_, cluster)| *cluster).collect();
+        let clusters: Vec<ClusterId> = clusters.into_iter().collect();
+        let clusters = self.get_many::<Cluster>(ctx, &clusters).await?;
+        for (id, cluster) in gone {
+            if sees_all || subscription.told.contains(&id) || clusters.contains_key(&cluster) {
+                looked.deleted.push(id);
+            } else {
+                looked.unknown = true;
+            }
+        }
+        Ok(looked)
+    }
+
+    /// Reads deltas for those who listen here, until asked to stop. A failing database is tried again for ever.
+    pub(crate) async fn deltas_follow(&self, stop: &ShutdownSignal) -> Result<()> {
+        let mut wake = self.store.deltas_wake();
+        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+        loop {
+            let Some(position) = self.subscribers.position() else {
+                if stop.or(self.subscribers.joined.notified()).await.is_none() {
+                    return Ok(());
+                }
+                continue;
+            };
+            wake.mark_unchanged();
+            let wait = match self.store.deltas_read(position).await {
+                Ok(batch) => {
+                    backoff.reset();
+                    self.subscribers.hand_out(&batch);
+                    if batch.pending { PENDING } else { SAFETY }
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        error = error.log_text(),
+                        "cannot read which things changed; trying again"
+                    );
+                    if stop.or(tokio::time::sleep(backoff.next_wait())).await.is_none() {
+                        return Ok(());
+                    }
+                    continue;
+                }
+            };
+            match stop.or(timeout(wait, wake.changed())).await {
+                None => return Ok(()),
+                Some(Ok(Err(_))) => {
+                    return Err(Error::internal("following what changes", "the store is gone"));
+                }
+                Some(_) => {}
+            }
+            // A commit that moves a thousand services, or a thousand reports: few reads.
+            if stop.or(tokio::time::sleep(GATHER)).await.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What became of what changed, for one subscriber.
+struct Looked {
+    changed: Vec<Uuid>,
+    deleted: Vec<Uuid>,
+    /// Something went of which they may not have known.
+    unknown: bool,
+}
+
+fn uuids<I>(ids: impl Iterator<Item = I>, uuid: fn(I) -> Uuid) -> HashSet<Uuid> {
+    ids.map(uuid).collect()
+}
+
+fn no_cursor() -> Error {
+    Error::invalid("after", "is not the cursor of an event")
+}
+
+/// How far somebody was told.
+struct DeltaCursor {
+    epoch: Arc<str>,
+    position: DeltaPosition,
+    at: DateTime<Utc>,
+}
+
+impl DeltaCursor {
+    fn text(&self) -> String {
+        format!("{}.{}.{}", self.epoch, self.position, self.at.timestamp())
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.rsplitn(3, '.');
+        let at = DateTime::from_timestamp(parts.next()?.parse().ok()?, 0)?;
+        let position = parts.next()?.parse().ok()?;
+        let epoch = parts.next().filter(|epoch| epoch.len() <= 64)?;
+        Some(Self { epoch: Arc::from(epoch), position, at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(service: u128, cluster: u128) -> Delta {
+        Delta {
+            cluster_id: ClusterId::from_uuid(Uuid::from_u128(cluster)),
+            service_id: (service > 0).then(|| ServiceId::from_uuid(Uuid::from_u128(service))),
+        }
+    }
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        let at = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let cursor = DeltaCursor { epoch: Arc::from("a.b"), position: 7, at };
+        let read = DeltaCursor::parse(&cursor.text()).unwrap();
+        assert_eq!((&*read.epoch, read.position, read.at), ("a.b", 7, at));
+        for none in ["", "a", "a.b", "a.7.x", "a.-7.1", "a.7.99999999999999999"] {
+            assert!(DeltaCursor::parse(none).is_none(), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_filter_concerns_what_it_names() {
+        let cluster = |id| ClusterId::from_uuid(Uuid::from_u128(id));
+        let all = DeltaFilter::Services { id: None, cluster: None };
+        let on = DeltaFilter::Services { id: None, cluster: Some(cluster(1)) };
+        assert_eq!(all.key(of(5, 1)), Some(Uuid::from_u128(5)));
+        assert_eq!((on.key(of(5, 1)), on.key(of(5, 2))), (Some(Uuid::from_u128(5)), None));
+        assert_eq!((all.key(of(0, 1)), DeltaFilter::Clusters { id: None }.key(of(5, 1))), (None, None));
+        assert_eq!(DeltaFilter::Clusters { id: None }.key(of(0, 2)), Some(Uuid::from_u128(2)));
+    }
+
+    #[test]
+    fn who_listens_slowly_keeps_little_and_is_told_so() {
+        let mut news = News::default();
+        let filter = DeltaFilter::Services { id: None, cluster: None };
+        let many: Vec<Delta> = (1..=MOST_NEWS as u128).map(|id| of(id, 1)).collect();
+        news.add(filter, &many);
+        news.add(filter, &many);
+        assert!(!news.all && news.ids.len() == MOST_NEWS);
+        news.add(filter, &[of(u128::MAX, 1)]);
+        assert!(news.all && news.ids.is_empty());
+        news.add(filter, &many);
+        assert!(news.ids.is_empty(), "it is told to read everything");
+    }
+
+    #[test]
+    fn nothing_is_read_while_nobody_listens() {
+        let subscribers = Subscribers::default();
+        assert_eq!(subscribers.position(), None);
+        let seat = Arc::new(Seat {
+            filter: DeltaFilter::Clusters { id: None },
+            news: Mutex::default(),
+            wake: Notify::new(),
+        });
+        assert_eq!(subscribers.join(&seat), None);
+        assert_eq!((subscribers.begin(4), subscribers.begin(9)), (4, 4));
+        subscribers.hand_out(&DeltaBatch { deltas: vec![of(0, 3)], position: 6, ..DeltaBatch::default() });
+        assert_eq!(seat.news.lock().ids.len(), 1);
+        assert_eq!(subscribers.position(), Some(6));
+        drop(seat);
+        assert_eq!(subscribers.position(), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! Deltas: rows that name what changed, read as the feed is (see [`crate::feed`]) and kept for less than an hour.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::delta::{Delta, DeltaBatch, DeltaPosition, DeltaStore};
+use plural_core::Result;
+use plural_core::ids::{ClusterId, ServiceId};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter, QueryResult};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::database::{Database, corrupt};
+use crate::error::db;
+use crate::transaction::set;
+
+/// Deltas read at once. Who is behind by more is told to read everything again.
+const MOST: usize = 5_000;
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "deltas")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key)]
+        pub sequence: i64,
+        pub xid: i64,
+        pub cluster_id: Uuid,
+        pub service_id: Option<Uuid>,
+        pub at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) fn row_of((cluster, service): (Uuid, Option<Uuid>), at: DateTime<Utc>) -> row::ActiveModel {
+    row::ActiveModel { cluster_id: set(cluster), service_id: set(service), at: set(at), ..Default::default() }
+}
+
+#[async_trait]
+impl DeltaStore for Database {
+    async fn deltas_head(&self) -> Result<DeltaPosition> {
+        let sql = match self.backend {
+            DbBackend::Postgres => "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS head",
+            _ => "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'deltas'), 0) AS head",
+        };
+        let doing = "reading how far changes go";
+        let row = self.reader.query_one_raw(self.statement(sql, [])).await.map_err(db(doing))?;
+        let head: i64 =
+            row.ok_or_else(|| corrupt("how far changes go"))?.try_get("", "head").map_err(db(doing))?;
+        Ok(head.cast_unsigned())
+    }
+
+    async fn deltas_read(&self, after: DeltaPosition) -> Result<DeltaBatch> {
+        let doing = "reading which things changed";
+        let sql = match self.backend {
+            DbBackend::Postgres => {
+                "SELECT s.xmin AS head, d.xid AS place, d.cluster_id, d.service_id FROM \
+                 (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS xmin) s \
+                 LEFT JOIN deltas d ON d.xid > $1 ORDER BY d.xid, d.sequence LIMIT $2"
+            }
+            _ => {
+                "SELECT s.head AS head, d.sequence AS place, d.cluster_id, d.service_id FROM \
+                 (SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'deltas'), 0) AS head) s \
+                 LEFT JOIN deltas d ON d.sequence > $1 ORDER BY d.sequence LIMIT $2"
+            }
+        };
+        let values = [after.cast_signed().into(), (MOST as i64 + 1).into()];
+        let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
+        let rows: Vec<ReadRow> =
+            rows.iter().map(read_row).collect::<std::result::Result<_, DbErr>>().map_err(db(doing))?;
+        // There is always one row, without a delta if there is none.
+        let Some((head, _)) = rows.first() else { return Err(corrupt("how far changes go")) };
+        let head = (*head).max(after);
+        let mut batch = DeltaBatch { position: head, skipped: rows.len() > MOST, ..DeltaBatch::default() };
+        for (place, delta) in rows.into_iter().filter_map(|(_, read)| read) {
+            if place > head {
+                batch.pending = true;
+            } else if !batch.skipped {
+                batch.deltas.push(delta);
+            }
+        }
+        Ok(batch)
+    }
+
+    fn deltas_wake(&self) -> watch::Receiver<u64> {
+        self.deltas_wake.subscribe()
+    }
+
+    async fn deltas_prune(&self, before: DateTime<Utc>) -> Result<u64> {
+        let write = self.write().await?;
+        let removed = row::Entity::delete_many()
+            .filter(row::Column::At.lt(before))
+            .exec(&write.tx)
+            .await
+            .map_err(db("removing old changes"))?;
+        write.commit().await?;
+        Ok(removed.rows_affected)
+    }
+}
+
+/// The head, and a delta with its place.
+type ReadRow = (u64, Option<(u64, Delta)>);
+
+fn read_row(row: &QueryResult) -> std::result::Result<ReadRow, DbErr> {
+    let head: i64 = row.try_get("", "head")?;
+    let place: Option<i64> = row.try_get("", "place")?;
+    let cluster: Option<Uuid> = row.try_get("", "cluster_id")?;
+    let service: Option<Uuid> = row.try_get("", "service_id")?;
+    let read = place.zip(cluster).map(|(place, cluster)| {
+        let delta = Delta {
+            cluster_id: ClusterId::from_uuid(cluster),
+            service_id: service.map(ServiceId::from_uuid),
+        };
+        (place.cast_unsigned(), delta)
+    });
+    Ok((head.cast_unsigned(), read))
+}

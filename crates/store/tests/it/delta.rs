@@ -1,0 +1,94 @@
+//! What open pages are told of: the writes that say it, and how it is read.
+
+use chrono::TimeDelta;
+use plural_app::delta::{Delta, DeltaFilter, DeltaStore as _};
+use plural_core::component::ComponentState;
+use plural_core::service_error::ServiceError;
+use plural_testkit::{TestDatabase, each_database};
+
+use crate::agent::{component, deployed, report, reported};
+use crate::door::{Door, eventually, service_id};
+
+each_database!(reports_that_say_something_new_are_told, old_rows_go_and_who_is_far_behind_reads_everything,);
+
+async fn reports_that_say_something_new_are_told(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, spec, _) = deployed(&door, "blue").await;
+    let mut before = door.database.deltas_head().await.unwrap();
+    let delta = Delta { cluster_id: service.cluster_id, service_id: Some(service.id) };
+    let mut number = 0;
+    let failed = || ServiceError {
+        source: "sync".into(),
+        message: "no".into(),
+        warning: false,
+        terminal: false,
+        location: None,
+    };
+    let states = [
+        (Some(ComponentState::Pending), false, true),
+        (Some(ComponentState::Running), false, true),
+        (Some(ComponentState::Running), false, false),
+        (Some(ComponentState::Running), true, true),
+        (None, true, false),
+        (None, false, true),
+    ];
+    for (state, fails, is_news) in states {
+        number += 1;
+        let said = reported(&spec, |said| {
+            said.components = state.map(|state| vec![component("web", state)]);
+            said.errors = if fails { vec![failed()] } else { Vec::new() };
+        });
+        door.app.agent_report(&agent, report(number, vec![said])).await.unwrap();
+        if is_news {
+            let read = eventually(async || {
+                let read = door.database.deltas_read(before).await.map_err(|error| error.log_text())?;
+                if read.deltas.is_empty() { Err(format!("{read:?}")) } else { Ok(read) }
+            })
+            .await;
+            assert_eq!(read.deltas, [delta], "report {number}");
+            before = read.position;
+        }
+    }
+    // The one that said nothing new was stored before the last one, and was told of by nobody.
+    let read = door.database.deltas_read(before).await.unwrap();
+    assert_eq!(read.deltas, []);
+    door.stop().await;
+}
+
+async fn old_rows_go_and_who_is_far_behind_reads_everything(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let first = door.service(&made.cluster, &repository, "first").await;
+    let begun = door.app.deltas_subscribe(&door.admin, DeltaFilter::Clusters { id: None }, None).await;
+    let mut begun = begun.unwrap();
+    let cursor = door.app.deltas_take(&door.admin, &mut begun).await.unwrap().unwrap().cursor;
+    let all = DeltaFilter::Services { id: None, cluster: None };
+
+    // What a cursor leads over is told by id. Other databases of the server may hold it back for a moment.
+    let by = service_id(&first);
+    door.app.service_kick(&door.admin, &by).await.unwrap();
+    let told = eventually(async || {
+        let mut here = door.app.deltas_subscribe(&door.admin, all, Some(&cursor)).await.unwrap();
+        let told = door.app.deltas_take(&door.admin, &mut here).await.unwrap().unwrap();
+        if told.changed.is_empty() { Err(format!("{told:?}")) } else { Ok(told) }
+    })
+    .await;
+    assert_eq!((told.changed.as_slice(), told.read_again), (&[first.id.uuid()][..], false));
+
+    // Those that are old are gone, and reading goes on behind them.
+    let head = door.database.deltas_head().await.unwrap();
+    let later = door.app.now() + TimeDelta::hours(1);
+    assert!(door.database.deltas_prune(later).await.unwrap() > 0);
+    assert_eq!(door.database.deltas_prune(later).await.unwrap(), 0);
+    assert_eq!(door.database.deltas_read(0).await.unwrap().deltas, []);
+    door.app.service_kick(&door.admin, &by).await.unwrap();
+    let read = eventually(async || {
+        let read = door.database.deltas_read(head).await.map_err(|error| error.log_text())?;
+        if read.deltas.is_empty() { Err(format!("{read:?}")) } else { Ok(read) }
+    })
+    .await;
+    assert_eq!(read.deltas[0].service_id, Some(first.id));
+    assert!(!read.skipped && read.position > head);
+}

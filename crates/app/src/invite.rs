@@ -303,6 +303,8 @@ impl App {
 fn inviter(ctx: &OpCtx) -> Result<UserId> {
     match ctx.actor() {
         Actor::User(user) => Ok(user.id),
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => Err(Error::Unauthenticated),
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+            Err(Error::Unauthenticated)
+        }
     }
 }

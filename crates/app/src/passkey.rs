@@ -364,6 +364,8 @@ fn person(ctx: &OpCtx) -> Result<&UserActor> {
             Err(Error::forbidden("a service account has no passkeys"))
         }
         Actor::User(user) => Ok(user),
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => Err(Error::Unauthenticated),
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+            Err(Error::Unauthenticated)
+        }
     }
 }

@@ -29,6 +29,7 @@ mod format;
 mod global_services;
 mod groups;
 mod helm_repositories;
+mod invites;
 mod jobs;
 mod jsonpath;
 mod key;
@@ -40,6 +41,7 @@ mod loopback;
 mod managed_namespaces;
 mod manifests;
 mod output;
+mod passkeys;
 mod personas;
 mod plain;
 mod preview;
@@ -225,6 +227,10 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
         Verb::SecondFactor(args) => {
             let connection = connect(&args.connection, terminal)?;
             second_factor::run(args.command, &connection.client, terminal).await
+        }
+        Verb::Passkeys(args) => {
+            let connection = connect(&args.connection, terminal)?;
+            passkeys::run(args.command, &connection.client, terminal).await
         }
         Verb::Auth(args) => {
             let connection = connect(&args.connection, terminal)?;

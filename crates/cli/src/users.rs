@@ -13,13 +13,14 @@ use crate::{
     connect::Connection,
     error::CliError,
     format::ListOutputArgs,
+    invites::{self, InviteArgs, InvitesArgs, ResetPasswordArgs, UninviteArgs},
     output::{self, Row, age, or_dash},
     terminal::Terminal,
 };
 
 const NOTHING: &str = "no users found";
 
-/// Users of the installation: list, create, describe, update, suspend, resume, identities, untie, delete
+/// Users of the installation: list, create, invite, describe, update, reset-password, suspend, resume, identities, untie, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "user", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct UsersArgs {
@@ -31,6 +32,10 @@ pub(crate) struct UsersArgs {
 pub(crate) enum UserCommand {
     List(UserListArgs),
     Create(UserCreateArgs),
+    Invite(InviteArgs),
+    Invites(InvitesArgs),
+    Uninvite(UninviteArgs),
+    ResetPassword(ResetPasswordArgs),
     Describe(UserDescribeArgs),
     Update(UserUpdateArgs),
     Suspend(UserSuspendArgs),
@@ -286,6 +291,10 @@ pub(crate) async fn run(
             output::list(&users, &output, NOTHING, terminal)
         }
         UserCommand::Create(args) => create(args, client, terminal).await,
+        UserCommand::Invite(args) => invites::create(args, client, terminal).await,
+        UserCommand::Invites(args) => invites::list(args, client, terminal).await,
+        UserCommand::Uninvite(args) => invites::delete(args, client, terminal).await,
+        UserCommand::ResetPassword(args) => invites::reset_password(args, client, terminal).await,
         UserCommand::Describe(UserDescribeArgs { email, output }) => {
             let user = find(&email, client).await?;
             output::described(&user, &user, &output.output, terminal, || description(&user))

@@ -92,9 +92,15 @@ impl TestServer {
 
     /// One console on this database.
     pub(crate) async fn on(database: &TestDatabase) -> Self {
+        Self::on_with(database, |_| {}).await
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn on_with(database: &TestDatabase, change: impl FnOnce(&mut ConsoleConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = local_config(&folder.path().join("data"));
         config.database_url = Some(SecretString::from(database.url()));
+        change(&mut config);
         let console = RunningConsole::start(config, None).await.unwrap();
         Self::with_people(console, Vec::new(), folder, database.url().to_owned()).await
     }
@@ -105,6 +111,30 @@ impl TestServer {
         let connection = sea_orm::Database::connect(&self.database_url).await.unwrap();
         connection.execute_unprepared(sql).await.unwrap();
         connection.close().await.unwrap();
+    }
+
+    /// A passkey of a user that no device holds; its id.
+    pub(crate) async fn plant_passkey(&self, user: &str) -> String {
+        use sea_orm::ConnectionTrait as _;
+        let connection = sea_orm::Database::connect(&self.database_url).await.unwrap();
+        let sql = "INSERT INTO passkeys (id, user_id, name, credential_id, public_key, state, created_at) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let id = uuid::Uuid::now_v7();
+        let user: uuid::Uuid = user.parse().unwrap();
+        let values = [
+            id.into(),
+            user.into(),
+            "planted".into(),
+            id.as_bytes().to_vec().into(),
+            vec![0_u8].into(),
+            vec![0_u8].into(),
+            self.console.app().now().into(),
+        ];
+        let statement =
+            sea_orm::Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+        connection.execute_raw(statement).await.unwrap();
+        connection.close().await.unwrap();
+        id.to_string()
     }
 
     /// Three replicas on one PostgreSQL: each request goes to another one than the request before it.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{ADMINS, Line, USERS};
+use super::table::{ADMINS, Line, SECRET, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -78,6 +78,54 @@ pub(super) const ROWS: &[Line] = &[
         expected: USERS,
         document: "mutation { endSecondFactor }",
         variables: |_| json!({}),
+    },
+    Line {
+        field: "passkeys",
+        expected: USERS,
+        document: "{ passkeys { id name lastUsedAt } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "passkeys",
+        expected: ADMINS,
+        document: "query ($u: ID) { passkeys(userId: $u) { id name } }",
+        variables: |w| json!({"u": w.user["id"]}),
+    },
+    Line {
+        field: "updatePasskey",
+        expected: SECRET,
+        document: "mutation ($id: ID!) { updatePasskey(id: $id, attributes: {name: \"other\"}) { id } }",
+        variables: |w| json!({"id": w.passkey}),
+    },
+    Line {
+        field: "deletePasskey",
+        expected: SECRET,
+        document: "mutation ($id: ID!) { deletePasskey(id: $id) { id } }",
+        variables: |w| json!({"id": w.passkey}),
+    },
+    Line {
+        field: "invites",
+        expected: ADMINS,
+        document: "{ invites { edges { node { id email } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createInvite",
+        expected: ADMINS,
+        document: "mutation ($a: InviteAttributes!) { createInvite(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"email": format!("invited-{}", w.email), "groupIds": [w.group["id"]]}}),
+    },
+    Line {
+        field: "createPasswordReset",
+        expected: ADMINS,
+        document: "mutation ($u: ID!) { createPasswordReset(userId: $u) { id } }",
+        variables: |w| json!({"u": w.user["id"]}),
+    },
+    Line {
+        field: "deleteInvite",
+        expected: ADMINS,
+        document: "mutation ($id: ID!) { deleteInvite(id: $id) { id } }",
+        variables: |w| json!({"id": w.invite}),
     },
     Line {
         field: "deleteUser",

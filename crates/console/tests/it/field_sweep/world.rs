@@ -42,9 +42,11 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("identityProvider", "(name: \"acme\")"),
     ("identityProviders", ""),
     ("installationDataKeys", ""),
+    ("invites", ""),
     ("managedNamespace", "(id: \"$managed\")"),
     ("managedNamespaces", ""),
     ("me", ""),
+    ("passkeys", ""),
     ("persona", "(name: \"developers\")"),
     ("personas", ""),
     ("project", "(id: \"$project\")"),
@@ -299,6 +301,11 @@ impl World {
         let create =
             "mutation ($a: IdentityProviderAttributes!) { createIdentityProvider(attributes: $a) { id } }";
         admin.data(create, json!({"a": provider})).await;
+        let invite = "mutation ($a: InviteAttributes!) { createInvite(attributes: $a) { id token } }";
+        let invite =
+            admin.data(invite, json!({"a": {"email": "invited@example.com", "groupIds": [group]}})).await;
+        canaries.keep("code of an invitation", invite["createInvite"]["token"].as_str().unwrap());
+        t.plant_passkey(&t.admin.id).await;
         let view = json!({"name": "All", "page": "services", "query": ""});
         let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
         let view = made(create, json!({"a": view})).await;

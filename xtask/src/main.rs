@@ -1,4 +1,4 @@
-//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `advisories`, `house`, `tidy`.
+//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `advisories`, `house`, `ui`, `gallery`, `tidy`.
 //!
 //! Kept small on purpose: it is the first thing that a newcomer compiles. What needs the product's crates is a
 //! binary of theirs that a task builds and runs.
@@ -17,6 +17,7 @@ mod node_programs;
 mod shell;
 mod test;
 mod tidy;
+mod ui;
 mod up;
 
 use std::process::ExitCode;
@@ -51,6 +52,10 @@ enum Task {
     Advisories(advisories::Args),
     /// What a change costs here: touch points, lists, exported names, circles, build times
     House(house::Args),
+    /// Build the web console into ui/dist, from where the program embeds it
+    Ui,
+    /// Screenshots of every page of the web console into ui/gallery
+    Gallery,
     /// Undeclared files, file sizes, crate layering, dependencies that nothing uses
     Tidy,
 }
@@ -65,6 +70,8 @@ fn main() -> ExitCode {
         Task::Accept(args) => accept::run(&args),
         Task::Advisories(args) => advisories::run(&args),
         Task::House(args) => house::run(&args),
+        Task::Ui => ui::run(),
+        Task::Gallery => ui::gallery(),
         Task::Tidy => tidy::run(),
     };
     match done {

@@ -24,7 +24,7 @@ use anyhow::Context as _;
 use crate::{
     debian,
     go_programs::{self, User},
-    install, node_programs, shell,
+    install, node_programs, shell, ui,
 };
 use lanes::{Job, Outcome, Runner};
 use options::Options;
@@ -109,6 +109,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .collect();
     install::install(needs, !args.no_install)?;
 
+    // The programs under test embed it.
+    ui::run()?;
     let building = Instant::now();
     let programs = programs::build(&args.package)?;
     eprintln!("built the tests in {}", shell::took(building));

@@ -68,6 +68,7 @@ mod sync;
 mod template;
 mod tenancy;
 mod tokens;
+mod web_console;
 mod world;
 
 /// As in the program: renders are held to what they really hold.

@@ -3,6 +3,9 @@
 //   run.mjs issuer PORT REDIRECT_URI     serves http://127.0.0.1:PORT until it is stopped
 //   run.mjs browser CONSOLE ISSUER ACCOUNT [CODE]   signs in at CONSOLE with the provider "real", allows the login with CODE,
 //                                            and prints what it saw as one JSON object
+//   run.mjs passkeys CONSOLE ADDRESS EMAIL PASSWORD SECRET LINK   the same with a virtual authenticator: see passkeys.mjs
+//   run.mjs keycloak CONSOLE ACCOUNT PASSWORD [PAGE]   signs in at CONSOLE with the provider "keycloak", allows what PAGE asks, and
+//                                            prints what it saw in the same way
 
 const [what, ...rest] = process.argv.slice(2);
 
@@ -86,6 +89,67 @@ async function browser(console_url, issuer_url, account, code) {
   console.log(JSON.stringify(seen));
 }
 
+// Signs in at CONSOLE with the provider "keycloak". With an address, that page of the console is what the person came for: they allow
+// what it asks. Without one they look at their account, sign out here, then there, and try to sign in again.
+async function keycloak(console_url, account, password, target) {
+  const { chromium } = await import('playwright-core');
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+  const seen = {};
+  try {
+    const context = await browser.newContext({ ignoreHTTPSErrors: true });
+    const page = await context.newPage();
+    page.setDefaultTimeout(30_000);
+    await page.goto(target ?? `${console_url}/auth/sign-in`);
+    await page.getByRole('link', { name: 'Sign in with keycloak' }).click();
+    await page.locator('#username').fill(account);
+    await page.locator('#password').fill(password);
+    await page.locator('#kc-login').click();
+    const refused = page.locator('#input-error-username, .kc-feedback-text').first();
+    const is_ours = (url) => url.href.startsWith(console_url);
+    await Promise.race([page.waitForURL(is_ours), refused.waitFor()]);
+    if (!is_ours(new URL(page.url()))) {
+      seen.refused = await refused.innerText();
+      return;
+    }
+    if (target) {
+      seen.asked = await page.locator('main').innerText();
+      await page.getByRole('button', { name: 'Allow it' }).click();
+      // Either page that says how it went has an address without the code.
+      await page.waitForURL((url) => !url.search.includes('user_code'));
+      seen.url = page.url();
+      seen.allowed = await page.locator('body').innerText();
+      return;
+    }
+    seen.account = await page.locator('main').innerText();
+    await page.goto(`${console_url}/healthz`);
+    seen.gql = await page.evaluate(async (url) => {
+      const body = JSON.stringify({ query: '{ me { email groups { name } } }' });
+      const headers = { 'content-type': 'application/json', 'x-plural-csrf': '1' };
+      const answer = await fetch(`${url}/gql`, { method: 'POST', credentials: 'include', headers, body });
+      return [answer.status, await answer.json()];
+    }, console_url);
+    await page.goto(`${console_url}/auth/account`);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('link', { name: 'sign out there, too' }).click();
+    // Keycloak asks, since it is not shown its ID token, and sends back.
+    await page.locator('#kc-logout').click();
+    await page.waitForURL((url) => url.href.startsWith(console_url));
+    seen.back = page.url();
+    await page.getByRole('link', { name: 'Sign in with keycloak' }).click();
+    // Who is signed in there would be sent on.
+    await page.locator('#password').waitFor();
+    seen.again = await page.locator('#kc-page-title').innerText();
+  } finally {
+    await browser.close();
+    console.log(JSON.stringify(seen));
+  }
+}
+
 if (what === 'issuer') await issuer(...rest);
 else if (what === 'browser') await browser(...rest);
-else { console.error('usage: run.mjs issuer PORT REDIRECT_URI | browser CONSOLE ISSUER ACCOUNT [CODE]'); process.exit(2); }
+else if (what === 'passkeys') await (await import('./passkeys.mjs')).passkeys(...rest);
+else if (what === 'keycloak') await keycloak(...rest);
+else {
+  console.error('usage: run.mjs issuer PORT REDIRECT_URI | browser CONSOLE ISSUER ACCOUNT [CODE] | keycloak CONSOLE ACCOUNT PASSWORD [PAGE]');
+  process.exit(2);
+}

@@ -120,19 +120,17 @@ export function world(rows) {
       dependents: [],
       apiDeprecations: [],
       revisions: connection(
-        [9, 8, 7]
-          .reverse()
-          .map((n) => ({
-            id: `r${n}`,
-            sha: `${n}f08c05fb0e47`,
-            message: `Change number ${n}`,
-            author: 'Ada',
-            by: 'git',
-            version: '1.0.0',
-            insertedAt: ago((10 - n) * 5000),
-            healthyAt: n === 9 ? null : ago((10 - n) * 4900),
-            restorable: n !== 7,
-          })),
+        [9, 8, 7].reverse().map((n) => ({
+          id: `r${n}`,
+          sha: `${n}f08c05fb0e47`,
+          message: `Change number ${n}`,
+          author: 'Ada',
+          by: 'git',
+          version: '1.0.0',
+          insertedAt: ago((10 - n) * 5000),
+          healthyAt: n === 9 ? null : ago((10 - n) * 4900),
+          restorable: n !== 7,
+        })),
         {},
       ),
       events: connection(

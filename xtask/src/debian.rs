@@ -1,4 +1,4 @@
-//! Programs from the distribution: PostgreSQL's server, and GnuPG.
+//! Programs from the distribution: PostgreSQL's server, GnuPG, and what programs of tests run on.
 
 use std::{fs, process::Command};
 
@@ -17,7 +17,7 @@ struct Package {
     is_installed: fn() -> bool,
 }
 
-const PACKAGES: [Package; 4] = [
+const PACKAGES: [Package; 5] = [
     Package {
         what: "PostgreSQL (server)",
         name: "postgresql",
@@ -41,6 +41,12 @@ const PACKAGES: [Package; 4] = [
         name: "chromium",
         why: "/usr/bin/chromium; tests sign in with a real browser, without a screen",
         is_installed: || std::path::Path::new("/usr/bin/chromium").is_file(),
+    },
+    Package {
+        what: "Maven with Java",
+        name: "maven",
+        why: "mvn and java, 17 or newer; Keycloak comes by the one and runs on the other",
+        is_installed: || which("mvn").zip(which("java")).is_some(),
     },
 ];
 

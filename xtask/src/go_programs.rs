@@ -19,7 +19,7 @@ use anyhow::Context as _;
 
 use crate::{
     install::Need,
-    node_programs,
+    keycloak, node_programs,
     shell::{self, which},
 };
 
@@ -158,9 +158,12 @@ pub(crate) fn link() -> anyhow::Result<PathBuf> {
                 .with_context(|| format!("cannot link {} in {}", program.name, folder.display()))?;
         }
     }
-    let oidc = node_programs::place()?.join(node_programs::PROGRAM);
-    link_one(&oidc, &folder.join(node_programs::PROGRAM))
-        .with_context(|| format!("cannot link {} in {}", node_programs::PROGRAM, folder.display()))?;
+    for (place, program) in
+        [(node_programs::place()?, node_programs::PROGRAM), (keycloak::place()?, keycloak::PROGRAM)]
+    {
+        link_one(&place.join(program), &folder.join(program))
+            .with_context(|| format!("cannot link {program} in {}", folder.display()))?;
+    }
     Ok(folder)
 }
 

@@ -13,12 +13,13 @@ mod generate;
 mod go_programs;
 mod house;
 mod install;
+mod keycloak;
 mod node_programs;
 mod shell;
 mod test;
 mod tidy;
-mod ui;
 mod up;
+mod web_console;
 
 use std::process::ExitCode;
 
@@ -70,8 +71,8 @@ fn main() -> ExitCode {
         Task::Accept(args) => accept::run(&args),
         Task::Advisories(args) => advisories::run(&args),
         Task::House(args) => house::run(&args),
-        Task::Ui => ui::run(),
-        Task::Gallery => ui::gallery(),
+        Task::Ui => web_console::build(),
+        Task::Gallery => web_console::gallery(),
         Task::Tidy => tidy::run(),
     };
     match done {

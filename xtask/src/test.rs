@@ -24,7 +24,7 @@ use anyhow::Context as _;
 use crate::{
     debian,
     go_programs::{self, User},
-    install, node_programs, shell, ui,
+    install, keycloak, node_programs, shell, web_console,
 };
 use lanes::{Job, Outcome, Runner};
 use options::Options;
@@ -108,12 +108,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .chain(node_programs::needs()?)
         .collect();
     install::install(needs, !args.no_install)?;
-
     // The programs under test embed it.
-    ui::run()?;
-    let building = Instant::now();
-    let programs = programs::build(&args.package)?;
-    eprintln!("built the tests in {}", shell::took(building));
+    web_console::build()?;
+    if args.no_install {
+        install::install(keycloak::needs()?, false)?;
+    }
+    let programs = thread::scope(|scope| {
+        // It takes a minute, most of it waiting, and nothing is compiled with it.
+        let installing = scope.spawn(|| install::install(keycloak::needs()?, true));
+        let building = Instant::now();
+        let programs = programs::build(&args.package)?;
+        eprintln!("built the tests in {}", shell::took(building));
+        installing.join().map_err(|_| anyhow::anyhow!("installing Keycloak ended in a panic"))??;
+        anyhow::Ok(programs)
+    })?;
 
     let starting = Instant::now();
     let links = go_programs::link()?;

@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt as _;
 
-use crate::{shell, ui};
+use crate::{shell, web_console};
 
 /// Everything but `--release` and `--debug` goes to `plural demo`.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (is_release, passed) = args.split();
     let profile = if is_release { "release" } else { "dev" };
 
-    ui::run_if_possible()?;
+    web_console::build()?;
     // Cargo shows its progress on stderr; stdout stays the demo's own, for `--json`.
     shell::run(
         shell::cargo()

@@ -18,6 +18,7 @@ use crate::{
     config::{AgentConfig, AgentEvent, Observer},
     credential::Credential,
     desired::Desired,
+    encrypted::Keys,
     inbox::Inbox,
     journal::Journal,
     last::LastReports,
@@ -28,6 +29,7 @@ use crate::{
     renders::Renders,
     reports::Reports,
     scheduler,
+    vault::{VaultConfigError, Vaults},
 };
 
 /// How long a stopping agent may take to end what it does.
@@ -42,6 +44,9 @@ pub enum AgentError {
     /// The cluster's configuration cannot be used.
     #[error("cannot use the cluster's configuration")]
     Kube(#[source] Box<kube::Error>),
+    /// The settings of Vault cannot be used.
+    #[error(transparent)]
+    Vault(#[from] VaultConfigError),
     /// The folder cannot be used.
     #[error("cannot use the folder {folder}: {cause}")]
     Folder {
@@ -76,6 +81,10 @@ pub(crate) struct Core {
     pub(crate) lasts: LastReports,
     /// What of the services must not leave this cluster.
     pub(crate) secrets: Secrets,
+    /// What services read from Vault.
+    pub(crate) vaults: Vaults,
+    /// What opens encrypted files.
+    pub(crate) keys: Keys,
     observer: Option<Observer>,
     jitter: Mutex<Backoff>,
 }
@@ -143,6 +152,7 @@ impl Agent {
             mut engine,
             lease_duration,
             commands,
+            vault,
             line,
             proxy,
             observer,
@@ -180,6 +190,8 @@ impl Agent {
             whole: watch::Sender::new(false),
             lasts: LastReports::default(),
             secrets: Secrets::default(),
+            vaults: Vaults::new(client.clone(), vault)?,
+            keys: Keys::new(client.clone(), &namespace),
             observer,
             jitter: Mutex::new(Backoff::new(Duration::from_secs(1), Duration::from_secs(1))),
         });

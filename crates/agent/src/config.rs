@@ -6,7 +6,9 @@ use plural_kit::Lanes;
 use plural_sync::EngineOptions;
 use plural_tunnel::{ConsoleOptions, Line};
 
-use crate::{commands::CommandRenderers, proxy::ProxyPolicy, renders::usual_render_limits};
+use crate::{
+    commands::CommandRenderers, proxy::ProxyPolicy, renders::usual_render_limits, vault::VaultConfig,
+};
 
 /// Settings of one agent.
 #[derive(Clone)]
@@ -34,6 +36,8 @@ pub struct AgentConfig {
     pub lease_duration: Duration,
     /// Programs that services may be rendered by; none unless somebody declares some.
     pub commands: Option<CommandRenderers>,
+    /// The Vault that services may refer to; none unless somebody names one.
+    pub vault: Option<VaultConfig>,
     /// The way to the console.
     pub line: Line,
     /// What people may do through the console, whatever the console says.
@@ -57,6 +61,7 @@ impl AgentConfig {
             engine: EngineOptions::new(namespace.clone()),
             lease_duration: Duration::from_secs(30),
             commands: None,
+            vault: None,
             line: Line::default(),
             proxy: ProxyPolicy::default(),
             observer: None,

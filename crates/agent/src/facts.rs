@@ -1,19 +1,23 @@
 //! What the agent knows of the cluster it runs in.
 
 use http::Request;
-use plural_tunnel::v1::ClusterInfo;
+use plural_tunnel::v1::{ClusterInfo, ClusterIssuer};
 use serde_json::Value;
 
 /// The console is not kept waiting for an API server that is away.
 const DEADLINE: std::time::Duration = std::time::Duration::from_secs(3);
 
+/// Bytes of keys that the console takes.
+const LONGEST_KEYS: usize = 32 * 1024;
+
 /// Asks the API server; what it does not answer stays empty.
 pub(crate) async fn read(client: &kube::Client) -> ClusterInfo {
-    let (version, node_count, pod_count, namespace_count) = tokio::join!(
+    let (version, node_count, pod_count, namespace_count, issuer) = tokio::join!(
         get(client, "/version"),
         count(client, "/api/v1/nodes"),
         count(client, "/api/v1/pods"),
         count(client, "/api/v1/namespaces"),
+        issuer(client),
     );
     let git_version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
     ClusterInfo {
@@ -22,6 +26,32 @@ pub(crate) async fn read(client: &kube::Client) -> ClusterInfo {
         node_count,
         pod_count,
         namespace_count,
+        issuer,
+    }
+}
+
+/// Who signs the tokens of the cluster's service accounts, as the API server publishes it. Nothing, when it does not answer: what
+/// was told before stands then.
+async fn issuer(client: &kube::Client) -> Option<ClusterIssuer> {
+    let described = published(client, "/.well-known/openid-configuration").await?;
+    let Some(issuer) = described["issuer"].as_str().filter(|issuer| !issuer.is_empty()) else {
+        return Some(ClusterIssuer::default());
+    };
+    let keys = published(client, "/openid/v1/jwks").await?;
+    let keys_json = if keys["keys"].is_array() { keys.to_string() } else { String::new() };
+    if keys_json.is_empty() || keys_json.len() > LONGEST_KEYS {
+        return Some(ClusterIssuer::default());
+    }
+    Some(ClusterIssuer { issuer: issuer.to_owned(), keys_json })
+}
+
+/// A document of the API server; null where it says that it has none, or that we may not read it.
+async fn published(client: &kube::Client, path: &str) -> Option<Value> {
+    let request = Request::get(path).body(Vec::new()).ok()?;
+    match tokio::time::timeout(DEADLINE, client.request(request)).await.ok()? {
+        Ok(document) => Some(document),
+        Err(kube::Error::Api(refused)) if matches!(refused.code, 403 | 404) => Some(Value::Null),
+        Err(_) => None,
     }
 }
 

@@ -21,8 +21,9 @@ struct Known {
     /// All that it was given since the agent started: what stands in the cluster may be a former value.
     values: BTreeSet<String>,
     masker: Arc<Masker>,
-    /// What stands in the cluster was rendered from these values. Until then it may hold one from before the agent started.
-    settled: bool,
+    /// Since when what stands in the cluster was rendered from these values, in milliseconds since 1970. What was found before may hold
+    /// one from before the agent started.
+    settled: Option<i64>,
 }
 
 /// The secrets of all services.
@@ -33,7 +34,7 @@ pub(crate) struct Secrets(Mutex<HashMap<ServiceId, Known>>);
 #[derive(Debug, Clone)]
 pub(crate) struct Hider {
     masker: Arc<Masker>,
-    settled: bool,
+    settled: Option<i64>,
 }
 
 impl Secrets {
@@ -47,7 +48,7 @@ impl Secrets {
         if all.contains_key(&id) && values.is_subset(&earlier) {
             return;
         }
-        let settled = all.get(&id).is_some_and(|known| known.settled);
+        let settled = all.get(&id).and_then(|known| known.settled);
         let values: BTreeSet<String> = values.into_iter().chain(earlier).collect();
         let secrets = if values.len() > MOST_VALUES {
             SecretValues::everything()
@@ -61,10 +62,20 @@ impl Secrets {
         all.insert(id, Known { masker: Arc::new(Masker::new(&secrets)), values, settled });
     }
 
+    /// What stands in the cluster may hold values that this agent does not know, whatever the service refers to by now.
+    pub(crate) fn doubt(&self, id: ServiceId) {
+        let nothing = || Known {
+            values: BTreeSet::new(),
+            masker: Arc::new(Masker::new(&SecretValues::default())),
+            settled: None,
+        };
+        self.0.lock().entry(id).or_insert_with(nothing).settled = None;
+    }
+
     /// Everything of the service was applied as it was rendered.
     pub(crate) fn settle(&self, id: ServiceId) {
         if let Some(known) = self.0.lock().get_mut(&id) {
-            known.settled = true;
+            known.settled.get_or_insert_with(|| chrono::Utc::now().timestamp_millis());
         }
     }
 
@@ -129,12 +140,13 @@ impl Hider {
         if let Some(plan) = plan {
             self.plan(plan);
         }
-        for v1::DriftEvent { id: _, object, at_ms: _, kind: _, fields, what, count: _ } in drift {
+        for v1::DriftEvent { id: _, object, at_ms, kind: _, fields, what, count: _ } in drift {
             if let Some(object) = object {
                 self.object(object);
             }
+            let is_settled = self.settled.is_some_and(|since| since < *at_ms);
             for field in fields.iter_mut() {
-                self.field(field);
+                self.field(field, is_settled);
             }
             self.masker.string(what);
         }
@@ -155,7 +167,8 @@ impl Hider {
         self.masker.string(location);
     }
 
-    fn plan(&self, plan: &mut v1::SyncPlan) {
+    /// The same in a plan. It is hidden as soon as it is made: what it compares with may be gone when it is told.
+    pub(crate) fn plan(&self, plan: &mut v1::SyncPlan) {
         let v1::SyncPlan { objects, error, .. } = plan;
         self.masker.string(error);
         for planned in objects {
@@ -166,14 +179,14 @@ impl Hider {
             self.masker.string(why);
             self.masker.string(location);
             for field in fields.iter_mut() {
-                self.field(field);
+                self.field(field, self.settled.is_some());
             }
         }
     }
 
     /// Where either value of a field holds a secret, the other one may hold a former one: both are hidden. Until the service was
     /// applied once, what stands in the cluster is hidden in any case.
-    fn field(&self, field: &mut v1::FieldChange) {
+    fn field(&self, field: &mut v1::FieldChange, is_settled: bool) {
         let v1::FieldChange { path, before, after, .. } = field;
         self.masker.string(path);
         let sides = [before, after];
@@ -188,7 +201,7 @@ impl Hider {
             })
             .collect();
         for (side, shown) in sides.into_iter().zip(hidden) {
-            let all = holds || (!self.settled && !is_plain(side));
+            let all = holds || (!is_settled && !is_plain(side));
             *side = if side.is_empty() || !all { shown } else { format!("\"{MASK}\"") };
         }
     }
@@ -232,7 +245,7 @@ mod tests {
 
     fn shown(hider: &Hider, before: &str, after: &str) -> (String, String) {
         let mut field = field(before, after);
-        hider.field(&mut field);
+        hider.field(&mut field, hider.settled.is_some());
         (field.before, field.after)
     }
 
@@ -256,6 +269,31 @@ mod tests {
         // A value that was replaced is still hidden.
         all.learn(id, secrets(&["hunter3-new"]));
         assert_eq!(shown(&all.hider(id).unwrap(), "\"hunter2-new\"", ""), (hidden.0.clone(), String::new()));
+    }
+
+    #[test]
+    fn what_an_earlier_agent_knew_is_hidden_in_doubt() {
+        let (all, id) = (Secrets::default(), ServiceId::new());
+        all.doubt(id);
+        let hider = all.hider(id).unwrap();
+        let hidden = format!("\"{MASK}\"");
+        assert_eq!(shown(&hider, "\"hunter2-old\"", "\"plain-now\""), (hidden.clone(), hidden.clone()));
+        assert_eq!(shown(&hider, "2", "true"), ("2".to_owned(), "true".to_owned()));
+        let drift = |at_ms| v1::DriftEvent {
+            at_ms,
+            fields: vec![field("\"hunter2-old\"", "\"x-plain\"")],
+            ..v1::DriftEvent::default()
+        };
+        all.settle(id);
+        let now = all.hider(id).unwrap().settled.unwrap();
+        let mut report =
+            v1::ServiceReport { drift: vec![drift(now), drift(now + 1)], ..v1::ServiceReport::default() };
+        all.hider(id).unwrap().report(&mut report);
+        let told: Vec<&str> = report.drift.iter().map(|drift| drift.fields[0].before.as_str()).collect();
+        assert_eq!(told, [hidden.as_str(), "\"hunter2-old\""], "what was found before it was applied");
+        // Another agent acted meanwhile.
+        all.doubt(id);
+        assert_eq!(shown(&all.hider(id).unwrap(), "\"a-text\"", "").0, hidden);
     }
 
     #[test]

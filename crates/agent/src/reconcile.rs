@@ -77,10 +77,12 @@ pub(crate) async fn reconcile(
     };
     // Before anything that may fail: a canary goes back also while what git says now cannot be rendered.
     let promoted = engine.promote(&target).await.map(report::promoted);
-    let Made { rendered, hold } = match rendered((core, engine), id, &service, &target, &mut parts).await {
+    let made = rendered((core, engine), id, &service, &target, &mut parts).await;
+    let Made { rendered, hold, holds_secrets } = match made {
         Ok(made) => made,
         Err(obstacle) => return give_up(core, engine, (id, &service), promoted, obstacle),
     };
+    let target = Target { holds_secrets, ..target };
     let Rendered { objects, warnings } = rendered;
     let started = Instant::now();
     let metadata = Some(metadata::of(&objects));
@@ -199,14 +201,14 @@ async fn answer(
     mut last: Last,
 ) -> Next {
     let made = rendered((core, engine), id, service, target, &mut Parts::default()).await;
-    let Made { rendered, hold } = match made {
+    let Made { rendered, hold, holds_secrets: _ } = match made {
         Ok(made) => made,
         Err(obstacle) => return give_up(core, engine, (id, service), last.told.promoted, obstacle),
     };
     let outcome = engine.plan(target, rendered.objects).await;
     drop(hold);
     let plan = match outcome.plan {
-        Some(plan) => report::plan(plan, &service.plan_request_id, &service.revision_id),
+        Some(plan) => hidden(core, id, report::plan(plan, &service.plan_request_id, &service.revision_id)),
         // Asked once, answered once: whoever asked can ask again when that is mended.
         None => report::no_plan(first_error(&outcome), service),
     };
@@ -245,9 +247,17 @@ async fn plan_asked_for(
     }
     let outcome = engine.plan(target, objects.to_vec()).await;
     Some(match outcome.plan {
-        Some(plan) => report::plan(plan, asked, &service.revision_id),
+        Some(plan) => hidden(core, id, report::plan(plan, asked, &service.revision_id)),
         None => report::no_plan(first_error(&outcome), service),
     })
+}
+
+/// A plan without what is to be hidden as things are before the sync.
+fn hidden(core: &Core, id: ServiceId, mut plan: v1::SyncPlan) -> v1::SyncPlan {
+    if let Some(hider) = core.secrets.hider(id) {
+        hider.plan(&mut plan);
+    }
+    plan
 }
 
 /// The service stays as it is; the console hears why.
@@ -357,6 +367,7 @@ async fn forget(core: &Core, engine: &Engine, id: ServiceId) -> Next {
             core.lasts.forget(id);
             core.renders.forget(id);
             core.secrets.forget(id);
+            core.vaults.forget(id);
             tracing::info!(service.id = %id, "the service was detached; its objects stay");
             Next::Forgotten
         }

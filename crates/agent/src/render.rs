@@ -20,6 +20,7 @@ use crate::{
     artifacts::ArtifactError,
     cluster::{Asker, Lookup},
     config::Parts,
+    encrypted::{Encrypted, Unlocked, sealed_objects},
     inputs::inputs,
     renders::within,
     target::references,
@@ -49,6 +50,8 @@ impl Obstacle {
 pub(crate) struct Made {
     pub(crate) rendered: Rendered,
     pub(crate) hold: Option<Arc<Hold>>,
+    /// They were made with values that are to be hidden.
+    pub(crate) holds_secrets: bool,
 }
 
 /// The objects of a service as they should be; notes in `parts` how long what took.
@@ -62,11 +65,12 @@ pub(crate) async fn rendered(
     let bounds = engine.bounds(target);
     // Before a template can ask for anything.
     if let Some(message) = bounds.refusal() {
+        core.vaults.forget(id);
         return Err(Obstacle::new(Part::Limits.as_str(), message, Retry::OnChange));
     }
     if let Some(content) = &service.managed_namespace {
         let rendered = Rendered { objects: namespace(content, &service.namespace), warnings: Vec::new() };
-        return Ok(Made { rendered, hold: None });
+        return Ok(Made { rendered, ..Made::default() });
     }
     let digest: ArtifactDigest = service
         .artifact_digest
@@ -76,35 +80,42 @@ pub(crate) async fn rendered(
         // The text stays out: it holds secret values.
         Obstacle::new("render", format!("{what} cannot be read as the console sent them"), Retry::Later)
     })?;
-    inputs.configuration.extend(resolved((core, engine), service, target).await?);
+    let references = Arc::new(references(service).map_err(Obstacle::lasting)?);
+    inputs.configuration.extend(resolved((core, engine), &references, target).await?);
     let inputs = Arc::new(inputs);
     let asker = Asker { user: target.user(), bounds };
     let attempt = |hold| {
         let what = (id, Arc::clone(service), digest.clone());
-        attempt(Arc::clone(core), what, Arc::clone(&inputs), asker.clone(), hold)
+        let inputs = (Arc::clone(&inputs), Arc::clone(&references));
+        attempt(Arc::clone(core), what, inputs, asker.clone(), hold)
     };
-    let (Attempted { rendered, held, fetch, render }, hold) = core.renders.run(id, service, attempt).await?;
+    let (Attempted { rendered, holds_secrets, held, fetch, render }, hold) =
+        core.renders.run(id, service, attempt).await?;
     (parts.fetch, parts.render) = (fetch, render);
     // A plan compares what is wanted with what is there: about as much again.
     hold.keep(held.saturating_mul(2)).await;
-    Ok(Made { rendered, hold: Some(hold) })
+    let holds_secrets = holds_secrets || references.values().any(Reference::is_secret);
+    Ok(Made { rendered, hold: Some(hold), holds_secrets })
 }
 
-/// The values that the service reads in the cluster. They are known to be secret from here on.
+/// The values that the service reads in the cluster and in Vault. They are known to be secret from here on.
 async fn resolved(
     (core, engine): (&Core, &Engine),
-    service: &v1::Service,
+    references: &BTreeMap<String, Reference>,
     target: &Target,
 ) -> Result<BTreeMap<String, String>, Obstacle> {
-    let references = references(service).map_err(Obstacle::lasting)?;
     if references.is_empty() {
+        core.vaults.forget(target.id);
         engine.drop_references(target.id);
         return Ok(BTreeMap::new());
     }
-    let Resolved { values, problems, retry } = engine.read_references(target, &references).await;
-    let secret = |(name, value): (&String, &String)| match references.get(name) {
-        Some(Reference::SecretKeyRef(_)) => Some(value.clone()),
-        Some(Reference::ConfigMapKeyRef(_)) | None => None,
+    let mut resolved = engine.read_references(target, references).await;
+    if resolved.problems.is_empty() {
+        core.vaults.read(target, references, &mut resolved).await;
+    }
+    let Resolved { values, problems, retry } = resolved;
+    let secret = |(name, value): (&String, &String)| {
+        references.get(name).is_some_and(Reference::is_secret).then(|| value.clone())
     };
     core.secrets.learn(target.id, values.iter().filter_map(secret).collect());
     if problems.is_empty() {
@@ -117,6 +128,8 @@ async fn resolved(
 /// What one try to render a service gave.
 struct Attempted {
     rendered: Rendered,
+    /// Encrypted files are part of it.
+    holds_secrets: bool,
     /// Bytes of it.
     held: u64,
     fetch: Duration,
@@ -126,7 +139,7 @@ struct Attempted {
 async fn attempt(
     core: Arc<Core>,
     (id, service, digest): (ServiceId, Arc<v1::Service>, ArtifactDigest),
-    inputs: Arc<Inputs>,
+    (inputs, references): (Arc<Inputs>, Arc<BTreeMap<String, Reference>>),
     asker: Asker,
     hold: Arc<Hold>,
 ) -> Result<Attempted, Obstacle> {
@@ -152,7 +165,19 @@ async fn attempt(
                 // What is told of a file names it as the repository does.
                 .below(&root);
             // What is allocated here is freed here: only that is counted.
-            objects(&core, runtime, &tree, Inputs::clone(&inputs), asker, &hold)
+            let mut inputs = Inputs::clone(&inputs);
+            let Some(encrypted) = Encrypted::of(&tree, &inputs.folder, &references) else {
+                return Ok((objects(&core, runtime, &tree, inputs, asker, &hold)?, false));
+            };
+            let Unlocked { tree, values, locked, secrets, problems: _ } =
+                unlocked(&core, &runtime, &encrypted, (id, &service))?;
+            inputs.configuration.extend(values);
+            let rendered = objects(&core, runtime, &tree, inputs, asker, &hold)?;
+            let problems = sealed_objects(&rendered.objects, &locked);
+            if problems.is_empty() {
+                return Ok((rendered, !secrets.is_empty()));
+            }
+            Err(Obstacle { source: "render", problems, retry: Retry::Later })
         })
     })
     .await;
@@ -160,7 +185,28 @@ async fn attempt(
     core.renders.survived(id);
     let (rendered, held) = made
         .map_err(|_| Obstacle::new("render", "the renderer failed unexpectedly".to_owned(), Retry::Later))?;
-    Ok(Attempted { rendered: rendered?, held, fetch, render: started.elapsed() })
+    let (rendered, holds_secrets) = rendered?;
+    Ok(Attempted { rendered, holds_secrets, held, fetch, render: started.elapsed() })
+}
+
+/// What of the service is encrypted in git, opened with the identities of its project. It is known to be secret from here on.
+fn unlocked(
+    core: &Core,
+    runtime: &Handle,
+    encrypted: &Encrypted<'_>,
+    (id, service): (ServiceId, &v1::Service),
+) -> Result<Unlocked, Obstacle> {
+    let project = service.project.as_str();
+    let transient = |message| Obstacle::new("render", message, Retry::Soon);
+    let identities = runtime.block_on(core.keys.of(project)).map_err(transient)?;
+    let again = || runtime.block_on(core.keys.again(project));
+    let unlocked = encrypted.unlock(project, &identities, again).map_err(transient)?;
+    core.secrets.learn(id, unlocked.secrets.clone());
+    if unlocked.problems.is_empty() {
+        return Ok(unlocked);
+    }
+    let problems = unlocked.problems.into_iter().map(|problem| (problem, String::new())).collect();
+    Err(Obstacle { source: "render", problems, retry: Retry::Later })
 }
 
 /// The objects of a managed namespace.

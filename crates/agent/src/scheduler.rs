@@ -92,6 +92,9 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
         tasks: HashMap::new(),
     };
     // A new engine knows nothing of what was applied: look at everything once.
+    for id in engine.services().into_iter().filter(|id| engine.holds_secrets(*id)) {
+        core.secrets.doubt(id);
+    }
     for id in core.desired.services() {
         scheduler.wake(id, Wake { why: Why::News, ..Wake::default() });
     }
@@ -100,6 +103,7 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
         scheduler.forget_strangers();
     }
     let mut parked = core.renders.lanes().parked();
+    let mut polling = std::pin::pin!(core.vaults.poll(&core.inbox));
     loop {
         // Who waits to be rendered alone holds nothing, and no place among those that are synced.
         scheduler.start_ready(*parked.borrow_and_update());
@@ -123,6 +127,7 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
             () = sleep_until(next_timer) => scheduler.ring(),
             Ok(()) = whole.changed() => scheduler.forget_strangers(),
             Ok(()) = parked.changed() => {}
+            never = &mut polling => match never {},
         }
     }
 }
@@ -137,6 +142,7 @@ async fn sleep_until(at: Option<Instant>) {
 /// Says what a service refers to before it has its turn: one list serves all that are about to be synced.
 fn expect_references(core: &Core, engine: &Engine, id: ServiceId) {
     let Some(service) = core.desired.service(id).filter(|service| service.references.is_some()) else {
+        core.vaults.forget(id);
         return engine.drop_references(id);
     };
     // What cannot be read is told where the service is synced.

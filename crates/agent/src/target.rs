@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use plural_core::ids::ServiceId;
 use plural_core::project_limits::ProjectLimits;
-use plural_core::service::{KeyRef, Reference};
+use plural_core::service::{FileKeyRef, KeyRef, Reference, VaultKeyRef};
 use plural_core::specs::SyncPolicy;
 use plural_sync::{GroupKind, Limits, ObjectKey, Promotion, PromotionAction, Request, Target};
 use plural_tunnel::v1;
@@ -74,7 +74,7 @@ fn limits(service: &v1::Service) -> Option<Limits> {
     })
 }
 
-/// Values of the service that are read in the cluster, by name.
+/// Values of the service that only the agent finds, by name.
 ///
 /// # Errors
 /// What to tell of a reference that this agent does not know.
@@ -83,15 +83,28 @@ pub(crate) fn references(service: &v1::Service) -> Result<BTreeMap<String, Refer
     all.map(|reference| {
         let kind = reference.kind();
         let v1::ConfigurationReference { name, kind: _, namespace, object, key } = reference.clone();
-        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
-        let place = KeyRef { name: object, key, namespace };
-        match kind {
-            v1::ReferenceKind::ReferenceSecret => Ok((name, Reference::SecretKeyRef(place))),
-            v1::ReferenceKind::ReferenceConfigMap => Ok((name, Reference::ConfigMapKeyRef(place))),
-            v1::ReferenceKind::ReferenceUnknown => Err(format!(
-                "configuration value {name:?} is a reference of a kind that this agent does not know: update the agent"
-            )),
-        }
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let reference = match kind {
+            v1::ReferenceKind::ReferenceSecret => {
+                Reference::SecretKeyRef(KeyRef { name: object, key, namespace: some(namespace) })
+            }
+            v1::ReferenceKind::ReferenceConfigMap => {
+                Reference::ConfigMapKeyRef(KeyRef { name: object, key, namespace: some(namespace) })
+            }
+            v1::ReferenceKind::ReferenceVault => Reference::VaultKeyRef(VaultKeyRef { path: object, key }),
+            v1::ReferenceKind::ReferenceSops => {
+                Reference::SopsKeyRef(FileKeyRef { file: object, key: some(key) })
+            }
+            v1::ReferenceKind::ReferenceAge => {
+                Reference::AgeKeyRef(FileKeyRef { file: object, key: some(key) })
+            }
+            v1::ReferenceKind::ReferenceUnknown => {
+                return Err(format!(
+                    "configuration value {name:?} is a reference of a kind that this agent does not know: update the agent"
+                ));
+            }
+        };
+        Ok((name, reference))
     })
     .collect()
 }

@@ -72,15 +72,12 @@ fn percent_decoded(path: &str) -> String {
     while let Some(byte) = bytes.get(at) {
         let pair =
             bytes.get(at + 1..at + 3).filter(|_| *byte == b'%').and_then(|pair| hex::decode(pair).ok());
-        match pair {
-            Some(pair) => {
-                decoded.extend(pair);
-                at += 3;
-            }
-            None => {
-                decoded.push(*byte);
-                at += 1;
-            }
+        if let Some(pair) = pair {
+            decoded.extend(pair);
+            at += 3;
+        } else {
+            decoded.push(*byte);
+            at += 1;
         }
     }
     String::from_utf8_lossy(&decoded).into_owned()

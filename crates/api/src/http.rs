@@ -117,7 +117,7 @@ pub(crate) async fn gql(
     let headers = parts.headers;
     let sender = match &actor {
         Actor::Nobody => Sender::Nobody,
-        Actor::User(_) | Actor::Cluster(_) | Actor::System => Sender::Known,
+        Actor::User(_) | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => Sender::Known,
     };
     let largest = match sender {
         Sender::Nobody => body::LARGEST_OF_NOBODY,
@@ -348,6 +348,7 @@ pub(crate) fn actor_name(actor: &Actor) -> ActorName {
         Actor::Nobody => "nobody".into(),
         Actor::User(user) => format!("user:{}", user.id),
         Actor::Cluster(id) => format!("cluster:{id}"),
+        Actor::Registration(by) => format!("registration:{}", by.token),
         Actor::System => "system".into(),
     })
 }

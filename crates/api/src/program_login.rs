@@ -1,8 +1,9 @@
-//! Logins of programs under `/auth/`, in the shape of RFC 8628: a program shows a code, a person allows it on a page.
+//! Logins of programs under `/auth/`: a person allows one on a page. A program that shows a code asks again and again (RFC 8628); one that
+//! names a page of its own on loopback when it begins (RFC 8252, pushed as RFC 9126 has it) is brought a grant by the browser.
 
 use axum::{
-    Extension, Json,
-    extract::{Request, State},
+    Json,
+    extract::{FromRequest, Request, State},
     http::{
         HeaderValue, StatusCode,
         header::{CACHE_CONTROL, CONTENT_TYPE},
@@ -10,9 +11,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use chrono::TimeDelta;
-use plural_app::program_login::{BegunLogin, FetchedLogin};
+use plural_app::program_login::{BegunLogin, FetchedLogin, INTERVAL, Loopback};
 use plural_core::access::Actor;
-use plural_core::ids::RequestId;
 use plural_core::{Error, ErrorCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
@@ -21,13 +21,13 @@ use crate::{
     auth::{self, CallerPermits},
     body, html,
     http::{Api, refuse},
-    sign_in::{LARGEST, PATIENCE, Visitor, failed, parsed, sender, visitor},
+    sign_in::{LARGEST, PATIENCE, Sender, Visitor, failed, parsed, request_id},
 };
 
-/// Seconds between two questions of a program.
-const INTERVAL: u32 = 2;
 /// How a program asks for its login.
-const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+/// The same with what the browser brought it.
+const CODE: &str = "authorization_code";
 /// How a job asks for a token of a service account, with one of its own (RFC 8693).
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 /// What such a token may be called.
@@ -40,121 +40,148 @@ fn answer(status: StatusCode, value: &Value) -> Response {
     response
 }
 
-/// The fields that a program sends, and its place.
-async fn fields(
-    api: &Api,
-    request: Request,
-    id: RequestId,
-) -> Result<(plural_app::OpCtx, Vec<(String, String)>, CallerPermits), Box<Response>> {
-    let (parts, body) = request.into_parts();
-    let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if kind.split(';').next().map(str::trim) != Some("application/x-www-form-urlencoded") {
-        let told = json!({"error": "invalid_request", "message": "send application/x-www-form-urlencoded"});
-        return Err(Box::new(answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, &told)));
-    }
-    let caller = auth::visitor(api, &parts, id).await?;
-    // Whoever asks, it is a program that nobody allowed anything yet.
-    let op = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(caller.address);
-    let fields = parsed(&body::read(body, LARGEST, PATIENCE).await?);
-    Ok((op, fields, caller.places))
+/// What a program sends. Whoever asks, it is a program that nobody allowed anything yet.
+pub(crate) struct Program {
+    op: plural_app::OpCtx,
+    fields: Vec<(String, String)>,
+    _places: CallerPermits,
 }
 
-fn field<'a>(fields: &'a [(String, String)], name: &str) -> &'a str {
-    fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str()).unwrap_or_default()
+impl Program {
+    fn field(&self, name: &str) -> &str {
+        self.fields
+            .iter()
+            .find(|(field, _)| field == name)
+            .map(|(_, value)| value.as_str())
+            .unwrap_or_default()
+    }
+
+    fn secret(&self, name: &str) -> SecretString {
+        SecretString::from(self.field(name))
+    }
+
+    fn refused(&self, error: &Error) -> Response {
+        refuse(error, self.op.request_id())
+    }
+}
+
+impl FromRequest<Api> for Program {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Response> {
+        let (parts, body) = request.into_parts();
+        let id = request_id(&parts);
+        let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if kind.split(';').next().map(str::trim) != Some("application/x-www-form-urlencoded") {
+            let told = "send application/x-www-form-urlencoded";
+            let told = json!({"error": "invalid_request", "message": told});
+            return Err(answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, &told));
+        }
+        let caller = auth::visitor(api, &parts, id).await.map_err(|response| *response)?;
+        let op = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(caller.address);
+        let body = body::read(body, LARGEST, PATIENCE).await.map_err(|response| *response)?;
+        Ok(Self { op, fields: parsed(&body), _places: caller.places })
+    }
 }
 
 /// `GET /auth/providers`
-pub(crate) async fn providers(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let _visitor = match visitor(&api, request, id).await {
+pub(crate) async fn providers(State(api): State<Api>, visitor: Result<Visitor, Response>) -> Response {
+    let visitor = match visitor {
         Ok(visitor) => visitor,
         // Nobody can sign in with one.
         Err(response) if response.status() == StatusCode::FORBIDDEN => {
             return answer(StatusCode::OK, &json!({"providers": []}));
         }
-        Err(response) => return *response,
+        Err(response) => return response,
     };
     match api.app.sign_in_providers().await {
         Ok(providers) => answer(StatusCode::OK, &json!({"providers": providers})),
-        Err(error) => refuse(&error, id),
+        Err(error) => refuse(&error, visitor.op.request_id()),
     }
 }
 
+/// Where a program listens, if it says so.
+fn loopback(program: &Program) -> plural_core::Result<Option<Loopback>> {
+    let redirect = program.field("redirect_uri");
+    if redirect.is_empty() {
+        return Ok(None);
+    }
+    if program.field("code_challenge_method") != "S256" {
+        return Err(Error::invalid("code_challenge_method", "must be S256"));
+    }
+    Loopback::parse(redirect, program.field("code_challenge"), program.field("state")).map(Some)
+}
+
 /// `POST /auth/device/code`
-pub(crate) async fn begin(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let (op, fields, _places) = match fields(&api, request, id).await {
-        Ok(fields) => fields,
-        Err(response) => return *response,
-    };
+pub(crate) async fn begin(State(api): State<Api>, program: Program) -> Response {
     let Some(site) = &api.site else {
         let told =
             "the console's public URL is not at https://, so no browser can sign in; log in with a password";
-        return refuse(&Error::forbidden(told), id);
+        return program.refused(&Error::forbidden(told));
     };
-    match api.app.program_login_begin(&op, field(&fields, "client_id")).await {
+    let loopback = match loopback(&program) {
+        Ok(loopback) => loopback,
+        Err(error) => return program.refused(&error),
+    };
+    // Said back, so that a program knows that it will be brought its grant.
+    let redirect = loopback.as_ref().map(|loopback| loopback.redirect.clone());
+    match api.app.program_login_begin(&program.op, program.field("client_id"), loopback).await {
         Ok(BegunLogin { device, code, seconds }) => {
             let page = format!("{}/auth/device", site.origin());
             let value = json!({
                 "device_code": device.expose_secret(), "user_code": code, "verification_uri": page,
                 "verification_uri_complete": format!("{page}?user_code={code}"), "expires_in": seconds,
-                "interval": INTERVAL,
+                "interval": INTERVAL, "redirect_uri": redirect,
             });
             answer(StatusCode::OK, &value)
         }
-        Err(error) => refuse(&error, id),
+        Err(error) => program.refused(&error),
     }
 }
 
 /// `POST /auth/token`
-pub(crate) async fn fetch(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let (op, fields, _places) = match fields(&api, request, id).await {
-        Ok(fields) => fields,
-        Err(response) => return *response,
-    };
+pub(crate) async fn fetch(State(api): State<Api>, program: Program) -> Response {
     let error = |word: &str| answer(StatusCode::BAD_REQUEST, &json!({"error": word}));
-    match field(&fields, "grant_type") {
-        GRANT => {}
-        EXCHANGE => return exchange(&api, id, &op, &fields).await,
+    let (fetched, gone) = match program.field("grant_type") {
+        DEVICE => {
+            let device = program.secret("device_code");
+            (api.app.program_login_fetch(&program.op, &device).await, "expired_token")
+        }
+        CODE => {
+            let (grant, verifier) = (program.secret("code"), program.secret("code_verifier"));
+            let redirect = program.field("redirect_uri");
+            (api.app.program_login_redeem(&program.op, &grant, &verifier, redirect).await, "invalid_grant")
+        }
+        EXCHANGE => return exchange(&api, &program).await,
         _ => return error("unsupported_grant_type"),
-    }
-    let device = SecretString::from(field(&fields, "device_code"));
-    match api.app.program_login_fetch(&op, &device).await {
+    };
+    match fetched {
         Ok(FetchedLogin::Pending) => error("authorization_pending"),
-        Ok(FetchedLogin::Gone) => error("expired_token"),
+        Ok(FetchedLogin::TooOften) => error("slow_down"),
+        Ok(FetchedLogin::Gone) => error(gone),
         Ok(FetchedLogin::Allowed(token)) => {
             let ends = token.token.expires_at.map(|end| (end - token.token.created_at).num_seconds());
             let value = json!({"access_token": token.text.expose_secret(), "token_type": "Bearer", "expires_in": ends});
             answer(StatusCode::OK, &value)
         }
-        Err(cause) => refuse(&cause, id),
+        Err(cause) => program.refused(&cause),
     }
 }
 
 /// A token of a service account for a token that stands for it. `audience` names the account, where that is not clear.
-async fn exchange(api: &Api, id: RequestId, op: &plural_app::OpCtx, fields: &[(String, String)]) -> Response {
+async fn exchange(api: &Api, program: &Program) -> Response {
     let told = |word: &str, why: String| {
         answer(StatusCode::BAD_REQUEST, &json!({"error": word, "error_description": why}))
     };
-    if !EXCHANGED.contains(&field(fields, "subject_token_type")) {
+    if !EXCHANGED.contains(&program.field("subject_token_type")) {
         return told(
             "invalid_request",
             format!("subject_token_type must be one of {}", EXCHANGED.join(", ")),
         );
     }
-    let token = SecretString::from(field(fields, "subject_token"));
-    let account = Some(field(fields, "audience")).filter(|account| !account.is_empty());
-    match api.app.federated_exchange(op, &token, account).await {
+    let token = program.secret("subject_token");
+    let account = Some(program.field("audience")).filter(|account| !account.is_empty());
+    match api.app.federated_exchange(&program.op, &token, account).await {
         Ok(token) => {
             let ends = token.token.expires_at.map(|end| (end - token.token.created_at).num_seconds());
             let value = json!({
@@ -168,7 +195,7 @@ async fn exchange(api: &Api, id: RequestId, op: &plural_app::OpCtx, fields: &[(S
             told("invalid_grant", "no federated credential fits this token".to_owned())
         }
         Err(cause @ Error::Invalid { .. }) => told("invalid_target", cause.to_string()),
-        Err(cause) => refuse(&cause, id),
+        Err(cause) => program.refused(&cause),
     }
 }
 
@@ -189,15 +216,7 @@ fn code(visitor: &Visitor) -> Option<&str> {
 }
 
 /// `GET /auth/device`
-pub(crate) async fn page(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match visitor(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn page(State(api): State<Api>, visitor: Visitor) -> Response {
     let code = code(&visitor);
     let Actor::User(user) = &visitor.actor else { return sign_in_first(code) };
     let Some(code) = code else {
@@ -231,9 +250,13 @@ pub(crate) async fn page(
     } else {
         "<p class=\"told\" role=\"alert\">The program is at another address than you are.</p>".to_owned()
     };
+    // What listens on this machine is brought its grant here: who sent the address from elsewhere gets nothing, but the person might.
+    let mark = match &login.loopback {
+        Some(_) => ", on this computer".to_owned(),
+        None => format!(", and if it shows this code: <strong>{}</strong>", html::escaped(code)),
+    };
     let body = format!(
-        "<p>A program wants to do everything that you may do. Go on only if you started it yourself just now, and if it shows \
-         this code: <strong>{code}</strong></p>{warning}\
+        "<p>A program wants to do everything that you may do. Go on only if you started it yourself just now{mark}</p>{warning}\
          <dl><dt>Program, in its own words</dt><dd>{label}</dd><dt>Asked from</dt><dd>{theirs}</dd>\
          <dt>You are at</dt><dd>{mine}</dd><dt>Asked at</dt><dd>{at}</dd><dt>It signs in as</dt><dd>{email}</dd>\
          <dt>For how long</dt><dd>{lasts}</dd></dl>\
@@ -248,29 +271,27 @@ pub(crate) async fn page(
         email = html::escaped(&user.email),
         lasts = html::escaped(&lasts),
     );
-    html::page(StatusCode::OK, "Let a program sign in?", &body)
+    let title = "Let a program sign in?";
+    match &login.loopback {
+        Some(loopback) => html::page_to(loopback.origin(), title, &body),
+        None => html::page(StatusCode::OK, title, &body),
+    }
 }
 
 /// `POST /auth/device`
-pub(crate) async fn decide(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn decide(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     let Some(code) = code(&visitor) else { return unknown(&Error::not_found("login with this code")) };
     let Actor::User(_) = &visitor.actor else { return sign_in_first(Some(code)) };
     let done = "<p>You can close this page.</p>";
     match visitor.field("decision") {
         Some("allow") => match api.app.program_login_allow(&visitor.op, code).await {
-            Ok(_) => html::page(StatusCode::OK, "The program may sign in", done),
+            Ok(Some(program)) => html::see_other(&program),
+            Ok(None) => html::page(StatusCode::OK, "The program may sign in", done),
             Err(error) => unknown(&error),
         },
         Some("refuse") => match api.app.program_login_refuse(&visitor.op, code).await {
-            Ok(()) => html::page(StatusCode::OK, "The program was refused", done),
+            Ok(Some(program)) => html::see_other(&program),
+            Ok(None) => html::page(StatusCode::OK, "The program was refused", done),
             Err(error) => unknown(&error),
         },
         _ => html::told(StatusCode::BAD_REQUEST, "That did not work", "The form says neither yes nor no."),

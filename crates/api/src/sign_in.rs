@@ -7,8 +7,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use axum::{
-    Extension,
-    extract::{Path, Request, State},
+    extract::{FromRequest, Path, Request, State},
     http::{
         HeaderMap, HeaderValue, StatusCode,
         header::{CONTENT_TYPE, SET_COOKIE},
@@ -26,6 +25,7 @@ use crate::{
     auth::{self, Caller},
     body, html,
     http::{Api, actor_name},
+    passkey,
     site::{Cookie, Site},
     ui,
 };
@@ -74,7 +74,7 @@ impl Visitor {
 fn is_ours(address: &str) -> bool {
     let (page, query) = address.split_once('?').unwrap_or((address, ""));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '=' | '&' | '.');
-    if matches!(page, ACCOUNT | "/auth/device") {
+    if matches!(page, ACCOUNT | "/auth/device" | "/auth/passkeys" | "/auth/confirm") {
         return query.len() <= 600 && query.chars().all(plain);
     }
     let also = |c: char| {
@@ -85,15 +85,29 @@ fn is_ours(address: &str) -> bool {
     is_plain && !climbs && !page.contains("//") && ui::is_page(page)
 }
 
-/// Who visits a page, by the session cookie alone.
-pub(crate) async fn visitor(api: &Api, request: Request, id: RequestId) -> Result<Visitor, Box<Response>> {
-    let (parts, _) = request.into_parts();
-    let fields = parsed(parts.uri.query().unwrap_or_default().as_bytes());
-    enter(api, parts, fields, id).await
+/// Who visits a page, by the session cookie alone. The answer is a page, too.
+impl FromRequest<Api> for Visitor {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Response> {
+        let (parts, _) = request.into_parts();
+        let fields = parsed(parts.uri.query().unwrap_or_default().as_bytes());
+        enter(api, parts, fields).await.map_err(|response| *response)
+    }
 }
 
 /// Who sends a form: one of our own pages must have it.
-pub(crate) async fn sender(api: &Api, request: Request, id: RequestId) -> Result<Visitor, Box<Response>> {
+pub(crate) struct Sender(pub(crate) Visitor);
+
+impl FromRequest<Api> for Sender {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Response> {
+        sender(api, request).await.map(Self).map_err(|response| *response)
+    }
+}
+
+async fn sender(api: &Api, request: Request) -> Result<Visitor, Box<Response>> {
     let (parts, body) = request.into_parts();
     let site = site(api)?;
     if !site.is_own(&parts.headers) {
@@ -106,18 +120,19 @@ pub(crate) async fn sender(api: &Api, request: Request, id: RequestId) -> Result
         return Err(Box::new(html::told(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not a form", told)));
     }
     // A place comes before the body is read.
-    let mut visitor = enter(api, parts, Vec::new(), id).await?;
+    let mut visitor = enter(api, parts, Vec::new()).await?;
     visitor.fields = parsed(&body::read(body, LARGEST, PATIENCE).await?);
     Ok(visitor)
 }
 
-async fn enter(
-    api: &Api,
-    parts: Parts,
-    fields: Vec<(String, String)>,
-    id: RequestId,
-) -> Result<Visitor, Box<Response>> {
+/// The id that this request has.
+pub(crate) fn request_id(parts: &Parts) -> RequestId {
+    parts.extensions.get().copied().unwrap_or_else(RequestId::new)
+}
+
+async fn enter(api: &Api, parts: Parts, fields: Vec<(String, String)>) -> Result<Visitor, Box<Response>> {
     let site = site(api)?;
+    let id = request_id(&parts);
     let Caller { actor, address, visit: _, places } = auth::visitor(api, &parts, id).await?;
     let op = api.app.ctx(actor.clone()).with_request_id(id).with_peer(address);
     Ok(Visitor { site, actor, headers: parts.headers, fields, op, _places: places })
@@ -139,23 +154,23 @@ pub(crate) fn parsed(text: &[u8]) -> Vec<(String, String)> {
 }
 
 /// `GET /auth/sign-in`
-pub(crate) async fn form(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match visitor(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn form(State(api): State<Api>, visitor: Visitor) -> Response {
     let then = visitor.then();
-    if let Actor::User(_) = visitor.actor {
+    // Somebody may have to show anew that it is them.
+    if let Actor::User(_) = visitor.actor
+        && visitor.field("again").is_none()
+    {
         return html::see_other(then.unwrap_or(HOME));
     }
     sign_in_page(&api, then, None, StatusCode::OK).await
 }
 
-async fn sign_in_page(api: &Api, then: Option<&str>, problem: Option<&str>, status: StatusCode) -> Response {
+pub(crate) async fn sign_in_page(
+    api: &Api,
+    then: Option<&str>,
+    problem: Option<&str>,
+    status: StatusCode,
+) -> Response {
     let providers = match api.app.sign_in_providers().await {
         Ok(providers) => providers,
         Err(error) => return failed(&error),
@@ -170,6 +185,10 @@ async fn sign_in_page(api: &Api, then: Option<&str>, problem: Option<&str>, stat
     let mut text = String::new();
     if let Some(problem) = problem {
         let _ = write!(text, "<p class=\"told\" role=\"alert\">{}</p>", html::escaped(problem));
+    }
+    let has_passkeys = api.site.as_ref().is_some_and(|site| api.app.passkeys_work(site.origin()));
+    if has_passkeys {
+        text.push_str(&passkey::sign_in_form(then));
     }
     for provider in providers {
         let provider = html::escaped(&provider);
@@ -192,23 +211,19 @@ async fn sign_in_page(api: &Api, then: Option<&str>, problem: Option<&str>, stat
          <input id=\"code\" name=\"code\" autocomplete=\"one-time-code\" maxlength=\"40\">\
          <button>Sign in with a password</button></form>"
     );
+    if has_passkeys {
+        return html::page_with_script(status, "Sign in", &text);
+    }
     html::page(status, "Sign in", &text)
 }
 
 /// `POST /auth/sign-in`
-pub(crate) async fn with_password(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn with_password(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     let then = visitor.then();
     let (email, password) = (visitor.field("email").unwrap_or_default(), visitor.field("password"));
     let password = SecretString::from(password.unwrap_or_default());
-    let nobody = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
+    let nobody =
+        api.app.ctx(Actor::Nobody).with_request_id(visitor.op.request_id()).with_peer(visitor.op.peer());
     match api.app.session_create_with(&nobody, email, password, visitor.field("code")).await {
         Ok(session) => opened(&visitor.site, &session, then),
         Err(Error::Unauthenticated) => {
@@ -224,16 +239,9 @@ pub(crate) async fn with_password(
 }
 
 /// `POST /auth/link`
-pub(crate) async fn with_link(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
-    let nobody = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
+pub(crate) async fn with_link(State(api): State<Api>, Sender(visitor): Sender) -> Response {
+    let nobody =
+        api.app.ctx(Actor::Nobody).with_request_id(visitor.op.request_id()).with_peer(visitor.op.peer());
     match api.app.sign_in_link_redeem(&nobody, visitor.field("code").unwrap_or_default()).await {
         Ok(session) => opened(&visitor.site, &session, visitor.then()),
         Err(Error::Unauthenticated) => {
@@ -245,7 +253,7 @@ pub(crate) async fn with_link(
 }
 
 /// A browser that is signed in from here on.
-fn opened(site: &Site, session: &CreatedToken, then: Option<&str>) -> Response {
+pub(crate) fn opened(site: &Site, session: &CreatedToken, then: Option<&str>) -> Response {
     let CreatedToken { token, text } = session;
     // It was made a moment after its end was decided.
     let lasts = token.expires_at.map_or(0, |end| ((end - token.created_at).num_milliseconds() + 999) / 1000);
@@ -265,14 +273,9 @@ fn opened(site: &Site, session: &CreatedToken, then: Option<&str>) -> Response {
 /// `GET /auth/login/{provider}`
 pub(crate) async fn begin(
     State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
     Path(provider): Path<String>,
-    request: Request,
+    visitor: Visitor,
 ) -> Response {
-    let visitor = match visitor(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
     let then = visitor.then().map(str::to_owned);
     let redirect = redirect(&visitor.site, &provider);
     let begun = api.app.sign_in_begin(&visitor.op, &provider, redirect, then).await;
@@ -295,14 +298,9 @@ fn redirect(site: &Site, provider: &str) -> String {
 /// `GET /auth/callback/{provider}`
 pub(crate) async fn finish(
     State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
     Path(provider): Path<String>,
-    request: Request,
+    visitor: Visitor,
 ) -> Response {
-    let visitor = match visitor(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
     let field = |name: &str| visitor.field(name).map(str::to_owned);
     let answer = SignInAnswer {
         code: field("code"),
@@ -310,7 +308,8 @@ pub(crate) async fn finish(
         issuer: field("iss"),
         error: field("error"),
     };
-    let nobody = api.app.ctx(Actor::Nobody).with_request_id(id).with_peer(visitor.op.peer());
+    let nobody =
+        api.app.ctx(Actor::Nobody).with_request_id(visitor.op.request_id()).with_peer(visitor.op.peer());
     let cookie = visitor.site.read(&visitor.headers, Cookie::Login).ok().flatten().unwrap_or_default();
     let redirect = redirect(&visitor.site, &provider);
     let finished = api.app.sign_in_finish(&nobody, &provider, redirect, cookie, answer).await;
@@ -330,18 +329,10 @@ pub(crate) async fn finish(
 }
 
 /// `GET /auth/account`
-pub(crate) async fn account(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match visitor(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn account(visitor: Visitor) -> Response {
     let Actor::User(user) = &visitor.actor else { return html::see_other("/auth/sign-in") };
     let body = format!(
-        "<p>You are signed in as <strong>{}</strong>.</p>\
+        "<p>You are signed in as <strong>{}</strong>.</p><p><a href=\"/auth/passkeys\">Your passkeys</a></p>\
          <form method=\"post\" action=\"/auth/sign-out\"><button>Sign out</button></form>",
         html::escaped(&user.email)
     );
@@ -351,15 +342,7 @@ pub(crate) async fn account(
 }
 
 /// `POST /auth/sign-out`
-pub(crate) async fn sign_out(
-    State(api): State<Api>,
-    Extension(id): Extension<RequestId>,
-    request: Request,
-) -> Response {
-    let visitor = match sender(&api, request, id).await {
-        Ok(visitor) => visitor,
-        Err(response) => return *response,
-    };
+pub(crate) async fn sign_out(State(api): State<Api>, Sender(visitor): Sender) -> Response {
     let back = format!("{}/auth/sign-in", visitor.site.origin());
     let mut elsewhere = String::new();
     if let Actor::User(_) = &visitor.actor {

@@ -62,7 +62,7 @@ const LONGEST_ID: usize = 128;
 /// How long a client may take to begin.
 const BEGINS: Duration = Duration::from_secs(10);
 /// How often it is looked whether the credential still is one.
-const CHECK: Duration = Duration::from_secs(3);
+const CHECK: Duration = Duration::from_secs(4);
 /// How often a client is asked for a sign of life.
 const PING: Duration = Duration::from_secs(20);
 /// How long one may be silent.
@@ -239,7 +239,7 @@ impl Socket {
             tokio::select! {
                 () = stop.requested() => return Err((close_code::AWAY, "the console stops: connect again")),
                 () = sleep_until(begins), if !self.begun => return Err((TOO_LATE, "Connection initialisation timeout")),
-                _ = check.tick(), if self.begun => self.check().await?,
+                _ = check.tick(), if self.begun => check_still(self.presented()).await?,
                 _ = ping.tick(), if self.begun => {
                     if heard.elapsed() > SILENCE {
                         return Err((close_code::AWAY, "no sign of life"));
@@ -260,19 +260,12 @@ impl Socket {
         }
     }
 
-    /// Whether whoever listens still may.
-    async fn check(&self) -> Result<(), Close> {
-        let Some(listener) = &self.listener else { return Ok(()) };
-        match listener.presented.op().await {
-            Err(Error::Unauthenticated) => Err((UNAUTHORIZED, "Unauthorized")),
-            Err(Error::Forbidden { .. }) => Err((FORBIDDEN, "Forbidden")),
-            // With a database that does not answer nothing is told either.
-            Ok(_) | Err(_) => Ok(()),
-        }
+    fn presented(&self) -> Option<Arc<Presented>> {
+        self.listener.as_ref().map(|listener| Arc::clone(&listener.presented))
     }
 
     async fn hear(&mut self, stream: &mut WebSocket, text: &str) -> Result<(), Close> {
-        let Ok(said) = serde_json::from_str(text) else {
+        let Ok(said) = serde_json::from_str::<Said>(text) else {
             return Err((BAD, "not a message of graphql-transport-ws"));
         };
         match said {
@@ -311,7 +304,7 @@ impl Socket {
                 };
                 match begun {
                     Ok(()) => Ok(()),
-                    Err(errors) => self.refuse(stream, &id, errors).await,
+                    Err(errors) => refuse_subscription(stream, &id, errors, self.request_id).await,
                 }
             }
         }
@@ -320,17 +313,15 @@ impl Socket {
     /// Begins a subscription, or says what is wrong with it.
     async fn begin(&mut self, id: &str, payload: &Value) -> Result<Result<(), Vec<ServerError>>, Close> {
         let Some(listener) = &self.listener else { return Err((UNAUTHORIZED, "Unauthorized")) };
-        let op = match listener.presented.op().await {
+        let (presented, party, address) = (Arc::clone(&listener.presented), listener.party, listener.address);
+        let op = match presented.op().await {
             Ok(op) => op,
             Err(Error::Unauthenticated) => return Err((UNAUTHORIZED, "Unauthorized")),
             Err(Error::Forbidden { .. }) => return Err((FORBIDDEN, "Forbidden")),
             Err(error) => return Ok(Err(vec![graphql::server_error(&error, self.request_id)])),
         };
-        let party = listener.party;
         let prepare = {
-            let (api, presented, body) =
-                (self.api.clone(), Arc::clone(&listener.presented), payload.to_string());
-            let op = op.with_peer(listener.address);
+            let (api, body, op) = (self.api.clone(), payload.to_string(), op.with_peer(address));
             move || {
                 let mut request = read(body.as_bytes(), Sender::Known)?;
                 if !subscribes(&mut request) {
@@ -392,15 +383,31 @@ impl Socket {
             if let Some(running) = self.running.remove(&id) {
                 running.abort();
             }
-            return self.refuse(stream, &id, event.errors).await;
+            return refuse_subscription(stream, &id, event.errors, self.request_id).await;
         }
         send(stream, &json!({"type": "next", "id": id, "payload": coded(event, self.request_id)})).await
     }
+}
 
-    async fn refuse(&self, stream: &mut WebSocket, id: &str, errors: Vec<ServerError>) -> Result<(), Close> {
-        let errors = coded(GraphQlResponse::from_errors(errors), self.request_id).errors;
-        send(stream, &json!({"type": "error", "id": id, "payload": errors})).await
+/// Whether whoever listens still may.
+async fn check_still(presented: Option<Arc<Presented>>) -> Result<(), Close> {
+    let Some(presented) = presented else { return Ok(()) };
+    match presented.op().await {
+        Err(Error::Unauthenticated) => Err((UNAUTHORIZED, "Unauthorized")),
+        Err(Error::Forbidden { .. }) => Err((FORBIDDEN, "Forbidden")),
+        // With a database that does not answer nothing is told either.
+        Ok(_) | Err(_) => Ok(()),
     }
+}
+
+async fn refuse_subscription(
+    stream: &mut WebSocket,
+    id: &str,
+    errors: Vec<ServerError>,
+    request_id: RequestId,
+) -> Result<(), Close> {
+    let errors = coded(GraphQlResponse::from_errors(errors), request_id).errors;
+    send(stream, &json!({"type": "error", "id": id, "payload": errors})).await
 }
 
 /// The code of an error, for clients.

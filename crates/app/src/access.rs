@@ -390,6 +390,7 @@ pub(crate) fn entry(
 ) -> AuditEntry {
     let (user_id, token) = match ctx.actor() {
         Actor::User(user) => (Some(user.id), user.token.as_ref()),
+        Actor::Registration(by) => (Some(by.maker.id), None),
         Actor::Nobody | Actor::Cluster(_) | Actor::System => (None, None),
     };
     let actor = actor_name(ctx.actor());
@@ -417,6 +418,7 @@ pub(crate) fn actor_name(actor: &Actor) -> String {
             None => user.email.clone(),
         },
         Actor::Cluster(id) => format!("cluster:{id}"),
+        Actor::Registration(by) => format!("{} (registration token {})", by.maker.email, by.hint),
         Actor::System => "system".to_owned(),
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
 use plural_core::cluster::{ClusterDistro, ClusterFacts};
+use plural_core::cluster_issuer::IssuerReport;
 use plural_core::component::{Component, ComponentChild, ComponentKey};
 use plural_core::ids::{ClusterId, RevisionId, ServiceId};
 use plural_core::service_error::ServiceError;
@@ -25,6 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::agent_call::AgentCallKind;
 use crate::app::App;
 use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet};
+use crate::masking::seal_told;
 use crate::ports::agents::{AgentReportRow, PingRow, ServiceReportRow};
 use crate::ports::blobs::BlobStream;
 use crate::secret::TokenHash;
@@ -63,6 +65,8 @@ pub struct AgentSync {
 /// What an agent says of its cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentFacts {
+    /// Who signs the tokens of its service accounts.
+    pub issuer: IssuerReport,
     /// Facts.
     pub facts: ClusterFacts,
     /// Kind of cluster.
@@ -234,9 +238,12 @@ impl App {
             return Ok(());
         }
         let mut services: Vec<ServiceReportRow> = services.into_iter().map(report_row).collect();
+        let owner = self.owner_on(agent.cluster_id()).await?;
+        let key = self.sealer.sealing(owner).await?;
         for service in &mut services {
-            self.seal_told(service.id, &mut service.sync)?;
+            seal_told(&key, service.id, &mut service.sync)?;
         }
+        drop(key);
         let row = AgentReportRow { cluster_id: agent.cluster_id(), services, at: self.clock.now() };
         let (stored, answer) = oneshot::channel();
         let gone = || Error::unavailable("the console is stopping; report to another replica");
@@ -250,24 +257,22 @@ impl App {
     pub fn agent_ping(&self, agent: &AgentHandle, facts: Option<AgentFacts>) -> Result<()> {
         agent.check()?;
         let at = self.clock.now();
-        let (facts, distro) = facts.map_or((None, None), |f| (Some(facts_of(f.facts)), f.distro));
+        let (facts, distro, issuer) = facts
+            .map_or((None, None, IssuerReport::Untold), |f| (Some(facts_of(f.facts)), f.distro, f.issuer));
         let cluster_id = agent.cluster_id();
         let contract = agent.cell.contract();
-        if let Some(stored) = self.pings.stored.lock().get(&cluster_id) {
-            let news = (facts.is_some() && facts != stored.facts)
-                || (distro.is_some() && distro != stored.distro)
-                || (contract.is_some() && contract != stored.contract);
-            if !news && at - stored.at < PING {
-                return Ok(());
-            }
-        }
+        let row = PingRow { cluster_id, facts, distro, contract, issuer, at };
         let mut waiting = self.pings.waiting.lock();
-        let row = PingRow { cluster_id, facts, distro, contract, at };
         match waiting.entry(cluster_id) {
-            Entry::Vacant(entry) => {
-                entry.insert(row);
-            }
+            // What is stored is older than that.
             Entry::Occupied(mut entry) => entry.get_mut().merge(row),
+            Entry::Vacant(entry) => {
+                let stored = self.pings.stored.lock();
+                if stored.get(&cluster_id).is_none_or(|stored| row.is_news(stored) || at - stored.at >= PING)
+                {
+                    entry.insert(row);
+                }
+            }
         }
         Ok(())
     }

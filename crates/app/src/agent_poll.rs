@@ -70,6 +70,8 @@ pub struct ServiceSpec {
     pub values: RenderingValues,
     /// What a person asked of its sync.
     pub ask: SyncAsk,
+    /// Name of its project.
+    pub project: String,
     /// What it may touch; absent: everything.
     pub limits: Option<NamedLimits>,
     /// Where it is read from.
@@ -322,7 +324,7 @@ impl App {
             };
             for row in rows {
                 let id = row.service.id;
-                match self.service_spec(row) {
+                match self.service_spec(row).await {
                     Ok(spec) => specs.push(spec),
                     Err(error) => damaged.push(logged(id, &error)),
                 }
@@ -331,8 +333,9 @@ impl App {
         Ok((specs, damaged))
     }
 
-    pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
+    pub(crate) async fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
         let ServiceSpecRow {
+            project,
             service,
             artifact_folder,
             revision_at,
@@ -355,20 +358,21 @@ impl App {
             folder: artifact_folder,
             sha: service.sha,
             message: service.message,
-            configuration: self.open_configuration(service.id, &secrets.configuration)?,
+            configuration: self.open_configuration(service.id, &secrets.configuration).await?,
             dry_run: service.dry_run,
             paused: service.paused,
             cascaded: service.cascaded,
             agent_upgrade: service.agent_upgrade,
             sync_config,
             revision_at,
-            seed: self.open_seed(service.id, &seed)?,
+            seed: self.open_seed(service.id, &seed).await?,
             templated: service.templated,
-            values: self.open_values(service.id, &secrets)?,
-            contexts: self.contexts_opened(contexts)?,
+            values: self.open_values(service.id, &secrets).await?,
+            contexts: self.contexts_opened(contexts).await?,
             rendering: service.rendering,
             // Who comes back late is not told what was said of a canary that he left long ago.
             ask: SyncAsk { promotion: ask.promotion.filter(|said| said.holds(self.now())), ..ask },
+            project,
             limits,
             source_url,
             name: service.name,

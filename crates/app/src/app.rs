@@ -23,16 +23,18 @@ use crate::fleet::Fleet;
 use crate::hashing::Hashing;
 use crate::job::JobEntry;
 use crate::jobs::{self, DirtyRepositories, DirtySources, GlobalServicesChanged};
+use crate::keyring::Keyring;
 use crate::plan_limiter::PlanLimiter;
 use crate::ports::blobs::Blobs;
 use crate::ports::charts::Composer;
 use crate::ports::git::GitPort;
 use crate::ports::identity::IdentityPort;
+use crate::ports::key_encryption::KeyEncryption;
 use crate::ports::previews::Previews;
 use crate::ports::templates::Templates;
+use crate::program_login::ProgramPaces;
 use crate::proxy::GrantCache;
 use crate::replica::Replicas;
-use crate::seal::Sealer;
 use crate::sign_in_link::SignInLink;
 use crate::store::Store;
 use crate::streams::PendingStreams;
@@ -61,8 +63,8 @@ pub struct Ports {
     pub templates: Arc<dyn Templates>,
     /// Where the audit log is sent.
     pub audit_sinks: Vec<Arc<dyn AuditSink>>,
-    /// Keys for secrets at rest.
-    pub sealer: Sealer,
+    /// Key-encryption keys for secrets at rest: the first wraps, all unwrap.
+    pub keys: Vec<Arc<dyn KeyEncryption>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -136,7 +138,7 @@ pub struct App {
     pub(crate) previews: Arc<dyn Previews>,
     pub(crate) templates: Arc<dyn Templates>,
     pub(crate) identities: Arc<dyn IdentityPort>,
-    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) sealer: Arc<Keyring>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) fleet: Fleet,
@@ -162,6 +164,7 @@ pub struct App {
     pub(crate) streams: PendingStreams,
     /// Those who listen for changes here.
     pub(crate) subscribers: Subscribers,
+    pub(crate) program_paces: ProgramPaces,
     pub(crate) hashing: Hashing,
     /// How many passwords were checked.
     pub(crate) password_checks: AtomicU64,
@@ -175,26 +178,9 @@ impl App {
     /// # Errors
     /// When the database does not answer, or was written with another encryption key.
     pub async fn new(ports: Ports, settings: Settings) -> Result<Arc<Self>> {
-        let Ports {
-            store,
-            git,
-            composer,
-            blobs,
-            previews,
-            templates,
-            identities,
-            audit_sinks,
-            sealer,
-            clock,
-        } = ports;
-        // With another key nothing secret could be read: better not to start than to fail at every poll.
-        let kept = store.key_check(&sealer.seal(KEY_CHECK, KEY_CHECK.as_bytes())?).await?;
-        if sealer.open(KEY_CHECK, &kept).is_err() {
-            return Err(Error::conflict(
-                "the encryption key is not the one that this database was written with: \
-                 start the console with that key's file",
-            ));
-        }
+        let Ports { store, git, composer, blobs, previews, templates, identities, audit_sinks, keys, clock } =
+            ports;
+        let sealer = Keyring::start(Arc::clone(&store), Arc::clone(&clock), keys).await?;
         let proxy = GrantCache::open(&*store, &sealer).await?;
         let audit_key = audit_chain::open_key(&*store, &sealer).await?;
         let fleet = Fleet::new(store.fleet_load().await?);
@@ -231,6 +217,7 @@ impl App {
             replicas,
             streams: PendingStreams::default(),
             subscribers: Subscribers::default(),
+            program_paces: ProgramPaces::default(),
             hashing: Hashing::default(),
             password_checks: AtomicU64::new(0),
             feed_lock: tokio::sync::Mutex::new(()),

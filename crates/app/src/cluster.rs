@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_core::access::Actor;
 use plural_core::cluster::{Cluster, ClusterChange, NewCluster, TagsChange, check_tags};
 use plural_core::cluster_tags::{TagAuthority, TagLevel};
@@ -106,21 +107,21 @@ pub struct CreatedCluster {
     pub cluster: Cluster,
     /// `deploy-…`.
     pub deploy_token: SecretString,
+    /// `join-…` and when it ends, for a machine that cannot ask for one.
+    pub join_token: Option<(SecretString, DateTime<Utc>)>,
 }
 
 impl App {
     /// A new cluster and the token that its agent registers with; needs write access to the project, and admin access where
-    /// it comes with bindings of its own.
+    /// it comes with bindings of its own. With a registration token, one of that token's.
     pub async fn cluster_create(&self, ctx: &OpCtx, new: NewCluster) -> Result<CreatedCluster> {
+        if let Actor::Registration(by) = ctx.actor() {
+            return self.cluster_register(ctx, by, new).await;
+        }
         let selector = new.project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
         let project = self.authorized::<Project, Write>(ctx, &selector).await;
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
-        let handle = match &new.handle {
-            Some(handle) => handle.clone(),
-            None => Handle::suggest(new.name.as_str()).map_err(|_| {
-                Error::invalid("attributes.handle", "is required: none can be derived from the name")
-            })?,
-        };
+        let handle = new.handle_or_suggested()?;
         check_tags("attributes.tags", &new.tags)?;
         let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;
         let id = ClusterId::new();
@@ -135,7 +136,7 @@ impl App {
         let cluster = self.store.cluster_create(by, &create, grant.as_ref()).await?;
         // The agent may call with this token before the feed comes round.
         self.feed_catch_up().await;
-        Ok(CreatedCluster { cluster, deploy_token: token.text })
+        Ok(CreatedCluster { cluster, deploy_token: token.text, join_token: None })
     }
 
     /// A changed cluster; its bindings need admin access to it.
@@ -167,11 +168,11 @@ impl App {
     }
 
     /// Which tags the caller may set on clusters of a project.
-    async fn tag_authority(&self, ctx: &OpCtx, project: ProjectId) -> Result<TagAuthority> {
+    pub(crate) async fn tag_authority(&self, ctx: &OpCtx, project: ProjectId) -> Result<TagAuthority> {
         let level = match ctx.actor() {
             Actor::System => TagLevel::Installation,
             Actor::User(user) if user.admin => TagLevel::Installation,
-            Actor::User(_) | Actor::Nobody | Actor::Cluster(_) => {
+            Actor::User(_) | Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) => {
                 match self.authorized::<Project, Write>(ctx, &ProjectSelector::Id(project)).await {
                     Ok(_) => TagLevel::Project,
                     Err(Error::NotFound { .. } | Error::Forbidden { .. }) => TagLevel::Cluster,
@@ -194,7 +195,7 @@ impl App {
         let by = cluster.audited(ctx, "cluster.token.rotate");
         let cluster = self.store.cluster_token_rotate(by, &token.hash).await?;
         self.feed_catch_up().await;
-        Ok(CreatedCluster { cluster, deploy_token: token.text })
+        Ok(CreatedCluster { cluster, deploy_token: token.text, join_token: None })
     }
 
     /// Drains and deletes: its services are destroyed first, then it goes.

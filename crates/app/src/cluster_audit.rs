@@ -201,6 +201,9 @@ mod tests {
             cluster_id: ClusterId::new(),
             user_id: UserId::new(),
             actor: "ada@example.com".into(),
+            impersonated: Some(
+                plural_core::cluster_audit::Impersonated::new("ada@example.com", &["ops".to_owned()]).into(),
+            ),
             address: None,
             token_id: None,
             method: "GET".into(),

@@ -286,8 +286,10 @@ impl App {
             Some(position) => position,
             None => self.subscribers.begin(self.store.deltas_head().await?),
         };
-        let told_to = &mut seat.news.lock().position;
-        *told_to = position.max(*told_to);
+        {
+            let mut news = seat.news.lock();
+            news.position = news.position.max(position);
+        }
         let resumes = after.is_some();
         if let Some(after) = after {
             let is_ours = *after.epoch == *self.fleet.epoch() && ctx.now() - after.at < RESUME;

@@ -90,7 +90,7 @@ pub trait DeployTokenStore: Send + Sync + 'static {
 /// How a join token begins.
 pub const JOIN_TOKEN_PREFIX: &str = "join-";
 /// How long a join token holds unless something else is asked for.
-const JOIN_HOLDS: TimeDelta = TimeDelta::hours(24);
+pub(crate) const JOIN_HOLDS: TimeDelta = TimeDelta::hours(24);
 /// How long it may hold at most.
 const JOIN_HOLDS_MOST: TimeDelta = TimeDelta::days(30);
 /// Hexadecimal digits behind the prefix: 256 bits.

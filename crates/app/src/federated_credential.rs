@@ -3,20 +3,23 @@
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::{Actor, UserActor};
-use plural_core::federated_credential::{FederatedCredential, FederationTerms};
+use plural_core::cluster::Cluster;
+use plural_core::cluster_issuer::{ClusterKey, SILENT};
+use plural_core::federated_credential::{FederatedCredential, FederationTerms, TokenIssuer};
 use plural_core::identity_provider::Issuer;
-use plural_core::ids::{FederatedCredentialId, MachineAccountId, TokenId};
+use plural_core::ids::{ClusterId, FederatedCredentialId, MachineAccountId, TokenId};
 use plural_core::machine_account::MachineAccount;
 use plural_core::policy::Role;
 use plural_core::token::{PresentedToken, USER_TOKEN_PREFIX};
 use plural_core::{Error, Result};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::access::{Admin, Assume, Audited, Authorized, Read, check_given};
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::machine_account::MachineAccountSelector;
 use crate::ports::identity::ProviderError;
@@ -28,12 +31,23 @@ use crate::user::Proof;
 const TOKEN_LASTS: TimeDelta = TimeDelta::hours(1);
 /// Bytes of a token to exchange.
 const LONGEST: usize = 7 * 1024;
-/// Credentials of one issuer and audience that a token is held against.
-const MOST_HELD: u64 = 5_000;
+/// Credentials that a token is held against: those of exactly its subject, and as many whose pattern begins as it does.
+const MOST_HELD: u64 = 100;
 /// Characters of a subject in the audit log.
 const TOLD: usize = 200;
+/// Clusters whose keys a token is held against.
+const MOST_CLUSTERS: u64 = 500;
 /// What a proof is for.
 const WHAT: &str = "a federated credential";
+
+/// Who is to sign the tokens of a new credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IssuerChoice {
+    /// An issuer that the console asks for its keys.
+    Address(Issuer),
+    /// A cluster whose agent reports them.
+    Cluster(ClusterSelector),
+}
 
 /// Federated credentials.
 #[async_trait]
@@ -71,29 +85,52 @@ pub trait FederatedCredentialStore: Send + Sync + 'static {
         &self,
         id: FederatedCredentialId,
     ) -> Result<Option<FederatedCredential>>;
-    /// Those with exactly this issuer and audience, for whoever has such a token: nobody yet.
+    /// The keys of this id of clusters that report exactly this issuer, whose agents were heard of `since`, and that a credential
+    /// with this audience names: at most `limit`, for whoever has a token that says so: nobody yet.
+    async fn cluster_keys_for(
+        &self,
+        claimed: &ClaimedToken,
+        since: DateTime<Utc>,
+        limit: u64,
+    ) -> Result<Vec<ClusterKey>>;
+    /// Those that name this cluster, with exactly this audience, and that this subject may fit: as many as of an issuer.
+    async fn federated_credentials_of_cluster(
+        &self,
+        cluster: ClusterId,
+        claimed: &ClaimedToken,
+        limit: u64,
+    ) -> Result<Vec<FederatedCredential>>;
+    /// Those with exactly this issuer, which is no cluster, and audience that this subject may fit, for whoever has such a token:
+    /// nobody yet. At most `limit` of exactly this subject, and as many of patterns that begin as it does, the longest beginnings first.
     async fn federated_credentials_for(
         &self,
-        issuer: &str,
-        audience: &str,
+        claimed: &ClaimedToken,
         limit: u64,
     ) -> Result<Vec<FederatedCredential>>;
 }
 
 impl App {
-    /// A new credential of a service account; needs admin access to that and the right to assume it, and that the caller proves that
+    /// A new credential of a service account, and read access to a cluster that it names; needs admin access to that and the right to assume it, and that the caller proves that
     /// it is them: it outlasts their login.
     pub async fn federated_credential_create(
         &self,
         ctx: &OpCtx,
         account: MachineAccountId,
-        issuer: Issuer,
+        issuer: IssuerChoice,
         terms: FederationTerms,
         password: Option<SecretString>,
     ) -> Result<FederatedCredential> {
         let selector = MachineAccountSelector::Id(account);
         let account = self.authorized::<MachineAccount, Admin>(ctx, &selector).await?;
         check_given(account.held(), Role::Assume.rights())?;
+        let issuer = match issuer {
+            IssuerChoice::Address(issuer) => TokenIssuer::Address(issuer),
+            IssuerChoice::Cluster(cluster) => {
+                let found = self.get::<Cluster>(ctx, &cluster).await;
+                let found = found.map_err(|error| error.named_in("attributes.clusterId"))?;
+                TokenIssuer::Cluster { id: found.id, reported: None }
+            }
+        };
         let (id, now) = (FederatedCredentialId::new(), ctx.now());
         let terms = terms.checked()?;
         let proof = self.prove(ctx, password, WHAT).await?;
@@ -101,7 +138,14 @@ impl App {
             FederatedCredential { id, account: account.id, issuer, terms, created_at: now, updated_at: now };
         let by = account.audited(ctx, "service_account.federate");
         self.store.federated_credential_create(by, &credential, proof.as_ref()).await?;
-        Ok(credential)
+        match credential.issuer {
+            TokenIssuer::Address(_) => Ok(credential),
+            // With what the cluster reports.
+            TokenIssuer::Cluster { .. } => {
+                let missing = || Error::not_found("federated credential");
+                self.store.federated_credential_row(id).await?.ok_or_else(missing)
+            }
+        }
     }
 
     /// A changed credential; as for a new one. Its issuer stays.
@@ -191,33 +235,63 @@ impl App {
         exchanged
     }
 
+    /// The credentials that a token fits, each with what it says by a signature that counts for that credential. An
+    /// issuer that is asked for its keys, and each cluster that reports the same one, are looked at on their own: what one of them
+    /// signed says nothing to the credentials of another one.
+    async fn believed(&self, claimed: &ClaimedToken, token: &SecretString) -> Result<Vec<Believed>> {
+        let ClaimedToken { issuer, audience, subject: _, key: _ } = claimed;
+        let mut believed = Vec::new();
+        let since = self.clock.now() - SILENT;
+        for ClusterKey { cluster, key } in self.store.cluster_keys_for(claimed, since, MOST_CLUSTERS).await? {
+            let said = match self.identities.token_claims_by(issuer, audience, token, &key) {
+                Ok(said) => said,
+                Err(error) => {
+                    tracing::debug!(issuer, cluster.id = %cluster, %error, "a token is not of this cluster");
+                    continue;
+                }
+            };
+            let known = self.store.federated_credentials_of_cluster(cluster, claimed, MOST_HELD).await?;
+            let fitting = known.into_iter().filter(|credential| credential.fits(&said));
+            believed.extend(fitting.map(|credential| (credential, said.clone())));
+        }
+        // Nobody is asked about a token that no credential is about.
+        let known = self.store.federated_credentials_for(claimed, MOST_HELD).await?;
+        if known.is_empty() {
+            return if believed.is_empty() { Err(Error::Unauthenticated) } else { Ok(believed) };
+        }
+        let said = self.identities.token_claims(issuer, audience, token).await;
+        match said {
+            Ok(said) => {
+                let fitting = known.into_iter().filter(|credential| credential.fits(&said));
+                believed.extend(fitting.map(|credential| (credential, said.clone())));
+            }
+            // A cluster signed it: that its issuer cannot be reached is usual.
+            Err(_) if !believed.is_empty() => {}
+            Err(error @ ProviderError::Unavailable(_)) => {
+                tracing::warn!(issuer, %error, "cannot verify a token to exchange");
+                return Err(Error::unavailable(
+                    "the token's issuer does not answer; retry, or ask an administrator to look at the console's log",
+                ));
+            }
+            Err(error @ (ProviderError::Refused(_) | ProviderError::Ended(_))) => {
+                tracing::debug!(issuer, %error, "a token to exchange does not count");
+                return Err(Error::Unauthenticated);
+            }
+        }
+        Ok(believed)
+    }
+
     async fn exchange(
         &self,
         ctx: &OpCtx,
         token: &SecretString,
         account: Option<&str>,
     ) -> Result<CreatedToken> {
-        // Nobody is asked about a token that no credential is about.
-        let (issuer, audience) = claimed(token.expose_secret()).ok_or(Error::Unauthenticated)?;
-        let known = self.store.federated_credentials_for(&issuer, &audience, MOST_HELD).await?;
-        if known.is_empty() {
-            return Err(Error::Unauthenticated);
-        }
-        let said = self.identities.token_claims(&issuer, &audience, token).await.map_err(|error| match error {
-            ProviderError::Unavailable(_) => {
-                tracing::warn!(issuer, error = %error, "cannot verify a token to exchange");
-                Error::unavailable(
-                    "the token's issuer does not answer; retry, or ask an administrator to look at the console's log",
-                )
-            }
-            ProviderError::Refused(_) | ProviderError::Ended(_) => {
-                tracing::debug!(issuer, error = %error, "a token to exchange does not count");
-                Error::Unauthenticated
-            }
-        })?;
+        let claimed = claimed(token.expose_secret()).ok_or(Error::Unauthenticated)?;
+        let believed = self.believed(&claimed, token).await?;
         let system = self.system_ctx().with_request_id(ctx.request_id()).with_peer(ctx.peer());
         let mut accounts: Vec<(Authorized<MachineAccount, Assume>, &FederatedCredential)> = Vec::new();
-        for credential in known.iter().filter(|one| one.fits(&said)) {
+        for (credential, _) in &believed {
             let selector = MachineAccountSelector::Id(credential.account);
             let found = match self.authorized::<MachineAccount, Assume>(&system, &selector).await {
                 Ok(found) => found,
@@ -239,7 +313,8 @@ impl App {
             return Err(Error::invalid("audience", told));
         }
         let (account, credential) = accounts.pop().ok_or(Error::Unauthenticated)?;
-        let subject = said.get("sub").and_then(Value::as_str).unwrap_or_default();
+        let said = believed.iter().find(|(one, _)| one.id == credential.id).map(|(_, said)| said);
+        let subject = said.and_then(|said| said.get("sub")).and_then(Value::as_str).unwrap_or_default();
         let subject: String = subject.chars().filter(|c| !c.is_control()).take(TOLD).collect();
         let NewToken { text, hash, hint } = NewToken::generate(USER_TOKEN_PREFIX)?;
         let create = TokenCreate {
@@ -250,7 +325,10 @@ impl App {
             scopes: credential.terms.scopes.clone(),
             expires_at: Some(ctx.now() + TOKEN_LASTS),
             made_with: None,
-            assumed_by: Some(format!("{subject} of {issuer}")),
+            assumed_by: Some(match &credential.issuer {
+                TokenIssuer::Address(issuer) => format!("{subject} of {issuer}"),
+                TokenIssuer::Cluster { id, .. } => format!("{subject} of cluster:{id}"),
+            }),
             proof: None,
             identity: None,
             federated: Some((credential.id, credential.updated_at)),
@@ -276,22 +354,44 @@ impl App {
     }
 }
 
-/// Who signed a token and for whom, in its own words, which nothing proves yet.
-fn claimed(token: &str) -> Option<(String, String)> {
+type Believed = (FederatedCredential, Map<String, Value>);
+
+/// Who signed a token, with which key, for whom and about whom, in its own words, which nothing proves yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedToken {
+    /// `iss`.
+    pub issuer: String,
+    /// `aud`, which is one.
+    pub audience: String,
+    /// `sub`.
+    pub subject: String,
+    /// `kid`.
+    pub key: Option<String>,
+}
+
+fn claimed(token: &str) -> Option<ClaimedToken> {
     if token.len() > LONGEST {
         return None;
     }
     let mut parts = token.split('.');
-    let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    let (Some(head), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return None;
     };
+    let head: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(head).ok()?).ok()?;
     let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
     let audience = match claims.get("aud")? {
         Value::Array(all) => all.first().filter(|_| all.len() == 1)?.as_str()?,
         one => one.as_str()?,
     };
-    Some((claims.get("iss")?.as_str()?.to_owned(), audience.to_owned()))
+    let is_plain = |text: &&str| !text.chars().any(char::is_control);
+    let text = |claim: &str| claims.get(claim)?.as_str().filter(is_plain).map(str::to_owned);
+    Some(ClaimedToken {
+        issuer: text("iss")?,
+        audience: Some(audience).filter(is_plain)?.to_owned(),
+        subject: text("sub")?,
+        key: head.get("kid").and_then(Value::as_str).filter(is_plain).map(str::to_owned),
+    })
 }
 
 #[cfg(test)]
@@ -301,10 +401,16 @@ mod tests {
     #[test]
     fn issuer_and_audience_are_read_from_a_token_in_three_parts() {
         let token = |claims: &str| format!("e30.{}.x", URL_SAFE_NO_PAD.encode(claims));
-        let expected = Some(("https://ci.example.com".to_owned(), "plural".to_owned()));
-        let good = token(r#"{"iss":"https://ci.example.com","aud":"plural"}"#);
+        let expected = Some(ClaimedToken {
+            issuer: "https://ci.example.com".to_owned(),
+            audience: "plural".to_owned(),
+            subject: "job".to_owned(),
+            key: None,
+        });
+        let good = token(r#"{"iss":"https://ci.example.com","aud":"plural","sub":"job"}"#);
         assert_eq!(claimed(&good), expected);
-        assert_eq!(claimed(&token(r#"{"iss":"https://ci.example.com","aud":["plural"]}"#)), expected);
+        let listed = token(r#"{"iss":"https://ci.example.com","aud":["plural"],"sub":"job"}"#);
+        assert_eq!(claimed(&listed), expected);
         let long = format!("{good}{}", "x".repeat(LONGEST));
         for token in [
             "",
@@ -314,10 +420,13 @@ mod tests {
             &format!("{good}.y"),
             &long,
             &token("{}"),
-            &token(r#"{"aud":"plural"}"#),
-            &token(r#"{"iss":"https://ci.example.com"}"#),
-            &token(r#"{"iss":"https://ci.example.com","aud":["plural","other"]}"#),
-            &token(r#"{"iss":7,"aud":"plural"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":"plural"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":"plural","sub":["job"]}"#),
+            &token(r#"{"aud":"plural","sub":"job"}"#),
+            &token(r#"{"iss":"https://ci.example.com","sub":"job"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":["plural","other"],"sub":"job"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":"plural","sub":"a\u0000b"}"#),
+            &token(r#"{"iss":7,"aud":"plural","sub":"job"}"#),
         ] {
             assert_eq!(claimed(token), None, "{token}");
         }

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use plural_core::access::Actor;
 use plural_core::cluster::Cluster;
 use plural_core::cluster_tags::TagLevel;
+use plural_core::data_key::KeyOwner;
 use plural_core::global_service::{
     GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec, GlobalServiceSpecChange,
     KeptValues, NewGlobalService, ServiceTemplate, TemplateSecrets,
@@ -276,7 +277,9 @@ impl App {
         };
         let contexts = self.template_check(ctx, &new.name, &new.spec, &template, &secrets).await?;
         let id = GlobalServiceId::new();
-        let template = TemplateRequest { template, secrets: self.seal_template(id, &secrets)?, contexts };
+        let owner = KeyOwner::of(new.project_id);
+        let template =
+            TemplateRequest { template, secrets: self.seal_template(owner, id, &secrets).await?, contexts };
         let create = GlobalServiceCreate { id, new, service_id, template };
         let by = home.audited_new(ctx, "global_service.create", "global service", id, &create.new.name);
         let global = self.store.global_service_create(by, &create).await?;
@@ -317,7 +320,8 @@ impl App {
             let secrets = secrets.over(&template, &current, &global.template);
             let contexts = self.template_check(ctx, &global.name, spec, &template, &secrets).await?;
             if *template != global.template || secrets != current {
-                let secrets = self.seal_template(global.id, &secrets)?;
+                let owner = KeyOwner::of(global.project_id);
+                let secrets = self.seal_template(owner, global.id, &secrets).await?;
                 wish = Some(TemplateRequest { template: *template, secrets, contexts });
             }
         } else if reads_otherwise && spec.context.is_none() {
@@ -424,9 +428,9 @@ impl App {
     ) -> Result<(ClusterId, ServiceTemplate, TemplateSecrets)> {
         let service = self.service_unsealed(ctx, &ServiceSelector::Id(id)).await?;
         let sealed = self.store.service_secrets(&service).await?;
-        let values = self.open_values(id, &sealed)?;
+        let values = self.open_values(id, &sealed).await?;
         let secrets = TemplateSecrets {
-            configuration: self.open_configuration(id, &sealed.configuration)?,
+            configuration: self.open_configuration(id, &sealed.configuration).await?,
             helm: values.helm,
             renderers: values.renderers,
             keep: KeptValues::None,
@@ -512,17 +516,26 @@ impl App {
         let work = self.store.global_service_work(id).await?;
         let newest = work.and_then(|work| work.generations.into_iter().last());
         let newest = newest.ok_or(Error::not_found("global service"))?;
-        self.open_template(id, &newest.secrets)
+        self.open_template(id, &newest.secrets).await
     }
 
-    pub(crate) fn seal_template(&self, id: GlobalServiceId, secrets: &TemplateSecrets) -> Result<Sealed> {
+    pub(crate) async fn seal_template(
+        &self,
+        owner: KeyOwner,
+        id: GlobalServiceId,
+        secrets: &TemplateSecrets,
+    ) -> Result<Sealed> {
         let json =
             serde_json::to_vec(secrets).map_err(|cause| Error::internal("writing a template", cause))?;
-        self.sealer.seal(&seal_context(id), &json)
+        self.sealer.seal(owner, &seal_context(id), &json).await
     }
 
-    pub(crate) fn open_template(&self, id: GlobalServiceId, sealed: &Sealed) -> Result<TemplateSecrets> {
-        let json = self.sealer.open(&seal_context(id), sealed)?;
+    pub(crate) async fn open_template(
+        &self,
+        id: GlobalServiceId,
+        sealed: &Sealed,
+    ) -> Result<TemplateSecrets> {
+        let json = self.sealer.open(&seal_context(id), sealed).await?;
         // The parser's own message could quote a value.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading a template", "it is not what was sealed"))
@@ -541,6 +554,8 @@ fn seal_context(id: GlobalServiceId) -> String {
 fn actor_name(ctx: &OpCtx) -> String {
     match ctx.actor() {
         Actor::User(user) => user.email.clone(),
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => "the console".to_owned(),
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+            "the console".to_owned()
+        }
     }
 }

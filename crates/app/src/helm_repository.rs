@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::{Scope, Visibility, visibility};
 use plural_core::address::Address;
+use plural_core::data_key::KeyOwner;
 use plural_core::destination::{Destination, Route};
 use plural_core::helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
 use plural_core::ids::{HelmRepositoryId, ProjectId};
@@ -166,7 +167,7 @@ impl App {
         let before = self.store.helm_repository_row(&url).await?;
         let id = before.as_ref().map_or_else(HelmRepositoryId::new, |row| row.repository.id);
         let mut kept = match &before {
-            Some(row) => self.open_helm_access(row)?,
+            Some(row) => self.open_helm_access(row).await?,
             None => Kept::default(),
         };
         let known = before.as_ref().and_then(|row| row.repository.project_id);
@@ -199,7 +200,7 @@ impl App {
         }
         let json =
             serde_json::to_vec(&kept).map_err(|cause| Error::internal("writing credentials", cause))?;
-        let sealed = self.sealer.seal(&seal_context(id), &json)?;
+        let sealed = self.sealer.seal(KeyOwner::of(project_id), &seal_context(id), &json).await?;
         let action = "helm_repository.upsert";
         let by = by.audited_new(ctx, action, "helm repository", id, &url);
         let before = before.map(|row| row.access);
@@ -223,19 +224,19 @@ impl App {
     /// How to read every registered repository, for the jobs.
     pub(crate) async fn chart_accesses(&self) -> Result<Vec<ChartAccess>> {
         let rows = self.store.helm_repository_rows().await?;
-        rows.into_iter()
-            .map(|row| {
-                let Kept { credentials, ca, proxy } = self.open_helm_access(&row)?;
-                let credentials = credentials.map(|credentials| match credentials {
-                    KeptCredentials::Basic { username, password } => {
-                        ChartCredentials::Basic { username, password: password.into() }
-                    }
-                    KeptCredentials::Bearer { token } => ChartCredentials::Bearer { token: token.into() },
-                });
-                let HelmRepository { url, project_id, .. } = row.repository;
-                Ok(ChartAccess { url, project_id, credentials, ca, proxy })
-            })
-            .collect()
+        let mut accesses = Vec::with_capacity(rows.len());
+        for row in rows {
+            let Kept { credentials, ca, proxy } = self.open_helm_access(&row).await?;
+            let credentials = credentials.map(|credentials| match credentials {
+                KeptCredentials::Basic { username, password } => {
+                    ChartCredentials::Basic { username, password: password.into() }
+                }
+                KeptCredentials::Bearer { token } => ChartCredentials::Bearer { token: token.into() },
+            });
+            let HelmRepository { url, project_id, .. } = row.repository;
+            accesses.push(ChartAccess { url, project_id, credentials, ca, proxy });
+        }
+        Ok(accesses)
     }
 
     /// Records how the repository of a chart was read for services of a project, if it is registered: the one whose credentials
@@ -260,8 +261,18 @@ impl App {
         self.store.helm_repository_read(id, health, error, self.clock.now()).await
     }
 
-    fn open_helm_access(&self, row: &HelmRepositoryRow) -> Result<Kept> {
-        let json = self.sealer.open(&seal_context(row.repository.id), &row.access)?;
+    /// Whether there is a credential in it; a proxy may have one, too.
+    pub(crate) async fn helm_access_is_secret(&self, id: HelmRepositoryId, access: &Sealed) -> Result<bool> {
+        let Kept { credentials, ca: _, proxy } = self.open_access(id, access).await?;
+        Ok(credentials.is_some() || proxy.is_some())
+    }
+
+    async fn open_helm_access(&self, row: &HelmRepositoryRow) -> Result<Kept> {
+        self.open_access(row.repository.id, &row.access).await
+    }
+
+    async fn open_access(&self, id: HelmRepositoryId, access: &Sealed) -> Result<Kept> {
+        let json = self.sealer.open(&seal_context(id), access).await?;
         // The parser's own message could quote the secret.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading credentials", "they are not what was sealed"))

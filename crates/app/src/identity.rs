@@ -11,6 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::StreamExt as _;
 use plural_core::access::{Actor, Scope, UserActor};
+use plural_core::data_key::KeyOwner;
 use plural_core::identity_provider::{IdentityProvider, ProviderClaims};
 use plural_core::ids::{GroupId, IdentityProviderId, TokenId, UserId, UserIdentityId};
 use plural_core::specs::{Email, Name};
@@ -34,8 +35,8 @@ use crate::user::UserSelector;
 
 /// How long somebody may take to sign in at the provider.
 const PATIENCE: TimeDelta = TimeDelta::minutes(10);
-/// A provider is asked again after so long: well within the hour.
-const ASK_AFTER: TimeDelta = TimeDelta::minutes(40);
+/// A provider is asked again after so long: well within the half hour that Keycloak, as it comes, keeps somebody who does nothing.
+const ASK_AFTER: TimeDelta = TimeDelta::minutes(20);
 /// One that did not answer is asked again after so long.
 const TRY_AFTER: TimeDelta = TimeDelta::minutes(5);
 /// Without an answer of the provider for so long, a login ends.
@@ -99,6 +100,21 @@ pub struct IdentityCheck {
     pub refresh: Option<Sealed>,
 }
 
+/// Which identities are asked about.
+#[derive(Debug, Clone, Copy)]
+pub struct IdentitiesDue {
+    /// Those of users with tokens whose provider can be asked, and was asked before this.
+    pub checked: DateTime<Utc>,
+    /// Those with memberships whose provider gave nothing to ask with, and vouched for them before this.
+    pub unasked: DateTime<Utc>,
+    /// Of these, those that were tried before this.
+    pub tried: DateTime<Utc>,
+    /// Now.
+    pub now: DateTime<Utc>,
+    /// So many at most.
+    pub limit: u64,
+}
+
 /// Accounts that are tied to providers.
 #[async_trait]
 pub trait IdentityStore: Send + Sync + 'static {
@@ -114,14 +130,9 @@ pub trait IdentityStore: Send + Sync + 'static {
     ) -> Result<(User, Identity)>;
     /// Keeps what the provider gave for being asked again.
     async fn identity_refresh_keep(&self, id: UserIdentityId, refresh: &Sealed) -> Result<()>;
-    /// Identities of users with tokens that were last checked before one time, and tried before another; the latter is set to `now`.
-    async fn identities_due(
-        &self,
-        checked: DateTime<Utc>,
-        tried: DateTime<Utc>,
-        now: DateTime<Utc>,
-        limit: u64,
-    ) -> Result<Vec<Identity>>;
+    /// Identities whose providers are to be asked, and those whose providers cannot be asked any more; that they were tried is set to
+    /// `now`.
+    async fn identities_due(&self, asked: &IdentitiesDue) -> Result<Vec<Identity>>;
     /// The provider said that they are there; whether that changed their groups.
     async fn identity_checked(
         &self,
@@ -131,8 +142,14 @@ pub trait IdentityStore: Send + Sync + 'static {
     ) -> Result<bool>;
     /// The provider of the login that a token comes from.
     async fn identity_provider_of_token(&self, token: TokenId) -> Result<Option<IdentityProviderRow>>;
-    /// The provider said that they are not there: ends what their login made, and all of their tokens where they have no password.
-    async fn identity_end(&self, by: Audited<'_, User, Write>, identity: &Identity) -> Result<()>;
+    /// The provider said that they are not there, or nothing for too long: ends what their login made and the memberships that it gave,
+    /// and all of their tokens where they have neither a password nor another provider that vouched for them after `unasked`.
+    async fn identity_end(
+        &self,
+        by: Audited<'_, User, Write>,
+        identity: &Identity,
+        unasked: DateTime<Utc>,
+    ) -> Result<()>;
 }
 
 /// Where somebody goes to sign in.
@@ -196,7 +213,7 @@ impl App {
         then: Option<String>,
     ) -> Result<SignInBegun> {
         let row = self.sign_in_provider(provider).await?;
-        let access = self.provider_access(&row)?;
+        let access = self.provider_access(&row).await?;
         let word = || random::<32>().map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
         let (state, nonce, verifier) = (word()?, word()?, word()?);
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
@@ -206,7 +223,7 @@ impl App {
         let url = asked.map_err(|error| told(&row.provider, &error))?;
         let flow = Flow { provider: row.provider.id, state, nonce, verifier, began: ctx.now(), then };
         let json = serde_json::to_vec(&flow).map_err(|cause| Error::internal("writing a login", cause))?;
-        let sealed = self.sealer.seal(CONTEXT, &json)?;
+        let sealed = self.sealer.seal(KeyOwner::Installation, CONTEXT, &json).await?;
         Ok(SignInBegun { url, cookie: URL_SAFE_NO_PAD.encode(sealed.as_bytes()) })
     }
 
@@ -239,7 +256,7 @@ impl App {
         cookie: &str,
         answer: SignInAnswer,
     ) -> Result<SignedIn> {
-        let flow = self.flow(ctx, cookie)?;
+        let flow = self.flow(ctx, cookie).await?;
         let row = self.sign_in_provider(provider).await?;
         let SignInAnswer { code, state, issuer, error } = answer;
         let state = state.unwrap_or_default();
@@ -247,7 +264,7 @@ impl App {
         if !is_ours || flow.provider != row.provider.id {
             return Err(Error::Unauthenticated);
         }
-        let access = self.provider_access(&row)?;
+        let access = self.provider_access(&row).await?;
         let told = |error: &ProviderError| told(&row.provider, error);
         // An answer of another provider must not be taken to this one.
         let is_of_another = match issuer {
@@ -271,13 +288,13 @@ impl App {
         Ok(SignedIn { session, then: flow.then })
     }
 
-    fn flow(&self, ctx: &OpCtx, cookie: &str) -> Result<Flow> {
+    async fn flow(&self, ctx: &OpCtx, cookie: &str) -> Result<Flow> {
         if cookie.len() > LONGEST {
             return Err(Error::Unauthenticated);
         }
         let sealed = URL_SAFE_NO_PAD.decode(cookie).map_err(|_| Error::Unauthenticated)?;
-        let json =
-            self.sealer.open(CONTEXT, &Sealed::from_bytes(sealed)).map_err(|_| Error::Unauthenticated)?;
+        let json = self.sealer.open(CONTEXT, &Sealed::from_bytes(sealed)).await;
+        let json = json.map_err(|_| Error::Unauthenticated)?;
         let flow: Flow = serde_json::from_slice(&json).map_err(|_| Error::Unauthenticated)?;
         let age = ctx.now() - flow.began;
         if age < TimeDelta::zero() || age > PATIENCE {
@@ -321,7 +338,8 @@ impl App {
         let lasts = match refresh {
             Some(refresh) => {
                 let context = refresh_context(identity.id);
-                let sealed = self.sealer.seal(&context, refresh.expose_secret().as_bytes())?;
+                let refresh = refresh.expose_secret().as_bytes();
+                let sealed = self.sealer.seal(KeyOwner::Installation, &context, refresh).await?;
                 self.store.identity_refresh_keep(identity.id, &sealed).await?;
                 true
             }
@@ -362,7 +380,7 @@ impl App {
         let provider = self.store.identity_provider_of_token(id).await?;
         self.token_delete(ctx, &id.to_string()).await?;
         let Some(row) = provider else { return Ok(None) };
-        let access = self.provider_access(&row)?;
+        let access = self.provider_access(&row).await?;
         match self.identities.logout_url(&access, back).await {
             Ok(url) => Ok(url.map(|url| (row.provider.name.to_string(), url))),
             Err(error) => {
@@ -381,7 +399,14 @@ impl App {
     /// Asks the providers about everybody who was not asked about for a while: how many were.
     pub async fn identities_check(self: &Arc<Self>) -> Result<u64> {
         let now = self.now();
-        let due = self.store.identities_due(now - ASK_AFTER, now - TRY_AFTER, now, OF_A_PASS).await?;
+        let due = IdentitiesDue {
+            checked: now - ASK_AFTER,
+            unasked: now - LONGEST_UNASKED,
+            tried: now - TRY_AFTER,
+            now,
+            limit: OF_A_PASS,
+        };
+        let due = self.store.identities_due(&due).await?;
         let asked = due.len() as u64;
         let mut checks = futures::stream::iter(due)
             .map(|identity| async move {
@@ -405,10 +430,13 @@ impl App {
         let answer = self.ask_again(&row, &identity).await?;
         match answer {
             Ok(ProviderAnswer { claims, refresh }) => {
-                let seal = |text: SecretString| {
-                    self.sealer.seal(&refresh_context(identity.id), text.expose_secret().as_bytes())
+                let refresh = match refresh {
+                    None => None,
+                    Some(text) => {
+                        let (context, text) = (refresh_context(identity.id), text.expose_secret().as_bytes());
+                        Some(self.sealer.seal(KeyOwner::Installation, &context, text).await?)
+                    }
                 };
-                let refresh = refresh.map(seal).transpose()?;
                 let groups = claims.groups.map(|groups| row.provider.mapped(&groups));
                 let by = user.audited(&system, "identity.groups");
                 let check = IdentityCheck { groups, refresh };
@@ -428,7 +456,8 @@ impl App {
                     "a provider did not renew a login"
                 );
                 if is_over {
-                    self.store.identity_end(user.audited(&system, "identity.end"), &identity).await?;
+                    let by = user.audited(&system, "identity.end");
+                    self.store.identity_end(by, &identity, self.now() - LONGEST_UNASKED).await?;
                     self.proxy.access_changed();
                 }
             }
@@ -442,13 +471,13 @@ impl App {
         identity: &Identity,
     ) -> Result<std::result::Result<ProviderAnswer, ProviderError>> {
         let Some(sealed) = &identity.refresh else {
-            // The session ends by itself.
+            // The session ends by itself; what the provider gave ends when it has not vouched for them for too long.
             return Ok(Err(ProviderError::Unavailable("it gave nothing to ask again with".to_owned())));
         };
-        let bytes = self.sealer.open(&refresh_context(identity.id), sealed)?;
+        let bytes = self.sealer.open(&refresh_context(identity.id), sealed).await?;
         let text =
             String::from_utf8(bytes).map_err(|_| Error::internal("reading a refresh token", "no text"))?;
-        let access = self.provider_access(row)?;
+        let access = self.provider_access(row).await?;
         Ok(self.identities.refresh(&access, &SecretString::from(text), &identity.subject).await)
     }
 }

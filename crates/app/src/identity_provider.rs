@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use plural_core::Result;
 use plural_core::access::Scope;
+use plural_core::data_key::KeyOwner;
 use plural_core::identity_provider::{
     IdentityProvider, NewIdentityProvider, ProviderChange, ProviderSettings,
 };
@@ -95,7 +96,7 @@ impl App {
         let new = NewIdentityProvider { name, issuer, settings: settings.checked()? };
         let proof = self.prove(ctx, password, WHAT).await?;
         let id = IdentityProviderId::new();
-        let secret = self.sealed_secret(id, secret)?;
+        let secret = self.sealed_secret(id, secret).await?;
         let proof = proof.map(|proof| Proof { as_admin: true, ..proof });
         let by = by.audited_new(ctx, "identity_provider.create", "identity provider", id, &new.name);
         self.store.identity_provider_create(by, IdentityProviderCreate { id, new, secret, proof }).await
@@ -115,7 +116,7 @@ impl App {
         let settings = change.over(&provider).checked()?;
         let proof = self.prove(ctx, password, WHAT).await?;
         let proof = proof.map(|proof| Proof { as_admin: true, ..proof });
-        let secret = self.sealed_secret(id, secret)?;
+        let secret = self.sealed_secret(id, secret).await?;
         let by = provider.audited(ctx, "identity_provider.update");
         let changed = self.store.identity_provider_update(by, &settings, secret, proof.as_ref()).await?;
         self.proxy.access_changed();
@@ -135,24 +136,34 @@ impl App {
         Ok(provider.into_inner())
     }
 
-    fn sealed_secret(&self, id: IdentityProviderId, secret: Option<SecretString>) -> Result<Option<Sealed>> {
-        let secret = secret.filter(|secret| !secret.expose_secret().is_empty());
-        secret.map(|text| self.sealer.seal(&secret_context(id), text.expose_secret().as_bytes())).transpose()
+    async fn sealed_secret(
+        &self,
+        id: IdentityProviderId,
+        secret: Option<SecretString>,
+    ) -> Result<Option<Sealed>> {
+        let Some(secret) = secret.filter(|secret| !secret.expose_secret().is_empty()) else {
+            return Ok(None);
+        };
+        let secret = secret.expose_secret().as_bytes();
+        self.sealer.seal(KeyOwner::Installation, &secret_context(id), secret).await.map(Some)
     }
 
     /// How to talk to a provider.
-    pub(crate) fn provider_access(&self, row: &IdentityProviderRow) -> Result<ProviderAccess> {
+    pub(crate) async fn provider_access(&self, row: &IdentityProviderRow) -> Result<ProviderAccess> {
         let IdentityProviderRow { provider, secret } = row;
-        let open = |sealed: &Sealed| {
-            let bytes = self.sealer.open(&secret_context(provider.id), sealed)?;
-            let text = String::from_utf8(bytes);
-            text.map(SecretString::from)
-                .map_err(|_| plural_core::Error::internal("reading a client secret", "it is no text"))
+        let secret = match secret {
+            None => None,
+            Some(sealed) => {
+                let text = String::from_utf8(self.sealer.open(&secret_context(provider.id), sealed).await?);
+                let text = text
+                    .map_err(|_| plural_core::Error::internal("reading a client secret", "it is no text"))?;
+                Some(SecretString::from(text))
+            }
         };
         Ok(ProviderAccess {
             issuer: provider.issuer.to_string(),
             client_id: provider.client_id.clone(),
-            secret: secret.as_ref().map(open).transpose()?,
+            secret,
             scopes: provider.scopes.clone(),
             groups_claim: provider.groups_claim.clone(),
         })

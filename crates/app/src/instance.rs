@@ -107,7 +107,7 @@ impl App {
             };
             allowed.check((self, ctx), cluster, &asks).await?;
             allowed.check_references(self, cluster, &checked.new.namespace, &checked.configuration).await?;
-            let create = self.service_sealed(ServiceId::new(), &checked, Some(owner))?;
+            let create = self.service_sealed(ServiceId::new(), cluster.id, &checked, Some(owner)).await?;
             let by = cluster.audited_new(ctx, "service.create", "service", create.id, &create.new.name);
             makes.push(ServiceMake { by, repository: checked.repository.clone(), create });
             last = Some((given, checked));
@@ -142,7 +142,7 @@ impl App {
                 allowed = Allowed::default();
                 (change.clone(), self.change_checked(ctx, service.cluster_id, change).await?)
             };
-            let update = self.service_changed(service, &checked, secrets.get(&id), Some(owner))?;
+            let update = self.service_changed(service, &checked, secrets.get(&id), Some(owner)).await?;
             let settings = service.settings().changed(&update.change)?;
             if update.change.difference(&service.settings(), &settings).asks_for_more {
                 let cluster = clusters.get(&service.cluster_id).ok_or(Error::not_found("cluster"))?;

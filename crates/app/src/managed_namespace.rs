@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use plural_core::access::Actor;
+use plural_core::data_key::KeyOwner;
 use plural_core::global_service::{GlobalServiceSpec, KeptValues, ServiceTemplate, TemplateSecrets};
 use plural_core::ids::{ClusterId, GlobalServiceId, ManagedNamespaceId};
 use plural_core::managed_namespace::{
@@ -197,7 +198,7 @@ impl App {
                 Ok(found)
             }
             Actor::Nobody => Err(Error::Unauthenticated),
-            Actor::User(_) | Actor::System => Err(Error::forbidden(
+            Actor::User(_) | Actor::Registration(_) | Actor::System => Err(Error::forbidden(
                 "only a cluster's deploy token may ask; managedNamespaces is for people",
             )),
         }
@@ -217,11 +218,12 @@ impl App {
         spec.target.project_id = project_id;
         spec.check()?;
         check_description(description.as_deref())?;
-        let mut parts = vec![self.part(spec.of_holder(), Checked::holder(&spec, &namespace))?];
+        let owner = KeyOwner::of(project_id);
+        let mut parts = vec![self.part(owner, spec.of_holder(), Checked::holder(&spec, &namespace)).await?];
         if let Some((template, secrets)) = service {
             let within = Within { name: &name, namespace: &namespace, spec: &spec };
             let checked = self.namespace_service(ctx, &within, *template, secrets).await?;
-            parts.push(self.part(spec.of_service(), checked)?);
+            parts.push(self.part(owner, spec.of_service(), checked).await?);
         }
         let id = ManagedNamespaceId::new();
         let by = home.audited_new(ctx, "managed_namespace.create", "managed namespace", id, &name);
@@ -246,11 +248,12 @@ impl App {
         let spec = spec_change.clone().over(managed.spec.clone());
         spec.check()?;
         check_description(description.as_deref())?;
+        let owner = KeyOwner::of(managed.project_id);
         let update = ManagedNamespaceUpdate {
             description,
             spec: spec_change,
             holder,
-            holder_secrets: self.seal_template(holder, &TemplateSecrets::default())?,
+            holder_secrets: self.seal_template(owner, holder, &TemplateSecrets::default()).await?,
             service: self.namespace_service_change(ctx, &managed, &spec, service).await?,
         };
         let same_service = match &update.service {
@@ -308,14 +311,25 @@ impl App {
         self.store.managed_namespaces_instances_pages(&seen, &page).await
     }
 
-    fn part(&self, spec: plural_core::global_service::GlobalServiceSpec, checked: Checked) -> Result<Part> {
+    async fn part(
+        &self,
+        owner: KeyOwner,
+        spec: plural_core::global_service::GlobalServiceSpec,
+        checked: Checked,
+    ) -> Result<Part> {
         let id = GlobalServiceId::new();
-        Ok(Part { id, spec, template: self.template_request(id, checked)? })
+        Ok(Part { id, spec, template: self.template_request(owner, id, checked).await? })
     }
 
-    fn template_request(&self, id: GlobalServiceId, checked: Checked) -> Result<TemplateRequest> {
+    async fn template_request(
+        &self,
+        owner: KeyOwner,
+        id: GlobalServiceId,
+        checked: Checked,
+    ) -> Result<TemplateRequest> {
         let Checked { template, secrets, contexts } = checked;
-        Ok(TemplateRequest { template, secrets: self.seal_template(id, &secrets)?, contexts })
+        let secrets = self.seal_template(owner, id, &secrets).await?;
+        Ok(TemplateRequest { template, secrets, contexts })
     }
 
     /// The template of the service as it is kept, checked.
@@ -357,9 +371,10 @@ impl App {
         secrets.keep = KeptValues::None;
         let within = Within { name: &managed.name, namespace: &managed.namespace, spec };
         let checked = self.namespace_service(ctx, &within, *given, secrets).await?;
+        let owner = KeyOwner::of(managed.project_id);
         let Some((id, current)) = &managed.service else {
             let id = GlobalServiceId::new();
-            return Ok(ServicePart::Make { id, template: self.template_request(id, checked)? });
+            return Ok(ServicePart::Make { id, template: self.template_request(owner, id, checked).await? });
         };
         if checked.template.name != current.name || checked.template.namespace != current.namespace {
             return Err(Error::invalid(
@@ -369,7 +384,7 @@ impl App {
         }
         let same =
             checked.template == *current && checked.secrets == self.global_service_secrets(*id).await?;
-        let template = if same { None } else { Some(self.template_request(*id, checked)?) };
+        let template = if same { None } else { Some(self.template_request(owner, *id, checked).await?) };
         Ok(ServicePart::Change { id: *id, template })
     }
 }

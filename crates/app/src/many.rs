@@ -187,8 +187,10 @@ impl App {
         let services =
             self.secrets_readable(ctx, self.authorized_many::<Service, Write>(ctx, ids).await?).await?;
         let sealed = self.store.services_configurations(&services).await?;
-        let open = |(id, sealed)| Ok((id, self.open_configuration(id, &sealed)?));
-        let found = sealed.into_iter().map(open).collect::<Result<HashMap<_, _>>>()?;
+        let mut found = HashMap::with_capacity(sealed.len());
+        for (id, sealed) in sealed {
+            found.insert(id, self.open_configuration(id, &sealed).await?);
+        }
         Ok((services, found))
     }
 }

@@ -28,6 +28,7 @@ use plural_core::{Error, Result};
 use crate::access::{Authorized, Home, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::keyring::Sealing;
 use crate::many::KeptSecrets;
 use crate::ports::previews::Preview;
 use crate::seal::Sealed;
@@ -171,7 +172,7 @@ impl App {
         let mut all = Vec::with_capacity(services.len());
         for service in &services {
             let kept = kept.remove(&service.id).unwrap_or_default();
-            let secrets = self.secret_values(service, kept).unwrap_or_else(|error| {
+            let secrets = self.secret_values(service, kept).await.unwrap_or_else(|error| {
                 tracing::error!(service.id = %service.id, error = error.log_text(), "cannot open a service's secrets");
                 SecretValues::everything()
             });
@@ -182,13 +183,13 @@ impl App {
         tokio::task::spawn_blocking(build).await.map_err(|cause| Error::internal("hiding secrets", cause))
     }
 
-    fn secret_values(&self, service: &Service, kept: KeptSecrets) -> Result<SecretValues> {
+    async fn secret_values(&self, service: &Service, kept: KeptSecrets) -> Result<SecretValues> {
         let KeptSecrets { revisions, contexts } = kept;
         let mut values = SecretValues::default();
         for sealed in revisions {
-            let configuration = self.open_configuration(service.id, &sealed.configuration)?;
+            let configuration = self.open_configuration(service.id, &sealed.configuration).await?;
             configuration.values.values().for_each(|value| values.add(value));
-            let rendering = self.open_values(service.id, &sealed)?;
+            let rendering = self.open_values(service.id, &sealed).await?;
             if let Some(set) = &rendering.helm.set {
                 values.add(&set.value);
             }
@@ -196,7 +197,7 @@ impl App {
             inline.for_each(|document| values.add_document(document));
         }
         for context in &contexts {
-            let secrets = self.context_secrets(context)?;
+            let secrets = self.context_secrets(context).await?;
             secrets.values.values().for_each(|value| values.add(value));
         }
         // What the service itself says to everybody who may see it.
@@ -214,28 +215,28 @@ fn told_context(id: ServiceId) -> String {
     format!("service:{id}:told")
 }
 
-impl App {
-    /// Seals what an agent tells of fields' values: a ConfigMap holds what its service was configured with.
-    pub(crate) fn seal_told(&self, id: ServiceId, report: &mut SyncReport) -> Result<()> {
-        let planned =
-            report.plan.iter_mut().flat_map(|plan| &mut plan.objects).map(|object| &mut object.fields);
-        let drifted = report.drift.iter_mut().map(|drift| &mut drift.fields);
-        let fields = planned.chain(drifted).flatten().filter(|field| !field.hidden);
-        for value in fields.flat_map(|field| [&mut field.before, &mut field.after]).flatten() {
-            let sealed = self.sealer.seal(&told_context(id), value.as_bytes())?;
-            *value = format!("{SEALED}{}", hex::encode(sealed.as_bytes()));
-        }
-        Ok(())
+/// Seals what an agent tells of fields' values: a ConfigMap holds what its service was configured with.
+pub(crate) fn seal_told(key: &Sealing<'_>, id: ServiceId, report: &mut SyncReport) -> Result<()> {
+    let planned = report.plan.iter_mut().flat_map(|plan| &mut plan.objects).map(|object| &mut object.fields);
+    let drifted = report.drift.iter_mut().map(|drift| &mut drift.fields);
+    let fields = planned.chain(drifted).flatten().filter(|field| !field.hidden);
+    for value in fields.flat_map(|field| [&mut field.before, &mut field.after]).flatten() {
+        let sealed = key.seal(&told_context(id), value.as_bytes())?;
+        *value = format!("{SEALED}{}", hex::encode(sealed.as_bytes()));
     }
+    Ok(())
+}
 
-    /// Opens them again. Those of an earlier release are not sealed.
-    fn open_told(&self, id: ServiceId, fields: &mut [FieldChange]) {
+impl App {
+    /// Opens what [`seal_told`] sealed. Those of an earlier release are not sealed.
+    async fn open_told(&self, id: ServiceId, fields: &mut [FieldChange]) {
         for value in fields.iter_mut().flat_map(|field| [&mut field.before, &mut field.after]).flatten() {
             let Some(sealed) = value.strip_prefix(SEALED) else { continue };
-            let opened = hex::decode(sealed)
-                .ok()
-                .and_then(|bytes| self.sealer.open(&told_context(id), &Sealed::from_bytes(bytes)).ok())
-                .and_then(|bytes| String::from_utf8(bytes).ok());
+            let opened = match hex::decode(sealed) {
+                Ok(bytes) => self.sealer.open(&told_context(id), &Sealed::from_bytes(bytes)).await.ok(),
+                Err(_) => None,
+            };
+            let opened = opened.and_then(|bytes| String::from_utf8(bytes).ok());
             *value = opened.unwrap_or_else(|| MASK.to_owned());
         }
     }
@@ -249,7 +250,9 @@ impl App {
         let plans: Vec<&mut SyncPlan> = plans.into_iter().collect();
         let masks = self.masks(ctx, plans.iter().map(|plan| plan.service_id)).await?;
         for told in plans {
-            told.objects.iter_mut().for_each(|object| self.open_told(told.service_id, &mut object.fields));
+            for object in &mut told.objects {
+                self.open_told(told.service_id, &mut object.fields).await;
+            }
             masks.apply(told.service_id, told, plan);
         }
         Ok(())
@@ -264,7 +267,7 @@ impl App {
         let events: Vec<&mut DriftEvent> = events.into_iter().collect();
         let masks = self.masks(ctx, events.iter().map(|event| event.service_id)).await?;
         for event in events {
-            self.open_told(event.service_id, &mut event.told.fields);
+            self.open_told(event.service_id, &mut event.told.fields).await;
             masks.apply(event.service_id, event, drift);
         }
         Ok(())
@@ -276,7 +279,7 @@ fn is_administrator(ctx: &OpCtx) -> bool {
     match ctx.actor() {
         Actor::System => true,
         Actor::User(user) => user.admin,
-        Actor::Nobody | Actor::Cluster(_) => false,
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) => false,
     }
 }
 

@@ -6,5 +6,6 @@ pub mod blobs;
 pub mod charts;
 pub mod git;
 pub mod identity;
+pub mod key_encryption;
 pub mod previews;
 pub mod templates;

@@ -19,7 +19,7 @@ impl App {
         let service = self.authorized::<Service, Read>(ctx, selector).await?;
         let rows = self.store.agent_specs(service.cluster_id, &[service.id]).await?;
         let row = rows.into_iter().next().ok_or(Error::not_found("service"))?;
-        let spec = self.service_spec(row)?;
+        let spec = self.service_spec(row).await?;
         if let Some(content) = &spec.rendering.managed_namespace {
             let objects = content.objects(spec.namespace.as_str()).into_iter();
             let objects = objects.map(|value| PreviewObject { value, path: String::new(), line: None });

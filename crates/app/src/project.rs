@@ -61,6 +61,8 @@ pub trait ProjectStore: Send + Sync + 'static {
         limit: u64,
         at: DateTime<Utc>,
     ) -> Result<Option<ServiceId>>;
+    /// Makes a project the default one, in place of the one before.
+    async fn project_make_default(&self, by: Audited<'_, Project, Write>) -> Result<Project>;
     /// Removes an empty project; refuses the default one.
     async fn project_delete(&self, by: Audited<'_, Project, Admin>) -> Result<()>;
 }
@@ -100,6 +102,18 @@ impl App {
             self.proxy.access_changed();
         }
         Ok(project)
+    }
+
+    /// Makes a project the one where things go that name none; administrators of the installation only. What is in the project before
+    /// stays there.
+    pub async fn project_make_default(&self, ctx: &OpCtx, id: ProjectId) -> Result<Project> {
+        let project = self.authorized::<Project, Write>(ctx, &ProjectSelector::Id(id)).await?;
+        // It concerns whoever names no project, not only who is in this one.
+        authorize_installation::<Write>(ctx, Scope::Installation)?;
+        if project.default {
+            return Ok(project.into_inner());
+        }
+        self.store.project_make_default(project.audited(ctx, "project.make_default")).await
     }
 
     /// Removes an empty project.

@@ -12,7 +12,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use plural_core::access::{Action, Actor, UserActor};
 use plural_core::cluster::Cluster;
-use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
+use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow, Impersonated};
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::TokenId;
 use plural_core::ids::{ClusterId, UserId};
 use plural_core::specs::Handle;
@@ -26,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 use crate::access::{Admin, Authorized, Read, actor_name};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
-use crate::seal::{Sealed, Sealer};
+use crate::keyring::Keyring;
+use crate::seal::Sealed;
 use crate::secret::{TokenHash, random};
 use crate::store::Store;
 use crate::user::UserSelector;
@@ -74,6 +76,8 @@ pub struct ProxyGrant {
     pub actor: String,
     /// Names of the user's groups, in order; none where a custom role withholds [`Action::ImpersonateGroup`].
     pub groups: Vec<String>,
+    /// The same for audit lines.
+    pub impersonated: Arc<Impersonated>,
     /// Whether shells may be opened: [`Action::Exec`], which a custom role may withhold.
     pub shells: bool,
     /// With which token.
@@ -95,6 +99,7 @@ impl ProxyGrant {
             email,
             actor,
             groups,
+            impersonated: _,
             shells,
             token_id,
             revoked: _,
@@ -125,9 +130,10 @@ struct Granted {
 }
 
 impl GrantCache {
-    pub(crate) async fn open(store: &dyn Store, sealer: &Sealer) -> Result<Self> {
-        let kept = store.proxy_key(&sealer.seal(KEY, &random::<32>()?)?).await?;
-        let seed = <[u8; 32]>::try_from(sealer.open(KEY, &kept)?)
+    pub(crate) async fn open(store: &dyn Store, sealer: &Keyring) -> Result<Self> {
+        let fresh = sealer.seal(KeyOwner::Installation, KEY, &random::<32>()?).await?;
+        let kept = store.proxy_key(&fresh).await?;
+        let seed = <[u8; 32]>::try_from(sealer.open(KEY, &kept).await?)
             .map_err(|_| Error::internal("opening the key of the proxy", "it has the wrong size"))?;
         Ok(Self { seed: SecretBox::new(Box::new(seed)), granted: Mutex::default(), look: Notify::new() })
     }
@@ -163,7 +169,9 @@ impl App {
         }
         let found = match self.actor_authenticate(token).await {
             Ok(Actor::User(user)) => self.proxy_decide(Actor::User(user), cluster).await,
-            Ok(Actor::Cluster(_) | Actor::Nobody | Actor::System) => Err(Error::Unauthenticated),
+            Ok(Actor::Cluster(_) | Actor::Registration(_) | Actor::Nobody | Actor::System) => {
+                Err(Error::Unauthenticated)
+            }
             Err(error) => Err(error),
         };
         self.proxy_keep(key, found)
@@ -199,6 +207,7 @@ impl App {
             user_id,
             email: user.email.to_string(),
             actor: name,
+            impersonated: Arc::new(Impersonated::new(user.email.as_str(), &groups)),
             groups,
             shells: held.allow(Action::Exec),
             token_id,

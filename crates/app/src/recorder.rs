@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use plural_core::asciicast::{CastEvent, cast_event};
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::{RecordingId, RequestId};
 use plural_core::recording::{Recording, RecordingEnd, Shell};
 use plural_core::{Error, Result};
@@ -108,6 +109,8 @@ impl Recorder {
 pub struct RecordingWriter {
     app: Arc<App>,
     id: RecordingId,
+    /// Whose key seals it.
+    owner: KeyOwner,
     events: mpsc::Receiver<Event>,
     /// Events that are not stored yet, as lines.
     lines: String,
@@ -161,9 +164,10 @@ impl App {
         let id = RecordingId::new();
         let command = serde_json::to_vec(&shell.command)
             .map_err(|cause| Error::internal("writing the command of a recording", cause))?;
-        let command = self.sealer.seal(&command_context(id), &command)?;
+        let owner = KeyOwner::Recordings(project_id);
+        let command = self.sealer.seal(owner, &command_context(id), &command).await?;
         let first = cast_event(Duration::ZERO, CastEvent::Marker, "the recording begins");
-        let piece = in_time(PATIENCE, self.recording_piece(id, 0, &first)).await?;
+        let piece = in_time(PATIENCE, self.recording_piece((owner, id), 0, &first)).await?;
         let now = self.clock.now();
         let recording = Recording {
             id,
@@ -186,6 +190,7 @@ impl App {
         let writer = RecordingWriter {
             app: Arc::clone(self),
             id,
+            owner,
             events,
             lines: String::new(),
             number: 1,
@@ -199,10 +204,16 @@ impl App {
     }
 
     /// Stores some lines of a recording in a blob.
-    async fn recording_piece(&self, id: RecordingId, number: u32, lines: &str) -> Result<RecordingPiece> {
-        let sealed = self.sealer.seal(&piece_context(id, number), lines.as_bytes())?;
+    async fn recording_piece(
+        &self,
+        (owner, id): (KeyOwner, RecordingId),
+        number: u32,
+        lines: &str,
+    ) -> Result<RecordingPiece> {
+        let sealed = self.sealer.seal(owner, &piece_context(id, number), lines.as_bytes()).await?;
+        let sealed_with = sealed.data_key_prefix();
         let digest = self.blobs.keep(sealed.into_bytes()).await?;
-        Ok(RecordingPiece { number, digest, bytes: lines.len() as u64 })
+        Ok(RecordingPiece { number, digest, bytes: lines.len() as u64, sealed_with })
     }
 }
 
@@ -327,7 +338,7 @@ impl RecordingWriter {
     }
 
     async fn store_once(&mut self) -> Result<()> {
-        let piece = self.app.recording_piece(self.id, self.number, &self.lines).await?;
+        let piece = self.app.recording_piece((self.owner, self.id), self.number, &self.lines).await?;
         self.app.store.recording_append(self.id, &piece, self.size, self.app.clock.now()).await?;
         self.lines.clear();
         self.number += 1;

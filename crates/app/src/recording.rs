@@ -11,7 +11,7 @@ use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::asciicast::cast_header;
 use plural_core::group::Group;
 use plural_core::ids::{ClusterId, GroupId, ProjectId, RecordingId, UserId};
-use plural_core::page::Keyed;
+use plural_core::page::{Edge, Keyed};
 use plural_core::policy::{BindingSubject, Role};
 use plural_core::project::Project;
 use plural_core::recording::{Recording, RecordingEnd};
@@ -87,6 +87,8 @@ pub struct RecordingPiece {
     pub digest: [u8; 32],
     /// Bytes of events in it.
     pub bytes: u64,
+    /// How what is sealed with its key begins, where that is known to be a data key.
+    pub sealed_with: Option<Vec<u8>>,
 }
 
 // No record: what is recorded is opened by its readers only, and belongs to clusters and projects that may be gone.
@@ -293,12 +295,12 @@ impl App {
             RecordingsSelector::Readable => {
                 let seen = visibility(ctx.actor())?;
                 let found = self.store.recordings_readable(&seen, &page.request()?).await?;
-                return found.try_map(|row| self.recording_open(row));
+                return self.recordings_opened(found).await;
             }
         };
         let of = of.authorize::<ReadRecordings>(ctx)?;
         let found = self.store.recording_list(&of, &page.request()?).await?;
-        found.try_map(|row| self.recording_open(row))
+        self.recordings_opened(found).await
     }
 
     /// The names of projects whose recordings the caller may read, also of those that are gone.
@@ -316,7 +318,7 @@ impl App {
     pub async fn recording_read(&self, ctx: &OpCtx, id: RecordingId) -> Result<(Recording, BlobStream)> {
         let row = self.store.recording_for(ctx.actor(), id).await?.authorize::<ReadRecordings>(ctx)?;
         let pieces = self.store.recording_pieces(row.audited(ctx, "recording.read")).await?;
-        let recording = self.recording_open(row.into_inner())?;
+        let recording = self.recording_open(row.into_inner()).await?;
         let header = Bytes::from(cast_header(&recording));
         let (blobs, sealer) = (Arc::clone(&self.blobs), Arc::clone(&self.sealer));
         let events = stream::iter(pieces).then(move |piece| {
@@ -324,7 +326,7 @@ impl App {
             async move {
                 let read = async {
                     let sealed = crate::seal::Sealed::from_bytes(blobs.read(piece.digest).await?);
-                    sealer.open(&piece_context(id, piece.number), &sealed)
+                    sealer.open(&piece_context(id, piece.number), &sealed).await
                 };
                 read.await.map(Bytes::from).map_err(|error| {
                     tracing::error!(
@@ -345,9 +347,18 @@ impl App {
         self.store.recording_prune(self.clock.now()).await
     }
 
-    fn recording_open(&self, row: RecordingRow) -> Result<Recording> {
+    async fn recordings_opened(&self, page: Page<RecordingRow>) -> Result<Page<Recording>> {
+        let Page { edges, has_next_page, has_previous_page } = page;
+        let mut opened = Vec::with_capacity(edges.len());
+        for Edge { node, cursor } in edges {
+            opened.push(Edge { node: self.recording_open(node).await?, cursor });
+        }
+        Ok(Page { edges: opened, has_next_page, has_previous_page })
+    }
+
+    async fn recording_open(&self, row: RecordingRow) -> Result<Recording> {
         let RecordingRow { mut recording, command } = row;
-        let command = self.sealer.open(&command_context(recording.id), &command)?;
+        let command = self.sealer.open(&command_context(recording.id), &command).await?;
         recording.shell.command = serde_json::from_slice(&command)
             .map_err(|cause| Error::internal("reading the command of a recording", cause))?;
         Ok(recording)

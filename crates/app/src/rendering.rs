@@ -1,5 +1,6 @@
 //! How services become objects: who may name which repository, and the values that are kept sealed.
 
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::{RepositoryId, ServiceId};
 use plural_core::repository::Repository;
 use plural_core::service::{HelmConfig, HelmValues, RendererConfig, Rendering, RenderingChange, Service};
@@ -8,6 +9,7 @@ use plural_core::{Error, Result};
 use crate::access::Read;
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::keyring::Sealing;
 use crate::repository::RepositorySelector;
 use crate::seal::Sealed;
 use crate::service::ServiceSelector;
@@ -52,7 +54,7 @@ impl App {
     pub async fn service_values(&self, ctx: &OpCtx, id: ServiceId) -> Result<RenderingValues> {
         let service = self.service_unsealed(ctx, &ServiceSelector::Id(id)).await?;
         let secrets = self.store.service_secrets(&service).await?;
-        let values = self.open_values(id, &secrets)?;
+        let values = self.open_values(id, &secrets).await?;
         let RenderingValues { helm, renderers } = &values;
         if helm.inline.is_some() || helm.set.is_some() || renderers.iter().any(Option::is_some) {
             self.audit_read(ctx, &service, "service.values.read").await?;
@@ -77,39 +79,49 @@ impl App {
         Ok(change)
     }
 
-    pub(crate) fn seal_values(&self, id: ServiceId, change: &RenderingChange) -> Result<SealedValues> {
-        let helm = change.helm.try_map(|config| self.seal_json(&helm_context(id), &config.values))?;
+    pub(crate) async fn seal_values(
+        &self,
+        owner: KeyOwner,
+        id: ServiceId,
+        change: &RenderingChange,
+    ) -> Result<SealedValues> {
+        let key = self.sealer.sealing(owner).await?;
+        let helm = change.helm.try_map(|config| seal_json(&key, &helm_context(id), &config.values))?;
         let renderers = change.renderers.try_map(|all| {
             let values: Vec<Option<&str>> = all.iter().map(|config| config.values.as_deref()).collect();
-            self.seal_json(&renderers_context(id), &values)
+            seal_json(&key, &renderers_context(id), &values)
         })?;
         Ok(SealedValues { helm, renderers })
     }
 
-    pub(crate) fn open_values(&self, id: ServiceId, secrets: &ServiceSecrets) -> Result<RenderingValues> {
+    pub(crate) async fn open_values(
+        &self,
+        id: ServiceId,
+        secrets: &ServiceSecrets,
+    ) -> Result<RenderingValues> {
         let ServiceSecrets { configuration: _, helm_values, renderer_values } = secrets;
         Ok(RenderingValues {
-            helm: self.open_json(&helm_context(id), helm_values.as_ref())?,
-            renderers: self.open_json(&renderers_context(id), renderer_values.as_ref())?,
+            helm: self.open_json(&helm_context(id), helm_values.as_ref()).await?,
+            renderers: self.open_json(&renderers_context(id), renderer_values.as_ref()).await?,
         })
     }
 
-    fn seal_json<T: serde::Serialize>(&self, context: &str, value: &T) -> Result<Sealed> {
-        let json = serde_json::to_vec(value).map_err(|cause| Error::internal("writing values", cause))?;
-        self.sealer.seal(context, &json)
-    }
-
-    fn open_json<T: serde::de::DeserializeOwned + Default>(
+    async fn open_json<T: serde::de::DeserializeOwned + Default>(
         &self,
         context: &str,
         sealed: Option<&Sealed>,
     ) -> Result<T> {
         let Some(sealed) = sealed else { return Ok(T::default()) };
-        let json = self.sealer.open(context, sealed)?;
+        let json = self.sealer.open(context, sealed).await?;
         // The parser's own message could quote a value.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading values", "they are not what was sealed"))
     }
+}
+
+fn seal_json<T: serde::Serialize>(key: &Sealing<'_>, context: &str, value: &T) -> Result<Sealed> {
+    let json = serde_json::to_vec(value).map_err(|cause| Error::internal("writing values", cause))?;
+    key.seal(context, &json)
 }
 
 /// The change without the parts that are so already: clients send whole objects. `values` are what the service has now.

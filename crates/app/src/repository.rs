@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::address::Address;
+use plural_core::data_key::KeyOwner;
 use plural_core::destination::{Destination, Route};
 use plural_core::ids::{RepositoryId, ServiceId};
 use plural_core::project::Project;
@@ -198,11 +199,12 @@ impl App {
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         self.check_url(&new.url)?;
         let id = RepositoryId::new();
-        let reach = self.repository_reach_sealed(id, None, &credentials.reach)?;
+        let owner = KeyOwner::Project(project.id);
+        let reach = self.repository_reach_sealed((owner, id), None, &credentials.reach).await?;
         let kept = credentials.kept(&new.url)?;
         self.check_way(&new.url, kept.as_ref())?;
         let sealed = match &kept {
-            Some(kept) => Some(self.seal_credentials(id, kept)?),
+            Some(kept) => Some(self.seal_credentials(owner, id, kept).await?),
             None => None,
         };
         let auth_method = kept.as_ref().map(Kept::method);
@@ -231,29 +233,33 @@ impl App {
             work;
         let url = change.url.as_ref().unwrap_or(&stored.url);
         self.check_url(url)?;
-        let reach = self.repository_reach_sealed(id, stored_reach.as_ref(), &credentials.reach)?;
-        let before = destination(&stored.url, &self.repository_reach(id, stored_reach.as_ref())?);
+        let owner = KeyOwner::Project(repository.project_id);
+        let reach =
+            self.repository_reach_sealed((owner, id), stored_reach.as_ref(), &credentials.reach).await?;
+        let before = destination(&stored.url, &self.repository_reach(id, stored_reach.as_ref()).await?);
         let after = match &reach {
-            Some((sealed, _)) => destination(url, &self.repository_reach(id, Some(sealed))?),
-            None => destination(url, &self.repository_reach(id, stored_reach.as_ref())?),
+            Some((sealed, _)) => destination(url, &self.repository_reach(id, Some(sealed)).await?),
+            None => destination(url, &self.repository_reach(id, stored_reach.as_ref()).await?),
         };
         let kept = credentials.kept(url)?;
         self.check_way(url, kept.as_ref())?;
         let same_credentials = match (&kept, &stored_credentials) {
             (None, _) => before == after,
             (Some(_), None) => false,
-            (Some(kept), Some(stored)) => *kept == self.open_credentials(id, stored)?,
+            (Some(kept), Some(stored)) => *kept == self.open_credentials(id, stored).await?,
         };
         let given_reach = reach.as_ref().map(|(sealed, _)| sealed);
         if same_credentials
             && *url == stored.url
             && change.web.clone().over(stored.web.clone()) == stored.web
-            && self.is_same_reach(id, stored_reach.as_ref(), given_reach)?
+            && self.is_same_reach(id, stored_reach.as_ref(), given_reach).await?
         {
             return Ok(repository.into_inner());
         }
         let credentials = match &kept {
-            Some(kept) => CredentialsChange::Set(kept.method(), self.seal_credentials(id, kept)?),
+            Some(kept) => {
+                CredentialsChange::Set(kept.method(), self.seal_credentials(owner, id, kept).await?)
+            }
             None if stored_credentials.is_some() && before != after => {
                 CredentialsChange::Drop(dropped(&before.changes(&after)))
             }
@@ -303,24 +309,24 @@ impl App {
         }
     }
 
-    fn seal_credentials(&self, id: RepositoryId, kept: &Kept) -> Result<Sealed> {
+    async fn seal_credentials(&self, owner: KeyOwner, id: RepositoryId, kept: &Kept) -> Result<Sealed> {
         let json = serde_json::to_vec(kept).map_err(|cause| Error::internal("writing credentials", cause))?;
-        self.sealer.seal(&seal_context(id), &json)
+        self.sealer.seal(owner, &seal_context(id), &json).await
     }
 
-    fn open_credentials(&self, id: RepositoryId, sealed: &Sealed) -> Result<Kept> {
-        let json = self.sealer.open(&seal_context(id), sealed)?;
+    async fn open_credentials(&self, id: RepositoryId, sealed: &Sealed) -> Result<Kept> {
+        let json = self.sealer.open(&seal_context(id), sealed).await?;
         // The parser's own message could quote the secret.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading credentials", "they are not what was sealed"))
     }
 
     /// What the git port needs to read a repository.
-    pub(crate) fn git_access(&self, work: &RepositoryWork) -> Result<GitAccess> {
+    pub(crate) async fn git_access(&self, work: &RepositoryWork) -> Result<GitAccess> {
         let RepositoryWork { repository, credentials, reach } = work;
         let credentials = match credentials {
             None => None,
-            Some(sealed) => Some(match self.open_credentials(repository.id, sealed)? {
+            Some(sealed) => Some(match self.open_credentials(repository.id, sealed).await? {
                 Kept::Basic { username, password } => {
                     GitCredentials::Basic { username, password: password.into() }
                 }
@@ -330,7 +336,7 @@ impl App {
                 },
             }),
         };
-        let reach = self.repository_reach(repository.id, reach.as_ref())?;
+        let reach = self.repository_reach(repository.id, reach.as_ref()).await?;
         Ok(GitAccess { id: repository.id, url: repository.url.clone(), credentials, reach })
     }
 }

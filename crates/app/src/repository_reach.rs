@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 
 use percent_encoding::percent_decode_str;
 use plural_core::address::Address;
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::RepositoryId;
 use plural_core::{Error, Result};
 use secrecy::{ExposeSecret, SecretString};
@@ -141,9 +142,9 @@ struct Kept {
 
 impl App {
     /// What was kept with what is given in its place, and whether commits must be signed. Nothing where nothing is given.
-    pub(crate) fn repository_reach_sealed(
+    pub(crate) async fn repository_reach_sealed(
         &self,
-        id: RepositoryId,
+        (owner, id): (KeyOwner, RepositoryId),
         known: Option<&Sealed>,
         new: &NewReach,
     ) -> Result<Option<(Sealed, bool)>> {
@@ -151,7 +152,7 @@ impl App {
             return Ok(None);
         }
         new.check()?;
-        let mut kept = self.repository_reach_kept(id, known)?;
+        let mut kept = self.repository_reach_kept(id, known).await?;
         let NewReach { proxy, ca_pem, known_hosts, allowed_signers, openpgp_keys } = new;
         let proxy = proxy.as_ref().map(|proxy| proxy.expose_secret().to_owned());
         for (kept, new) in [
@@ -168,30 +169,35 @@ impl App {
         let signed = kept.allowed_signers.is_some() || kept.openpgp_keys.is_some();
         let json = serde_json::to_vec(&kept)
             .map_err(|cause| Error::internal("writing how a repository is reached", cause))?;
-        Ok(Some((self.sealer.seal(&seal_context(id), &json)?, signed)))
+        Ok(Some((self.sealer.seal(owner, &seal_context(id), &json).await?, signed)))
     }
 
-    pub(crate) fn repository_reach(&self, id: RepositoryId, sealed: Option<&Sealed>) -> Result<GitReach> {
+    pub(crate) async fn repository_reach(
+        &self,
+        id: RepositoryId,
+        sealed: Option<&Sealed>,
+    ) -> Result<GitReach> {
         let Kept { proxy, ca_pem, known_hosts, allowed_signers, openpgp_keys } =
-            self.repository_reach_kept(id, sealed)?;
+            self.repository_reach_kept(id, sealed).await?;
         let proxy = proxy.map(SecretString::from);
         Ok(GitReach { proxy, ca_pem, known_hosts, allowed_signers, openpgp_keys })
     }
 
     /// Whether a repository is reached the same way before and after a change that may have given another one.
-    pub(crate) fn is_same_reach(
+    pub(crate) async fn is_same_reach(
         &self,
         id: RepositoryId,
         before: Option<&Sealed>,
         given: Option<&Sealed>,
     ) -> Result<bool> {
         let Some(given) = given else { return Ok(true) };
-        Ok(self.repository_reach_kept(id, before)? == self.repository_reach_kept(id, Some(given))?)
+        Ok(self.repository_reach_kept(id, before).await?
+            == self.repository_reach_kept(id, Some(given)).await?)
     }
 
-    fn repository_reach_kept(&self, id: RepositoryId, sealed: Option<&Sealed>) -> Result<Kept> {
+    async fn repository_reach_kept(&self, id: RepositoryId, sealed: Option<&Sealed>) -> Result<Kept> {
         let Some(sealed) = sealed else { return Ok(Kept::default()) };
-        let json = self.sealer.open(&seal_context(id), sealed)?;
+        let json = self.sealer.open(&seal_context(id), sealed).await?;
         // The parser's own message could quote the proxy's password.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading how a repository is reached", "it is not what was sealed"))

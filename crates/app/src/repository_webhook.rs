@@ -1,6 +1,7 @@
 //! Webhooks of single repositories: each has a secret of its own, so that one that leaks concerns one repository.
 
 use async_trait::async_trait;
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::RepositoryId;
 use plural_core::repository::Repository;
 use plural_core::{Error, Result};
@@ -35,14 +36,15 @@ impl App {
         let repository = self.authorized::<Repository, Write>(ctx, &RepositorySelector::Id(id)).await?;
         let by = repository.audited(ctx, "repository.webhook.read");
         let sealed = self.store.repository_webhook_read(by).await?;
-        sealed.map(|sealed| self.webhook_opened(id, &sealed)).transpose()
+        self.webhook_opened(id, sealed).await
     }
 
     /// A new secret. The one before is refused from now on; the repository is still polled.
     pub async fn repository_webhook_rotate(&self, ctx: &OpCtx, id: RepositoryId) -> Result<SecretString> {
         let repository = self.authorized::<Repository, Write>(ctx, &RepositorySelector::Id(id)).await?;
         let secret = SecretString::from(hex::encode(random::<32>()?));
-        let sealed = self.sealer.seal(&seal_context(id), secret.expose_secret().as_bytes())?;
+        let owner = KeyOwner::Project(repository.project_id);
+        let sealed = self.sealer.seal(owner, &seal_context(id), secret.expose_secret().as_bytes()).await?;
         let by = repository.audited(ctx, "repository.webhook.rotate");
         self.store.repository_webhook_set(by, &sealed).await?;
         Ok(secret)
@@ -51,12 +53,13 @@ impl App {
     /// What a webhook that names this repository must be signed with, where it has a secret of its own.
     pub(crate) async fn repository_webhook_wanted(&self, id: RepositoryId) -> Result<Option<SecretString>> {
         let sealed = self.store.repository_webhook(id).await?;
-        sealed.map(|sealed| self.webhook_opened(id, &sealed)).transpose()
+        self.webhook_opened(id, sealed).await
     }
 
-    fn webhook_opened(&self, id: RepositoryId, sealed: &Sealed) -> Result<SecretString> {
-        let text = String::from_utf8(self.sealer.open(&seal_context(id), sealed)?);
-        text.map(SecretString::from)
+    async fn webhook_opened(&self, id: RepositoryId, sealed: Option<Sealed>) -> Result<Option<SecretString>> {
+        let Some(sealed) = sealed else { return Ok(None) };
+        let text = String::from_utf8(self.sealer.open(&seal_context(id), &sealed).await?);
+        text.map(|text| Some(SecretString::from(text)))
             .map_err(|_| Error::internal("reading a webhook's secret", "it is not what was sealed"))
     }
 }

@@ -1,8 +1,8 @@
-//! Encryption at rest: every secret column is sealed here before a store sees it.
+//! Encryption at rest: every secret column is sealed before a store sees it.
 //!
-//! Envelope: each value has a random data key of its own, wrapped by the installation's key. Rotating
-//! the installation's key re-wraps 60 bytes a row and touches no value. Layout:
-//! `1 | key id (8) | nonce (12) | wrapped data key (32 + 16) | nonce (12) | value (+ 16)`.
+//! The data key of a project seals its values ([`crate::keyring`]). Here is how they were sealed before there were such keys:
+//! each value has a random key of its own, wrapped by the installation's key. Layout:
+//! `1 | key id (8) | nonce (12) | wrapped key (32 + 16) | nonce (12) | value (+ 16)`.
 //! What a value belongs to is authenticated with it, so that a row's secret cannot be moved to another.
 
 use std::fmt;
@@ -11,12 +11,15 @@ use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, KeyInit, Nonce};
 use async_trait::async_trait;
 use hmac::{Hmac, Mac};
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::RecordingId;
 use plural_core::{Error, Result};
+use secrecy::SecretBox;
 use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
+use crate::keyring;
+use crate::ports::key_encryption::key_id;
 use crate::recording::RecordingPiece;
 use crate::secret::random;
 
@@ -87,38 +90,35 @@ impl SealedColumn {
 pub struct SealedValue {
     /// The thing.
     pub of: Uuid,
+    /// Whose key has to seal it.
+    pub owner: KeyOwner,
     /// The value.
     pub sealed: Sealed,
+}
+
+/// A piece of a recording that is not known to be sealed with the key of its owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedPiece {
+    /// Of this recording.
+    pub of: RecordingId,
+    /// Whose key has to seal it.
+    pub owner: KeyOwner,
+    /// The piece.
+    pub piece: RecordingPiece,
 }
 
 /// Sealed values by the key that they are sealed with. Nobody's questions: values stay sealed.
 #[async_trait]
 pub trait SealStore: Send + Sync + 'static {
-    /// Values of a column whose key has another id than `key`, the first `skip` of them left out.
-    async fn sealed_otherwise(
-        &self,
-        column: SealedColumn,
-        key: [u8; 8],
-        skip: u64,
-        limit: u64,
-    ) -> Result<Vec<SealedValue>>;
+    /// Values of a column that are not sealed with the current data key of their owner, the first `skip` of them left out.
+    async fn sealed_otherwise(&self, column: SealedColumn, skip: u64, limit: u64)
+    -> Result<Vec<SealedValue>>;
     /// Puts values in the place of others; one that was changed meanwhile stays.
     async fn sealed_replace(&self, column: SealedColumn, changes: &[(SealedValue, Sealed)]) -> Result<()>;
-    /// Pieces of recordings that are not known to be sealed with this key.
-    async fn pieces_otherwise(
-        &self,
-        key: [u8; 8],
-        skip: u64,
-        limit: u64,
-    ) -> Result<Vec<(RecordingId, RecordingPiece)>>;
-    /// A piece is in the blob `digest` by now, sealed with this key.
-    async fn piece_resealed(
-        &self,
-        id: RecordingId,
-        piece: &RecordingPiece,
-        digest: [u8; 32],
-        key: [u8; 8],
-    ) -> Result<()>;
+    /// Pieces of recordings that are not known to be sealed with the current data key of their owner.
+    async fn pieces_otherwise(&self, skip: u64, limit: u64) -> Result<Vec<SealedPiece>>;
+    /// A piece is in this blob by now, sealed with this key, unless it was stored anew meanwhile.
+    async fn piece_resealed(&self, before: &SealedPiece, after: &RecordingPiece) -> Result<()>;
 }
 
 const VERSION: u8 = 1;
@@ -143,6 +143,11 @@ impl Sealed {
         &self.0
     }
 
+    /// How everything begins that its data key sealed, if one did.
+    pub(crate) fn data_key_prefix(&self) -> Option<Vec<u8>> {
+        self.0.get(..keyring::PREFIX).filter(|_| keyring::is_of_data_key(self)).map(<[u8]>::to_vec)
+    }
+
     /// The bytes to keep.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
@@ -155,11 +160,9 @@ impl fmt::Debug for Sealed {
     }
 }
 
-/// The installation's keys. The first seals; all open.
+/// How the installation's keys sealed before there were data keys. The first seals; all open.
 pub struct Sealer {
     keys: Vec<([u8; KEY_ID], Aes256Gcm)>,
-    /// For [`Sealer::tag`], derived from the same keys.
-    tagging: Vec<[u8; KEY]>,
 }
 
 impl fmt::Debug for Sealer {
@@ -169,23 +172,14 @@ impl fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// A sealer with `current`, and `previous` keys that still open what they sealed.
-    pub fn new(current: &[u8; KEY], previous: &[[u8; KEY]]) -> Self {
-        let all = || std::iter::once(current).chain(previous);
-        let keys = all().map(|key| (key_id(key), cipher(key))).collect();
-        let tagging =
-            |key| Sha256::new_with_prefix(b"plural tagging key").chain_update(key).finalize().into();
-        Self { keys, tagging: all().map(tagging).collect() }
+    /// A sealer with these keys.
+    pub fn of(keys: &[[u8; KEY]]) -> Self {
+        Self { keys: keys.iter().map(|key| (key_id(key), cipher(key))).collect() }
     }
 
-    /// 32 bytes that only this installation can make for the place that `context` names: a secret that need not be kept.
-    pub(crate) fn tag(&self, context: &str) -> [u8; KEY] {
-        self.tagging.first().map(|key| tag(key, context)).unwrap_or_default()
-    }
-
-    /// Whether `given` is the tag of `context`, with the current key or a previous one.
-    pub(crate) fn is_tag(&self, context: &str, given: &[u8]) -> bool {
-        self.tagging.iter().any(|key| bool::from(tag(key, context).ct_eq(given)))
+    /// There is no key.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
     }
 
     /// Seals `value` for the place that `context` names: "service:ID:configuration".
@@ -240,49 +234,17 @@ impl Sealer {
         let data_key: [u8; KEY] = data_key.try_into().map_err(|_| failed("its key has the wrong size"))?;
         Ok((data_key, value))
     }
-
-    /// The same value under the current key. Only its data key is sealed anew: the value itself is copied as it is.
-    ///
-    /// # Errors
-    /// As [`Sealer::open`], except that a value that was changed behind its data key is not noticed.
-    pub(crate) fn rewrap(&self, context: &str, sealed: &Sealed) -> Result<Sealed> {
-        let failed = |why: &'static str| Error::internal(format!("sealing {context} anew"), why);
-        let bytes = sealed.as_bytes();
-        let (data_key, value) = self.data_key(context, sealed)?;
-        let Some((id, key)) = self.keys.first() else { return Err(failed("no key")) };
-        let outer = random::<NONCE>()?;
-        let mut out = Vec::with_capacity(bytes.len());
-        out.push(VERSION);
-        out.extend_from_slice(id);
-        out.extend_from_slice(&outer);
-        let payload = Payload { msg: &data_key, aad: context.as_bytes() };
-        out.extend(key.encrypt(&Nonce::from(outer), payload).map_err(|_| failed("the cipher refused"))?);
-        out.extend_from_slice(value);
-        Ok(Sealed(out))
-    }
-
-    /// The id of the current key, as it stands in what that seals.
-    pub(crate) fn key_id(&self) -> [u8; KEY_ID] {
-        self.keys.first().map_or([0; KEY_ID], |(id, _)| *id)
-    }
-
-    /// The ids of the keys besides the current one.
-    pub(crate) fn previous_ids(&self) -> impl Iterator<Item = [u8; KEY_ID]> {
-        self.keys.iter().skip(1).map(|(id, _)| *id)
-    }
-
-    /// Whether there are keys besides the current one.
-    pub(crate) fn has_previous(&self) -> bool {
-        self.keys.len() > 1
-    }
-
-    /// Whether [`Sealer::open`] would need a key other than the current one.
-    pub fn is_old(&self, sealed: &Sealed) -> bool {
-        self.keys.first().is_some_and(|(id, _)| sealed.as_bytes().get(1..=KEY_ID) != Some(&id[..]))
-    }
 }
 
-fn tag(key: &[u8; KEY], context: &str) -> [u8; KEY] {
+/// What tags are made with, of a key.
+pub(crate) fn tagging_key(key: &[u8; KEY]) -> SecretBox<[u8; KEY]> {
+    SecretBox::new(Box::new(
+        Sha256::new_with_prefix(b"plural tagging key").chain_update(key).finalize().into(),
+    ))
+}
+
+/// 32 bytes that only whoever has the key can make for the place that `context` names.
+pub(crate) fn tag(key: &[u8; KEY], context: &str) -> [u8; KEY] {
     // A key of any length is one.
     Hmac::<Sha256>::new_from_slice(key)
         .map(|mac| mac.chain_update(context).finalize().into_bytes().into())
@@ -293,13 +255,6 @@ fn cipher(key: &[u8; KEY]) -> Aes256Gcm {
     Aes256Gcm::new(&(*key).into())
 }
 
-fn key_id(key: &[u8; KEY]) -> [u8; KEY_ID] {
-    let digest = Sha256::new_with_prefix(b"plural key id").chain_update(key).finalize();
-    let mut id = [0; KEY_ID];
-    id.copy_from_slice(&digest[..KEY_ID]);
-    id
-}
-
 fn decrypt(cipher: &Aes256Gcm, nonce: &[u8], message: &[u8], context: &str) -> Option<Vec<u8>> {
     let nonce: [u8; NONCE] = nonce.try_into().ok()?;
     cipher.decrypt(&Nonce::from(nonce), Payload { msg: message, aad: context.as_bytes() }).ok()
@@ -307,11 +262,13 @@ fn decrypt(cipher: &Aes256Gcm, nonce: &[u8], message: &[u8], context: &str) -> O
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret as _;
+
     use super::*;
 
     #[test]
     fn opens_only_where_it_was_sealed() {
-        let sealer = Sealer::new(&[1; 32], &[]);
+        let sealer = Sealer::of(&[[1; 32]]);
         let sealed = sealer.seal("a", b"hunter2").unwrap();
         assert_eq!(sealer.open("a", &sealed).unwrap(), b"hunter2");
         assert!(sealer.open("b", &sealed).is_err());
@@ -328,40 +285,18 @@ mod tests {
 
     #[test]
     fn tags_are_of_a_key_and_a_place() {
-        let sealer = Sealer::new(&[1; 32], &[]);
-        let tag = sealer.tag("a");
-        assert!(sealer.is_tag("a", &tag) && !sealer.is_tag("b", &tag));
-        assert!(!sealer.is_tag("a", &tag[..31]) && !sealer.is_tag("a", &[]));
-        assert!(!Sealer::new(&[2; 32], &[]).is_tag("a", &tag));
-        assert!(Sealer::new(&[2; 32], &[[1; 32]]).is_tag("a", &tag), "what was given out before still works");
-    }
-
-    #[test]
-    fn what_is_sealed_anew_needs_the_new_key_only() {
-        let old = Sealer::new(&[1; 32], &[]);
-        let sealed = old.seal("a", b"hunter2").unwrap();
-        let both = Sealer::new(&[2; 32], &[[1; 32]]);
-        let anew = both.rewrap("a", &sealed).unwrap();
-        assert!(both.has_previous() && both.is_old(&sealed) && !both.is_old(&anew));
-        assert_eq!(Sealer::new(&[2; 32], &[]).open("a", &anew).unwrap(), b"hunter2");
-        assert!(old.open("a", &anew).is_err());
-        assert_eq!(anew.as_bytes()[1..=KEY_ID], both.key_id());
-        assert!(both.rewrap("b", &sealed).is_err(), "it was sealed for another place");
-        assert!(Sealer::new(&[2; 32], &[]).rewrap("a", &sealed).is_err(), "its key is gone");
-        for len in 0..HEADER + TAG {
-            assert!(both.rewrap("a", &Sealed::from_bytes(sealed.as_bytes()[..len].to_vec())).is_err());
-        }
+        let [one, other] = [[1; 32], [2; 32]].map(|key| *tagging_key(&key).expose_secret());
+        assert_eq!(tag(&one, "a"), tag(&one, "a"));
+        assert_ne!(tag(&one, "a"), tag(&one, "b"));
+        assert_ne!(tag(&one, "a"), tag(&other, "a"));
+        assert_ne!(one, [1; 32], "it is not the key itself");
     }
 
     #[test]
     fn old_keys_still_open() {
-        let old = Sealer::new(&[1; 32], &[]);
-        let sealed = old.seal("a", b"x").unwrap();
-        let rotated = Sealer::new(&[2; 32], &[[1; 32]]);
-        assert_eq!(rotated.open("a", &sealed).unwrap(), b"x");
-        assert!(rotated.is_old(&sealed));
-        assert!(!old.is_old(&sealed));
-        let error = Sealer::new(&[2; 32], &[]).open("a", &sealed).unwrap_err();
+        let sealed = Sealer::of(&[[1; 32]]).seal("a", b"x").unwrap();
+        assert_eq!(Sealer::of(&[[2; 32], [1; 32]]).open("a", &sealed).unwrap(), b"x");
+        let error = Sealer::of(&[[2; 32]]).open("a", &sealed).unwrap_err();
         assert!(error.log_text().contains("a key that this console was not started with"));
     }
 }

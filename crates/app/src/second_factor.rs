@@ -4,6 +4,7 @@
 
 use async_trait::async_trait;
 use plural_core::access::Actor;
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::UserId;
 use plural_core::second_factor::{RECOVERY_CODES, SECRET_BYTES, accepted, app_address, base32};
 use plural_core::specs::Email;
@@ -95,7 +96,7 @@ impl App {
         let user = self.caller(ctx).await?;
         let proof = self.prove(ctx, password, "a second factor").await?;
         let secret = random::<SECRET_BYTES>()?;
-        let sealed = self.sealer.seal(&context(user.id), &secret)?;
+        let sealed = self.sealer.seal(KeyOwner::Installation, &context(user.id), &secret).await?;
         let by = user.audited(ctx, "second_factor.begin");
         self.store.second_factor_begin(by, &sealed, proof.as_ref()).await?;
         let address = app_address(&secret, user.email.as_str());
@@ -109,7 +110,7 @@ impl App {
         let missing = || Error::conflict("there is nothing to confirm: begin with a new secret");
         let factor = self.store.second_factor(user.id).await?.filter(|factor| !factor.confirmed);
         let factor = factor.ok_or_else(missing)?;
-        let secret = self.sealer.open(&context(user.id), &factor.secret)?;
+        let secret = self.sealer.open(&context(user.id), &factor.secret).await?;
         let step = accepted(&secret, code, factor.last, ctx.now());
         let step = step.ok_or_else(|| Error::invalid("code", "is not what the app shows now"))?;
         let mut codes = Vec::with_capacity(RECOVERY_CODES);
@@ -130,7 +131,7 @@ impl App {
         code: Option<&str>,
     ) -> Result<bool> {
         let user = self.caller(ctx).await?;
-        let proof = self.prove_with_code(ctx, password, code).await?;
+        let proof = self.prove_with_code(ctx, password, code, ENDING).await?;
         self.store.second_factor_end(user.audited(ctx, "second_factor.end"), proof.as_ref()).await
     }
 
@@ -145,19 +146,20 @@ impl App {
         // To write is everybody's own right.
         self.authorized::<User, Admin>(ctx, &UserSelector::Id(id)).await?;
         let user = self.authorized::<User, Write>(ctx, &UserSelector::Id(id)).await?;
-        let proof = self.prove_with_code(ctx, password, code).await?;
+        let proof = self.prove_with_code(ctx, password, code, ENDING).await?;
         let proof = proof.map(|proof| Proof { as_admin: true, ..proof });
         self.store.second_factor_end(user.audited(ctx, "second_factor.reset"), proof.as_ref()).await
     }
 
     /// [`Self::prove`], and a code where the caller has a second factor. Guesses count as those of a sign-in do.
-    async fn prove_with_code(
+    pub(crate) async fn prove_with_code(
         &self,
         ctx: &OpCtx,
         password: Option<SecretString>,
         code: Option<&str>,
+        what: &str,
     ) -> Result<Option<Proof>> {
-        let proof = self.prove(ctx, password, "ending a second factor").await?;
+        let proof = self.prove(ctx, password, what).await?;
         if let Actor::User(actor) = ctx.actor() {
             let email: Email = actor
                 .email
@@ -189,7 +191,7 @@ impl App {
         let Some(code) = code.map(str::trim).filter(|code| !code.is_empty()) else {
             return Err(Error::forbidden(CODE_WANTED));
         };
-        let secret = self.sealer.open(&context(user), &factor.secret)?;
+        let secret = self.sealer.open(&context(user), &factor.secret).await?;
         let used = match accepted(&secret, code, factor.last, ctx.now()) {
             Some(step) => UsedFactor::Step(step),
             None => UsedFactor::Recovery(hash(user, &typed_letters(code, LETTERS))),
@@ -202,6 +204,9 @@ impl App {
         self.authorized::<User, Write>(ctx, &UserSelector::Id(actor.id)).await
     }
 }
+
+/// What a proof with a code is for.
+const ENDING: &str = "ending a second factor";
 
 /// What is told to whoever signs in with a password alone and has a second factor.
 pub const CODE_WANTED: &str = "a code of your authenticator app is wanted as well, or a recovery code";

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use plural_core::access::Scope;
 use plural_core::cluster::Cluster;
 use plural_core::component::Component;
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::{ClusterId, RepositoryId, RevisionId, ServiceContextId, ServiceId};
 use plural_core::policy::Policy;
 use plural_core::repository::Repository;
@@ -261,7 +262,7 @@ impl App {
         } else {
             Some(policy::grant(ctx, self.authorized::<Cluster, _>(ctx, selector).await, id, bindings)?)
         };
-        let create = self.service_sealed(id, &checked, owner)?;
+        let create = self.service_sealed(id, cluster.id, &checked, owner).await?;
         let by = cluster.audited_new(ctx, "service.create", "service", id, &create.new.name);
         self.store.service_create(by, checked.repository.as_ref(), &create, grant.as_ref()).await
     }
@@ -298,19 +299,21 @@ impl App {
     }
 
     /// A new service as it is stored.
-    pub(crate) fn service_sealed(
+    pub(crate) async fn service_sealed(
         &self,
         id: ServiceId,
+        cluster: ClusterId,
         checked: &CheckedService,
         owner: Option<Ownership>,
     ) -> Result<ServiceCreate> {
         let CheckedService { new, repository: _, configuration, links } = checked;
+        let key = self.owner_on(cluster).await?;
         Ok(ServiceCreate {
             id,
             revision_id: RevisionId::new(),
-            configuration: self.seal_configuration(id, configuration)?,
-            values: self.seal_values(id, &new.rendering)?,
-            seed: self.sealer.seal(&seed_context(id), &random::<32>()?)?,
+            configuration: self.seal_configuration(key, id, configuration).await?,
+            values: self.seal_values(key, id, &new.rendering).await?,
+            seed: self.new_seed(key, id).await?,
             owner,
             links: links.clone(),
             new: new.clone(),
@@ -366,13 +369,13 @@ impl App {
             Some(self.store.service_newest_secrets(&service).await?)
         };
         // Before anything is asked of its caller: to repeat what is so already needs no right to it.
-        let mut change = self.service_news(&service, change, secrets.as_ref())?;
+        let mut change = self.service_news(&service, change, secrets.as_ref()).await?;
         if owner.is_none() {
             // Of an instance it makes a revision in any case: that is how a rollout sees that it arrived.
             change.version = change.version.filter(|version| *version != service.version);
         }
         let checked = self.change_checked(ctx, service.cluster_id, change).await?;
-        let update = self.service_changed(&service, &checked, secrets.as_ref(), owner)?;
+        let update = self.service_changed(&service, &checked, secrets.as_ref(), owner).await?;
         let settings = service.settings().changed(&update.change)?;
         let difference = update.change.difference(&service.settings(), &settings);
         if difference.asks_for_more && !service.agent_upgrade {
@@ -389,7 +392,7 @@ impl App {
             && let Some(secrets) = &secrets
         {
             let sealed = update.configuration.as_ref().unwrap_or(&secrets.configuration);
-            let configuration = self.open_configuration(service.id, sealed)?;
+            let configuration = self.open_configuration(service.id, sealed).await?;
             let namespace = update.change.namespace.as_ref().unwrap_or(&service.namespace);
             if service.agent_upgrade {
                 references_refused(namespace, None, &configuration)?;
@@ -428,7 +431,7 @@ impl App {
     ///
     /// What is dropped here, the store does not write either. Otherwise it would put back what somebody else changed since this
     /// service was read, and nobody would have asked the limits of its project.
-    fn service_news(
+    async fn service_news(
         &self,
         service: &Service,
         mut change: ServiceChange,
@@ -439,7 +442,7 @@ impl App {
         let moves = change.repository_id.is_some_and(|id| service.repository_id != Some(id));
         if !moves {
             if let Some(secrets) = secrets {
-                let values = self.open_values(service.id, secrets)?;
+                let values = self.open_values(service.id, secrets).await?;
                 change.rendering = rendering_news(service, change.rendering, values);
             }
             change.git = change.git.filter(|git| service.git.as_ref() != Some(git));
@@ -449,7 +452,7 @@ impl App {
             }
         }
         if let (Some(edit), Some(secrets)) = (&change.configuration, secrets) {
-            let known = self.open_configuration(service.id, &secrets.configuration)?;
+            let known = self.open_configuration(service.id, &secrets.configuration).await?;
             if edit.over(&known)? == known {
                 change.configuration = None;
             }
@@ -466,7 +469,7 @@ impl App {
     }
 
     /// A change of this service as it is stored. `secrets` are its current ones, needed where it changes how it becomes objects.
-    pub(crate) fn service_changed(
+    pub(crate) async fn service_changed(
         &self,
         service: &Service,
         checked: &CheckedChange,
@@ -478,26 +481,27 @@ impl App {
             return Err(Error::invalid("attributes.git", "must name a ref and a folder"));
         }
         // Once more: a check brings a chart into the form in which it is stored.
-        let change = self.service_news(service, change.clone(), secrets)?;
+        let change = self.service_news(service, change.clone(), secrets).await?;
+        let key = self.owner_on(service.cluster_id).await?;
         let (mut configuration, mut configuration_over) = (None, None);
         if let Some(edit) = &change.configuration {
             let known = match (edit, secrets) {
                 (ConfigurationEdit::Replace(_), _) => Configuration::default(),
                 (ConfigurationEdit::Merge(_), Some(secrets)) => {
                     configuration_over = Some(secrets.configuration.clone());
-                    self.open_configuration(service.id, &secrets.configuration)?
+                    self.open_configuration(service.id, &secrets.configuration).await?
                 }
                 (ConfigurationEdit::Merge(_), None) => {
                     return Err(Error::internal("changing a configuration", "its values were not read"));
                 }
             };
-            configuration = Some(self.seal_configuration(service.id, &edit.over(&known)?)?);
+            configuration = Some(self.seal_configuration(key, service.id, &edit.over(&known)?).await?);
         }
         Ok(ServiceUpdate {
             revision_id: RevisionId::new(),
             configuration,
             configuration_over,
-            values: self.seal_values(service.id, &change.rendering)?,
+            values: self.seal_values(key, service.id, &change.rendering).await?,
             links: links.clone(),
             owner,
             change,
@@ -573,7 +577,7 @@ impl App {
     pub async fn service_configuration(&self, ctx: &OpCtx, id: ServiceId) -> Result<Configuration> {
         let service = self.service_unsealed(ctx, &ServiceSelector::Id(id)).await?;
         let secrets = self.store.service_secrets(&service).await?;
-        let configuration = self.open_configuration(id, &secrets.configuration)?;
+        let configuration = self.open_configuration(id, &secrets.configuration).await?;
         if !configuration.values.is_empty() {
             self.audit_read(ctx, &service, CONFIGURATION_READ).await?;
         }
@@ -594,21 +598,31 @@ impl App {
         }
     }
 
-    fn seal_configuration(&self, id: ServiceId, configuration: &Configuration) -> Result<Sealed> {
+    async fn seal_configuration(
+        &self,
+        owner: KeyOwner,
+        id: ServiceId,
+        configuration: &Configuration,
+    ) -> Result<Sealed> {
         let json = serde_json::to_vec(configuration)
             .map_err(|cause| Error::internal("writing a configuration", cause))?;
-        self.sealer.seal(&configuration_context(id), &json)
+        self.sealer.seal(owner, &configuration_context(id), &json).await
     }
 
-    pub(crate) fn open_configuration(&self, id: ServiceId, sealed: &Sealed) -> Result<Configuration> {
-        let json = self.sealer.open(&configuration_context(id), sealed)?;
+    pub(crate) async fn open_configuration(&self, id: ServiceId, sealed: &Sealed) -> Result<Configuration> {
+        let json = self.sealer.open(&configuration_context(id), sealed).await?;
         // The parser's own message could quote a value.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading a configuration", "it is not what was sealed"))
     }
 
-    pub(crate) fn open_seed(&self, id: ServiceId, sealed: &Sealed) -> Result<Vec<u8>> {
-        self.sealer.open(&seed_context(id), sealed)
+    /// What a service's templates draw from.
+    pub(crate) async fn new_seed(&self, owner: KeyOwner, id: ServiceId) -> Result<Sealed> {
+        self.sealer.seal(owner, &seed_context(id), &random::<32>()?).await
+    }
+
+    pub(crate) async fn open_seed(&self, id: ServiceId, sealed: &Sealed) -> Result<Vec<u8>> {
+        self.sealer.open(&seed_context(id), sealed).await
     }
 }
 

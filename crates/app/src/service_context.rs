@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use plural_core::access::Actor;
+use plural_core::data_key::KeyOwner;
 use plural_core::global_service::GlobalService;
 use plural_core::ids::{GlobalServiceId, ProjectId, ServiceContextId, ServiceId};
 use plural_core::project::Project;
@@ -140,14 +141,9 @@ impl App {
         };
         let id = known.as_ref().map_or_else(ServiceContextId::new, |known| known.id);
         let ServiceContextChange { project_id, configuration, secrets: given } = change;
-        let secrets = match &given {
-            None => None,
-            Some(secrets) => {
-                Some((secrets.values.keys().cloned().collect(), self.seal_context(id, secrets)?))
-            }
-        };
-        let save = ServiceContextSave { name, configuration, secrets };
         if let Some(known) = known {
+            let secrets = self.context_sealed_for(known.project_id, id, given.as_ref()).await?;
+            let save = ServiceContextSave { name, configuration, secrets };
             let may_feed = may_feed_agent_upgrades(ctx);
             check_fed(may_feed, self.store.context_feeds_agent_upgrade(known.id).await?, "context")?;
             if project_id.is_some_and(|project| project != known.project_id) {
@@ -169,6 +165,8 @@ impl App {
         let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
         let project = self.authorized::<Project, Write>(ctx, &selector).await;
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
+        let secrets = self.context_sealed_for(project.id, id, given.as_ref()).await?;
+        let save = ServiceContextSave { name, configuration, secrets };
         let by = project.audited_new(ctx, "serviceContext.create", "service context", id, &save.name);
         self.store.context_create(by, id, &save).await
     }
@@ -268,21 +266,21 @@ impl App {
     }
 
     /// What templates read as `contexts`.
-    pub(crate) fn contexts_opened(&self, rows: Vec<ServiceContextRow>) -> Result<Map<String, Value>> {
-        rows.into_iter()
-            .map(|row| {
-                let secrets = self.context_secrets(&row)?;
-                let ServiceContext { name, configuration, .. } = row.context;
-                Ok((name.into(), context_data(configuration, secrets)))
-            })
-            .collect()
+    pub(crate) async fn contexts_opened(&self, rows: Vec<ServiceContextRow>) -> Result<Map<String, Value>> {
+        let mut opened = Map::new();
+        for row in rows {
+            let secrets = self.context_secrets(&row).await?;
+            let ServiceContext { name, configuration, .. } = row.context;
+            opened.insert(name.into(), context_data(configuration, secrets));
+        }
+        Ok(opened)
     }
 
     /// The secret values of a context in clear.
-    pub(crate) fn context_secrets(&self, row: &ServiceContextRow) -> Result<Configuration> {
+    pub(crate) async fn context_secrets(&self, row: &ServiceContextRow) -> Result<Configuration> {
         match &row.secrets {
             None => Ok(Configuration::default()),
-            Some(sealed) => self.open_context(row.context.id, sealed),
+            Some(sealed) => self.open_context(row.context.id, sealed).await,
         }
     }
 
@@ -295,18 +293,26 @@ impl App {
         let Some(given) = given else { return Ok(true) };
         Ok(match self.store.context_sealed(context).await? {
             None => given.is_empty(),
-            Some(sealed) => *given == self.open_context(context.id, &sealed)?,
+            Some(sealed) => *given == self.open_context(context.id, &sealed).await?,
         })
     }
 
-    fn seal_context(&self, id: ServiceContextId, secrets: &Configuration) -> Result<Sealed> {
+    /// The names of secret values, and the values sealed.
+    async fn context_sealed_for(
+        &self,
+        project: ProjectId,
+        id: ServiceContextId,
+        secrets: Option<&Configuration>,
+    ) -> Result<Option<(Vec<String>, Sealed)>> {
+        let Some(secrets) = secrets else { return Ok(None) };
         let json = serde_json::to_vec(secrets)
             .map_err(|cause| Error::internal("writing a context's secrets", cause))?;
-        self.sealer.seal(&secrets_context(id), &json)
+        let sealed = self.sealer.seal(KeyOwner::Project(project), &secrets_context(id), &json).await?;
+        Ok(Some((secrets.values.keys().cloned().collect(), sealed)))
     }
 
-    fn open_context(&self, id: ServiceContextId, sealed: &Sealed) -> Result<Configuration> {
-        let json = self.sealer.open(&secrets_context(id), sealed)?;
+    pub(crate) async fn open_context(&self, id: ServiceContextId, sealed: &Sealed) -> Result<Configuration> {
+        let json = self.sealer.open(&secrets_context(id), sealed).await?;
         // The parser's own message could quote a value.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading a context's secrets", "it is not what was sealed"))

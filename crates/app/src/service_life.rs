@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::rendering::RenderingValues;
+use crate::seal::Sealed;
 use crate::service::{ServiceSelector, check_own};
 
 /// What a person does to a service besides changing it.
@@ -36,6 +37,8 @@ pub trait ServiceLifeStore: Send + Sync + 'static {
     async fn service_pause(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
     /// Lets the agent go on.
     async fn service_resume(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Gives it another seed: what its templates generate is other from now on.
+    async fn service_seed_rotate(&self, by: Audited<'_, Service, Write>, seed: &Sealed) -> Result<Service>;
     /// Marks it as the upgrade of its cluster's agent, or takes the mark off.
     ///
     /// # Errors
@@ -87,6 +90,14 @@ impl App {
     pub async fn service_pause(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
         let service = self.authorized::<Service, _>(ctx, selector).await?;
         self.store.service_pause(service.audited(ctx, "service.pause")).await
+    }
+
+    /// Has its templates generate other passwords, keys and certificates than before, in its cluster only.
+    pub async fn service_seed_rotate(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
+        let service = self.authorized::<Service, _>(ctx, selector).await?;
+        let owner = self.owner_on(service.cluster_id).await?;
+        let seed = self.new_seed(owner, service.id).await?;
+        self.store.service_seed_rotate(service.audited(ctx, "service.seed.rotate"), &seed).await
     }
 
     /// Lets the agent go on.
@@ -145,8 +156,8 @@ impl App {
             ));
         }
         let secrets = self.store.service_secrets(&service).await?;
-        let mut configuration = self.open_configuration(service.id, &secrets.configuration)?;
-        let values = self.open_values(service.id, &secrets)?;
+        let mut configuration = self.open_configuration(service.id, &secrets.configuration).await?;
+        let values = self.open_values(service.id, &secrets).await?;
         let ServiceClone { name, namespace, configuration: other } = clone;
         let id = service.id;
         let contexts = self.services_contexts(ctx, &[id]).await?.remove(&id);

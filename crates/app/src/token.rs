@@ -5,6 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::{Actor, UserActor};
 use plural_core::ids::TokenId;
 use plural_core::ids::{FederatedCredentialId, UserId, UserIdentityId};
+use plural_core::registration_token::REGISTRATION_TOKEN_PREFIX;
 use plural_core::token::{
     AccessToken, DEPLOY_TOKEN_PREFIX, PresentedToken, TokenScopes, USER_TOKEN_PREFIX, issue_token,
 };
@@ -16,7 +17,7 @@ use crate::access::{Audited, Authorized, Guarded, Read, Write, actor_name, noun}
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::secret::{NewToken, TokenHash};
-use crate::user::{Proof, UserSelector};
+use crate::user::{Proof, UserSelector, Verified};
 
 /// A token to keep.
 #[derive(Debug)]
@@ -105,8 +106,8 @@ pub struct TokenRequest {
 pub(crate) struct TokenKind {
     pub(crate) session: bool,
     pub(crate) scopes: TokenScopes,
-    /// The hash of the password that was typed for it.
-    pub(crate) verified: Option<String>,
+    /// What was typed for it.
+    pub(crate) verified: Option<Verified>,
     /// The login with a provider that it is of.
     pub(crate) identity: Option<UserIdentityId>,
 }
@@ -115,29 +116,33 @@ pub(crate) struct TokenKind {
 pub(crate) fn parent(ctx: &OpCtx) -> Option<&PresentedToken> {
     match ctx.actor() {
         Actor::User(user) => user.token.as_ref(),
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => None,
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => None,
     }
 }
 
 /// What a change of the caller stands on; nothing where the console itself asks.
-pub(crate) fn proof_of(ctx: &OpCtx, verified: Option<String>) -> Option<Proof> {
+pub(crate) fn proof_of(ctx: &OpCtx, verified: Option<Verified>) -> Option<Proof> {
     match ctx.actor() {
         Actor::User(user) => {
             let asked_with = user.token.as_ref().map(|token| token.id);
             Some(Proof { caller: user.id, asked_with, verified, as_admin: false })
         }
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => None,
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => None,
     }
 }
 
 impl App {
-    /// Who a token speaks for: `console-…` a user, `deploy-…` the agent of a cluster.
+    /// Who a token speaks for: `console-…` a user, `deploy-…` the agent of a cluster,
+    /// `register-…` a machine that makes clusters.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] for one that is wrong, expired or revoked.
     pub async fn actor_authenticate(&self, token: &str) -> Result<Actor> {
         if token.starts_with(DEPLOY_TOKEN_PREFIX) {
             return Ok(Actor::Cluster(self.agent_authenticate(token)?.cluster_id()));
+        }
+        if token.starts_with(REGISTRATION_TOKEN_PREFIX) {
+            return self.registration_authenticate(token).await;
         }
         if !token.starts_with(USER_TOKEN_PREFIX) || token.len() > 256 {
             return Err(Error::Unauthenticated);

@@ -36,6 +36,9 @@ fn line() -> ClusterAuditEntry {
         cluster_id: ClusterId::new(),
         user_id: UserId::new(),
         actor: "ada@example.com".into(),
+        impersonated: Some(
+            plural_core::cluster_audit::Impersonated::new("ada@example.com", &["ops".to_owned()]).into(),
+        ),
         address: Some([192, 0, 2, 7].into()),
         token_id: None,
         method: "GET".into(),

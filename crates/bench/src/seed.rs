@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use plural_app::seal::Sealer;
+use plural_app::ports::key_encryption::LocalKey;
 use plural_app::service::ServiceSelector;
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
 use plural_core::access::Actor;
@@ -85,7 +85,7 @@ pub(crate) async fn seed(
         None => format!("sqlite://{}", config.data_dir.join("plural.db").display()),
     };
     let database = Database::open(&DatabaseOptions::new(url)).await?;
-    let tokens = database.seed(&Sealer::new(&KEY, &[]), template, clusters, services).await?;
+    let tokens = database.seed(&LocalKey::new(&KEY), template, clusters, services).await?;
     database.close().await?;
     eprintln!(
         "seeded {clusters} clusters with {services} services each in {:.0} s",

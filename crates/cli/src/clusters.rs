@@ -126,12 +126,8 @@ pub(crate) async fn run(
         ClusterCommand::Tag(args) => change_tags(args, client, terminal).await,
         ClusterCommand::Delete(args) => delete(args, client, terminal).await,
         ClusterCommand::Update(args) => update(args, client, terminal).await,
-        ClusterCommand::Bootstrap(args) => {
-            bootstrap::run(*args, client, connection.ca_pem.as_deref(), terminal).await
-        }
-        ClusterCommand::Reinstall(args) => {
-            bootstrap::again(*args, client, connection.ca_pem.as_deref(), terminal).await
-        }
+        ClusterCommand::Bootstrap(args) => bootstrap::run(*args, connection, terminal).await,
+        ClusterCommand::Reinstall(args) => bootstrap::again(*args, connection, terminal).await,
         ClusterCommand::GetCredentials(args) => {
             let merge = args.merge || args.file.is_none();
             kubeconfig::kubeconfig(KubeconfigArgs { merge, ..args }, connection, terminal).await
@@ -192,9 +188,10 @@ async fn rotate_token(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let id = args.cluster.get(client).await?.id;
-    let cluster = client.send(&RenewDeployToken { id }).await?;
+    let cluster = args.cluster.get(client).await?;
     let name = cluster.handle.unwrap_or(cluster.name);
+    terminal.confirm(&format!("end the deploy token of cluster {name} for a new one"), args.confirm.yes)?;
+    client.send(&RenewDeployToken { id: cluster.id }).await?;
     terminal.say(format_args!("the agent of cluster {name} is to replace its deploy token"));
     Ok(())
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plural_core::service::{KeyRef, Reference};
+use plural_core::service::{FileKeyRef, KeyRef, Reference, VaultKeyRef};
 use plural_wire::{
-    ConfigAttributes, ConfigurationKeyRef, ConfigurationKeyRefAttributes, ConfigurationReference,
-    ConfigurationReferenceAttributes, Secret, ServiceConfiguration,
+    ConfigAttributes, ConfigurationFileRef, ConfigurationFileRefAttributes, ConfigurationKeyRef,
+    ConfigurationKeyRefAttributes, ConfigurationReference, ConfigurationReferenceAttributes,
+    ConfigurationVaultRef, ConfigurationVaultRefAttributes, Secret, ServiceConfiguration,
 };
 use serde_json::{Map, Value};
 
@@ -45,19 +46,21 @@ pub(crate) fn plain(name: String, value: String) -> ConfigAttributes {
     ConfigAttributes { name, value: Some(Secret::new(value)), value_from: None }
 }
 
-/// A value that the agent reads in the service's cluster.
+/// A value that only the agent of the service's cluster finds.
 fn referring(name: String, reference: &Reference) -> ConfigAttributes {
-    let KeyRef { name: object, key, namespace } = reference.key_ref().clone();
-    let key = ConfigurationKeyRefAttributes { name: object, key, namespace };
-    let value_from = match reference {
-        Reference::SecretKeyRef(_) => {
-            ConfigurationReferenceAttributes { secret_key_ref: Some(key), config_map_key_ref: None }
+    let key = |KeyRef { name, key, namespace }| ConfigurationKeyRefAttributes { name, key, namespace };
+    let file = |FileKeyRef { file, key }| ConfigurationFileRefAttributes { file, key };
+    let mut from = ConfigurationReferenceAttributes::default();
+    match reference.clone() {
+        Reference::SecretKeyRef(secret) => from.secret_key_ref = Some(key(secret)),
+        Reference::ConfigMapKeyRef(map) => from.config_map_key_ref = Some(key(map)),
+        Reference::VaultKeyRef(VaultKeyRef { path, key }) => {
+            from.vault_key_ref = Some(ConfigurationVaultRefAttributes { path, key });
         }
-        Reference::ConfigMapKeyRef(_) => {
-            ConfigurationReferenceAttributes { secret_key_ref: None, config_map_key_ref: Some(key) }
-        }
-    };
-    ConfigAttributes { name, value: None, value_from: Some(value_from) }
+        Reference::SopsKeyRef(place) => from.sops_key_ref = Some(file(place)),
+        Reference::AgeKeyRef(place) => from.age_key_ref = Some(file(place)),
+    }
+    ConfigAttributes { name, value: None, value_from: Some(from) }
 }
 
 /// Values for templates, if any are given.
@@ -106,14 +109,25 @@ pub(crate) fn configuration_of(mapping: Map<String, Value>) -> Result<Vec<Config
 /// The name of a value, and where a reference leads.
 pub(crate) fn configured(value: &ServiceConfiguration) -> String {
     let ServiceConfiguration { name, value_from } = value;
-    let key = |key: &ConfigurationKeyRef| {
-        let ConfigurationKeyRef { name, key, namespace } = key.clone();
-        KeyRef { name, key, namespace }
-    };
-    let reference = value_from.as_ref().and_then(|from| {
-        let ConfigurationReference { secret_key_ref: secret, config_map_key_ref: map } = from;
-        let secret = secret.as_ref().map(|secret| Reference::SecretKeyRef(key(secret)));
-        secret.or_else(|| map.as_ref().map(|map| Reference::ConfigMapKeyRef(key(map))))
+    let key = |ConfigurationKeyRef { name, key, namespace }| KeyRef { name, key, namespace };
+    let vault = |ConfigurationVaultRef { path, key }| VaultKeyRef { path, key };
+    let file = |ConfigurationFileRef { file, key }| FileKeyRef { file, key };
+    let reference = value_from.clone().and_then(|from| {
+        let ConfigurationReference {
+            secret_key_ref,
+            config_map_key_ref,
+            vault_key_ref,
+            sops_key_ref,
+            age_key_ref,
+        } = from;
+        let given = [
+            secret_key_ref.map(key).map(Reference::SecretKeyRef),
+            config_map_key_ref.map(key).map(Reference::ConfigMapKeyRef),
+            vault_key_ref.map(vault).map(Reference::VaultKeyRef),
+            sops_key_ref.map(file).map(Reference::SopsKeyRef),
+            age_key_ref.map(file).map(Reference::AgeKeyRef),
+        ];
+        given.into_iter().flatten().next()
     });
     reference.map_or_else(|| name.clone(), |reference| format!("{name} ({reference})"))
 }

@@ -26,7 +26,23 @@ pub(crate) struct Connection {
 ///
 /// A saved token goes only to the console it was saved for: with `--url` of another one, it is not used.
 pub(crate) fn connect(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<Connection, CliError> {
-    let token = terminal.var("PLURAL_CONSOLE_TOKEN").map(Secret::new);
+    connection(args, terminal.var("PLURAL_CONSOLE_TOKEN").map(Secret::new), terminal)
+}
+
+/// The same with this token, whatever the environment and saved logins have.
+pub(crate) fn connect_as(
+    args: &ConnectionArgs,
+    token: Secret,
+    terminal: &Terminal<'_>,
+) -> Result<Connection, CliError> {
+    connection(args, Some(token), terminal)
+}
+
+fn connection(
+    args: &ConnectionArgs,
+    token: Option<Secret>,
+    terminal: &Terminal<'_>,
+) -> Result<Connection, CliError> {
     if token.as_ref().is_some_and(|token| token.expose().trim().is_empty()) {
         // A secret that is not there must not turn into whoever logged in here.
         return Err(CliError::new("PLURAL_CONSOLE_TOKEN is empty")

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
-    key::{self, parse_pair},
+    key::{self, ClusterKey, parse_pair},
     output::{self, Row, age, or_dash},
     proof::{Proof, send_proven},
     service_accounts,
@@ -51,29 +51,42 @@ pub(crate) struct FederatedCredentialListArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-/// Let tokens of an issuer stand for a service account
+/// Let tokens of an issuer, or of a cluster, stand for a service account
 ///
 /// A job that has such a token logs in with `plural login --id-token-stdin`, without any secret of its own, for an hour. The console
-/// asks the issuer for its keys. Issuer, audience and subject are compared from end to end; in the subject and in claims, `*` stands
-/// for any run of characters.
+/// asks the issuer for its keys; a cluster's keys are those that its agent reports, and count for that cluster alone. Issuer, audience
+/// and subject are compared from end to end; in the subject and in claims, `*` stands for any run of characters.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd federated-credentials create deployer@shop.example.com --issuer https://token.actions.githubusercontent.com \\
     --subject repo:acme/shop:ref:refs/heads/main
   plural cd federated-credentials create deployer@shop.example.com --issuer https://gitlab.example.com \\
-    --subject 'project_path:acme/shop:*' --claim ref_protected=true")]
+    --subject 'project_path:acme/shop:*' --claim ref_protected=true
+  plural cd federated-credentials create deployer@shop.example.com --cluster blue --namespace ci --service-account deployer")]
 pub(crate) struct FederatedCredentialCreateArgs {
     /// The service account: its e-mail address or id
     #[arg(value_name = "ACCOUNT")]
     pub(crate) account: String,
 
     /// Who signs the tokens, exactly as their `iss` says it
-    #[arg(long, value_name = "URL")]
-    pub(crate) issuer: String,
+    #[arg(long, required_unless_present = "cluster", conflicts_with = "cluster", value_name = "URL")]
+    pub(crate) issuer: Option<String>,
 
-    /// What `sub` must be
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) subject: String,
+    /// The cluster whose service accounts have the tokens: its handle or id
+    #[arg(long, value_name = "CLUSTER")]
+    pub(crate) cluster: Option<ClusterKey>,
+
+    /// Namespace of the cluster's service account
+    #[arg(long, requires_all = ["cluster", "service_account"], conflicts_with = "subject", value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+
+    /// Name of the cluster's service account
+    #[arg(long, requires_all = ["cluster", "namespace"], value_name = "NAME")]
+    pub(crate) service_account: Option<String>,
+
+    /// What `sub` must be; --namespace and --service-account say it for a service account of a cluster
+    #[arg(long, required_unless_present = "namespace", value_name = "PATTERN")]
+    pub(crate) subject: Option<String>,
 
     /// What `aud` must be, and nothing besides [default: the console's address]
     #[arg(long, value_name = "AUDIENCE")]
@@ -131,8 +144,13 @@ impl Row for FederatedCredential {
             .filter(|(claim, _)| *claim != "sub")
             .map(|(claim, wanted)| format!("{claim}={}", wanted.as_str().unwrap_or_default()))
             .collect();
+        // Clusters often call themselves alike.
+        let issuer = match &self.cluster {
+            Some(cluster) => format!("cluster/{}", cluster.handle.as_ref().unwrap_or(&cluster.id)),
+            None => self.issuer.clone(),
+        };
         vec![
-            or_dash(Some(&self.issuer)),
+            or_dash(Some(&issuer)),
             or_dash(self.subject.as_deref()),
             or_dash(Some(&self.audience)),
             or_dash(Some(&claims.join(","))),
@@ -141,6 +159,21 @@ impl Row for FederatedCredential {
             self.id.clone(),
         ]
     }
+}
+
+/// What an API server calls a service account in its tokens.
+fn of_cluster(namespace: &str, account: &str) -> Result<String, CliError> {
+    // A colon or a star would name others, too.
+    let is_name = |text: &str| {
+        !text.is_empty()
+            && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.'))
+    };
+    if !is_name(namespace) || !is_name(account) {
+        return Err(CliError::usage(
+            "--namespace and --service-account must be names as Kubernetes has them",
+        ));
+    }
+    Ok(format!("system:serviceaccount:{namespace}:{account}"))
 }
 
 pub(crate) async fn run(
@@ -158,6 +191,9 @@ pub(crate) async fn run(
             let FederatedCredentialCreateArgs {
                 account,
                 issuer,
+                cluster,
+                namespace,
+                service_account,
                 subject,
                 audience,
                 claims,
@@ -165,13 +201,22 @@ pub(crate) async fn run(
                 password_stdin,
                 output,
             } = args;
+            let cluster_id = match cluster {
+                Some(cluster) => Some(cluster.get(client).await?.id),
+                None => None,
+            };
+            let subject = match (namespace, service_account) {
+                (Some(namespace), Some(account)) => Some(of_cluster(&namespace, &account)?),
+                (None | Some(_), None | Some(_)) => subject,
+            };
             let user_id = service_accounts::find(&account, client).await?.id;
             let claims: Map<String, Value> =
                 claims.into_iter().map(|(claim, wanted)| (claim, Value::String(wanted))).collect();
             let attributes = FederatedCredentialAttributes {
                 issuer,
+                cluster_id,
                 audience,
-                subject: Some(subject),
+                subject,
                 claims_like: (!claims.is_empty()).then(|| Value::Object(claims).to_string()),
                 scopes: (!scopes.is_empty()).then_some(scopes),
                 user_id,

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
     Client, CreateGroup, CreateGroupMember, DeleteGroup, DeleteGroupMember, GetGroup, Group, GroupAttributes,
-    ListGroups, PAGE_SIZE, all_pages,
+    ListGroups, PAGE_SIZE, UpdateGroup, all_pages,
 };
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 
 const NOTHING: &str = "no groups found; `plural cd groups create NAME` makes one";
 
-/// Groups of users: list, create, describe, add and remove members, delete
+/// Groups of users: list, create, update, describe, add and remove members, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "group", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct GroupsArgs {
@@ -30,6 +30,7 @@ pub(crate) struct GroupsArgs {
 pub(crate) enum GroupCommand {
     List(GroupListArgs),
     Create(GroupCreateArgs),
+    Update(GroupUpdateArgs),
     Describe(GroupDescribeArgs),
     Add(GroupAddArgs),
     Remove(GroupRemoveArgs),
@@ -70,6 +71,32 @@ pub(crate) struct GroupCreateArgs {
     /// Every user is a member, those who come later too
     #[arg(long)]
     pub(crate) global: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Change the name of a group, what it is for, or whether everybody is in it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd groups update shop --description 'the shop team'
+  plural cd groups update everyone --global=true")]
+pub(crate) struct GroupUpdateArgs {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub(crate) group: String,
+
+    /// A new name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+
+    /// Whether every user is a member, those who come later too
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) global: Option<bool>,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -151,7 +178,7 @@ impl Row for Group {
     fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
         vec![
             or_dash(Some(&self.name)),
-            self.members.len().to_string(),
+            if self.global == Some(true) { "everybody".to_owned() } else { self.members.len().to_string() },
             output::cell(self.description.as_deref()),
             age(self.inserted_at, now),
             self.id.clone(),
@@ -184,6 +211,15 @@ pub(crate) async fn run(
             let attributes = GroupAttributes { name, description, global: global.then_some(true) };
             let group = client.send(&CreateGroup { attributes }).await?;
             let group = add(&group, &users, client).await?;
+            output::item(&group, &output.output, terminal)
+        }
+        GroupCommand::Update(GroupUpdateArgs { group, name, description, global, output }) => {
+            if name.is_none() && description.is_none() && global.is_none() {
+                return Err(CliError::unchanged_flags("groups"));
+            }
+            let group = find(&group, client).await?;
+            let attributes = GroupAttributes { name: name.unwrap_or(group.name), description, global };
+            let group = client.send(&UpdateGroup { group_id: group.id, attributes }).await?;
             output::item(&group, &output.output, terminal)
         }
         GroupCommand::Describe(GroupDescribeArgs { name, output }) => {
@@ -237,6 +273,10 @@ fn description(group: &Group) -> String {
         line("Id", group.id.clone()),
         line("Description", or_dash(group.description.as_deref())),
     ];
+    if group.global == Some(true) {
+        lines.push(line("Members", "every user".to_owned()));
+        return output::columns(&lines, 2);
+    }
     for (place, member) in group.members.iter().enumerate() {
         let name = if place == 0 { "Members:" } else { "" };
         lines.push(vec![name.to_owned(), or_dash(Some(&member.email))]);

@@ -18,15 +18,18 @@ mod config;
 mod configuration;
 mod connect;
 mod contexts;
+mod data_keys;
 mod deprecations;
 mod documents;
 mod error;
 mod federated_credentials;
 mod file;
+mod flags;
 mod format;
 mod global_services;
 mod groups;
 mod helm_repositories;
+mod invites;
 mod jobs;
 mod jsonpath;
 mod key;
@@ -34,9 +37,12 @@ mod kubeconfig;
 mod links;
 mod login;
 mod logout;
+mod loopback;
 mod managed_namespaces;
 mod manifests;
 mod output;
+mod passkeys;
+mod personas;
 mod plain;
 mod preview;
 mod projects;
@@ -44,6 +50,7 @@ mod proof;
 mod providers;
 mod recordings;
 mod reference;
+mod registration_tokens;
 mod rendering;
 mod replay;
 mod repositories;
@@ -71,13 +78,13 @@ mod users;
 mod wait;
 mod watch;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use args::{CdCommand, Cli, ClusterCommand, RepositoryCommand, ServiceCommand, Verb};
 pub use completion::{Lookup, complete, completions};
-use connect::connect;
+use connect::{connect, connect_as};
 pub use error::CliError;
 use plain::Plain;
 use recordings::RecordingCommand;
@@ -144,6 +151,7 @@ pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Term
         screen: screen.clone(),
         variable: Box::new(|name| variable(name)),
     };
+    let flags = flags::Flags::of(&command, matches);
     let done = match cli {
         Ok(cli) => act(command, cli, &mut terminal).await,
         Err(error) => Err(CliError::usage(error.to_string())),
@@ -151,6 +159,7 @@ pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Term
     match done {
         Ok(()) => 0,
         Err(error) => {
+            let error = error.in_words_of(&flags);
             error.print(&mut terminal);
             error.exit_code()
         }
@@ -175,6 +184,16 @@ fn prints_a_file(verb: &Verb, screen: bool) -> bool {
     }
     let is_file = matches!(&args.command, CdCommand::Services(services) if matches!(services.command, ServiceCommand::Files(_)));
     is_file && !screen
+}
+
+/// Where a machine keeps its registration token, of a command that takes one in place of a login.
+fn token_file(command: &CdCommand) -> Option<&Path> {
+    if let CdCommand::Bootstrap(args) = command {
+        return args.token_file.as_deref();
+    }
+    let CdCommand::Clusters(clusters) = command else { return None };
+    let ClusterCommand::Bootstrap(args) = &clusters.command else { return None };
+    args.token_file.as_deref()
 }
 
 async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
@@ -209,6 +228,10 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
             let connection = connect(&args.connection, terminal)?;
             second_factor::run(args.command, &connection.client, terminal).await
         }
+        Verb::Passkeys(args) => {
+            let connection = connect(&args.connection, terminal)?;
+            passkeys::run(args.command, &connection.client, terminal).await
+        }
         Verb::Auth(args) => {
             let connection = connect(&args.connection, terminal)?;
             auth::run(args.command, &connection.client, terminal).await
@@ -231,13 +254,14 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 // Beside a repository, it is what --url is everywhere else.
                 args.connection.url = Some(url);
             }
-            let connection = connect(&args.connection, terminal)?;
+            let connection = match token_file(&args.command) {
+                Some(file) => connect_as(&args.connection, bootstrap::token(file, terminal)?, terminal)?,
+                None => connect(&args.connection, terminal)?,
+            };
             let client = &connection.client;
             match args.command {
                 CdCommand::Login(_) => Ok(()),
-                CdCommand::Bootstrap(args) => {
-                    bootstrap::run(*args, client, connection.ca_pem.as_deref(), terminal).await
-                }
+                CdCommand::Bootstrap(args) => bootstrap::run(*args, &connection, terminal).await,
                 CdCommand::Clusters(noun) => clusters::run(noun.command, &connection, terminal).await,
                 CdCommand::Repositories(noun) => repositories::run(noun.command, client, terminal).await,
                 CdCommand::HelmRepositories(noun) => {
@@ -262,7 +286,12 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 CdCommand::ServiceAccounts(noun) => {
                     service_accounts::run(noun.command, client, terminal).await
                 }
+                CdCommand::Personas(noun) => personas::run(noun.command, client, terminal).await,
+                CdCommand::RegistrationTokens(noun) => {
+                    registration_tokens::run(noun.command, client, terminal).await
+                }
                 CdCommand::Roles(noun) => roles::run(noun.command, client, terminal).await,
+                CdCommand::DataKeys(noun) => data_keys::run(noun.command, client, terminal).await,
                 CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,
             }
         }

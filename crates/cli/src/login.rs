@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use plural_wire::{
-    Client, ClientOptions, CreateAccessToken, ErrorCode, Me, ProgramLoginState, Secret, SignIn,
+    Client, ClientOptions, CreateAccessToken, ErrorCode, Me, ProgramLogin, ProgramLoginState, Secret, SignIn,
     SignInWithCode, SignedIn,
 };
 
@@ -12,8 +12,12 @@ use crate::{
     config::{Profile, Profiles},
     connect::{insecure_http_allowed, proxy, read_ca},
     error::CliError,
+    loopback::{Brought, Page},
     terminal::Terminal,
 };
+
+/// What a console adds to the pause that it asks for (RFC 8628 §3.5).
+const SLOWER: Duration = Duration::from_secs(5);
 
 /// `plural cd login`.
 pub(crate) async fn cd_login(
@@ -39,6 +43,7 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
         id_token_stdin,
         service_account,
         device,
+        browser,
         insecure_http,
     } = how;
     let insecure_http = insecure_http || insecure_http_allowed(terminal);
@@ -61,11 +66,15 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
         Client::new(&options)
     };
     let by_browser = if device {
-        Some(Browser::Elsewhere)
+        Some(None)
+    } else if browser {
+        let missing =
+            || CliError::new("there is no browser here").hint("set BROWSER, or log in with --device");
+        Some(Some(browser_here(terminal).ok_or_else(missing)?))
     } else if email.is_none() && !token_stdin && !id_token_stdin && terminal.is_interactive() {
         // An older console, or one without providers, knows passwords only.
         let providers = connect(None)?.sign_in_providers().await?;
-        (!providers.is_empty()).then_some(Browser::Here)
+        (!providers.is_empty()).then(|| browser_here(terminal))
     } else {
         None
     };
@@ -75,7 +84,7 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
         let id_token = Secret::new(terminal.line()?.trim());
         connect(None)?.exchange_token(&id_token, service_account.as_deref()).await?
     } else if let Some(browser) = by_browser {
-        allowed(&connect(None)?, browser, terminal).await?
+        allowed(&connect(None)?, browser.as_deref(), terminal).await?
     } else {
         let email = match email {
             Some(email) => email,
@@ -142,50 +151,97 @@ async fn with_code(
     client.send(&SignInWithCode { email, password, code }).await
 }
 
-/// Where the person's browser is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Browser {
-    Here,
-    Elsewhere,
-}
-
-/// A token that somebody allows in a browser.
-async fn allowed(client: &Client, browser: Browser, terminal: &mut Terminal<'_>) -> Result<Secret, CliError> {
+/// A token that somebody allows in a browser: with this program on this machine, or elsewhere.
+async fn allowed(
+    client: &Client,
+    browser: Option<&str>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Secret, CliError> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = terminal.var("HOSTNAME").unwrap_or_else(|| host.trim().to_owned());
     let program = if host.is_empty() { "plural".to_owned() } else { format!("plural on {host}") };
     let program: String = program.chars().filter(|c| !c.is_control()).take(80).collect();
-    let login = client.program_login(&program).await?;
-    let page = &login.verification_uri_complete;
-    let opened = browser == Browser::Here && open(page, terminal);
-    if opened {
-        terminal.say(format_args!("a browser opens {page}"));
-    } else {
-        terminal.say(format_args!("open {} in a browser", login.verification_uri));
+    if let Some(browser) = browser
+        && let Ok(page) = Page::open().await
+    {
+        let login = client.program_login(&program, Some(page.told())).await?;
+        if login.redirect_uri.as_deref() != Some(&page.address) {
+            // A console of an earlier build: the same with a question now and then.
+            open(browser, &login.verification_uri_complete);
+            return asked(client, &login, terminal).await;
+        }
+        if open(browser, &login.verification_uri_complete) {
+            terminal.say(format_args!("a browser opens {}", login.verification_uri_complete));
+            terminal.say(format_args!(
+                "sign in there and allow the login; `plural login --device` needs no browser here"
+            ));
+            return brought(client, &page, &login).await;
+        }
     }
+    let login = client.program_login(&program, None).await?;
+    asked(client, &login, terminal).await
+}
+
+/// The token for what the browser brings.
+async fn brought(client: &Client, page: &Page, login: &ProgramLogin) -> Result<Secret, CliError> {
+    match page.brought(Duration::from_secs(login.expires_in.min(3600))).await {
+        Some(Brought::Grant(grant)) => {
+            let state = client.program_login_redeem(&grant, &page.verifier, &page.address).await?;
+            let ProgramLoginState::Allowed(token) = state else { return Err(not_allowed()) };
+            Ok(token)
+        }
+        Some(Brought::Refusal) => Err(CliError::new("the login was refused in the browser")),
+        None => Err(not_allowed()),
+    }
+}
+
+/// The token once somebody entered the code.
+async fn asked(
+    client: &Client,
+    login: &ProgramLogin,
+    terminal: &mut Terminal<'_>,
+) -> Result<Secret, CliError> {
+    terminal.say(format_args!("open {} in a browser", login.verification_uri));
     terminal.say(format_args!("and allow the login with the code {}", login.user_code));
     let deadline = Instant::now() + Duration::from_secs(login.expires_in.min(3600));
-    let pause = Duration::from_secs(login.interval.clamp(1, 30));
+    let mut pause = Duration::from_secs(login.interval.clamp(1, 30));
     while Instant::now() < deadline {
         tokio::time::sleep(pause).await;
         match client.program_login_state(&login.device_code).await? {
             ProgramLoginState::Pending => {}
+            ProgramLoginState::SlowDown => pause += SLOWER,
             ProgramLoginState::Allowed(token) => return Ok(token),
             ProgramLoginState::Gone => break,
         }
     }
-    Err(CliError::new("the login was not allowed").hint("run `plural login` again"))
+    Err(not_allowed())
 }
 
-/// Opens an address with the person's browser, if there is one.
-fn open(page: &str, terminal: &Terminal<'_>) -> bool {
+fn not_allowed() -> CliError {
+    CliError::new("the login was not allowed").hint("run `plural login` again")
+}
+
+/// The program that opens the person's browser: what they chose, else the system's where there is a screen on this machine.
+fn browser_here(terminal: &Terminal<'_>) -> Option<String> {
+    if let Some(chosen) = terminal.var("BROWSER") {
+        return Some(chosen);
+    }
+    if cfg!(target_os = "macos") {
+        return Some("open".to_owned());
+    }
+    let has_screen = terminal.var("DISPLAY").is_some() || terminal.var("WAYLAND_DISPLAY").is_some();
+    // Over SSH the screen is another machine's, whose loopback is not this one's.
+    let is_here = has_screen && terminal.var("SSH_CONNECTION").is_none();
+    is_here.then(|| "xdg-open".to_owned())
+}
+
+/// Opens an address with it.
+fn open(browser: &str, page: &str) -> bool {
     if !page.starts_with("https://") && !page.starts_with("http://") {
         return false;
     }
-    let usual = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let program = terminal.var("BROWSER").unwrap_or_else(|| usual.to_owned());
     let quiet = std::process::Stdio::null;
     let started =
-        std::process::Command::new(program).arg(page).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
+        std::process::Command::new(browser).arg(page).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
     started.is_ok()
 }

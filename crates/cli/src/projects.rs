@@ -4,11 +4,12 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
     Client, CreateProject, DeleteProject, ListProjects, PAGE_SIZE, Project, ProjectAttributes, ProjectLimits,
-    SetProjectLimits, all_pages,
+    SetDefaultProject, SetProjectLimits, UpdateProject, all_pages,
 };
 
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
+    data_keys::{self, ProjectSecretsArgs},
     error::CliError,
     key,
     output::{self, Row, or_dash},
@@ -16,7 +17,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Projects, to which clusters and repositories belong: list, create, describe, limits, delete
+/// Projects, to which clusters and repositories belong: list, create, update, describe, limits, secrets, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "project", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ProjectsArgs {
@@ -28,10 +29,12 @@ pub(crate) struct ProjectsArgs {
 pub(crate) enum ProjectCommand {
     List(ProjectListArgs),
     Create(ProjectCreateArgs),
+    Update(ProjectUpdateArgs),
     Delete(ProjectDeleteArgs),
     Describe(ProjectDescribeArgs),
     Limits(ProjectLimitsArgs),
     Recordings(ProjectRecordingsArgs),
+    Secrets(ProjectSecretsArgs),
 }
 
 /// List the projects that you may see
@@ -60,6 +63,35 @@ pub(crate) struct ProjectCreateArgs {
     /// What it is for
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Change the name of a project or what it is for, or make it the default one
+///
+/// What names no project goes to the default one from then on; what is in the one before stays there. Administrators of the installation
+/// choose it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd projects update shop --description 'the web shop'
+  plural cd projects update shop --default")]
+pub(crate) struct ProjectUpdateArgs {
+    /// The project: its name or id
+    #[arg(value_name = "PROJECT")]
+    pub(crate) project: String,
+
+    /// A new name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+
+    /// Make it the default project
+    #[arg(long)]
+    pub(crate) default: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -178,9 +210,10 @@ impl Row for Project {
             "CLUSTER-SCOPED",
             "REPOSITORIES",
             "SERVICE ACCOUNTS",
+            "DEFAULT",
             "ID",
         ],
-        7,
+        8,
     );
 
     fn id(&self) -> &str {
@@ -204,6 +237,7 @@ impl Row for Project {
             cluster_scoped(&limits),
             all(&limits.repositories),
             service_accounts(&limits),
+            if self.default == Some(true) { "yes" } else { "-" }.to_owned(),
             self.id.clone(),
         ]
     }
@@ -266,6 +300,7 @@ pub(crate) async fn run(
             warn_without_limits(&project, terminal);
             output::item(&project, &output.output, terminal)
         }
+        ProjectCommand::Update(args) => update(args, client, terminal).await,
         ProjectCommand::Delete(ProjectDeleteArgs { project, confirm }) => {
             let project = key::project(client, &project).await?;
             terminal.confirm(&format!("delete project {}", project.name), confirm.yes)?;
@@ -280,7 +315,29 @@ pub(crate) async fn run(
         }
         ProjectCommand::Limits(args) => limits(args, client, terminal).await,
         ProjectCommand::Recordings(args) => recordings::policy(args, client, terminal).await,
+        ProjectCommand::Secrets(args) => data_keys::secrets(args, client, terminal).await,
     }
+}
+
+async fn update(
+    args: ProjectUpdateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ProjectUpdateArgs { project, name, description, default, output } = args;
+    if name.is_none() && description.is_none() && !default {
+        return Err(CliError::unchanged_flags("projects"));
+    }
+    let mut project = key::project(client, &project).await?;
+    if name.is_some() || description.is_some() {
+        let name = name.unwrap_or_else(|| project.name.clone());
+        let attributes = ProjectAttributes { name, description, ..ProjectAttributes::default() };
+        project = client.send(&UpdateProject { id: project.id.clone(), attributes }).await?;
+    }
+    if default {
+        project = client.send(&SetDefaultProject { id: project.id.clone() }).await?;
+    }
+    output::item(&project, &output.output, terminal)
 }
 
 async fn limits(

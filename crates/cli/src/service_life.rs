@@ -6,7 +6,8 @@ use clap::Args;
 use plural_wire::{
     Client, CloneService, ConfigAttributes, DetachServiceDeployment, ListServiceEvents, ListServiceRevisions,
     MarkAgentUpgrade, PauseService, PinUntil, ReleaseService, ResumeService, RevisionDetails,
-    RollbackService, ServiceCloneAttributes, ServiceDeployment, ServiceDetails, ServiceEvent,
+    RollbackService, RotateServiceSeed, ServiceCloneAttributes, ServiceDeployment, ServiceDetails,
+    ServiceEvent,
 };
 use serde::Serialize;
 
@@ -129,6 +130,19 @@ pub(crate) struct ServicePauseArgs {
 pub(crate) struct ServiceResumeArgs {
     #[command(flatten)]
     pub(crate) one: OneService,
+}
+
+/// Generate other passwords, keys and certificates: all that the templates of a service draw by chance
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services rotate-seed blue/web
+  plural cd services rotate-seed blue/web --yes")]
+pub(crate) struct ServiceRotateSeedArgs {
+    #[command(flatten)]
+    pub(crate) one: OneService,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
 /// Detach a service: remove it from the console and leave its objects
@@ -433,6 +447,23 @@ pub(crate) async fn resume(
     let id = service.get(client).await?.service.id;
     let service = client.send(&ResumeService { id }).await?;
     terminal.say(format_args!("service {} is resumed", address(&service)));
+    output::item(&service, &output.output, terminal)
+}
+
+pub(crate) async fn rotate_seed(
+    args: ServiceRotateSeedArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ServiceRotateSeedArgs { one: OneService { service, output }, confirm } = args;
+    let service = service.get(client).await?.service;
+    let plan = format!(
+        "everything that the templates of service {} generate becomes another: passwords, keys, certificates",
+        address(&service)
+    );
+    terminal.confirm(&plan, confirm.yes)?;
+    let service = client.send(&RotateServiceSeed { id: service.id }).await?;
+    terminal.say(format_args!("service {} generates other secrets from now on", address(&service)));
     output::item(&service, &output.output, terminal)
 }
 

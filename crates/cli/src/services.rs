@@ -153,6 +153,7 @@ pub(crate) async fn run(
         ServiceCommand::Release(args) => service_life::release(args, client, terminal).await,
         ServiceCommand::Pause(args) => service_life::pause(args, client, terminal).await,
         ServiceCommand::Resume(args) => service_life::resume(args, client, terminal).await,
+        ServiceCommand::RotateSeed(args) => service_life::rotate_seed(args, client, terminal).await,
         ServiceCommand::AgentUpgrade(args) => service_life::agent_upgrade(args, client, terminal).await,
         ServiceCommand::Clone(args) => service_life::clone(args, client, terminal).await,
         ServiceCommand::Detach(args) => service_life::detach(args, client, terminal).await,

@@ -1,4 +1,6 @@
-//! Where the audit log is sent: files, and webhooks.
+//! Where the audit log is sent: files, webhooks, and collectors of OpenTelemetry.
+
+mod otlp;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -14,27 +16,42 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::Sha256;
 use tokio::io::AsyncWriteExt as _;
 
+use self::otlp::OtlpSink;
 use crate::StartError;
 
-/// How long a webhook may take to answer.
+/// How long a webhook or a collector may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
 /// Characters of an answer that are told in a failure.
 const TOLD: usize = 200;
 
-/// The streams of these addresses: `file:PATH`, `https://…` or `http://…`.
+/// What streams may need besides their addresses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StreamSecrets<'a> {
+    /// What webhooks get the log signed with.
+    pub(crate) webhook: Option<&'a SecretString>,
+    /// Headers for collectors, each `NAME=VALUE`.
+    pub(crate) headers: &'a [SecretString],
+}
+
+/// The streams of these addresses: `file:PATH`, `https://…`, or `otlp:https://…`.
 ///
 /// # Errors
 /// [`StartError::AuditStream`] for any other, and for a webhook without a secret or out of reach.
 pub(crate) fn open(
     addresses: &[String],
-    secret: Option<&SecretString>,
+    secrets: StreamSecrets<'_>,
     reach: Reach,
 ) -> Result<Vec<Arc<dyn AuditSink>>, StartError> {
+    let StreamSecrets { webhook, headers } = secrets;
     let mut sinks: Vec<Arc<dyn AuditSink>> = Vec::new();
     for address in addresses {
-        let sink: Arc<dyn AuditSink> = match address.strip_prefix("file:") {
-            Some(path) => Arc::new(FileSink::new(path, address)?),
-            None => Arc::new(WebhookSink::new(address, secret, reach)?),
+        let sink: Arc<dyn AuditSink> = match (address.strip_prefix("file:"), address.strip_prefix("otlp:")) {
+            (Some(path), _) => Arc::new(FileSink::new(path, address)?),
+            (None, Some(collector)) => {
+                let secret = "headers are given with --audit-stream-header instead";
+                Arc::new(OtlpSink::new(Reached::new(collector, "the collector", secret, reach)?, headers)?)
+            }
+            (None, None) => Arc::new(WebhookSink::new(address, webhook, reach)?),
         };
         if sinks.iter().any(|other| other.name() == sink.name()) {
             return Err(bad(address, "it is named twice"));
@@ -99,31 +116,23 @@ impl AuditSink for FileSink {
     }
 }
 
-/// Sends to a web address.
-struct WebhookSink {
-    name: String,
+/// A web address that the log is sent to, and a client that reaches nothing else.
+struct Reached {
     url: Url,
-    secret: SecretString,
     client: reqwest::Client,
 }
 
-impl WebhookSink {
-    fn new(address: &str, secret: Option<&SecretString>, reach: Reach) -> Result<Self, StartError> {
+impl Reached {
+    /// `secret` says how a user and a password are given instead.
+    fn new(address: &str, what: &str, secret: &str, reach: Reach) -> Result<Self, StartError> {
         let url = Url::parse(address)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-            .ok_or_else(|| bad(address, "it must be file:PATH, https://… or http://…"))?;
+            .ok_or_else(|| {
+                bad(address, "it must be file:PATH, https://…, otlp:https://…, or either with http")
+            })?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad(
-                "the webhook",
-                "it has a user or a password: parts are signed with the secret instead",
-            ));
-        }
-        let Some(secret) = secret else {
-            return Err(bad(address, "a webhook needs a secret to sign with: set --audit-stream-secret"));
-        };
-        if secret.expose_secret().trim().len() < 16 {
-            return Err(bad(address, "the secret must have at least 16 characters"));
+            return Err(bad(what, &format!("it has a user or a password: {secret}")));
         }
         if url.scheme() == "http" && reach != Reach::Local {
             return Err(bad(address, "it must be https: the log would cross a network in clear"));
@@ -146,8 +155,33 @@ impl WebhookSink {
             .dns_resolver(Resolver(Guard::new(reach)))
             .build()
             .map_err(|error| bad(address, &error.to_string()))?;
-        let name = format!("{}://{}{}", url.scheme(), url.authority(), url.path());
-        Ok(Self { name, url, secret: secret.clone(), client })
+        Ok(Self { url, client })
+    }
+
+    /// Its address without anything secret.
+    fn name(&self) -> String {
+        format!("{}://{}{}", self.url.scheme(), self.url.authority(), self.url.path())
+    }
+}
+
+/// Sends to a web address.
+struct WebhookSink {
+    name: String,
+    reached: Reached,
+    secret: SecretString,
+}
+
+impl WebhookSink {
+    fn new(address: &str, secret: Option<&SecretString>, reach: Reach) -> Result<Self, StartError> {
+        let instead = "parts are signed with the secret instead";
+        let reached = Reached::new(address, "the webhook", instead, reach)?;
+        let Some(secret) = secret else {
+            return Err(bad(address, "a webhook needs a secret to sign with: set --audit-stream-secret"));
+        };
+        if secret.expose_secret().trim().len() < 16 {
+            return Err(bad(address, "the secret must have at least 16 characters"));
+        }
+        Ok(Self { name: reached.name(), reached, secret: secret.clone() })
     }
 }
 
@@ -159,16 +193,16 @@ impl AuditSink for WebhookSink {
 
     async fn send(&self, delivery: &str, lines: &str) -> Result<(), String> {
         let signature = sign(&self.secret, lines)?;
-        let answer = self
-            .client
-            .post(self.url.clone())
+        let Reached { url, client } = &self.reached;
+        let answer = client
+            .post(url.clone())
             .header("content-type", "application/x-ndjson")
             .header("x-plural-delivery", delivery)
             .header("x-plural-signature-256", format!("sha256={signature}"))
             .body(lines.to_owned())
             .send()
             .await
-            .map_err(|error| told(&error))?;
+            .map_err(|error| told("the webhook", &error))?;
         let status = answer.status();
         if status.is_success() { Ok(()) } else { Err(format!("the webhook answered {status}")) }
     }
@@ -181,8 +215,8 @@ fn sign(secret: &SecretString, lines: &str) -> Result<String, String> {
 }
 
 /// What failed, without the address, which may hold what is secret.
-fn told(error: &reqwest::Error) -> String {
-    let mut text = String::from("the webhook does not answer");
+fn told(what: &str, error: &reqwest::Error) -> String {
+    let mut text = format!("{what} does not answer");
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         text.push_str(": ");
@@ -221,13 +255,15 @@ mod tests {
 
     fn refused(address: &str, secret: Option<&str>, reach: Reach) -> String {
         let secret = secret.map(SecretString::from);
-        match open(&[address.to_owned()], secret.as_ref(), reach) {
+        let secrets = StreamSecrets { webhook: secret.as_ref(), headers: &[] };
+        match open(&[address.to_owned()], secrets, reach) {
             Ok(_) => panic!("{address} was taken"),
             Err(error) => error.to_string(),
         }
     }
 
     const SECRET: &str = "0123456789abcdef";
+    const NONE: StreamSecrets<'_> = StreamSecrets { webhook: None, headers: &[] };
 
     #[test]
     fn what_is_no_stream_is_refused_without_what_is_secret() {
@@ -240,11 +276,15 @@ mod tests {
         );
         assert!(refused("http://example.com/", Some(SECRET), Reach::Private).contains("https"));
         for address in ["https://169.254.169.254/latest", "https://127.0.0.1/", "https://[::1]/"] {
-            assert!(
-                refused(address, Some(SECRET), Reach::Private).contains("does not connect to"),
-                "{address}"
-            );
+            for address in [address.to_owned(), format!("otlp:{address}")] {
+                let told = refused(&address, Some(SECRET), Reach::Private);
+                assert!(told.contains("does not connect to"), "{address}: {told}");
+            }
         }
+        assert!(refused("otlp:http://example.com/v1/logs", None, Reach::Private).contains("https"));
+        assert!(refused("otlp:example.com:4318", None, Reach::Private).contains("otlp:https://"));
+        let told = refused("otlp:https://ada:hunter2@example.com/", None, Reach::Private);
+        assert!(told.contains("--audit-stream-header") && !told.contains("hunter2"), "{told}");
         assert!(refused("file:", None, Reach::Private).contains("no path"));
     }
 
@@ -253,7 +293,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.jsonl");
-        let sinks = open(&[format!("file:{}", path.display())], None, Reach::Private).unwrap();
+        let sinks = open(&[format!("file:{}", path.display())], NONE, Reach::Private).unwrap();
         sinks[0].send("1", "a\n").await.unwrap();
         sinks[0].send("2", "b\n").await.unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\nb\n");
@@ -282,7 +322,8 @@ mod tests {
         let service = post(take).with_state(Arc::clone(&seen)).into_make_service();
         let server = tokio::spawn(async move { axum::serve(listener, service).await });
         let secret = SecretString::from(SECRET);
-        let sinks = open(&[address], Some(&secret), Reach::Local).unwrap();
+        let sinks =
+            open(&[address], StreamSecrets { webhook: Some(&secret), headers: &[] }, Reach::Local).unwrap();
         sinks[0].send("7", "a\nb\n").await.unwrap();
         let (delivery, signature, body) = seen.0.lock()[0].clone();
         assert_eq!((delivery.as_str(), body.as_str()), ("7", "a\nb\n"));

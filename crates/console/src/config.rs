@@ -133,6 +133,11 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_ENCRYPTION_KEY_FILE", value_name = "FILE")]
     pub encryption_key_file: Option<PathBuf>,
 
+    /// Where the key-encryption key for secrets at rest is: file:PATH, env:NAME, vault-transit://HOST/MOUNT/KEY. Given several
+    /// times, the first encrypts and all decrypt, the keys of --encryption-key-file last
+    #[arg(long, env = "PLURAL_KEY_ENCRYPTION", value_name = "PLACE", value_delimiter = ',')]
+    pub key_encryption: Vec<String>,
+
     /// Secret that webhooks are signed with [default: webhook.secret in the data folder, made at first start]
     #[arg(long, env = "PLURAL_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     pub webhook_secret: Option<SecretString>,
@@ -152,14 +157,24 @@ pub struct ConsoleConfig {
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub audit_checkpoint_seconds: u64,
 
-    /// Where the audit log is sent as it grows, with checkpoints: file:PATH, or https://… for a webhook; may be given several times.
-    /// Of several replicas the one that leads sends
+    /// Where the audit log is sent as it grows, with checkpoints: file:PATH, https://… for a webhook, or otlp:https://…/v1/logs for a
+    /// collector of OpenTelemetry; may be given several times. Of several replicas the one that leads sends
     #[arg(long, env = "PLURAL_AUDIT_STREAMS", value_name = "URL", value_delimiter = ',')]
     pub audit_stream: Vec<String>,
 
     /// Secret that webhooks get the audit log signed with (HMAC-SHA-256)
     #[arg(long, env = "PLURAL_AUDIT_STREAM_SECRET", value_name = "SECRET", hide_env_values = true)]
     pub audit_stream_secret: Option<SecretString>,
+
+    /// Header that collectors get with the audit log, such as authorization=Bearer…; may be given several times
+    #[arg(
+        long,
+        env = "PLURAL_AUDIT_STREAM_HEADERS",
+        value_name = "NAME=VALUE",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    pub audit_stream_header: Vec<SecretString>,
 
     /// Days after which an agent replaces its deploy token by itself; 0: never
     #[arg(long, env = "PLURAL_DEPLOY_TOKEN_DAYS", value_name = "DAYS", default_value_t = 30,
@@ -314,12 +329,14 @@ impl ConsoleConfig {
             admin_email: DEFAULT_ADMIN.to_owned(),
             admin_password: None,
             encryption_key_file: None,
+            key_encryption: Vec::new(),
             webhook_secret: None,
             audit_retention_days: 0,
             request_audit_retention_days: 30,
             audit_checkpoint_seconds: 300,
             audit_stream: Vec::new(),
             audit_stream_secret: None,
+            audit_stream_header: Vec::new(),
             deploy_token_days: 30,
             restored: false,
             allow_local_repositories: false,

@@ -8,12 +8,9 @@
 
 mod http;
 mod keys;
+mod slots;
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -26,13 +23,12 @@ use openidconnect::{
     SubjectIdentifier, TokenResponse as _, UserInfoClaims,
     core::{
         CoreAuthDisplay, CoreAuthPrompt, CoreClaimName, CoreClaimType, CoreClientAuthMethod,
-        CoreErrorResponseType, CoreGenderClaim, CoreGrantType, CoreJsonWebKey,
+        CoreErrorResponseType, CoreGenderClaim, CoreGrantType, CoreJsonWebKey, CoreJsonWebKeySet,
         CoreJweContentEncryptionAlgorithm, CoreJweKeyManagementAlgorithm, CoreJwsSigningAlgorithm,
         CoreResponseMode, CoreResponseType, CoreRevocableToken, CoreRevocationErrorResponse,
         CoreSubjectIdentifierType, CoreTokenIntrospectionResponse, CoreTokenType,
     },
 };
-use parking_lot::Mutex;
 use plural_app::ports::identity::{
     AuthorizationRequest, CodeExchange, IdentityPort, ProviderAccess, ProviderAnswer, ProviderError,
 };
@@ -44,7 +40,7 @@ use serde_json::Value;
 
 use self::{
     http::{Caller, Http, HttpError},
-    keys::Slot,
+    slots::{Dated, Slots},
 };
 
 /// How old a provider's description and keys may be.
@@ -144,33 +140,29 @@ type Claims = IdTokenClaims<MoreClaims, CoreGenderClaim>;
 /// The adapter.
 pub(crate) struct Identities {
     http: Arc<Http>,
-    /// By issuer.
-    known: Mutex<HashMap<String, Known>>,
-    /// Keys of issuers of tokens that are exchanged, by issuer.
-    keys: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Slot>>>>,
+    known: Slots<Arc<Metadata>>,
+    /// Keys of issuers of tokens that are exchanged.
+    keys: Slots<Arc<CoreJsonWebKeySet>>,
 }
 
-#[derive(Clone)]
-struct Known {
-    metadata: Arc<Metadata>,
-    read: Instant,
-}
+/// A provider's description with its keys.
+type Known = Dated<Arc<Metadata>>;
 
 impl Identities {
     pub(crate) fn new(guard: Guard) -> Result<Self, HttpError> {
-        Ok(Self { http: Arc::new(Http::new(guard)?), known: Mutex::default(), keys: Mutex::default() })
+        Ok(Self { http: Arc::new(Http::new(guard)?), known: Slots::default(), keys: Slots::default() })
     }
 
     fn caller(&self, access: &ProviderAccess) -> Caller {
         Caller { http: Arc::clone(&self.http), plain: is_plain(access) }
     }
 
-    /// A provider's description with its keys.
+    /// A provider's description with its keys, at most `lasts` old. It is asked by one at a time.
     async fn metadata(&self, access: &ProviderAccess, lasts: Duration) -> Result<Known, ProviderError> {
-        let kept = self.known.lock().get(&access.issuer).cloned();
-        if let Some(kept) = kept.filter(|kept| kept.read.elapsed() < lasts) {
-            return Ok(kept);
-        }
+        self.known.get(&access.issuer, lasts, Duration::ZERO, self.described(access)).await
+    }
+
+    async fn described(&self, access: &ProviderAccess) -> Result<Arc<Metadata>, ProviderError> {
         let unavailable = |error: &dyn std::error::Error| {
             let told = format!("cannot read the description of {}: {}", access.issuer, chain(error));
             ProviderError::Unavailable(told)
@@ -185,13 +177,7 @@ impl Identities {
                 return Err(ProviderError::Unavailable(told));
             }
         }
-        let known = Known { metadata: Arc::new(metadata), read: Instant::now() };
-        let mut all = self.known.lock();
-        if all.len() >= REMEMBERED && !all.contains_key(&access.issuer) {
-            all.clear();
-        }
-        all.insert(access.issuer.clone(), known.clone());
-        Ok(known)
+        Ok(Arc::new(metadata))
     }
 
     /// What the tokens of a provider say of somebody.
@@ -202,12 +188,12 @@ impl Identities {
         tokens: &Tokens,
         nonce: Option<&Nonce>,
     ) -> Result<(Option<Claims>, Vec<serde_json::Map<String, Value>>), ProviderError> {
-        let client = client(access, &known.metadata)?;
+        let client = client(access, &known.what)?;
         let claims = match verified(access, &client, tokens, nonce) {
             Err(Unverified::Key) if known.read.elapsed() > YOUNG => {
                 // It may have another key by now.
                 let known = self.metadata(access, Duration::ZERO).await?;
-                let client = self::client(access, &known.metadata)?;
+                let client = self::client(access, &known.what)?;
                 verified(access, &client, tokens, nonce).map_err(ProviderError::from)?
             }
             verified => verified.map_err(ProviderError::from)?,
@@ -227,10 +213,10 @@ impl Identities {
         tokens: &Tokens,
         subject: &str,
     ) -> Result<Option<UserInfoClaims<MoreClaims, CoreGenderClaim>>, ProviderError> {
-        if known.metadata.userinfo_endpoint().is_none() {
+        if known.what.userinfo_endpoint().is_none() {
             return Ok(None);
         }
-        let client = client(access, &known.metadata)?;
+        let client = client(access, &known.what)?;
         let subject = SubjectIdentifier::new(subject.to_owned());
         let request = client
             .user_info(tokens.access_token().clone(), Some(subject))
@@ -294,7 +280,7 @@ impl IdentityPort for Identities {
     ) -> Result<String, ProviderError> {
         let AuthorizationRequest { redirect, state, nonce, challenge } = request;
         let known = self.metadata(access, FRESH).await?;
-        let client = client(access, &known.metadata)?.set_redirect_uri(redirect_url(redirect)?);
+        let client = client(access, &known.what)?.set_redirect_uri(redirect_url(redirect)?);
         let (state, nonce) = (CsrfToken::new(state.clone()), Nonce::new(nonce.clone()));
         let flow = AuthenticationFlow::<CoreResponseType>::AuthorizationCode;
         let mut asked = client.authorize_url(flow, move || state, move || nonce);
@@ -315,7 +301,7 @@ impl IdentityPort for Identities {
     ) -> Result<ProviderAnswer, ProviderError> {
         let CodeExchange { redirect, code, verifier, nonce } = exchange;
         let known = self.metadata(access, FRESH).await?;
-        let client = client(access, &known.metadata)?.set_redirect_uri(redirect_url(redirect)?);
+        let client = client(access, &known.what)?.set_redirect_uri(redirect_url(redirect)?);
         let call = self.caller(access);
         let tokens = client
             .exchange_code(AuthorizationCode::new(code.expose_secret().to_owned()))
@@ -334,7 +320,7 @@ impl IdentityPort for Identities {
         subject: &str,
     ) -> Result<ProviderAnswer, ProviderError> {
         let known = self.metadata(access, FRESH).await?;
-        let client = client(access, &known.metadata)?;
+        let client = client(access, &known.what)?;
         let call = self.caller(access);
         let token = RefreshToken::new(refresh.expose_secret().to_owned());
         let tokens = client
@@ -374,25 +360,38 @@ impl IdentityPort for Identities {
         token: &SecretString,
     ) -> Result<serde_json::Map<String, Value>, ProviderError> {
         let keys = self.keys(issuer, FRESH).await?;
-        match keys::verified(issuer, audience, token, &keys.set) {
+        match keys::verified(issuer, audience, token, &keys.what) {
             Err(Unverified::Key) if keys.read.elapsed() > YOUNG => {
                 // It may have another key by now.
                 let keys = self.keys(issuer, Duration::ZERO).await?;
-                keys::verified(issuer, audience, token, &keys.set).map_err(ProviderError::from)
+                keys::verified(issuer, audience, token, &keys.what).map_err(ProviderError::from)
             }
             verified => verified.map_err(ProviderError::from),
         }
     }
 
+    fn token_claims_by(
+        &self,
+        issuer: &str,
+        audience: &str,
+        token: &SecretString,
+        key: &str,
+    ) -> Result<serde_json::Map<String, Value>, ProviderError> {
+        let key: CoreJsonWebKey = serde_json::from_str(key)
+            .map_err(|_| ProviderError::Refused("the key that is known is none".to_owned()))?;
+        keys::verified(issuer, audience, token, &CoreJsonWebKeySet::new(vec![key]))
+            .map_err(ProviderError::from)
+    }
+
     async fn names_issuer(&self, access: &ProviderAccess) -> Result<bool, ProviderError> {
         let known = self.metadata(access, FRESH).await?;
-        let more = known.metadata.additional_metadata();
+        let more = known.what.additional_metadata();
         Ok(more.authorization_response_iss_parameter_supported.unwrap_or_default())
     }
 
     async fn logout_url(&self, access: &ProviderAccess, back: &str) -> Result<Option<String>, ProviderError> {
         let known = self.metadata(access, FRESH).await?;
-        let Some(page) = end_session(&known.metadata) else { return Ok(None) };
+        let Some(page) = end_session(&known.what) else { return Ok(None) };
         let wrong = |_| ProviderError::Unavailable("its page to sign out has no address".to_owned());
         let mut url = reqwest::Url::parse(page).map_err(wrong)?;
         url.query_pairs_mut()

@@ -8,31 +8,29 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use plural_app::seal::Sealer;
 use plural_app::secret::random;
 use plural_kit::tighten;
 use secrecy::SecretString;
 
 use crate::StartError;
 
-/// The sealer of a key file; makes the file with a random key when `make` and it does not exist.
-pub(crate) fn sealer(file: &Path, make: bool) -> Result<Sealer, StartError> {
-    let text = read_or_make(file, make)?;
+/// The keys of a file, the one that wraps first; makes the file with a random key when `make` and it does not exist.
+pub(crate) fn file(file: &Path, make: bool) -> Result<Vec<[u8; 32]>, StartError> {
+    parse(&read_or_make(file, make)?)
+        .map_err(|reason| StartError::Key { file: file.display().to_string(), reason })
+}
+
+/// The keys of a text, one a line: at least one.
+pub(crate) fn parse(text: &str) -> Result<Vec<[u8; 32]>, String> {
     let mut keys = Vec::new();
     for (index, line) in text.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
         let bytes = STANDARD.decode(line).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
         let Some(key) = bytes else {
-            return Err(StartError::Key {
-                file: file.display().to_string(),
-                reason: format!("line {} is not 32 bytes in base64", index + 1),
-            });
+            return Err(format!("line {} is not 32 bytes in base64", index + 1));
         };
         keys.push(key);
     }
-    match keys.split_first() {
-        Some((current, previous)) => Ok(Sealer::new(current, previous)),
-        None => Err(StartError::Key { file: file.display().to_string(), reason: "it is empty".to_owned() }),
-    }
+    if keys.is_empty() { Err("it is empty".to_owned()) } else { Ok(keys) }
 }
 
 /// A text secret of a file, made at first start.

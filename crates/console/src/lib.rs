@@ -10,6 +10,7 @@ mod config;
 mod gateway;
 mod git;
 mod identity;
+mod key_encryption;
 mod keys;
 mod metrics;
 mod opened;
@@ -62,6 +63,14 @@ pub enum StartError {
         /// The file.
         file: String,
         /// What is wrong with it. Never its content.
+        reason: String,
+    },
+    /// A key-encryption key cannot be used.
+    #[error("cannot use the key-encryption key {place}: {reason}; correct --key-encryption")]
+    KeyEncryption {
+        /// As given, without its options.
+        place: String,
+        /// What is wrong with it. Never a credential.
         reason: String,
     },
     /// The certificate or its key cannot be used.

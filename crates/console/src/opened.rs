@@ -23,8 +23,8 @@ use plural_store::{Database, DatabaseOptions, Quotas, SoleUse};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    ConsoleConfig, Reach, StartError, audit_streams, blobs, charts, git, identity, keys, previews, replica,
-    templates,
+    ConsoleConfig, Reach, StartError, audit_streams, blobs, charts, git, identity, key_encryption, keys,
+    previews, replica, templates,
 };
 
 /// Users that are looked at for administrators to name.
@@ -46,12 +46,14 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         database_timeout_seconds,
         blob_store,
         encryption_key_file,
+        key_encryption,
         webhook_secret,
         audit_retention_days,
         request_audit_retention_days,
         audit_checkpoint_seconds,
         audit_stream,
         audit_stream_secret,
+        audit_stream_header,
         restored,
         allow_local_repositories,
         protected_tags,
@@ -79,10 +81,8 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         folder: data_dir.display().to_string(),
         reason: error.to_string(),
     })?;
-    let sealer = match &encryption_key_file {
-        Some(file) => keys::sealer(file, false)?,
-        None => keys::sealer(&data_dir.join("encryption.key"), true)?,
-    };
+    let default = data_dir.join("encryption.key");
+    let encryption = key_encryption::open(&key_encryption, encryption_key_file.as_deref(), &default)?;
     let webhook_secret = match webhook_secret {
         Some(secret) if secret.expose_secret().trim().is_empty() => {
             let setting = "--webhook-secret (PLURAL_WEBHOOK_SECRET)";
@@ -108,7 +108,9 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         options.local = LocalPaths::Read;
     }
     let reach: plural_reach::Reach = reach.or(registry_reach).unwrap_or(Reach::Private).into();
-    let audit_sinks = audit_streams::open(&audit_stream, audit_stream_secret.as_ref(), reach)?;
+    let secrets =
+        audit_streams::StreamSecrets { webhook: audit_stream_secret.as_ref(), headers: &audit_stream_header };
+    let audit_sinks = audit_streams::open(&audit_stream, secrets, reach)?;
     options.guard = Guard::new(reach);
     options.credentials_over_http = allow_credentials_over_http;
     options.new_host_keys = ssh_host_keys.into();
@@ -166,7 +168,7 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         templates: Arc::new(templates::Liquid),
         identities: Arc::new(identities),
         audit_sinks,
-        sealer,
+        keys: encryption,
         clock: Arc::new(SystemClock),
     };
     let app = App::new(ports, settings).await.map_err(StartError::Installation)?;

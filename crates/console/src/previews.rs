@@ -247,6 +247,7 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
         cascaded: _,
         agent_upgrade: _,
         ask: _,
+        project: _,
         limits: _,
         source_url: _,
     } = spec;

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use crate::error::{Error, Result};
-use crate::ids::{ClusterId, GroupId, UserId};
+use crate::ids::{ClusterId, GroupId, ProjectId, RegistrationTokenId, UserId};
 use crate::policy::{Binding, BindingSubject, Rights};
+use crate::registration_token::RegistrationTerms;
 use crate::token::{PresentedToken, TokenScopes};
 
 /// Who asks.
@@ -17,8 +18,26 @@ pub enum Actor {
     /// The agent of a cluster. It reports and reads its own desired state through the agent use cases
     /// and may do nothing else.
     Cluster(ClusterId),
+    /// A machine with a registration token. It makes clusters of one project through the one use case that is for it, and may do
+    /// nothing else.
+    Registration(Box<RegistrationActor>),
     /// The console's own jobs. No credential of any kind resolves to this actor.
     System,
+}
+
+/// Who has a registration token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistrationActor {
+    /// The token.
+    pub token: RegistrationTokenId,
+    /// Its first characters, for audit rows.
+    pub hint: String,
+    /// Where it makes clusters.
+    pub project: ProjectId,
+    /// What it gives them.
+    pub terms: RegistrationTerms,
+    /// In whose name: what they may not do, the token does not do.
+    pub maker: UserActor,
 }
 
 /// A signed-in user.
@@ -154,6 +173,8 @@ pub enum Because {
     Console,
     /// It is the credential of an agent, which reaches its own cluster's desired state and nothing else.
     DeployToken,
+    /// It is a registration token, which makes clusters of its project and nothing else.
+    RegistrationToken,
     /// The token reaches only these things.
     NarrowToken(TokenScopes),
     /// The user is an administrator of the installation.
@@ -178,13 +199,14 @@ pub enum Because {
 /// and everything that tells who may do what asks here.
 ///
 /// # Guarantees
-/// Pure and total. A cluster's credential is never allowed anything here, nor is a token with narrower scopes than its
+/// Pure and total. A cluster's credential is never allowed anything here, nor is a registration token, nor a token with narrower scopes than its
 /// user's. Whoever may not read a thing is told that it does not exist.
 pub fn judge(actor: &Actor, action: Action, scope: &Scope) -> Verdict {
     let verdict = |decision, because| Verdict { decision, because };
     let user = match actor {
         Actor::Nobody => return verdict(Decision::Unauthenticated, Because::Nobody),
         Actor::Cluster(_) => return verdict(Decision::Hide, Because::DeployToken),
+        Actor::Registration(_) => return verdict(Decision::Hide, Because::RegistrationToken),
         Actor::System => return verdict(Decision::Allow, Because::Console),
         Actor::User(user) => user,
     };
@@ -276,7 +298,7 @@ pub fn check_scopes(actor: &Actor) -> Result<()> {
                 "this token is limited to {scopes}; use an unscoped token (`plural login`)"
             )))
         }),
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => Ok(()),
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => Ok(()),
     }
 }
 
@@ -306,6 +328,9 @@ pub fn visibility(actor: &Actor) -> Result<Visibility> {
         Actor::Nobody => Err(Error::Unauthenticated),
         Actor::Cluster(_) => {
             Err(Error::forbidden("a deploy token reaches only its own cluster's desired state"))
+        }
+        Actor::Registration(_) => {
+            Err(Error::forbidden("a registration token makes clusters of its project and does nothing else"))
         }
         Actor::System => Ok(Visibility::All),
         Actor::User(user) if user.admin => Ok(Visibility::All),
@@ -341,7 +366,7 @@ mod tests {
     use Decision::{Allow, Deny, Hide, Unauthenticated};
 
     use super::*;
-    use crate::ids::{BindingId, PolicyId, ProjectId, RoleId, ServiceId};
+    use crate::ids::{BindingId, PolicyId, RoleId, ServiceId};
     use crate::policy::{BoundRole, Role};
 
     const THING: Wording = Wording { noun: "thing", denied: None };
@@ -354,6 +379,16 @@ mod tests {
             groups: groups.iter().copied().collect(),
             token: None,
         }
+    }
+
+    fn registration(maker: UserActor) -> Actor {
+        Actor::Registration(Box::new(RegistrationActor {
+            token: RegistrationTokenId::new(),
+            hint: "abcdef".into(),
+            project: ProjectId::new(),
+            terms: RegistrationTerms::default(),
+            maker,
+        }))
     }
 
     fn binding(on: impl Into<PolicyId>, subject: BindingSubject, role: Role) -> Binding {
@@ -378,6 +413,8 @@ mod tests {
             (Actor::User(owner), [Allow, Allow, Allow]),
             (Actor::User(user(true, &[])), [Allow, Allow, Allow]),
             (Actor::Cluster(ClusterId::new()), [Hide, Hide, Hide]),
+            // Whatever its maker may do.
+            (registration(user(true, &[])), [Hide, Hide, Hide]),
             (Actor::System, [Allow, Allow, Allow]),
         ];
         for (actor, expected) in rows {
@@ -438,6 +475,9 @@ mod tests {
         assert_eq!(judge(&Actor::System, Admin, &scope).because, Because::Console);
         assert_eq!(judge(&Actor::Nobody, Read, &scope).because, Because::Nobody);
         assert_eq!(judge(&Actor::Cluster(ClusterId::new()), Read, &scope).because, Because::DeployToken);
+        let machine = registration(user(true, &[]));
+        assert_eq!(judge(&machine, Read, &scope).because, Because::RegistrationToken);
+        assert!(visibility(&machine).is_err());
     }
 
     #[test]

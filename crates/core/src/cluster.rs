@@ -134,6 +134,19 @@ pub struct NewCluster {
 }
 
 impl NewCluster {
+    /// Its handle, made from the name when absent.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the name suggests none.
+    pub fn handle_or_suggested(&self) -> Result<Handle> {
+        let suggested = || {
+            Handle::suggest(self.name.as_str()).map_err(|_| {
+                Error::invalid("attributes.handle", "is required: none can be derived from the name")
+            })
+        };
+        self.handle.clone().map_or_else(suggested, Ok)
+    }
+
     /// A cluster with nothing but a name.
     pub fn named(name: Name) -> Self {
         Self {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::identity_provider::Issuer;
-use crate::ids::{FederatedCredentialId, MachineAccountId};
+use crate::ids::{ClusterId, FederatedCredentialId, MachineAccountId};
 use crate::page::Keyed;
 use crate::pattern;
 use crate::token::TokenScopes;
@@ -19,7 +19,7 @@ pub const MOST: u64 = 20;
 /// Claims that one credential may ask for.
 const MOST_CLAIMS: usize = 20;
 /// Bytes of an audience, a claim or a pattern.
-const LONGEST: usize = 512;
+pub const LONGEST: usize = 512;
 /// What no issuer says of anybody: a pattern that fits it fits everybody.
 const NOBODY: &str = "\u{1}nobody\u{1}";
 
@@ -30,14 +30,38 @@ pub struct FederatedCredential {
     pub id: FederatedCredentialId,
     /// Of which account.
     pub account: MachineAccountId,
-    /// Who signs the tokens, as `iss` says it.
-    pub issuer: Issuer,
+    /// Who signs the tokens.
+    pub issuer: TokenIssuer,
     /// Which tokens of theirs, and what for.
     pub terms: FederationTerms,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
+}
+
+/// Who signs tokens that stand for a service account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenIssuer {
+    /// An issuer that the console asks for its keys, as `iss` says it.
+    Address(Issuer),
+    /// A cluster, for its service accounts. What its agent reports counts: nothing else does, and for no other cluster.
+    Cluster {
+        /// Which.
+        id: ClusterId,
+        /// The issuer that the agent last reported.
+        reported: Option<String>,
+    },
+}
+
+impl TokenIssuer {
+    /// What `iss` must be; absent as long as a cluster reports none.
+    pub fn said(&self) -> Option<&str> {
+        match self {
+            Self::Address(issuer) => Some(issuer.as_str()),
+            Self::Cluster { id: _, reported } => reported.as_deref(),
+        }
+    }
 }
 
 /// What a token must say, and what it is exchanged for.
@@ -144,7 +168,7 @@ mod tests {
         let credential = |claims| FederatedCredential {
             id: FederatedCredentialId::new(),
             account: MachineAccountId::new(),
-            issuer: "https://ci.example.com".parse().unwrap(),
+            issuer: TokenIssuer::Address("https://ci.example.com".parse().unwrap()),
             terms: terms(claims),
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,

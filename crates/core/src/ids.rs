@@ -78,6 +78,10 @@ id!(/// Id of a service account: that of the user that it is.
     MachineAccountId, "service account");
 id!(/// Id of a federated credential.
     FederatedCredentialId, "federated credential");
+id!(/// Id of a registration token (not the token itself).
+    RegistrationTokenId, "registration token");
+id!(/// Id of a persona.
+    PersonaId, "persona");
 id!(/// Id of a custom role.
     RoleId, "role");
 id!(/// Id of a binding.
@@ -96,6 +100,10 @@ id!(/// Id of what ties an account to a subject of an identity provider.
     UserIdentityId, "identity");
 id!(/// Id of a login of a program that waits to be allowed.
     ProgramLoginId, "login");
+id!(/// Id of a passkey (not the credential's own).
+    PasskeyId, "passkey");
+id!(/// Id of an invitation (not its code).
+    InviteId, "invitation");
 id!(/// Id of an access token (not the token itself).
     TokenId, "access token");
 id!(/// Id of a cluster.
@@ -124,6 +132,8 @@ id!(/// Id of a context.
     ServiceContextId, "service context");
 id!(/// Id of a saved view.
     SavedViewId, "saved view");
+id!(/// Id of a data key (not the key itself).
+    DataKeyId, "data key");
 id!(/// Id of a background job.
     JobId, "background job");
 id!(/// Id of an audit row.

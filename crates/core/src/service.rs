@@ -21,7 +21,7 @@ mod rendering_change;
 
 pub use configuration::{Configuration, ConfigurationEdit, ConfigurationValue};
 pub use pin::{Pin, PinUntil};
-pub use reference::{KeyRef, Reference};
+pub use reference::{FileKeyRef, KeyRef, Reference, VaultKeyRef};
 pub use rendering::{
     Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Kustomize, Renderer, RendererConfig, RendererHelm,
     RendererKind, Rendering, SourceRef,

@@ -235,6 +235,7 @@ async fn serve(
             cluster_id: grant.cluster_id,
             user_id: grant.user_id,
             actor: grant.actor.clone(),
+            impersonated: Some(Arc::clone(&grant.impersonated)),
             address: request.extensions().get::<ClientAddress>().map(|address| address.0),
             token_id: grant.token_id,
             method: request.method().to_string(),

@@ -17,7 +17,7 @@ mod turns;
 pub use self::metrics::{Metrics, init_metrics, method_label, status_label};
 pub use admission::{Admission, AdmissionLimits, Ending, OpenRequest, Visit};
 pub use lanes::{Hold, LaneLimits, Lanes, Metered, Overrun};
-pub use permits::{Permit, Permits, network_of};
+pub use permits::{Permit, Permits, network_of, wide_network_of};
 pub use private::{private_file, private_folder, tighten};
 pub use retry::{Backoff, about};
 pub use shutdown::{Shutdown, ShutdownSignal};

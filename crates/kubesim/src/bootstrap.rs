@@ -26,6 +26,11 @@ static SEEDS: LazyLock<Seeds> = LazyLock::new(|| {
         ("cluster-admin", "cluster-admin", "system:masters"),
         ("system:basic-user", "system:basic-user", "system:authenticated"),
         ("system:discovery", "system:discovery", "system:authenticated"),
+        (
+            "system:service-account-issuer-discovery",
+            "system:service-account-issuer-discovery",
+            "system:serviceaccounts",
+        ),
         ("system:public-info-viewer", "system:public-info-viewer", "system:authenticated"),
         ("system:public-info-viewer-anonymous", "system:public-info-viewer", "system:unauthenticated"),
     ] {
@@ -127,6 +132,11 @@ fn roles() -> Vec<(&'static str, Value)> {
             "system:discovery",
             json!([{"verbs": ["get"], "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez",
                 "/openapi", "/openapi/*", "/readyz", "/version", "/version/"]}]),
+        ),
+        (
+            "system:service-account-issuer-discovery",
+            json!([{"verbs": ["get"], "nonResourceURLs": ["/.well-known/openid-configuration",
+                "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"]}]),
         ),
         (
             "system:public-info-viewer",

@@ -40,6 +40,7 @@ mod request;
 mod resource;
 mod schema;
 mod selector;
+mod signer;
 mod sim;
 mod status;
 mod store;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use plural_agent::{Agent, AgentConfig, CommandRenderers, ProxyPolicy, usual_render_limits};
+use plural_agent::{Agent, AgentConfig, CommandRenderers, ProxyPolicy, VaultConfig, usual_render_limits};
 use plural_kit::{LaneLimits, Lanes, Shutdown};
 use plural_sandbox::{Helper, Limits, Program};
 use plural_tunnel::{ConsoleOptions, Line, Transport};
@@ -58,6 +58,11 @@ pub(crate) struct Args {
     #[arg(long, env = "PLURAL_AGENT_COMMAND_RENDERERS", value_name = "FILE")]
     command_renderers: Option<PathBuf>,
 
+    /// YAML file that names the Vault or OpenBao which services may refer to: its "address", and where they are not the usual
+    /// ones "caFile", "authMount", "role", "audience", "namespace" and "pollSeconds"
+    #[arg(long, env = "PLURAL_AGENT_VAULT", value_name = "FILE")]
+    vault: Option<PathBuf>,
+
     /// MiB of memory that all renders may use together; one may use half of it
     /// [default: half of the memory limit, or a quarter of the machine's memory]
     #[arg(long, env = "PLURAL_AGENT_RENDER_MEMORY_MIB", value_name = "MIB",
@@ -97,6 +102,19 @@ struct Declared {
     args: Vec<String>,
     #[serde(default)]
     readable: Vec<PathBuf>,
+}
+
+/// Where Vault is, and how it is entered.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Vault {
+    address: String,
+    ca_file: Option<PathBuf>,
+    auth_mount: Option<String>,
+    role: Option<String>,
+    audience: Option<String>,
+    namespace: Option<String>,
+    poll_seconds: Option<u64>,
 }
 
 /// The way to the console
@@ -215,6 +233,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         namespace,
         cache_dir,
         command_renderers,
+        vault,
         render_memory_mib,
         render_seconds,
         full_check_minutes,
@@ -249,6 +268,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut config = AgentConfig::new(console, kube, cache_dir).in_namespace(namespace);
     config.join_token = join_token.map(|token| token.expose_secret().trim().to_owned());
     config.commands = command_renderers.as_deref().map(declared).transpose()?;
+    config.vault = vault.as_deref().map(vault_of).transpose()?;
     let usual = usual_render_limits();
     config.renders = Lanes::new(LaneLimits {
         bytes: render_memory_mib.map_or(usual.bytes, |mebibytes| mebibytes << 20),
@@ -291,6 +311,35 @@ fn declared(file: &Path) -> anyhow::Result<CommandRenderers> {
         args: vec![SANDBOX.into()],
     };
     Ok(CommandRenderers { programs, helper, limits: Limits::default() })
+}
+
+/// The Vault that the operator of the agent names.
+fn vault_of(file: &Path) -> anyhow::Result<VaultConfig> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let value =
+        plural_render::yaml::parse(&text).with_context(|| format!("{} is not YAML", file.display()))?;
+    let said: Vault =
+        serde_json::from_value(value).with_context(|| format!("{} does not name a Vault", file.display()))?;
+    let Vault { address, ca_file, auth_mount, role, audience, namespace, poll_seconds } = said;
+    let seconds = poll_seconds.unwrap_or(60);
+    anyhow::ensure!(
+        (5..=3600).contains(&seconds),
+        "{}: pollSeconds must be between 5 and 3600",
+        file.display()
+    );
+    let usual = VaultConfig::new(address);
+    let ca_pem = ca_file.map(|file| {
+        std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+    });
+    Ok(VaultConfig {
+        ca_pem: ca_pem.transpose()?,
+        auth_mount: auth_mount.unwrap_or(usual.auth_mount),
+        role: role.unwrap_or(usual.role),
+        audience: audience.unwrap_or(usual.audience),
+        namespace,
+        poll_every: Duration::from_secs(seconds),
+        address: usual.address,
+    })
 }
 
 #[cfg(test)]

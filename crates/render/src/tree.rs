@@ -150,6 +150,19 @@ impl Tree {
         Self { bytes, files: Arc::new(files) }
     }
 
+    /// The same tree with other content of some files.
+    #[must_use]
+    pub fn with_files(self, contents: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
+        let Self { bytes, files } = self;
+        let (mut bytes, mut files) = (bytes.to_vec(), Arc::unwrap_or_clone(files));
+        for (path, content) in contents {
+            let start = bytes.len();
+            bytes.extend_from_slice(&content);
+            files.insert(path, start..bytes.len());
+        }
+        Self { bytes: bytes.into(), files: Arc::new(files) }
+    }
+
     /// The bytes of the file at `path`.
     pub fn read(&self, path: &str) -> Option<&[u8]> {
         self.files.get(path).map(|range| &self.bytes[range.clone()])

@@ -12,6 +12,7 @@ use plural_app::seal::Sealed;
 use plural_core::Result;
 use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::cluster::{Cluster, ClusterFacts};
+use plural_core::cluster_issuer::IssuerReport;
 use plural_core::ids::{ClusterId, RequestId, ServiceId};
 use plural_core::service::Service;
 use plural_core::status::{ServiceStatus, component_status};
@@ -30,8 +31,8 @@ use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
 use crate::{
-    cluster, component, dependency, deploy_token, policy, project_limits, revision, service, service_context,
-    service_metadata, sync, sync_report,
+    cluster, cluster_issuer, component, dependency, deploy_token, federated_credential, policy,
+    project_limits, revision, service, service_context, service_metadata, sync, sync_report,
 };
 
 /// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
@@ -120,12 +121,10 @@ impl AgentStore for Database {
             .collect();
         let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
         let mut syncs = sync::list_on(&tx, &ids).await?;
-        let limits = if rows.is_empty() {
-            None
-        } else {
-            let named = project_limits::of_cluster_on(&tx, cluster).await?;
-            (!named.limits.is_empty()).then_some(named)
-        };
+        let named =
+            if rows.is_empty() { None } else { Some(project_limits::of_cluster_on(&tx, cluster).await?) };
+        let project = named.as_ref().map(|named| named.project.clone()).unwrap_or_default();
+        let limits = named.filter(|named| !named.limits.is_empty());
         let mut sources = match &limits {
             Some(named) => project_limits::sources_on(&tx, &named.limits, &rows).await?,
             None => HashMap::new(),
@@ -144,6 +143,7 @@ impl AgentStore for Database {
                 }
                 let sync = syncs.remove(&row.id).map(ServiceSync::try_from).transpose()?.unwrap_or_default();
                 Ok(ServiceSpecRow {
+                    project: project.clone(),
                     ask: sync.ask,
                     limits: limits.clone(),
                     source_url: sources.remove(&row.id).unwrap_or_default(),
@@ -272,8 +272,9 @@ impl AgentStore for Database {
 
     async fn agent_pings(&self, pings: &[PingRow]) -> Result<()> {
         let mut write = self.write().await?;
-        let (bare, news): (Vec<&PingRow>, Vec<&PingRow>) =
-            pings.iter().partition(|ping| ping.facts.is_none() && ping.distro.is_none());
+        let (bare, news): (Vec<&PingRow>, Vec<&PingRow>) = pings.iter().partition(|ping| {
+            ping.facts.is_none() && ping.distro.is_none() && ping.issuer == IssuerReport::Untold
+        });
         // Most clusters have nothing to tell but that they live, with agents of one build or two. They share the latest of the
         // batch's times, which is wrong by no more than the time that the batch was collected for.
         let mut alike: BTreeMap<Option<Contract>, Vec<&PingRow>> = BTreeMap::new();
@@ -298,7 +299,7 @@ impl AgentStore for Database {
         let known = versions_on(&write.tx, &news).await?;
         let mut changed: Vec<FeedSubject> = Vec::new();
         for ping in &news {
-            let PingRow { cluster_id, facts, distro, contract, at } = ping;
+            let PingRow { cluster_id, facts, distro, contract, issuer, at } = ping;
             if let Some((version, kind, pinged_at)) = known.get(&cluster_id.uuid()) {
                 // What templates read.
                 let reported = facts.as_ref().and_then(|facts| facts.current_version.as_ref());
@@ -331,6 +332,7 @@ impl AgentStore for Database {
             if let Some(contract) = contract {
                 row.agent_contract = set(Some(contract_of(*contract)));
             }
+            cluster_issuer::report_in_tx(&write, *cluster_id, issuer, *at).await?;
             cluster::row::Entity::update_many()
                 .set(row)
                 .filter(cluster::row::Column::Id.eq(cluster_id.uuid()))
@@ -352,13 +354,15 @@ fn contract_of(contract: Contract) -> i32 {
 
 /// Version, kind and last sign of life of a cluster.
 type Known = (Option<String>, Option<String>, Option<DateTime<Utc>>);
+/// The same behind its id.
+type KnownRow = (Uuid, Option<String>, Option<String>, Option<DateTime<Utc>>);
 
 /// Version, kind and last sign of life of these clusters, as they are stored.
 async fn versions_on(connection: &impl ConnectionTrait, pings: &[&PingRow]) -> Result<HashMap<Uuid, Known>> {
     use cluster::row::{Column, Entity};
     let mut found = HashMap::with_capacity(pings.len());
     for chunk in pings.chunks(PINGS_AT_ONCE) {
-        let rows: Vec<(Uuid, Option<String>, Option<String>, Option<DateTime<Utc>>)> = Entity::find()
+        let rows: Vec<KnownRow> = Entity::find()
             .select_only()
             .columns([Column::Id, Column::CurrentVersion, Column::Distro, Column::PingedAt])
             .filter(Column::Id.is_in(chunk.iter().map(|ping| ping.cluster_id.uuid())))
@@ -442,6 +446,7 @@ async fn remove_in_tx(
             .await
             .map_err(db("counting a cluster's services"))?;
         if cluster.deleted_at.is_some() && left == 0 {
+            federated_credential::end_of_cluster_in_tx(write, id).await?;
             cluster::row::Entity::delete_by_id(id)
                 .exec(&write.tx)
                 .await

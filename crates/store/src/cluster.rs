@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited, Grant, Write};
 use plural_app::cluster::{ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore};
 use plural_app::ports::agents::FeedSubject;
@@ -29,7 +30,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{dependency, deploy_token, policy, service};
+use crate::{dependency, deploy_token, federated_credential, policy, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -173,7 +174,7 @@ async fn tags_replace_on(
 }
 
 /// Id, name, protection, sequence, already to be destroyed.
-type ServiceOf = (Uuid, String, bool, i64, Option<chrono::DateTime<chrono::Utc>>);
+type ServiceOf = (Uuid, String, bool, i64, Option<DateTime<Utc>>);
 
 /// Services of a cluster, locked in the order in which everybody locks services.
 async fn lock_services_in_tx(connection: &impl ConnectionTrait, cluster: Uuid) -> Result<Vec<ServiceOf>> {
@@ -203,6 +204,56 @@ pub(crate) async fn lock_in_tx(write: &transaction::Write<'_>, id: ClusterId) ->
         .await
         .map_err(db("reading a cluster"))?
         .ok_or(Error::not_found("cluster"))
+}
+
+/// Makes a cluster in a project, with these tags and who set them. Consoles are told to accept its token.
+pub(crate) async fn make_in_tx(
+    write: &mut transaction::Write<'_>,
+    project: ProjectId,
+    cluster: &ClusterCreate,
+    (tags, levels): (BTreeMap<String, String>, BTreeMap<String, TagLevel>),
+    at: DateTime<Utc>,
+) -> Result<row::Model> {
+    let ClusterCreate { id, handle, new, tags_by: _, token_hash } = cluster;
+    let NewCluster {
+        name,
+        handle: _,
+        project_id: _,
+        tags: _,
+        metadata,
+        distro,
+        version,
+        protect,
+        bindings: _,
+    } = new;
+    let row = row::ActiveModel {
+        id: set(id.uuid()),
+        name: set(name.to_string()),
+        handle: set(handle.to_string()),
+        project_id: set(project.uuid()),
+        tags: set(tags_json(&tags)),
+        tag_levels: set(Some(to_json(&levels, "who set a cluster's tags")?)),
+        metadata: set(sea_orm::JsonValue::Object(metadata.clone())),
+        distro: set(distro.map(|distro| distro.as_str().to_owned())),
+        version: set(version.clone()),
+        protect: set(*protect),
+        token_hash: set(token_hash.as_bytes().to_vec()),
+        current_version: set(None),
+        agent_version: set(None),
+        node_count: set(None),
+        pod_count: set(None),
+        namespace_count: set(None),
+        pinged_at: set(None),
+        agent_contract: set(None),
+        deleted_at: set(None),
+        created_at: set(at),
+        updated_at: set(at),
+    };
+    let row = row.insert(&write.tx).await.map_err(unique("making a cluster", UNIQUE))?;
+    tags_replace_on(&write.tx, id.uuid(), &tags).await?;
+    policy::make_in_tx(write, &[((*id).into(), Some(project.into()))]).await?;
+    write.publish_many(&[FeedSubject::Cluster { cluster_id: *id }, data_event(*id)], at).await?;
+    Ok(row)
 }
 
 impl Table for Cluster {
@@ -255,52 +306,12 @@ impl ClusterStore for Database {
         cluster: &ClusterCreate,
         grant: Option<&Grant>,
     ) -> Result<Cluster> {
-        let ClusterCreate { id, handle, new, tags_by, token_hash } = cluster;
-        let NewCluster {
-            name,
-            handle: _,
-            project_id: _,
-            tags,
-            metadata,
-            distro,
-            version,
-            protect,
-            bindings: _,
-        } = new;
-        let (tags, levels) =
-            tags_by.over(&TagsChange::All(tags.clone()), &BTreeMap::new(), BTreeMap::new())?;
-        let at = by.entry().at;
+        let tags = TagsChange::All(cluster.new.tags.clone());
+        let tags = cluster.tags_by.over(&tags, &BTreeMap::new(), BTreeMap::new())?;
         let mut write = self.write().await?;
-        let row = row::ActiveModel {
-            id: set(id.uuid()),
-            name: set(name.to_string()),
-            handle: set(handle.to_string()),
-            project_id: set(by.target().id.uuid()),
-            tags: set(tags_json(&tags)),
-            tag_levels: set(Some(to_json(&levels, "who set a cluster's tags")?)),
-            metadata: set(sea_orm::JsonValue::Object(metadata.clone())),
-            distro: set(distro.map(|distro| distro.as_str().to_owned())),
-            version: set(version.clone()),
-            protect: set(*protect),
-            token_hash: set(token_hash.as_bytes().to_vec()),
-            current_version: set(None),
-            agent_version: set(None),
-            node_count: set(None),
-            pod_count: set(None),
-            namespace_count: set(None),
-            pinged_at: set(None),
-            agent_contract: set(None),
-            deleted_at: set(None),
-            created_at: set(at),
-            updated_at: set(at),
-        };
-        let row = row.insert(&write.tx).await.map_err(unique("making a cluster", UNIQUE))?;
-        tags_replace_on(&write.tx, id.uuid(), &tags).await?;
-        let parent = by.target().id.into();
-        policy::make_in_tx(&write, &[((*id).into(), Some(parent))]).await?;
+        let row = make_in_tx(&mut write, by.target().id, cluster, tags, by.entry().at).await?;
         policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
-        write.publish_many(&[FeedSubject::Cluster { cluster_id: *id }, data_event(*id)], at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -394,6 +405,7 @@ impl ClusterStore for Database {
         }
         write.audit(by.entry()).await?;
         if services.is_empty() {
+            federated_credential::end_of_cluster_in_tx(&write, id.uuid()).await?;
             row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("deleting a cluster"))?;
             policy::forget_in_tx(&write, id).await?;
             row.deleted_at = Some(at);
@@ -401,6 +413,7 @@ impl ClusterStore for Database {
             write.commit().await?;
             return row.try_into();
         }
+        federated_credential::end_of_cluster_in_tx(&write, id.uuid()).await?;
         let change = row::ActiveModel {
             id: ActiveValue::Unchanged(id.uuid()),
             deleted_at: set(Some(row.deleted_at.unwrap_or(at))),
@@ -447,6 +460,7 @@ impl ClusterStore for Database {
         let services: Vec<Uuid> =
             lock_services_in_tx(&write.tx, id.uuid()).await?.into_iter().map(|(id, ..)| id).collect();
         let depended = dependency::before_gone_on(&write.tx, &services).await?;
+        federated_credential::end_of_cluster_in_tx(&write, id.uuid()).await?;
         row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("detaching a cluster"))?;
         policy::forget_in_tx(&write, id).await?;
         dependency::gone_in_tx(&mut write, &depended, at).await?;

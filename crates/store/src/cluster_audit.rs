@@ -1,5 +1,7 @@
 //! The auth proxy's key, and the clusters' audit log.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use plural_app::access::{Admin, Authorized};
 use plural_app::audit_chain::UnchainedBatch;
@@ -18,7 +20,7 @@ use crate::error::db;
 use crate::page::page;
 use crate::transaction::{Write, set};
 
-/// Lines in one statement, largest first: each has sixteen values, and SQLite takes 32 766 of them. Few sizes, because
+/// Lines in one statement, largest first: each has seventeen values, and SQLite takes 32 766 of them. Few sizes, because
 /// a connection keeps a prepared statement for each.
 const PIECES: [usize; 5] = [500, 100, 20, 4, 1];
 
@@ -45,6 +47,7 @@ pub(crate) mod row {
         pub batch_id: Option<Uuid>,
         pub address: Option<String>,
         pub token_id: Option<Uuid>,
+        pub impersonated: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -57,6 +60,7 @@ fn row_of(ClusterAuditRow { id, entry }: &ClusterAuditRow, batch: Option<AuditBa
         cluster_id,
         user_id,
         actor,
+        impersonated,
         address,
         token_id,
         method,
@@ -86,6 +90,8 @@ fn row_of(ClusterAuditRow { id, entry }: &ClusterAuditRow, batch: Option<AuditBa
         batch_id: set(batch.map(AuditBatchId::uuid)),
         address: set(address.map(|address| address.to_string())),
         token_id: set(token_id.map(TokenId::uuid)),
+        // Texts always have a JSON.
+        impersonated: set(impersonated.as_ref().and_then(|who| serde_json::to_string(&**who).ok())),
     }
 }
 
@@ -144,6 +150,7 @@ impl From<row::Model> for ClusterAuditRow {
             batch_id: _,
             address,
             token_id,
+            impersonated,
         } = row;
         Self {
             id: ClusterAuditId::from_uuid(id),
@@ -151,6 +158,7 @@ impl From<row::Model> for ClusterAuditRow {
                 cluster_id: ClusterId::from_uuid(cluster_id),
                 user_id: UserId::from_uuid(user_id),
                 actor,
+                impersonated: impersonated.and_then(|who| serde_json::from_str(&who).ok()).map(Arc::new),
                 address: address.and_then(|address| address.parse().ok()),
                 token_id: token_id.map(TokenId::from_uuid),
                 method,

@@ -153,6 +153,26 @@ pub(crate) async fn replace_in_tx(
     cluster.update(&write.tx).await.map_err(unique("replacing a deploy token", UNIQUE))
 }
 
+/// A join token, in place of the one before. The cluster's row is locked.
+pub(crate) async fn join_in_tx(
+    write: &Write<'_>,
+    id: ClusterId,
+    hash: &TokenHash,
+    expires_at: DateTime<Utc>,
+) -> Result<()> {
+    let mut row = row_in_tx(write, id).await?;
+    row.join_hash = set(Some(hash.as_bytes().to_vec()));
+    row.join_expires_at = set(Some(expires_at));
+    row.joined_hash = set(None);
+    row.update(&write.tx).await.map(drop).map_err(db("making a join token"))
+}
+
+/// Whether an agent ever joined the cluster.
+pub(crate) async fn is_joined_in_tx(write: &Write<'_>, id: Uuid) -> Result<bool> {
+    let known = row::Entity::find_by_id(id).one(&write.tx).await.map_err(db("reading a join token"))?;
+    Ok(known.is_some_and(|row| row.joined_hash.is_some()))
+}
+
 /// Takes a join token back, used or not.
 pub(crate) async fn join_forget_in_tx(write: &Write<'_>, id: ClusterId) -> Result<()> {
     let mut row = row_in_tx(write, id).await?;
@@ -184,11 +204,7 @@ impl DeployTokenStore for Database {
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
         let cluster = cluster::lock_in_tx(&write, id).await?;
-        let mut row = row_in_tx(&write, id).await?;
-        row.join_hash = set(Some(hash.as_bytes().to_vec()));
-        row.join_expires_at = set(Some(expires_at));
-        row.joined_hash = set(None);
-        row.update(&write.tx).await.map_err(db("making a join token"))?;
+        join_in_tx(&write, id, hash, expires_at).await?;
         write.audit(by.entry()).await?;
         write.publish(FeedSubject::Cluster { cluster_id: id }, at).await?;
         write.commit().await?;

@@ -1,17 +1,21 @@
 //! Federated credentials of service accounts.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited, Authorized, Read};
-use plural_app::federated_credential::FederatedCredentialStore;
+use plural_app::federated_credential::{ClaimedToken, FederatedCredentialStore};
 use plural_app::user::Proof;
-use plural_core::federated_credential::{FederatedCredential, FederationTerms, MOST};
-use plural_core::ids::{FederatedCredentialId, MachineAccountId};
+use plural_core::cluster_issuer::ClusterKey;
+use plural_core::federated_credential::{FederatedCredential, FederationTerms, LONGEST, MOST, TokenIssuer};
+use plural_core::ids::{ClusterId, FederatedCredentialId, MachineAccountId};
 use plural_core::machine_account::MachineAccount;
 use plural_core::{Error, Result};
+use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel as _, PaginatorTrait, QueryFilter,
-    QueryOrder, QuerySelect,
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel as _, PaginatorTrait,
+    QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use uuid::Uuid;
 
@@ -19,7 +23,7 @@ use crate::convert::parse;
 use crate::database::{Database, corrupt};
 use crate::error::{db, gone_or};
 use crate::transaction;
-use crate::{token, user};
+use crate::{cluster_issuer, token, user};
 
 /// Tokens that are given for one credential within their hour.
 const MOST_TOKENS: u64 = 1_000;
@@ -42,6 +46,8 @@ pub(crate) mod row {
         pub scopes: String,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        /// The cluster that signs the tokens, in place of an issuer.
+        pub cluster_id: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -49,22 +55,55 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-impl TryFrom<row::Model> for FederatedCredential {
-    type Error = Error;
+/// What the release before this one reads as the issuer of a cluster's tokens: an address that nobody can have.
+fn nobodys(cluster: Uuid) -> String {
+    format!("https://{cluster}.clusters.invalid")
+}
 
-    fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, user_id, issuer, audience, claims, scopes, created_at, updated_at } = row;
-        let claims =
-            serde_json::from_str(&claims).map_err(|_| corrupt("the claims of a federated credential"))?;
-        Ok(Self {
-            id: FederatedCredentialId::from_uuid(id),
-            account: MachineAccountId::from_uuid(user_id),
-            issuer: parse(&issuer, "an issuer")?,
-            terms: FederationTerms { audience, claims, scopes: parse(&scopes, "a token's scopes")? },
-            created_at,
-            updated_at,
-        })
-    }
+/// A credential, and what its cluster reports.
+fn credential(row: row::Model, reported: Option<String>) -> Result<FederatedCredential> {
+    let row::Model { id, user_id, issuer, audience, claims, scopes, created_at, updated_at, cluster_id } =
+        row;
+    let claims =
+        serde_json::from_str(&claims).map_err(|_| corrupt("the claims of a federated credential"))?;
+    let issuer = match cluster_id {
+        Some(id) => TokenIssuer::Cluster { id: ClusterId::from_uuid(id), reported },
+        None => TokenIssuer::Address(parse(&issuer, "an issuer")?),
+    };
+    Ok(FederatedCredential {
+        id: FederatedCredentialId::from_uuid(id),
+        account: MachineAccountId::from_uuid(user_id),
+        issuer,
+        terms: FederationTerms { audience, claims, scopes: parse(&scopes, "a token's scopes")? },
+        created_at,
+        updated_at,
+    })
+}
+
+/// Credentials, with what their clusters report.
+async fn credentials(
+    connection: &impl ConnectionTrait,
+    rows: Vec<row::Model>,
+) -> Result<Vec<FederatedCredential>> {
+    let clusters: Vec<Uuid> = rows.iter().filter_map(|row| row.cluster_id).collect();
+    let reported = cluster_issuer::reported_on(connection, &clusters).await?;
+    let told = |row: row::Model| {
+        let reported = row.cluster_id.and_then(|cluster| reported.get(&cluster).cloned());
+        credential(row, reported)
+    };
+    rows.into_iter().map(told).collect()
+}
+
+/// Ends the tokens that were given for tokens of a cluster. What names the cluster goes with it.
+pub(crate) async fn end_of_cluster_in_tx(write: &transaction::Write<'_>, cluster: Uuid) -> Result<()> {
+    let mut named = Query::select();
+    named.column(row::Column::Id).from(row::Entity).and_where(Expr::col(row::Column::ClusterId).eq(cluster));
+    token::row::Entity::delete_many()
+        .filter(token::row::Column::FederatedCredentialId.in_subquery(named))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("ending the tokens of a federated credential"))
 }
 
 /// Makes sure that a credential is as it was when a token was held against it, and that one more may be given for it: the oldest go.
@@ -103,13 +142,63 @@ fn stored(credential: &FederatedCredential) -> Result<row::Model> {
     Ok(row::Model {
         id: id.uuid(),
         user_id: account.uuid(),
-        issuer: issuer.to_string(),
+        issuer: match issuer {
+            TokenIssuer::Address(issuer) => issuer.to_string(),
+            TokenIssuer::Cluster { id, reported: _ } => nobodys(id.uuid()),
+        },
         audience: audience.clone(),
         claims,
         scopes: scopes.to_string(),
         created_at: *created_at,
         updated_at: *updated_at,
+        cluster_id: match issuer {
+            TokenIssuer::Address(_) => None,
+            TokenIssuer::Cluster { id, reported: _ } => Some(id.uuid()),
+        },
     })
+}
+
+impl Database {
+    /// Of these credentials, those whose subject is this, and those whose pattern begins as this does: at most `limit` of each.
+    async fn that_may_fit(
+        &self,
+        of: Select<row::Entity>,
+        subject: &str,
+        limit: u64,
+    ) -> Result<Vec<FederatedCredential>> {
+        let doing = "reading federated credentials";
+        // The expressions are those of the indexes.
+        let of_claims = |postgres: &'static str, sqlite: &'static str| {
+            Expr::cust(if self.is_postgres() { postgres } else { sqlite })
+        };
+        let whole = of_claims("(claims::jsonb ->> 'sub')", "json_extract(claims, '$.sub')");
+        let exact = of.clone().filter(whole.eq(subject)).order_by_asc(row::Column::Id).limit(limit);
+        let mut rows = exact.all(&self.reader).await.map_err(db(doing))?;
+        let prefix = of_claims(
+            "split_part(claims::jsonb ->> 'sub', '*', 1)",
+            "substr(json_extract(claims, '$.sub'), 1, instr(json_extract(claims, '$.sub'), '*') - 1)",
+        );
+        let is_pattern = of_claims(
+            "position('*' in claims::jsonb ->> 'sub') > 0",
+            "instr(json_extract(claims, '$.sub'), '*') > 0",
+        );
+        // No pattern is longer than that.
+        let ends = (0..=std::cmp::min(subject.len(), LONGEST)).filter(|end| subject.is_char_boundary(*end));
+        let beginnings = ends.filter_map(|end| subject.get(..end));
+        let patterns = of
+            .filter(is_pattern)
+            .filter(prefix.clone().is_in(beginnings))
+            // Many short beginnings do not crowd out the one that is meant.
+            .order_by_desc(Expr::expr(Func::char_length(prefix)))
+            .order_by_asc(row::Column::Id)
+            .limit(limit)
+            .all(&self.reader)
+            .await
+            .map_err(db(doing))?;
+        let known: HashSet<Uuid> = rows.iter().map(|row| row.id).collect();
+        rows.extend(patterns.into_iter().filter(|row| !known.contains(&row.id)));
+        rows.into_iter().map(|row| credential(row, None)).collect()
+    }
 }
 
 #[async_trait]
@@ -180,7 +269,7 @@ impl FederatedCredentialStore for Database {
             .order_by_asc(row::Column::Id)
             .all(&self.reader)
             .await;
-        rows.map_err(db("reading federated credentials"))?.into_iter().map(TryInto::try_into).collect()
+        credentials(&self.reader, rows.map_err(db("reading federated credentials"))?).await
     }
 
     async fn federated_credential_row(
@@ -188,22 +277,46 @@ impl FederatedCredentialStore for Database {
         id: FederatedCredentialId,
     ) -> Result<Option<FederatedCredential>> {
         let row = row::Entity::find_by_id(id.uuid()).one(&self.reader).await;
-        row.map_err(db("reading a federated credential"))?.map(TryInto::try_into).transpose()
+        let row = row.map_err(db("reading a federated credential"))?;
+        Ok(credentials(&self.reader, row.into_iter().collect()).await?.pop())
     }
 
     async fn federated_credentials_for(
         &self,
-        issuer: &str,
-        audience: &str,
+        claimed: &ClaimedToken,
         limit: u64,
     ) -> Result<Vec<FederatedCredential>> {
-        let rows = row::Entity::find()
-            .filter(row::Column::Issuer.eq(issuer))
-            .filter(row::Column::Audience.eq(audience))
-            .order_by_asc(row::Column::Id)
-            .limit(limit)
-            .all(&self.reader)
-            .await;
-        rows.map_err(db("reading federated credentials"))?.into_iter().map(TryInto::try_into).collect()
+        let of = row::Entity::find()
+            .filter(row::Column::ClusterId.is_null())
+            .filter(row::Column::Issuer.eq(&claimed.issuer))
+            .filter(row::Column::Audience.eq(&claimed.audience));
+        self.that_may_fit(of, &claimed.subject, limit).await
+    }
+
+    async fn federated_credentials_of_cluster(
+        &self,
+        cluster: ClusterId,
+        claimed: &ClaimedToken,
+        limit: u64,
+    ) -> Result<Vec<FederatedCredential>> {
+        let of = row::Entity::find()
+            .filter(row::Column::ClusterId.eq(cluster.uuid()))
+            .filter(row::Column::Audience.eq(&claimed.audience));
+        self.that_may_fit(of, &claimed.subject, limit).await
+    }
+
+    async fn cluster_keys_for(
+        &self,
+        claimed: &ClaimedToken,
+        since: DateTime<Utc>,
+        limit: u64,
+    ) -> Result<Vec<ClusterKey>> {
+        let mut named = Query::select();
+        named
+            .column(row::Column::ClusterId)
+            .from(row::Entity)
+            .and_where(Expr::col(row::Column::ClusterId).is_not_null())
+            .and_where(Expr::col(row::Column::Audience).eq(claimed.audience.as_str()));
+        cluster_issuer::keys_on(&self.reader, claimed, named, since, limit).await
     }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited, Installation, Write};
-use plural_app::identity::{Identity, IdentityAdmit, IdentityCheck, IdentityStore};
+use plural_app::identity::{IdentitiesDue, Identity, IdentityAdmit, IdentityCheck, IdentityStore};
 use plural_app::identity_provider::{
     IdentityProviderRow, IdentityProviderSelector, IdentityProviderStore as _,
 };
@@ -12,7 +12,7 @@ use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::ids::{GroupId, GroupMemberId, IdentityProviderId, TokenId, UserId, UserIdentityId};
 use plural_core::user::User;
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Expr, Query};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, Query};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
     QuerySelect,
@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::database::Database;
 use crate::error::{db, unique};
 use crate::transaction::{self, set};
-use crate::{group, identity_provider, token, user};
+use crate::{given_membership, group, identity_provider, token, user};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -101,14 +101,13 @@ async fn place_in_groups_in_tx(
     groups: &[GroupId],
 ) -> Result<bool> {
     let doing = "placing somebody in groups";
+    // Of two providers that are asked at once, one sees what the other one gave.
+    let account = user::row::Entity::find_by_id(user).lock_exclusive().one(&write.tx).await;
+    if account.map_err(db(doing))?.is_none() {
+        return Ok(false);
+    }
     let wanted: Vec<Uuid> = groups.iter().map(|group| group.uuid()).collect();
-    let ended = group::member::Entity::delete_many()
-        .filter(group::member::Column::UserId.eq(user))
-        .filter(group::member::Column::ProviderId.eq(provider))
-        .filter(group::member::Column::GroupId.is_not_in(wanted.iter().copied()))
-        .exec(&write.tx)
-        .await
-        .map_err(db(doing))?;
+    let mut changed = given_membership::take_in_tx(write, provider, Some(user), &wanted).await?;
     let there: Vec<Uuid> = group::member::Entity::find()
         .select_only()
         .column(group::member::Column::GroupId)
@@ -127,7 +126,7 @@ async fn place_in_groups_in_tx(
         .all(&write.tx)
         .await
         .map_err(db(doing))?;
-    let mut changed = ended.rows_affected > 0;
+    given_membership::give_in_tx(write, provider, user, &known).await?;
     for group in known.into_iter().filter(|group| !there.contains(group)) {
         let row = group::member::ActiveModel {
             id: set(GroupMemberId::new().uuid()),
@@ -274,20 +273,22 @@ impl IdentityStore for Database {
         write.commit().await
     }
 
-    async fn identities_due(
-        &self,
-        checked: DateTime<Utc>,
-        tried: DateTime<Utc>,
-        now: DateTime<Utc>,
-        limit: u64,
-    ) -> Result<Vec<Identity>> {
+    async fn identities_due(&self, asked: &IdentitiesDue) -> Result<Vec<Identity>> {
+        let IdentitiesDue { checked, unasked, tried, now, limit } = *asked;
         let mut in_use = Query::select();
         in_use.column(token::row::Column::UserId).from(token::row::Entity);
+        let can_be_asked = Condition::all()
+            .add(row::Column::Refresh.is_not_null())
+            .add(row::Column::CheckedAt.lt(checked))
+            .add(row::Column::UserId.in_subquery(in_use));
+        // What a provider gave to those about whom it cannot be asked.
+        let cannot = Condition::all()
+            .add(row::Column::Refresh.is_null())
+            .add(row::Column::CheckedAt.lt(unasked))
+            .add(Expr::cust(given_membership::GIVES));
         let due: Vec<row::Model> = row::Entity::find()
-            .filter(row::Column::Refresh.is_not_null())
-            .filter(row::Column::CheckedAt.lt(checked))
             .filter(row::Column::TriedAt.lt(tried))
-            .filter(row::Column::UserId.in_subquery(in_use))
+            .filter(Condition::any().add(can_be_asked).add(cannot))
             .order_by_asc(row::Column::TriedAt)
             .limit(limit)
             .all(&self.reader)
@@ -348,27 +349,42 @@ impl IdentityStore for Database {
         self.identity_provider_row(&by).await
     }
 
-    async fn identity_end(&self, by: Audited<'_, User, Write>, identity: &Identity) -> Result<()> {
+    async fn identity_end(
+        &self,
+        by: Audited<'_, User, Write>,
+        identity: &Identity,
+        unasked: DateTime<Utc>,
+    ) -> Result<()> {
         let doing = "ending a login";
         let (id, user_id) = (identity.id.uuid(), identity.user_id.uuid());
         let write = self.write().await?;
-        let account = user::row::Entity::find_by_id(user_id).lock_exclusive().one(&write.tx).await;
-        let Some(account) = account.map_err(db(doing))? else { return Ok(()) };
         // Somebody who signed in again meanwhile has another refresh token.
+        let unchanged = match identity.refresh.clone() {
+            Some(refresh) => row::Column::Refresh.eq(refresh.into_bytes()),
+            // Nor signed in again without one.
+            None => row::Column::Refresh.is_null().and(row::Column::CheckedAt.eq(identity.checked_at)),
+        };
         let ended = row::Entity::update_many()
             .col_expr(row::Column::Refresh, Expr::value(Option::<Vec<u8>>::None))
             .filter(row::Column::Id.eq(id))
-            .filter(row::Column::Refresh.eq(identity.refresh.clone().map(Sealed::into_bytes)))
+            .filter(unchanged)
             .exec(&write.tx)
             .await
             .map_err(db(doing))?;
         if ended.rows_affected == 0 {
             return Ok(());
         }
+        // In the order of a login: first what ties the account, then the account.
+        let account = user::row::Entity::find_by_id(user_id).lock_exclusive().one(&write.tx).await;
+        let Some(account) = account.map_err(db(doing))? else { return Ok(()) };
         let others = row::Entity::find()
             .filter(row::Column::UserId.eq(user_id))
             .filter(row::Column::Id.ne(id))
-            .filter(row::Column::Refresh.is_not_null())
+            .filter(
+                Condition::any()
+                    .add(row::Column::Refresh.is_not_null())
+                    .add(row::Column::CheckedAt.gt(unasked)),
+            )
             .count(&write.tx)
             .await
             .map_err(db(doing))?;
@@ -379,12 +395,7 @@ impl IdentityStore for Database {
             tokens.filter(token::row::Column::IdentityId.eq(id))
         };
         tokens.exec(&write.tx).await.map_err(db(doing))?;
-        group::member::Entity::delete_many()
-            .filter(group::member::Column::UserId.eq(user_id))
-            .filter(group::member::Column::ProviderId.eq(identity.provider.uuid()))
-            .exec(&write.tx)
-            .await
-            .map_err(db(doing))?;
+        given_membership::take_in_tx(&write, identity.provider.uuid(), Some(user_id), &[]).await?;
         write.audit(by.entry()).await?;
         write.commit().await
     }

@@ -24,7 +24,7 @@ use crate::error::{db, gone_or, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{group, user};
+use crate::{given_membership, user};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -198,12 +198,8 @@ impl IdentityProviderStore for Database {
         }
         let doing = unique("changing an identity provider", UNIQUE);
         let row = row.update(&write.tx).await.map_err(gone_or("identity provider", doing))?;
-        group::member::Entity::delete_many()
-            .filter(group::member::Column::ProviderId.eq(id))
-            .filter(group::member::Column::GroupId.is_not_in(groups.iter().map(|mapped| mapped.group.uuid())))
-            .exec(&write.tx)
-            .await
-            .map_err(db("ending memberships that a provider gave"))?;
+        let mapped: Vec<_> = groups.iter().map(|mapped| mapped.group.uuid()).collect();
+        given_membership::take_in_tx(&write, id, None, &mapped).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -211,6 +207,7 @@ impl IdentityProviderStore for Database {
 
     async fn identity_provider_delete(&self, by: Audited<'_, IdentityProvider, Write>) -> Result<()> {
         let write = self.write().await?;
+        given_membership::take_in_tx(&write, by.target().id.uuid(), None, &[]).await?;
         row::Entity::delete_by_id(by.target().id.uuid())
             .exec(&write.tx)
             .await

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, Write};
-use plural_app::program_login::{LoginAllowed, ProgramLogin, ProgramLoginCreate, ProgramLoginStore, WAITING};
+use plural_app::program_login::{
+    LoginAllowed, Loopback, ProgramLogin, ProgramLoginCreate, ProgramLoginStore, WAITING, Waiting,
+};
 use plural_app::secret::TokenHash;
 use plural_core::ids::{ProgramLoginId, TokenId, UserId};
 use plural_core::user::User;
@@ -35,6 +37,11 @@ pub(crate) mod row {
         pub allowed_with_id: Option<Uuid>,
         pub token_ends_at: Option<DateTimeUtc>,
         pub is_bound: bool,
+        pub network: Option<String>,
+        pub redirect: Option<String>,
+        pub challenge: Option<Vec<u8>>,
+        pub state: Option<String>,
+        pub grant_hash: Option<Vec<u8>>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -58,7 +65,16 @@ impl TryFrom<row::Model> for ProgramLogin {
             allowed_with_id,
             token_ends_at,
             is_bound,
+            network: _,
+            redirect,
+            challenge,
+            state,
+            grant_hash: _,
         } = row;
+        let loopback = redirect.zip(challenge).zip(state).map(|((redirect, challenge), state)| {
+            let challenge = challenge.try_into().map_err(|_| corrupt("a login's challenge"))?;
+            Ok::<_, Error>(Loopback { redirect, challenge, state })
+        });
         let address = address.map(|text| text.parse::<IpAddr>().map_err(|_| corrupt("a login's address")));
         let allowed = allowed_by_id.zip(allowed_with_id).map(|(user, with)| LoginAllowed {
             user: UserId::from_uuid(user),
@@ -70,6 +86,7 @@ impl TryFrom<row::Model> for ProgramLogin {
             id: ProgramLoginId::from_uuid(id),
             label,
             address: address.transpose()?,
+            loopback: loopback.transpose()?,
             created_at,
             expires_at,
             allowed,
@@ -81,8 +98,9 @@ impl TryFrom<row::Model> for ProgramLogin {
 impl ProgramLoginStore for Database {
     async fn program_login_create(&self, create: &ProgramLoginCreate) -> Result<()> {
         let ProgramLoginCreate { login, device, code } = create;
-        let ProgramLogin { id, label, address, created_at, expires_at, allowed: _ } = login;
+        let ProgramLogin { id, label, address, loopback, created_at, expires_at, allowed: _ } = login;
         let doing = "keeping a login that waits to be allowed";
+        let network = address.map(|address| plural_kit::wide_network_of(address).to_string());
         let address = address.map(|address| plural_kit::network_of(address).to_string());
         let write = self.write().await?;
         row::Entity::delete_many()
@@ -91,14 +109,18 @@ impl ProgramLoginStore for Database {
             .await
             .map_err(db(doing))?;
         let all = row::Entity::find().count(&write.tx).await.map_err(db(doing))?;
-        let here = match &address {
-            Some(address) => {
-                let here = row::Entity::find().filter(row::Column::Address.eq(address));
-                here.count(&write.tx).await.map_err(db(doing))?
+        let mut here = [0, 0];
+        for (count, (column, place)) in
+            here.iter_mut().zip([(row::Column::Network, &network), (row::Column::Address, &address)])
+        {
+            if let Some(place) = place {
+                let there = row::Entity::find().filter(column.eq(place));
+                *count = there.count(&write.tx).await.map_err(db(doing))?;
             }
-            None => 0,
-        };
-        if all >= WAITING.0 || here >= WAITING.1 {
+        }
+        let [network_has, address_has] = here;
+        let Waiting { all: most, of_network, of_address } = WAITING;
+        if all >= most || network_has >= of_network || address_has >= of_address {
             return Err(Error::unavailable("too many logins wait to be allowed; retry in ten minutes"));
         }
         let row = row::ActiveModel {
@@ -113,6 +135,11 @@ impl ProgramLoginStore for Database {
             allowed_with_id: set(None),
             token_ends_at: set(None),
             is_bound: set(false),
+            network: set(network),
+            redirect: set(loopback.as_ref().map(|loopback| loopback.redirect.clone())),
+            challenge: set(loopback.as_ref().map(|loopback| loopback.challenge.to_vec())),
+            state: set(loopback.as_ref().map(|loopback| loopback.state.clone())),
+            grant_hash: set(None),
         };
         row.insert(&write.tx).await.map_err(db(doing))?;
         write.commit().await
@@ -147,11 +174,26 @@ impl ProgramLoginStore for Database {
         found.map(TryInto::try_into).transpose()
     }
 
+    async fn program_login_by_grant(
+        &self,
+        grant: &TokenHash,
+        now: DateTime<Utc>,
+    ) -> Result<Option<ProgramLogin>> {
+        let found = row::Entity::find()
+            .filter(row::Column::GrantHash.eq(grant.as_bytes().to_vec()))
+            .filter(row::Column::ExpiresAt.gt(now))
+            .one(&self.reader)
+            .await
+            .map_err(db("looking for a login by its grant"))?;
+        found.map(TryInto::try_into).transpose()
+    }
+
     async fn program_login_allow(
         &self,
         by: Audited<'_, User, Write>,
         id: ProgramLoginId,
         allowed: &LoginAllowed,
+        grant: Option<&TokenHash>,
     ) -> Result<bool> {
         let LoginAllowed { user, with, ends, is_bound } = allowed;
         let write = self.write().await?;
@@ -160,6 +202,7 @@ impl ProgramLoginStore for Database {
             .col_expr(row::Column::AllowedWithId, Expr::value(with.uuid()))
             .col_expr(row::Column::TokenEndsAt, Expr::value(*ends))
             .col_expr(row::Column::IsBound, Expr::value(*is_bound))
+            .col_expr(row::Column::GrantHash, Expr::value(grant.map(|grant| grant.as_bytes().to_vec())))
             .filter(row::Column::Id.eq(id.uuid()))
             .filter(row::Column::AllowedById.is_null())
             .filter(row::Column::ExpiresAt.gt(by.entry().at))

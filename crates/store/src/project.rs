@@ -13,7 +13,7 @@ use plural_core::policy::PolicyNoun;
 use plural_core::project::{NewProject, Project, ProjectChange};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, LockType, Query, SimpleExpr};
-use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, Select};
+use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use uuid::Uuid;
 
 use crate::convert::parse;
@@ -23,7 +23,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::{RENEWED, renew_some_in_tx};
 use crate::transaction::set;
-use crate::{cluster, dependency, machine_account, policy, project_limits, recording, service};
+use crate::{cluster, data_key, dependency, machine_account, policy, project_limits, recording, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -162,8 +162,8 @@ impl ProjectStore for Database {
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a project", UNIQUE))?;
         let mut more = None;
-        if row.limits.is_some() && row.name != stored.name {
-            // Agents name the project in what they refuse.
+        if row.name != stored.name {
+            // Agents name the project in what they refuse, and open encrypted files by its keys.
             let which = Condition::all().add(services_of(row.id));
             more = renew_some_in_tx(&mut write, which, (None, RENEWED), at).await?;
         }
@@ -192,11 +192,49 @@ impl ProjectStore for Database {
         Ok(more)
     }
 
-    async fn project_delete(&self, by: Audited<'_, Project, Admin>) -> Result<()> {
-        if by.target().default {
-            return Err(Error::conflict("the default project cannot be deleted"));
-        }
+    async fn project_make_default(&self, by: Audited<'_, Project, Write>) -> Result<Project> {
+        let doing = "making a project the default one";
+        let (id, at) = (by.target().id.uuid(), by.entry().at);
         let write = self.write().await?;
+        // Of two that become it, one waits here.
+        let both = Condition::any().add(row::Column::Id.eq(id)).add(row::Column::IsDefault.eq(true));
+        let rows = row::Entity::find().filter(both).order_by_asc(row::Column::Id);
+        let rows = rows.lock(LockType::NoKeyUpdate).all(&write.tx).await.map_err(db(doing))?;
+        if !rows.iter().any(|row| row.id == id) {
+            return Err(Error::not_found("project"));
+        }
+        for former in rows.iter().filter(|row| row.is_default && row.id != id) {
+            let row = row::ActiveModel {
+                id: sea_orm::ActiveValue::Unchanged(former.id),
+                is_default: set(false),
+                updated_at: set(at),
+                ..Default::default()
+            };
+            row.update(&write.tx).await.map_err(db(doing))?;
+        }
+        let row = row::ActiveModel {
+            id: sea_orm::ActiveValue::Unchanged(id),
+            is_default: set(true),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let told = &[("projects_is_default_key", "another project became the default one at the same time")];
+        let row = row.update(&write.tx).await.map_err(unique(doing, told))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn project_delete(&self, by: Audited<'_, Project, Admin>) -> Result<()> {
+        let write = self.write().await?;
+        // It may have become the default one since it was read.
+        let known = row::Entity::find_by_id(by.target().id.uuid()).lock_exclusive().one(&write.tx).await;
+        let known = known.map_err(db("reading a project"))?.ok_or(Error::not_found("project"))?;
+        if known.is_default {
+            return Err(Error::conflict(
+                "the default project cannot be deleted: make another one the default first",
+            ));
+        }
         machine_account::forget_of_in_tx(&write, by.target().id).await?;
         row::Entity::delete_by_id(by.target().id.uuid()).exec(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
@@ -208,7 +246,9 @@ impl ProjectStore for Database {
                 db("deleting a project")(cause)
             }
         })?;
-        if recording::is_any_of_on(&write.tx, by.target().id).await? {
+        let keeps_recordings = recording::is_any_of_on(&write.tx, by.target().id).await?;
+        data_key::shred_in_tx(&write, by.target().id, keeps_recordings, by.entry().at).await?;
+        if keeps_recordings {
             policy::keep_in_tx(&write, by.target().id, by.target().name.as_str()).await?;
         } else {
             policy::forget_in_tx(&write, by.target().id).await?;

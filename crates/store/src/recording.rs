@@ -80,6 +80,7 @@ pub(crate) mod piece {
         pub number: i32,
         pub digest: Vec<u8>,
         pub bytes: i64,
+        pub sealed_with: Option<Vec<u8>>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -194,12 +195,13 @@ impl TryFrom<row::Model> for RecordingRow {
 }
 
 fn piece_row_of(id: RecordingId, piece: &RecordingPiece) -> Result<piece::ActiveModel> {
-    let RecordingPiece { number, digest, bytes } = piece;
+    let RecordingPiece { number, digest, bytes, sealed_with } = piece;
     Ok(piece::ActiveModel {
         recording_id: set(id.uuid()),
         number: set(piece_number(*number)?),
         digest: set(digest.to_vec()),
         bytes: set(bytes.cast_signed()),
+        sealed_with: set(sealed_with.clone()),
     })
 }
 
@@ -305,16 +307,17 @@ impl RecordingStore for Database {
         now: DateTime<Utc>,
     ) -> Result<()> {
         let doing = "going on with a recording";
-        let RecordingPiece { number, digest, bytes } = piece;
+        let RecordingPiece { number, digest, bytes, sealed_with } = piece;
         let write = self.write().await?;
         // The same again, when the answer to the first time was lost, changes nothing.
-        let sql = "INSERT INTO recording_pieces (recording_id, number, digest, bytes) VALUES ($1, $2, $3, $4) \
-                   ON CONFLICT DO NOTHING";
+        let sql = "INSERT INTO recording_pieces (recording_id, number, digest, bytes, sealed_with) \
+                   VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
         let values = [
             id.uuid().into(),
             piece_number(*number)?.into(),
             digest.to_vec().into(),
             bytes.cast_signed().into(),
+            sealed_with.clone().into(),
         ];
         let inserted = write.tx.execute_raw(self.statement(sql, values)).await.map_err(db(doing))?;
         if inserted.rows_affected() == 0 {
@@ -468,11 +471,12 @@ impl RecordingStore for Database {
         write.audit(by.entry()).await?;
         write.commit().await?;
         rows.into_iter()
-            .map(|piece::Model { recording_id: _, number, digest, bytes }| {
+            .map(|piece::Model { recording_id: _, number, digest, bytes, sealed_with }| {
                 Ok(RecordingPiece {
                     number: u32::try_from(number).map_err(|_| corrupt("the number of a piece"))?,
                     digest: bytes32(&digest, "a piece of a recording")?,
                     bytes: bytes.cast_unsigned(),
+                    sealed_with,
                 })
             })
             .collect()
@@ -538,6 +542,7 @@ mod tests {
                 number: number.into(),
                 digest: digest(recording, number),
                 bytes: 1,
+                sealed_with: None,
             };
             database.recording_begin(&begun, &Sealed::from_bytes(vec![1]), &piece(0)).await.unwrap();
             for number in 1..4 {

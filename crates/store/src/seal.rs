@@ -1,10 +1,12 @@
 //! Sealed values by the key that they are sealed with.
 
 use async_trait::async_trait;
+use plural_app::keyring::PREFIX;
 use plural_app::recording::RecordingPiece;
-use plural_app::seal::{SealStore, Sealed, SealedColumn, SealedValue};
+use plural_app::seal::{SealStore, Sealed, SealedColumn, SealedPiece, SealedValue};
 use plural_core::Result;
-use plural_core::ids::RecordingId;
+use plural_core::data_key::{KeyOwner, KeyPurpose};
+use plural_core::ids::{ProjectId, RecordingId};
 use sea_orm::ConnectionTrait;
 use uuid::Uuid;
 
@@ -12,32 +14,94 @@ use crate::convert::bytes32;
 use crate::database::{Database, corrupt};
 use crate::error::db;
 
-/// Where the id of a key lies in a sealed value: `Sealed`'s layout, counted from 1.
-const KEY_ID: &str = "2, 8";
+/// Where sealed values are.
+struct Place {
+    table: &'static str,
+    column: &'static str,
+    /// The column with the id of the thing: none where the table has one row.
+    id: Option<&'static str>,
+    /// The project of a row, as an expression of `t`; of those that belong to none, null.
+    project: &'static str,
+    purpose: KeyPurpose,
+}
 
-/// Table, column, and the column with the id of the thing: none where the table has one row.
-fn place(column: SealedColumn) -> (&'static str, &'static str, Option<&'static str>) {
-    match column {
-        SealedColumn::KeyCheck => ("installation", "key_check", None),
-        SealedColumn::ProxyKey => ("installation", "proxy_key", None),
-        SealedColumn::AuditKey => ("installation", "audit_key", None),
-        SealedColumn::RepositoryCredentials => ("git_repositories", "credentials", Some("id")),
-        SealedColumn::RepositoryReach => ("git_repositories", "reach", Some("id")),
-        SealedColumn::RepositoryWebhook => ("repository_webhooks", "secret", Some("repository_id")),
-        SealedColumn::HelmRepositoryAccess => ("helm_repositories", "access", Some("id")),
-        SealedColumn::ServiceSeed => ("services", "seed", Some("id")),
-        SealedColumn::Configuration => ("revisions", "configuration", Some("service_id")),
-        SealedColumn::HelmValues => ("revisions", "helm_values", Some("service_id")),
-        SealedColumn::RendererValues => ("revisions", "renderer_values", Some("service_id")),
-        SealedColumn::GlobalServiceSecrets => {
-            ("global_service_generations", "secrets", Some("global_service_id"))
+/// What belongs to no project.
+const NONE: &str = "NULL";
+const OWN: &str = "t.project_id";
+const OF_CLUSTER: &str = "(SELECT c.project_id FROM clusters c WHERE c.id = t.cluster_id)";
+const OF_SERVICE: &str =
+    "(SELECT c.project_id FROM services s JOIN clusters c ON c.id = s.cluster_id WHERE s.id = t.service_id)";
+const OF_REPOSITORY: &str = "(SELECT r.project_id FROM git_repositories r WHERE r.id = t.repository_id)";
+const OF_GLOBAL: &str = "(SELECT g.project_id FROM global_services g WHERE g.id = t.global_service_id)";
+
+fn place(column: SealedColumn) -> Place {
+    let (table, column, id, project, purpose) = match column {
+        SealedColumn::KeyCheck => ("installation", "key_check", None, NONE, KeyPurpose::Secrets),
+        SealedColumn::ProxyKey => ("installation", "proxy_key", None, NONE, KeyPurpose::Secrets),
+        SealedColumn::AuditKey => ("installation", "audit_key", None, NONE, KeyPurpose::Secrets),
+        SealedColumn::RepositoryCredentials => {
+            ("git_repositories", "credentials", Some("id"), OWN, KeyPurpose::Secrets)
         }
-        SealedColumn::ContextSecrets => ("service_contexts", "secrets", Some("id")),
-        SealedColumn::RecordingCommand => ("recordings", "command", Some("id")),
-        SealedColumn::IdentityProviderSecret => ("identity_providers", "secret", Some("id")),
-        SealedColumn::IdentityRefresh => ("user_identities", "refresh", Some("id")),
-        SealedColumn::SecondFactor => ("second_factors", "secret", Some("user_id")),
+        SealedColumn::RepositoryReach => ("git_repositories", "reach", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::RepositoryWebhook => {
+            ("repository_webhooks", "secret", Some("repository_id"), OF_REPOSITORY, KeyPurpose::Secrets)
+        }
+        SealedColumn::HelmRepositoryAccess => {
+            ("helm_repositories", "access", Some("id"), OWN, KeyPurpose::Secrets)
+        }
+        SealedColumn::ServiceSeed => ("services", "seed", Some("id"), OF_CLUSTER, KeyPurpose::Secrets),
+        SealedColumn::Configuration => {
+            ("revisions", "configuration", Some("service_id"), OF_SERVICE, KeyPurpose::Secrets)
+        }
+        SealedColumn::HelmValues => {
+            ("revisions", "helm_values", Some("service_id"), OF_SERVICE, KeyPurpose::Secrets)
+        }
+        SealedColumn::RendererValues => {
+            ("revisions", "renderer_values", Some("service_id"), OF_SERVICE, KeyPurpose::Secrets)
+        }
+        SealedColumn::GlobalServiceSecrets => (
+            "global_service_generations",
+            "secrets",
+            Some("global_service_id"),
+            OF_GLOBAL,
+            KeyPurpose::Secrets,
+        ),
+        SealedColumn::ContextSecrets => ("service_contexts", "secrets", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::RecordingCommand => ("recordings", "command", Some("id"), OWN, KeyPurpose::Recordings),
+        SealedColumn::IdentityProviderSecret => {
+            ("identity_providers", "secret", Some("id"), NONE, KeyPurpose::Secrets)
+        }
+        SealedColumn::IdentityRefresh => {
+            ("user_identities", "refresh", Some("id"), NONE, KeyPurpose::Secrets)
+        }
+        SealedColumn::SecondFactor => {
+            ("second_factors", "secret", Some("user_id"), NONE, KeyPurpose::Secrets)
+        }
+    };
+    Place { table, column, id, project, purpose }
+}
+
+/// Whether a value of this column is sealed with a key that begins what it seals like this.
+pub(crate) async fn is_used_on(
+    database: &Database,
+    connection: &impl ConnectionTrait,
+    prefix: &[u8],
+) -> Result<bool> {
+    let doing = "looking for what a data key sealed";
+    for column in SealedColumn::ALL {
+        let Place { table, column, .. } = place(column);
+        let sql = format!("SELECT 1 AS one FROM {table} WHERE substr({column}, 1, $1) = $2 LIMIT 1");
+        let values = [length(prefix).into(), prefix.to_vec().into()];
+        let found = connection.query_one_raw(database.statement(&sql, values)).await.map_err(db(doing))?;
+        if found.is_some() {
+            return Ok(true);
+        }
     }
+    Ok(false)
+}
+
+fn length(prefix: &[u8]) -> i32 {
+    i32::try_from(prefix.len()).unwrap_or(i32::MAX)
 }
 
 #[async_trait]
@@ -45,37 +109,49 @@ impl SealStore for Database {
     async fn sealed_otherwise(
         &self,
         column: SealedColumn,
-        key: [u8; 8],
         skip: u64,
         limit: u64,
     ) -> Result<Vec<SealedValue>> {
         let doing = "looking for what is sealed with an old key";
-        let (table, column, id) = place(column);
-        let order = id.unwrap_or(column);
-        let of = id.map(|id| format!("{id} AS owner, ")).unwrap_or_default();
+        let Place { table, column, id, project, purpose } = place(column);
+        let order = id.map_or_else(|| "v.sealed".to_owned(), |_| "v.thing".to_owned());
+        let thing = id.map(|id| format!("t.{id} AS thing, ")).unwrap_or_default();
+        let wanted = if id.is_some() { "v.thing AS thing, " } else { "" };
+        let project = if project == NONE { "$1".to_owned() } else { format!("COALESCE({project}, $1)") };
+        let cast = if self.is_postgres() { "::uuid" } else { "" };
+        let project = project.replace("$1", &format!("$1{cast}"));
         let sql = format!(
-            "SELECT {of}{column} AS sealed FROM {table} \
-             WHERE {column} IS NOT NULL AND substr({column}, {KEY_ID}) <> $1 ORDER BY {order} LIMIT $2 OFFSET $3"
+            "SELECT {wanted}v.project AS project, v.sealed AS sealed \
+             FROM (SELECT {thing}{project} AS project, t.{column} AS sealed FROM {table} t \
+                   WHERE t.{column} IS NOT NULL) v \
+             LEFT JOIN data_keys k ON k.owner_id = v.project AND k.purpose = '{purpose}' AND k.retired_at IS NULL \
+             WHERE k.prefix IS NULL OR substr(v.sealed, 1, $2) <> k.prefix ORDER BY {order} LIMIT $3 OFFSET $4",
+            purpose = purpose.as_str(),
         );
-        let values = [key.to_vec().into(), limit.cast_signed().into(), skip.cast_signed().into()];
+        let prefix = i32::try_from(PREFIX).unwrap_or(i32::MAX);
+        let values =
+            [Uuid::nil().into(), prefix.into(), limit.cast_signed().into(), skip.cast_signed().into()];
         let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
         rows.into_iter()
             .map(|row| {
                 let of = match id {
-                    Some(_) => row.try_get::<Uuid>("", "owner").map_err(db(doing))?,
+                    Some(_) => row.try_get::<Uuid>("", "thing").map_err(db(doing))?,
                     None => Uuid::nil(),
                 };
+                let project: Uuid = row.try_get("", "project").map_err(db(doing))?;
+                let owner = KeyOwner::from_parts(project, purpose);
+                let owner = owner.ok_or_else(|| corrupt("the owner of a sealed value"))?;
                 let sealed: Vec<u8> = row.try_get("", "sealed").map_err(db(doing))?;
-                Ok(SealedValue { of, sealed: Sealed::from_bytes(sealed) })
+                Ok(SealedValue { of, owner, sealed: Sealed::from_bytes(sealed) })
             })
             .collect()
     }
 
     async fn sealed_replace(&self, column: SealedColumn, changes: &[(SealedValue, Sealed)]) -> Result<()> {
         let doing = "sealing values anew";
-        let (table, column, id) = place(column);
+        let Place { table, column, id, .. } = place(column);
         let write = self.write().await?;
-        for (SealedValue { of, sealed: before }, after) in changes {
+        for (SealedValue { of, owner: _, sealed: before }, after) in changes {
             let (before, after) = (before.as_bytes().to_vec(), after.as_bytes().to_vec());
             // Bytes alone would tell it, but only an index makes many of them quick.
             let statement = if let Some(id) = id {
@@ -90,21 +166,22 @@ impl SealStore for Database {
         write.commit().await
     }
 
-    async fn pieces_otherwise(
-        &self,
-        key: [u8; 8],
-        skip: u64,
-        limit: u64,
-    ) -> Result<Vec<(RecordingId, RecordingPiece)>> {
+    async fn pieces_otherwise(&self, skip: u64, limit: u64) -> Result<Vec<SealedPiece>> {
         let doing = "looking for pieces of recordings that are sealed with an old key";
-        let sql = "SELECT recording_id, number, digest, bytes FROM recording_pieces \
-                   WHERE sealed_with IS NULL OR sealed_with <> $1 \
-                   ORDER BY recording_id, number LIMIT $2 OFFSET $3";
-        let values = [key.to_vec().into(), limit.cast_signed().into(), skip.cast_signed().into()];
-        let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
+        let sql = format!(
+            "SELECT p.recording_id, r.project_id, p.number, p.digest, p.bytes, p.sealed_with \
+             FROM recording_pieces p JOIN recordings r ON r.id = p.recording_id \
+             LEFT JOIN data_keys k ON k.owner_id = r.project_id AND k.purpose = '{}' AND k.retired_at IS NULL \
+             WHERE k.prefix IS NULL OR p.sealed_with IS NULL OR p.sealed_with <> k.prefix \
+             ORDER BY p.recording_id, p.number LIMIT $1 OFFSET $2",
+            KeyPurpose::Recordings.as_str(),
+        );
+        let values = [limit.cast_signed().into(), skip.cast_signed().into()];
+        let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
         rows.into_iter()
             .map(|row| {
                 let id: Uuid = row.try_get("", "recording_id").map_err(db(doing))?;
+                let project: Uuid = row.try_get("", "project_id").map_err(db(doing))?;
                 let number: i32 = row.try_get("", "number").map_err(db(doing))?;
                 let digest: Vec<u8> = row.try_get("", "digest").map_err(db(doing))?;
                 let bytes: i64 = row.try_get("", "bytes").map_err(db(doing))?;
@@ -112,29 +189,25 @@ impl SealStore for Database {
                     number: u32::try_from(number).map_err(|_| corrupt("the number of a piece"))?,
                     digest: bytes32(&digest, "a piece of a recording")?,
                     bytes: bytes.cast_unsigned(),
+                    sealed_with: row.try_get("", "sealed_with").map_err(db(doing))?,
                 };
-                Ok((RecordingId::from_uuid(id), piece))
+                let owner = KeyOwner::Recordings(ProjectId::from_uuid(project));
+                Ok(SealedPiece { of: RecordingId::from_uuid(id), owner, piece })
             })
             .collect()
     }
 
-    async fn piece_resealed(
-        &self,
-        id: RecordingId,
-        piece: &RecordingPiece,
-        digest: [u8; 32],
-        key: [u8; 8],
-    ) -> Result<()> {
-        let number = i32::try_from(piece.number).map_err(|_| corrupt("the number of a piece"))?;
+    async fn piece_resealed(&self, before: &SealedPiece, after: &RecordingPiece) -> Result<()> {
+        let number = i32::try_from(before.piece.number).map_err(|_| corrupt("the number of a piece"))?;
         let write = self.write().await?;
         let sql = "UPDATE recording_pieces SET digest = $1, sealed_with = $2 \
                    WHERE recording_id = $3 AND number = $4 AND digest = $5";
         let values = [
-            digest.to_vec().into(),
-            key.to_vec().into(),
-            id.uuid().into(),
+            after.digest.to_vec().into(),
+            after.sealed_with.clone().into(),
+            before.of.uuid().into(),
             number.into(),
-            piece.digest.to_vec().into(),
+            before.piece.digest.to_vec().into(),
         ];
         let done = write.tx.execute_raw(self.statement(sql, values)).await;
         done.map_err(db("sealing a piece of a recording anew"))?;
@@ -162,6 +235,8 @@ mod tests {
         ("audit_rows", "state_after"),
         ("audit_rows", "state_before"),
         ("clusters", "token_hash"),
+        ("data_keys", "prefix"),
+        ("data_keys", "wrapped"),
         ("deploy_tokens", "join_hash"),
         ("deploy_tokens", "joined_hash"),
         ("deploy_tokens", "next_hash"),
@@ -170,11 +245,15 @@ mod tests {
         ("leases", "holder"),
         ("login_spent", "what"),
         ("login_tries", "subject"),
+        ("program_logins", "challenge"),
         ("program_logins", "code_hash"),
         ("program_logins", "device_hash"),
+        ("program_logins", "grant_hash"),
         ("recovery_codes", "hash"),
         ("recording_pieces", "digest"),
         ("recording_pieces", "sealed_with"),
+        ("registration_tokens", "hash"),
+        ("registration_tokens", "made_with"),
         ("replicas", "certificate"),
         ("revisions", "artifact_digest"),
         ("service_syncs", "plan_request"),
@@ -200,7 +279,7 @@ mod tests {
             .filter(|(of, name): &(String, String)| {
                 !PLAIN.contains(&(of, name))
                     && !SealedColumn::ALL.iter().any(|column| {
-                        let (table, column, _) = place(*column);
+                        let Place { table, column, .. } = place(*column);
                         (table, column) == (of, name)
                     })
             })

@@ -1,8 +1,11 @@
 //! A large fleet for benches, written in bulk: copies of one cluster and one of its services, as if each had been
 //! made by a request and moved to the same commit. No events, no audit lines: no console may be running.
 
-use plural_app::seal::Sealer;
+use plural_app::data_key::DataKeyStore as _;
+use plural_app::keyring::OpenKey;
+use plural_app::ports::key_encryption::KeyEncryption;
 use plural_app::secret::NewToken;
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::{ClusterId, PolicyId, ProjectId, RevisionId, ServiceId};
 use plural_core::policy::Policy;
 use plural_core::service::Configuration;
@@ -29,7 +32,7 @@ impl Database {
     /// When there is no such service, or it is not moved to a commit yet.
     pub async fn seed(
         &self,
-        sealer: &Sealer,
+        key: &dyn KeyEncryption,
         template: ServiceId,
         clusters: usize,
         services: usize,
@@ -45,6 +48,9 @@ impl Database {
         if service.artifact_digest.is_none() {
             return Err(Error::conflict("the template has no artifact yet"));
         }
+        let owner = KeyOwner::Project(ProjectId::from_uuid(cluster.project_id));
+        let row = self.data_key_current(owner).await?.ok_or_else(missing)?;
+        let sealer = OpenKey::of(&row, key).await.map_err(|cause| Error::internal(doing, cause))?;
         let nothing = serde_json::to_vec(&Configuration::default())
             .map_err(|cause| Error::internal("writing a configuration", cause))?;
         let mut tokens = Vec::with_capacity(clusters);

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Act, Audited, Authorized, Read, Rollback, Write};
+use plural_app::seal::Sealed;
 use plural_app::service_life::ServiceLifeStore;
 use plural_core::audit::AuditRow;
 use plural_core::ids::{RevisionId, ServiceId};
@@ -93,6 +94,14 @@ impl ServiceLifeStore for Database {
 
     async fn service_resume(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
         self.paused(by, false).await
+    }
+
+    async fn service_seed_rotate(&self, by: Audited<'_, Service, Write>, seed: &Sealed) -> Result<Service> {
+        let write = self.write().await?;
+        dependency::lock_for_in_tx(&write, &[by.target().id.uuid()]).await?;
+        let mut moved = lock_known_in_tx(&write, by.target()).await?;
+        moved.seed = seed.as_bytes().to_vec();
+        self.moved(write, by, moved).await
     }
 
     async fn service_agent_upgrade(&self, by: Audited<'_, Service, Write>, marked: bool) -> Result<Service> {
@@ -210,6 +219,7 @@ pub(crate) async fn write_moved_on(
         artifact_folder: set(moved.artifact_folder),
         pin: set(moved.pin),
         paused: set(moved.paused),
+        seed: set(moved.seed),
         status: set(status.as_str().to_owned()),
         sequence: set(moved.sequence + 1),
         updated_at: set(at),

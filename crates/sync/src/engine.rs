@@ -173,6 +173,11 @@ impl Engine {
         self.inner.with_state(|state| state.services.keys().copied().collect())
     }
 
+    /// Whether what stands in the cluster of a service was made with values that are to be hidden, as far as is recorded.
+    pub fn holds_secrets(&self, service: ServiceId) -> bool {
+        self.inner.with_state(|state| state.services.get(&service).is_some_and(|known| known.run.secret))
+    }
+
     /// Makes the cluster hold exactly `objects` for the service.
     ///
     /// Two syncs of one service must not run at once; syncs of different services may.

@@ -60,6 +60,9 @@ pub(crate) struct Run {
     pub(crate) digest: String,
     /// It went through all waves.
     pub(crate) complete: bool,
+    /// What stands in the cluster was made with values that leave it nowhere: of references, of encrypted files.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) secret: bool,
     /// The sync-fail phase was begun.
     pub(crate) failed: bool,
     /// Hooks that ended, by `phase/key`.

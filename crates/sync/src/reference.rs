@@ -183,7 +183,7 @@ impl Engine {
         let bounds = self.bounds(target);
         let allowed =
             references.into_iter().filter(|reference| bounds.reference_problem(reference).is_none());
-        let wanted = allowed.map(|reference| wanted(target, reference)).collect();
+        let wanted = allowed.filter_map(|reference| wanted(target, reference)).collect();
         self.inner().sources.expect(target.id, &wanted);
     }
 
@@ -192,8 +192,8 @@ impl Engine {
         self.inner().sources.expect(service, &BTreeSet::new());
     }
 
-    /// Reads what a service refers to, with the rights of its account where it has one. From now on the service is synced again
-    /// when any of it changes.
+    /// Reads the Secrets and ConfigMaps that a service refers to, with the rights of its account where it has one. From now on the
+    /// service is synced again when any of it changes. References to anything else are only checked.
     pub async fn read_references(
         &self,
         target: &Target,
@@ -209,15 +209,19 @@ impl Engine {
             return resolved;
         }
         self.expect_references(target, references.values());
-        let places: BTreeSet<Place> =
-            references.values().map(|reference| wanted(target, reference).0).collect();
-        for place in &places {
+        let wanted = |(name, reference): (_, &Reference)| {
+            let ((place, object), (_, key)) = (wanted(target, reference)?, reference.object()?);
+            Some((name, place, object, key.key.clone()))
+        };
+        let all: Vec<(&String, Place, String, String)> = references.iter().filter_map(wanted).collect();
+        let places: BTreeSet<&Place> = all.iter().map(|(_, place, ..)| place).collect();
+        for place in places {
             self.read(place);
         }
         let deadline = Instant::now() + DEADLINE;
-        for (name, reference) in references {
-            match self.value(target, reference, deadline).await {
-                Ok(value) => drop(resolved.values.insert(name.clone(), value)),
+        for (name, place, object, key) in &all {
+            match self.value(place, object, key, deadline).await {
+                Ok(value) => drop(resolved.values.insert((*name).clone(), value)),
                 Err((problem, retry)) => {
                     resolved.problems.push(format!("configuration value {name:?}: {problem}"));
                     resolved.retry = resolved.retry.sooner(retry);
@@ -229,20 +233,19 @@ impl Engine {
 
     async fn value(
         &self,
-        target: &Target,
-        reference: &Reference,
+        place: &Place,
+        name: &str,
+        key: &str,
         deadline: Instant,
     ) -> Result<String, (String, Retry)> {
         let sources = &self.inner().sources;
-        let (place, name) = wanted(target, reference);
         let mut told = sources.told.subscribe();
         loop {
             told.borrow_and_update();
-            if let Some(source) = sources.places.lock().get(&place) {
+            if let Some(source) = sources.places.lock().get(place) {
                 match &source.standing {
-                    Standing::Live if source.covered.contains(&name) => {
-                        let found =
-                            value_of(&place, &name, source.objects.get(&name), &reference.key_ref().key);
+                    Standing::Live if source.covered.contains(name) => {
+                        let found = value_of(place, name, source.objects.get(name), key);
                         return found.map_err(|problem| (problem, Retry::OnChange));
                     }
                     Standing::Failing(problem, retry) => return Err((problem.clone(), *retry)),
@@ -282,27 +285,24 @@ impl Bounds {
     /// Why a service may not read what a reference names, if so.
     pub fn reference_problem(&self, reference: &Reference) -> Option<String> {
         let limits = self.limits.as_ref().map(|limits| (limits.project.as_str(), &limits.rules));
-        let kind = GroupKind { group: String::new(), kind: reference.kind().to_owned() };
+        if let Some(refusal) = reference.refusal(&self.namespace, limits) {
+            return Some(refusal);
+        }
+        let (kind, key) = reference.object()?;
+        let group_kind = GroupKind { group: String::new(), kind: kind.to_owned() };
         // What templates may not look up they do not read this way either.
-        reference.refusal(&self.namespace, limits).or_else(|| self.kind_problem(&kind, true)).or_else(|| {
-            let namespace = reference.namespace(&self.namespace);
-            (self.reserved.as_deref() == Some(namespace)).then(|| {
-                format!(
-                    "namespace {namespace} is the agent's own: no service reads its {}s",
-                    reference.kind()
-                )
-            })
+        self.kind_problem(&group_kind, true).or_else(|| {
+            let namespace = key.namespace(&self.namespace);
+            (self.reserved.as_deref() == Some(namespace))
+                .then(|| format!("namespace {namespace} is the agent's own: no service reads its {kind}s"))
         })
     }
 }
 
-fn wanted(target: &Target, reference: &Reference) -> (Place, String) {
-    let is_secret = match reference {
-        Reference::SecretKeyRef(_) => true,
-        Reference::ConfigMapKeyRef(_) => false,
-    };
-    let namespace = reference.namespace(&target.namespace).to_owned();
-    (Place { user: target.user(), is_secret, namespace }, reference.key_ref().name.clone())
+fn wanted(target: &Target, reference: &Reference) -> Option<(Place, String)> {
+    let (_, key) = reference.object()?;
+    let namespace = key.namespace(&target.namespace).to_owned();
+    Some((Place { user: target.user(), is_secret: reference.is_secret(), namespace }, key.name.clone()))
 }
 
 fn value_of(place: &Place, name: &str, data: Option<&Data>, key: &str) -> Result<String, String> {

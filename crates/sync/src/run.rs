@@ -85,7 +85,8 @@ impl Engine {
             known.skipped = skipped;
             (known.waiting, known.missed_news) = (false, false);
             let request = target.request.as_ref().filter(|request| request.id != known.run.request_done);
-            let (mode, run) = begin(target, request, &known.run, &main, &digest);
+            let (mode, mut run) = begin(target, request, &known.run, &main, &digest);
+            run.secret |= target.holds_secrets;
             known.kept_extra = extra
                 .iter()
                 .filter(|item| known.recorded.contains(&item.key))
@@ -414,6 +415,11 @@ impl Sync<'_> {
         let prune = self.target.config.policy.prune || self.request.is_some_and(|request| request.prune);
         if self.mode != Mode::Chosen && outcome.leaving_out == 0 && prune {
             self.engine.prune(self.target, &self.api, outcome).await;
+        }
+        if self.mode != Mode::Chosen && outcome.leaving_out == 0 && outcome.leaving == 0 {
+            self.engine.inner().with_state(|state| {
+                state.services.entry(self.target.id).or_default().run.secret = self.target.holds_secrets;
+            });
         }
         if self.mode == Mode::Chosen {
             // Whether that was all, the next look says.

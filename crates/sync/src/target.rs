@@ -51,6 +51,8 @@ pub struct Target {
     pub request: Option<Request>,
     /// What a person said of its canaries.
     pub promotion: Option<Promotion>,
+    /// Its objects were made with values that are to be hidden: that is noted in its record, for the next agent.
+    pub holds_secrets: bool,
 }
 
 impl Target {
@@ -70,6 +72,7 @@ impl Target {
             keeps_found_namespace: false,
             request: None,
             promotion: None,
+            holds_secrets: false,
             cluster: String::new(),
         }
     }

@@ -175,6 +175,16 @@ impl FakeIssuer {
         id_token(&self.shared, &self.shared.behaviour.lock().clone(), None)
     }
 
+    /// The key that it publishes, as a key set.
+    pub fn keys(&self) -> Value {
+        key_set(&self.shared.key)
+    }
+
+    /// The key of [`Signed::ByAnother`], as a key set that calls it the same.
+    pub fn keys_of_another(&self) -> Value {
+        key_set(&self.shared.other)
+    }
+
     /// Requests so far, by endpoint.
     pub fn requests(&self) -> Vec<String> {
         self.shared.requests.lock().clone()
@@ -222,10 +232,12 @@ fn public_key(key: &SigningKey) -> (String, String) {
 
 async fn keys(State(shared): State<Arc<Shared>>) -> Json<Value> {
     shared.requests.lock().push("keys".into());
-    let (x, y) = public_key(&shared.key);
-    Json(
-        json!({"keys": [{"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "1", "x": x, "y": y}]}),
-    )
+    Json(key_set(&shared.key))
+}
+
+fn key_set(key: &SigningKey) -> Value {
+    let (x, y) = public_key(key);
+    json!({"keys": [{"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "1", "x": x, "y": y}]})
 }
 
 /// Signs whoever comes in, and sends them back.

@@ -23,8 +23,8 @@ use crate::{
 /// How long it may take to start: Node.js compiles it each time.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 /// How long a login may take.
-const LOGIN_WITHIN: Duration = Duration::from_secs(150);
-const CHROMIUM: &str = "/usr/bin/chromium";
+pub(crate) const LOGIN_WITHIN: Duration = Duration::from_secs(150);
+pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
 
 /// A provider on a loopback port. Stops on drop.
 #[derive(Debug)]

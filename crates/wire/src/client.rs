@@ -107,7 +107,7 @@ impl ProxyOptions {
     }
 }
 
-pub use program_login::{ProgramLogin, ProgramLoginState};
+pub use program_login::{ProgramLogin, ProgramLoginState, ProgramPage};
 
 /// A client of one console with one credential. Cheap to clone.
 #[derive(Clone)]

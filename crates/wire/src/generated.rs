@@ -9,6 +9,7 @@ mod binding;
 mod cluster;
 mod common;
 mod component;
+mod data_key;
 mod dependency;
 mod federated_credential;
 mod git_repository;
@@ -16,11 +17,15 @@ mod global_service;
 mod group;
 mod helm_repository;
 mod identity_provider;
+mod invite;
 mod managed_namespace;
+mod passkey;
+mod persona;
 mod preview;
 mod project;
 mod question;
 mod recording;
+mod registration_token;
 mod rendering;
 mod role;
 mod saved_view;
@@ -34,6 +39,7 @@ mod service_metadata;
 mod sync;
 mod sync_window;
 mod user;
+mod user_identity;
 
 pub use access_token::*;
 pub use audit::*;
@@ -42,6 +48,7 @@ pub use binding::*;
 pub use cluster::*;
 pub use common::*;
 pub use component::*;
+pub use data_key::*;
 pub use dependency::*;
 pub use federated_credential::*;
 pub use git_repository::*;
@@ -49,11 +56,15 @@ pub use global_service::*;
 pub use group::*;
 pub use helm_repository::*;
 pub use identity_provider::*;
+pub use invite::*;
 pub use managed_namespace::*;
+pub use passkey::*;
+pub use persona::*;
 pub use preview::*;
 pub use project::*;
 pub use question::*;
 pub use recording::*;
+pub use registration_token::*;
 pub use rendering::*;
 pub use role::*;
 pub use saved_view::*;
@@ -67,6 +78,7 @@ pub use service_metadata::*;
 pub use sync::*;
 pub use sync_window::*;
 pub use user::*;
+pub use user_identity::*;
 
 use crate::document::Operation;
 
@@ -96,6 +108,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (GetClusterKubernetes::NAME, GetClusterKubernetes::DOCUMENT),
     (CreateCluster::NAME, CreateCluster::DOCUMENT),
     (CreateClusterWithToken::NAME, CreateClusterWithToken::DOCUMENT),
+    (RegisterCluster::NAME, RegisterCluster::DOCUMENT),
     (UpdateCluster::NAME, UpdateCluster::DOCUMENT),
     (CreateJoinToken::NAME, CreateJoinToken::DOCUMENT),
     (RenewDeployToken::NAME, RenewDeployToken::DOCUMENT),
@@ -103,6 +116,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (DeleteCluster::NAME, DeleteCluster::DOCUMENT),
     (DetachCluster::NAME, DetachCluster::DOCUMENT),
     (GetServiceTree::NAME, GetServiceTree::DOCUMENT),
+    (GetSecretHoldings::NAME, GetSecretHoldings::DOCUMENT),
+    (ListProjectDataKeys::NAME, ListProjectDataKeys::DOCUMENT),
+    (RotateProjectDataKeys::NAME, RotateProjectDataKeys::DOCUMENT),
+    (ListInstallationDataKeys::NAME, ListInstallationDataKeys::DOCUMENT),
+    (RotateInstallationDataKey::NAME, RotateInstallationDataKey::DOCUMENT),
     (GetServiceDeletion::NAME, GetServiceDeletion::DOCUMENT),
     (DeleteServiceCascade::NAME, DeleteServiceCascade::DOCUMENT),
     (ListFederatedCredentials::NAME, ListFederatedCredentials::DOCUMENT),
@@ -123,6 +141,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListGroups::NAME, ListGroups::DOCUMENT),
     (GetGroup::NAME, GetGroup::DOCUMENT),
     (CreateGroup::NAME, CreateGroup::DOCUMENT),
+    (UpdateGroup::NAME, UpdateGroup::DOCUMENT),
     (DeleteGroup::NAME, DeleteGroup::DOCUMENT),
     (CreateGroupMember::NAME, CreateGroupMember::DOCUMENT),
     (DeleteGroupMember::NAME, DeleteGroupMember::DOCUMENT),
@@ -134,15 +153,29 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateIdentityProvider::NAME, CreateIdentityProvider::DOCUMENT),
     (UpdateIdentityProvider::NAME, UpdateIdentityProvider::DOCUMENT),
     (DeleteIdentityProvider::NAME, DeleteIdentityProvider::DOCUMENT),
+    (ListInvites::NAME, ListInvites::DOCUMENT),
+    (CreateInvite::NAME, CreateInvite::DOCUMENT),
+    (CreatePasswordReset::NAME, CreatePasswordReset::DOCUMENT),
+    (DeleteInvite::NAME, DeleteInvite::DOCUMENT),
     (ListManagedNamespaces::NAME, ListManagedNamespaces::DOCUMENT),
     (GetManagedNamespace::NAME, GetManagedNamespace::DOCUMENT),
     (ListManagedNamespaceInstances::NAME, ListManagedNamespaceInstances::DOCUMENT),
     (CreateManagedNamespace::NAME, CreateManagedNamespace::DOCUMENT),
     (UpdateManagedNamespace::NAME, UpdateManagedNamespace::DOCUMENT),
     (DeleteManagedNamespace::NAME, DeleteManagedNamespace::DOCUMENT),
+    (ListPasskeys::NAME, ListPasskeys::DOCUMENT),
+    (UpdatePasskey::NAME, UpdatePasskey::DOCUMENT),
+    (DeletePasskey::NAME, DeletePasskey::DOCUMENT),
+    (ListPersonas::NAME, ListPersonas::DOCUMENT),
+    (GetPersona::NAME, GetPersona::DOCUMENT),
+    (CreatePersona::NAME, CreatePersona::DOCUMENT),
+    (UpdatePersona::NAME, UpdatePersona::DOCUMENT),
+    (DeletePersona::NAME, DeletePersona::DOCUMENT),
     (GetServicePreview::NAME, GetServicePreview::DOCUMENT),
     (ListProjects::NAME, ListProjects::DOCUMENT),
     (CreateProject::NAME, CreateProject::DOCUMENT),
+    (UpdateProject::NAME, UpdateProject::DOCUMENT),
+    (SetDefaultProject::NAME, SetDefaultProject::DOCUMENT),
     (DeleteProject::NAME, DeleteProject::DOCUMENT),
     (GetProject::NAME, GetProject::DOCUMENT),
     (SetProjectLimits::NAME, SetProjectLimits::DOCUMENT),
@@ -152,6 +185,9 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListReadableRecordings::NAME, ListReadableRecordings::DOCUMENT),
     (GetRecordingPolicy::NAME, GetRecordingPolicy::DOCUMENT),
     (SetRecordingPolicy::NAME, SetRecordingPolicy::DOCUMENT),
+    (ListBootstrapTokens::NAME, ListBootstrapTokens::DOCUMENT),
+    (CreateBootstrapToken::NAME, CreateBootstrapToken::DOCUMENT),
+    (DeleteBootstrapToken::NAME, DeleteBootstrapToken::DOCUMENT),
     (GetServiceRendering::NAME, GetServiceRendering::DOCUMENT),
     (ListRoles::NAME, ListRoles::DOCUMENT),
     (GetRole::NAME, GetRole::DOCUMENT),
@@ -191,6 +227,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (RollbackService::NAME, RollbackService::DOCUMENT),
     (ReleaseService::NAME, ReleaseService::DOCUMENT),
     (PauseService::NAME, PauseService::DOCUMENT),
+    (RotateServiceSeed::NAME, RotateServiceSeed::DOCUMENT),
     (ResumeService::NAME, ResumeService::DOCUMENT),
     (MarkAgentUpgrade::NAME, MarkAgentUpgrade::DOCUMENT),
     (CloneService::NAME, CloneService::DOCUMENT),

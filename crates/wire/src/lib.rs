@@ -28,7 +28,9 @@ mod shared;
 mod untyped;
 
 pub use attributes::{GlobalServiceAttributes, ManagedNamespaceAttributes};
-pub use client::{Client, ClientOptions, Download, ProgramLogin, ProgramLoginState, ProxyOptions};
+pub use client::{
+    Client, ClientOptions, Download, ProgramLogin, ProgramLoginState, ProgramPage, ProxyOptions,
+};
 pub use document::{Operation, OperationKind};
 pub use error::{ClientError, GraphQlError};
 pub use error_code::ErrorCode;

@@ -203,7 +203,9 @@ operations! {
         "serviceDeployment(id: $id, cluster: $cluster, name: $name) {
     id name namespace version docsPath protect dryRun interval templated deletedAt status
     cluster { id handle } repository { id } dependencies { name cluster } contexts { name }
-    configuration { name valueFrom { secretKeyRef { name key namespace } configMapKeyRef { name key namespace } } }
+    configuration { name valueFrom {
+      secretKeyRef { name key namespace } configMapKeyRef { name key namespace } vaultKeyRef { path key }
+      sopsKeyRef { file key } ageKeyRef { file key } } }
     ", git!(), "
     ", rendering!(""), "
     ", sync_config!(), "
@@ -214,7 +216,9 @@ operations! {
         "serviceDeployment(id: $id) {
     configuration {
       name value
-      valueFrom { secretKeyRef { name key namespace } configMapKeyRef { name key namespace } }
+      valueFrom {
+      secretKeyRef { name key namespace } configMapKeyRef { name key namespace } vaultKeyRef { path key }
+      sopsKeyRef { file key } ageKeyRef { file key } }
     }
     helm { values set { name value } } renderers { helm { values } }
   }";

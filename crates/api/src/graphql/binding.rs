@@ -56,24 +56,45 @@ pub(crate) fn group_of(subject: &SubjectNoun) -> Option<Group> {
 }
 
 /// A user or a group that may do something with a thing.
-pub(crate) struct PolicyBinding(BoundSubject);
+pub(crate) struct PolicyBinding {
+    id: ID,
+    subject: SubjectNoun,
+}
+
+impl PolicyBinding {
+    /// A user or a group that is named where no role is given: it has no id but its own.
+    pub(crate) fn named(subject: SubjectNoun) -> Self {
+        let id = match &subject {
+            SubjectNoun::User(user) => user.id.to_string(),
+            SubjectNoun::Group(group) => group.id.to_string(),
+        };
+        Self { id: id.into(), subject }
+    }
+}
+
+impl From<BoundSubject> for PolicyBinding {
+    fn from(bound: BoundSubject) -> Self {
+        let BoundSubject { binding, subject } = bound;
+        Self { id: binding.id.to_string().into(), subject }
+    }
+}
 
 /// A user or a group that may do something with a thing.
 #[Object]
 impl PolicyBinding {
     /// Id.
     async fn id(&self) -> Option<ID> {
-        Some(self.0.binding.id.to_string().into())
+        Some(self.id.clone())
     }
 
     /// The user, if it is one.
     async fn user(&self) -> Option<User> {
-        user_of(&self.0.subject)
+        user_of(&self.subject)
     }
 
     /// The group, if it is one.
     async fn group(&self) -> Option<Group> {
-        group_of(&self.0.subject)
+        group_of(&self.subject)
     }
 }
 
@@ -125,7 +146,7 @@ pub(crate) async fn bindings_of(ctx: &Context<'_>, of: Policy, role: Role) -> Re
     let look_up = async |all: Vec<_>| request.app.bindings_list(&request.op, &all).await.into_graphql(ctx);
     let bindings = request.batches.bindings.get(of, look_up).await?.unwrap_or_default();
     let of_role: Vec<_> = bindings.into_iter().filter(|bound| bound.binding.role == role).collect();
-    Ok(limited(ctx, of_role.into_iter().map(PolicyBinding)))
+    Ok(limited(ctx, of_role.into_iter().map(PolicyBinding::from)))
 }
 
 /// Changing who may do what.

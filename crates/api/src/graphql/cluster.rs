@@ -90,8 +90,8 @@ impl From<plural_core::cluster::Cluster> for Cluster {
 
 impl From<CreatedCluster> for Cluster {
     fn from(created: CreatedCluster) -> Self {
-        let CreatedCluster { cluster, deploy_token } = created;
-        Self { deploy_token: Some(deploy_token), ..cluster.into() }
+        let CreatedCluster { cluster, deploy_token, join_token } = created;
+        Self { cluster, deploy_token: Some(deploy_token), join_token }
     }
 }
 
@@ -298,7 +298,8 @@ impl Cluster {
         self.deploy_token.as_ref().map(ExposeSecret::expose_secret)
     }
 
-    /// What one agent joins with; told only by `createClusterJoinToken`, once. Only its hash is kept.
+    /// What one agent joins with; told only by `createClusterJoinToken`, and by `createCluster` to a registration token, once. Only
+    /// its hash is kept.
     async fn join_token(&self) -> Option<&str> {
         self.join_token.as_ref().map(|(token, _)| token.expose_secret())
     }
@@ -575,7 +576,8 @@ pub(crate) struct ClusterMutation;
 /// Changing clusters.
 #[Object]
 impl ClusterMutation {
-    /// Registers a cluster and tells its agent's deploy token, once.
+    /// Registers a cluster and tells its agent's deploy token, once. With a registration token also a token to join with; asked
+    /// again with that, it answers the same cluster with other tokens until its agent was heard of.
     async fn create_cluster(&self, ctx: &Context<'_>, attributes: ClusterAttributes) -> Nullable<Cluster> {
         nullable(async {
             let request = request(ctx);

@@ -39,6 +39,16 @@ impl ClusterAuditLog {
         &self.0.entry.actor
     }
 
+    /// The user that its RBAC decided about, as `Impersonate-User` named it; absent in lines of earlier releases.
+    async fn impersonated_user(&self) -> Option<&str> {
+        self.0.entry.impersonated.as_ref().map(|who| who.user.as_str())
+    }
+
+    /// The same of groups: of more than a hundred the first ones, and how many others there are.
+    async fn impersonated_groups(&self) -> Option<&[String]> {
+        self.0.entry.impersonated.as_ref().map(|who| who.groups.as_slice())
+    }
+
     /// The address that it was asked from, where it is known.
     async fn address(&self) -> Option<String> {
         self.0.entry.address.map(|address| address.to_string())

@@ -38,10 +38,11 @@ impl From<DeltaEvent> for Delta {
     }
 }
 
-/// Listening, over a WebSocket at `/gql`. Each event comes at most once a second; the first one at once.
+/// Listening.
 #[derive(Default)]
 pub(crate) struct Subscription;
 
+/// Listening, over a WebSocket at `/gql`. Each event comes at most once a second; the first one at once.
 #[SubscriptionObject(name = "RootSubscriptionType")]
 impl Subscription {
     /// Services that came, changed, have another status, components or errors, or are gone: one, those of a cluster, or all

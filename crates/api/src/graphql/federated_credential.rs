@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
+use plural_app::cluster::ClusterSelector;
+use plural_app::federated_credential::IssuerChoice;
 use plural_app::machine_account::MachineAccountSelector;
 use plural_core::Error;
-use plural_core::federated_credential::FederationTerms;
+use plural_core::federated_credential::{FederationTerms, TokenIssuer};
 use plural_core::ids::MachineAccountId;
 use plural_core::machine_account::MachineAccount;
 use plural_core::token::TokenScopes;
@@ -15,7 +17,9 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use super::{
-    error::{IntoGraphql, List, Nullable, id, items, nullable, parse_option},
+    cluster::Cluster,
+    error::{IntoGraphql, List, Nullable, exactly_one, id, id_in, items, nullable, parse_option},
+    record::by_id,
     request::request,
     user::User,
 };
@@ -37,9 +41,23 @@ impl FederatedCredential {
         self.0.id.to_string().into()
     }
 
-    /// Who signs the tokens, as `iss` says it.
+    /// Who signs the tokens, as `iss` says it; empty for a cluster whose agent reports no issuer.
     async fn issuer(&self) -> String {
-        self.0.issuer.to_string()
+        self.0.issuer.said().unwrap_or_default().to_owned()
+    }
+
+    /// The cluster that signs the tokens, with the keys that its agent reports; absent for an issuer that the console asks for its
+    /// keys, and for a cluster that you may not see.
+    async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
+        nullable(async {
+            match &self.0.issuer {
+                TokenIssuer::Address(_) => Ok(None),
+                TokenIssuer::Cluster { id, reported: _ } => {
+                    by_id::<plural_core::cluster::Cluster, _>(ctx, *id).await
+                }
+            }
+        })
+        .await
     }
 
     /// What `aud` must be.
@@ -88,8 +106,10 @@ impl FederatedCredential {
 /// What a federated credential is given; what is absent stays as it is.
 #[derive(Debug, InputObject)]
 pub(crate) struct FederatedCredentialAttributes {
-    /// Who signs the tokens: exactly what their `iss` says. It cannot be changed.
-    issuer: String,
+    /// Who signs the tokens: exactly what their `iss` says. Either this or `clusterId`, and it cannot be changed.
+    issuer: Option<String>,
+    /// The cluster that signs the tokens of its service accounts: its agent reports issuer and keys.
+    cluster_id: Option<ID>,
     /// What `aud` must be, and nothing besides; the console's address when absent.
     audience: Option<String>,
     /// What `sub` must be, from end to end; `*` stands for any run of characters.
@@ -103,6 +123,29 @@ pub(crate) struct FederatedCredentialAttributes {
 }
 
 impl FederatedCredentialAttributes {
+    fn issuer(&self) -> plural_core::Result<IssuerChoice> {
+        let cluster = id_in("attributes.clusterId", self.cluster_id.as_deref())?;
+        match (parse_option("attributes.issuer", self.issuer.as_deref())?, cluster) {
+            (Some(issuer), None) => Ok(IssuerChoice::Address(issuer)),
+            (None, Some(cluster)) => Ok(IssuerChoice::Cluster(ClusterSelector::Id(cluster))),
+            (Some(_), Some(_)) | (None, None) => {
+                Err(exactly_one("attributes.issuer and attributes.clusterId"))
+            }
+        }
+    }
+
+    /// Whether they name who signs the tokens of a credential.
+    fn names(&self, known: &TokenIssuer) -> plural_core::Result<bool> {
+        Ok(match (self.issuer()?, known) {
+            (IssuerChoice::Address(issuer), TokenIssuer::Address(known)) => issuer == *known,
+            (
+                IssuerChoice::Cluster(ClusterSelector::Id(cluster)),
+                TokenIssuer::Cluster { id, reported: _ },
+            ) => cluster == *id,
+            (IssuerChoice::Address(_) | IssuerChoice::Cluster(_), _) => false,
+        })
+    }
+
     /// The terms with these attributes; `before` are those of a credential that is changed.
     fn terms(
         &self,
@@ -210,10 +253,7 @@ impl FederatedCredentialMutation {
         nullable(async {
             let request = request(ctx);
             let account: MachineAccountId = id(&attributes.user_id).into_graphql(ctx)?;
-            let issuer = parse_option("attributes.issuer", Some(&attributes.issuer)).into_graphql(ctx)?;
-            let issuer = issuer
-                .ok_or_else(|| Error::invalid("attributes.issuer", "must be given"))
-                .into_graphql(ctx)?;
+            let issuer = attributes.issuer().into_graphql(ctx)?;
             let terms = attributes.terms(None, request.options.public_url.as_deref()).into_graphql(ctx)?;
             let made = request
                 .app
@@ -244,7 +284,7 @@ impl FederatedCredentialMutation {
             let credential = id(&credential).into_graphql(ctx)?;
             let known = request.app.federated_credential(&request.op, credential).await.into_graphql(ctx)?;
             let account: MachineAccountId = id(&attributes.user_id).into_graphql(ctx)?;
-            if known.issuer.as_str() != attributes.issuer || known.account != account {
+            if !attributes.names(&known.issuer).into_graphql(ctx)? || known.account != account {
                 let told =
                     Error::invalid("attributes", "keeps its issuer and its account: make another credential");
                 return Err(told).into_graphql(ctx);

@@ -10,6 +10,7 @@ use plural_core::project::{NewProject, ProjectChange};
 
 use super::{
     binding::{PolicyBinding, RoleBinding, bindings_of, role_bindings_of},
+    data_key::{DataKey, SecretHoldings, holdings_of, keys_of},
     error::{IntoGraphql, List, Nullable, id_or_name, nullable, parse, parse_option, unsupported},
     page::{connection, page_args},
     project_limits::ProjectLimits,
@@ -92,6 +93,16 @@ impl Project {
             Ok(Some(found.into_graphql(ctx)?.into()))
         })
         .await
+    }
+
+    /// The keys that seal its secrets, those that were destroyed among them; for its administrators.
+    async fn data_keys(&self, ctx: &Context<'_>) -> Nullable<Vec<DataKey>> {
+        nullable(async { keys_of(ctx, self.0.id).await }).await
+    }
+
+    /// What secret values of it the console holds, without the values; for its administrators.
+    async fn secret_holdings(&self, ctx: &Context<'_>) -> Nullable<SecretHoldings> {
+        nullable(async { holdings_of(ctx, self.0.id).await }).await
     }
 
     /// When it was made.
@@ -219,6 +230,17 @@ impl ProjectMutation {
             let change = ProjectChange { name, description, bindings: rbac.change().into_graphql(ctx)? };
             let id = super::error::id(&id).into_graphql(ctx)?;
             Ok(Some(request.app.project_update(&request.op, id, &change).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Makes a project the one where things go that name none, for administrators of the installation. What is in the one before
+    /// stays there.
+    async fn set_default_project(&self, ctx: &Context<'_>, id: ID) -> Nullable<Project> {
+        nullable(async {
+            let request = request(ctx);
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.project_make_default(&request.op, id).await.into_graphql(ctx)?.into()))
         })
         .await
     }

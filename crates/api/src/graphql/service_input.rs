@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
 use plural_core::service::{
-    Configuration, ConfigurationEdit, ConfigurationValue, GitRef, KeyRef, NewService, Reference,
-    ServiceChange,
+    Configuration, ConfigurationEdit, ConfigurationValue, FileKeyRef, GitRef, KeyRef, NewService, Reference,
+    ServiceChange, VaultKeyRef,
 };
 use plural_core::specs::{Document as _, Edit, Fault, Seconds, SyncConfig};
 use plural_core::{Error, Result};
@@ -42,17 +42,42 @@ pub(crate) struct ConfigAttributes {
     name: String,
     /// Its value.
     value: Option<String>,
-    /// Where the agent reads the value in the service's cluster, instead of `value`.
+    /// Where the agent of the service's cluster finds the value, instead of `value`.
     value_from: Option<ConfigurationReferenceAttributes>,
 }
 
-/// Where a value is in the service's cluster; exactly one.
+/// Where the agent of the service's cluster finds a value; exactly one.
 #[derive(InputObject)]
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
 pub(crate) struct ConfigurationReferenceAttributes {
     /// A key of a Secret.
     secret_key_ref: Option<ConfigurationKeyRefAttributes>,
     /// A key of a ConfigMap.
     config_map_key_ref: Option<ConfigurationKeyRefAttributes>,
+    /// A key of a secret in the Vault that the agent's operator names. It is read as the service's ServiceAccount.
+    vault_key_ref: Option<ConfigurationVaultRefAttributes>,
+    /// A value of a file that SOPS encrypted for an age recipient of the project.
+    sops_key_ref: Option<ConfigurationFileRefAttributes>,
+    /// A file that age encrypted for a recipient of the project, or a value of it.
+    age_key_ref: Option<ConfigurationFileRefAttributes>,
+}
+
+/// A key of a secret in Vault.
+#[derive(InputObject)]
+pub(crate) struct ConfigurationVaultRefAttributes {
+    /// The secret, with its mount first: `secret/shop/db`.
+    path: String,
+    /// The key in it.
+    key: String,
+}
+
+/// A value in a file of the service's source.
+#[derive(InputObject)]
+pub(crate) struct ConfigurationFileRefAttributes {
+    /// The file, from the service's folder.
+    file: String,
+    /// The value in it, as keys with dots between them; the whole file when absent.
+    key: Option<String>,
 }
 
 /// A key of an object.
@@ -68,16 +93,25 @@ pub(crate) struct ConfigurationKeyRefAttributes {
 
 impl ConfigurationReferenceAttributes {
     fn parse(self, argument: &'static str, name: &str) -> Result<Reference> {
+        let Self { secret_key_ref, config_map_key_ref, vault_key_ref, sops_key_ref, age_key_ref } = self;
         let key = |ConfigurationKeyRefAttributes { name, key, namespace }| KeyRef { name, key, namespace };
-        match (self.secret_key_ref, self.config_map_key_ref) {
-            (Some(secret), None) => Ok(Reference::SecretKeyRef(key(secret))),
-            (None, Some(map)) => Ok(Reference::ConfigMapKeyRef(key(map))),
-            (Some(_), Some(_)) | (None, None) => {
-                let reason =
-                    format!("the reference of {name:?} must be one of secretKeyRef and configMapKeyRef");
-                Err(Error::invalid(argument, reason))
-            }
+        let vault = |ConfigurationVaultRefAttributes { path, key }| VaultKeyRef { path, key };
+        let file = |ConfigurationFileRefAttributes { file, key }| FileKeyRef { file, key };
+        let given = [
+            secret_key_ref.map(key).map(Reference::SecretKeyRef),
+            config_map_key_ref.map(key).map(Reference::ConfigMapKeyRef),
+            vault_key_ref.map(vault).map(Reference::VaultKeyRef),
+            sops_key_ref.map(file).map(Reference::SopsKeyRef),
+            age_key_ref.map(file).map(Reference::AgeKeyRef),
+        ];
+        let mut given = given.into_iter().flatten();
+        if let (Some(reference), None) = (given.next(), given.next()) {
+            return Ok(reference);
         }
+        let reason = format!(
+            "the reference of {name:?} must be one of secretKeyRef, configMapKeyRef, vaultKeyRef, sopsKeyRef and ageKeyRef"
+        );
+        Err(Error::invalid(argument, reason))
     }
 }
 

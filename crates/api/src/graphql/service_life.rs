@@ -126,6 +126,20 @@ impl ServiceLifeMutation {
         .await
     }
 
+    /// Has the templates of a service generate other passwords, keys and certificates than before. Nobody is shown them.
+    async fn rotate_service_seed(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] service: ID,
+    ) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
+            Ok(Some(request.app.service_seed_rotate(&request.op, &selector).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
     /// Lets the agent go on with a paused service.
     async fn resume_service(
         &self,

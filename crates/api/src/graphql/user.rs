@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use plural_app::records::Search;
 use plural_app::user::{NewPassword, UserSelector};
 use plural_core::PageArgs;
+use plural_core::access::Actor;
 use plural_core::ids::{MachineAccountId, UserId};
 use plural_core::policy::Role;
 use plural_core::user::{NewUser, UserChange};
@@ -17,6 +18,7 @@ use super::{
     group::Group,
     limited::limited,
     page::{connection, page_args},
+    persona::Persona,
     project::Project,
     record::{by_id, one, page_of},
     request::request,
@@ -107,6 +109,19 @@ impl User {
                 async |ids: Vec<_>| request.app.users_groups(&request.op, &ids).await.into_graphql(ctx);
             let groups = request.batches.memberships.get(self.user.id, look_up).await?.unwrap_or_default();
             Ok(limited(ctx, groups.into_iter().map(Group::from)))
+        })
+        .await
+    }
+
+    /// What the user is shown of the web console; told of yourself only. It says nothing of what the user may do.
+    async fn personas(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<Persona>>> {
+        nullable(async {
+            let request = request(ctx);
+            if !matches!(request.op.actor(), Actor::User(user) if user.id == self.user.id) {
+                return Ok(None);
+            }
+            let own = request.app.personas_own(&request.op).await.into_graphql(ctx)?;
+            Ok(limited(ctx, own.into_iter().map(Persona::from)))
         })
         .await
     }

@@ -152,10 +152,20 @@ pub(super) const LOOPS: &[Loop] = &[
         // A replica that was started with the old key alone still seals with it.
         every: Every::About(Duration::from_mins(10)),
         begins: Begins::AtOnce,
-        wanted: |app| app.sealer.has_previous(),
+        wanted: always,
         once: |app| Box::pin(reseal::enqueue(app)),
         did: "enqueued the sealing of everything with the current encryption key",
         level: Level::INFO,
+    },
+    Loop {
+        name: "forget_data_keys",
+        who: Who::EachReplica,
+        every: Every::About(Duration::from_mins(1)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app| Box::pin(async move { Ok(app.sealer.sweep()) }),
+        did: "forgot data keys that were not used for long",
+        level: Level::DEBUG,
     },
     Loop {
         name: "open_windows",

@@ -1,48 +1,52 @@
-//! After a new encryption key was put before the old one: a job seals everything with it, so that the old one can go.
+//! Secrets are sealed with the current data key of their owner, and data keys are wrapped by the current key-encryption key: a job sees
+//! to it, after either was replaced, and after an upgrade from a release without data keys.
 //!
-//! Values of the database are re-wrapped in place; pieces of recordings are stored anew, since a blob's name is its digest, and
-//! the old ones go with the next collection of what nothing names. Stopped anywhere, what is done is done, and the next
-//! run finds the rest: a value is always sealed with one key or the other.
+//! Data keys are wrapped anew in their rows; values are sealed anew in place; pieces of recordings are stored anew, since a
+//! blob's name is its digest, and the old ones go with the next collection of what nothing names. A retired data key is
+//! destroyed once nothing is sealed with it. Stopped anywhere, what is done is done, and the next run finds the rest: a value is
+//! always sealed with a key that is there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use plural_core::ids::RecordingId;
 use plural_core::job::{BackgroundJob, JobState};
 use plural_core::{Error, PageArgs, Result};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::data_key::RETIRED_KEPT;
 use crate::job::{Job, JobFailure, JobFilter, NewJob};
 use crate::recording::{RecordingPiece, piece_context};
-use crate::seal::{Sealed, SealedColumn};
+use crate::seal::{Sealed, SealedColumn, SealedPiece, SealedValue};
 
 /// Values at a time.
 const CHUNK: u64 = 100;
 /// After so long a dead job is tried again: the database or the blob store may answer by then, and nobody else asks for it.
 const RESTS: TimeDelta = TimeDelta::hours(2);
+/// So long after the last replica without data keys was gone, nobody seals as that did.
+const SETTLED: TimeDelta = TimeDelta::minutes(10);
 
 /// What a run did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resealed {
-    /// Values that are sealed with the current key by now.
+    /// Values and data keys that are sealed with the current key by now.
     pub done: u64,
-    /// Values that no key of ours opens.
+    /// Values and data keys that no key of ours opens.
     pub failed: u64,
 }
 
-/// Seals with the current key whatever is sealed with another one.
+/// Seals with the current keys whatever is sealed with other ones.
 #[derive(Debug)]
 pub enum Reseal {}
 
 /// With which key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ResealedWith {
-    /// The id of the key, as it stands in what that seals.
+    /// The name of the key-encryption key that wraps.
     pub key: String,
-    /// The ids of the keys that open what was sealed before: with other ones, a run that failed may work.
+    /// The names of those that unwrap: with other ones, a run that failed may work.
     #[serde(default)]
     pub previous: Vec<String>,
 }
@@ -78,18 +82,37 @@ impl Job for Reseal {
     }
 }
 
+/// A job that seals with the keys of this console.
+pub(crate) fn reseal_job(app: &App) -> Result<NewJob> {
+    let previous = app.sealer.names().skip(1).map(str::to_owned).collect();
+    NewJob::of::<Reseal>(&ResealedWith { key: key_name(app), previous })
+}
+
 /// Enqueues [`Reseal`] where something is sealed with another key. While one runs, it is not asked to run once more: what it leaves,
 /// because it was sealed behind it, is found by the next pass. One that is dead rests while the keys are the same.
 pub(super) async fn enqueue(app: &App) -> Result<u64> {
-    if !app.seals_differ().await? {
-        log_done(0);
+    if !app.sealer.uses_data_keys().await? {
+        tracing::info!(
+            "secrets are sealed as the release before seals them, as long as a replica of that is alive"
+        );
+        return Ok(0);
+    }
+    app.store.data_keys_of_gone_destroy(app.now()).await?;
+    let (now, has_others) = (app.now(), app.sealer.names().count() > 1);
+    let differ = app.keys_differ().await?;
+    let is_settled =
+        app.store.data_keys_everywhere().await? && app.store.data_keys_retired(now).await?.is_empty();
+    if !differ && (is_settled || !app.seals_differ().await?) {
+        if !is_settled {
+            app.reseal_finish().await?;
+        }
+        if has_others {
+            log_done(0);
+        }
         return Ok(0);
     }
     warn_of_dead(app).await?;
-    let previous = app.sealer.previous_ids().map(hex::encode).collect();
-    let job = NewJob::of::<Reseal>(&ResealedWith { key: key_name(app), previous })?;
-    let now = app.now();
-    app.store.jobs_enqueue_absent(&[job], now - RESTS, now).await
+    app.store.jobs_enqueue_absent(&[reseal_job(app)?], now - RESTS, now).await
 }
 
 /// While it is dead, nothing else says that the old keys still have to be kept.
@@ -109,7 +132,7 @@ async fn warn_of_dead(app: &App) -> Result<()> {
 }
 
 fn key_name(app: &App) -> String {
-    hex::encode(app.sealer.key_id())
+    app.sealer.names().next().unwrap_or_default().to_owned()
 }
 
 fn log_done(resealed: u64) {
@@ -121,39 +144,99 @@ fn log_done(resealed: u64) {
 }
 
 impl App {
-    /// Seals with the current key whatever is sealed with an older one.
+    /// Seals with the current keys whatever is sealed with older ones.
     ///
     /// # Errors
-    /// When the database or the blob store does not answer: what was done until then stays done.
+    /// When the database, the blob store or a key management service does not answer: what was done until then stays done.
     pub async fn reseal(&self) -> Result<Resealed> {
         let mut all = Resealed::default();
+        if !self.sealer.uses_data_keys().await? {
+            return Ok(all);
+        }
+        self.rewrap_keys(&mut all).await?;
         for column in SealedColumn::ALL {
             self.reseal_column(column, &mut all).await?;
         }
         self.reseal_pieces(&mut all).await?;
+        if all.failed == 0 {
+            self.reseal_finish().await?;
+        }
         Ok(all)
     }
 
-    /// Whether anything is sealed with another key than the current one.
+    /// Nothing is sealed with other keys than the current ones: the others can go.
+    async fn reseal_finish(&self) -> Result<()> {
+        let now = self.now();
+        let retired = self.store.data_keys_retired(now - RETIRED_KEPT).await?;
+        let mut unused = Vec::with_capacity(retired.len());
+        for key in retired {
+            if !self.store.data_key_is_used(&key).await? {
+                unused.push(key.id);
+            }
+        }
+        let destroyed = self.store.data_keys_destroy(&unused, now).await?;
+        if destroyed > 0 {
+            tracing::info!(destroyed, "destroyed retired data keys: nothing was sealed with them");
+        }
+        let since = self.store.data_keys_begin(now).await?;
+        if since.is_some_and(|since| now - since >= SETTLED) {
+            self.store.data_keys_are_everywhere(now).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a data key is wrapped by another key-encryption key than the current one, or by another version of it.
+    async fn keys_differ(&self) -> Result<bool> {
+        let version = self.sealer.version().await?;
+        let name = key_name(self);
+        Ok(!self.store.data_keys_otherwise(&name, version.as_deref(), None, 1).await?.is_empty())
+    }
+
+    /// Whether anything is sealed with another key than the current one of its owner.
     async fn seals_differ(&self) -> Result<bool> {
-        let key = self.sealer.key_id();
         for column in SealedColumn::ALL {
-            if !self.store.sealed_otherwise(column, key, 0, 1).await?.is_empty() {
+            if !self.store.sealed_otherwise(column, 0, 1).await?.is_empty() {
                 return Ok(true);
             }
         }
-        Ok(!self.store.pieces_otherwise(key, 0, 1).await?.is_empty())
+        Ok(!self.store.pieces_otherwise(0, 1).await?.is_empty())
+    }
+
+    async fn rewrap_keys(&self, all: &mut Resealed) -> Result<()> {
+        let (name, version) = (key_name(self), self.sealer.version().await?);
+        let mut after = None;
+        loop {
+            let found = self.store.data_keys_otherwise(&name, version.as_deref(), after, CHUNK).await?;
+            let Some(last) = found.last() else { return Ok(()) };
+            after = Some(last.key.id);
+            for row in found {
+                match self.sealer.rewrapped(&row).await {
+                    Ok(rewrapped) => {
+                        self.store.data_key_rewrap(&row, &rewrapped).await?;
+                        all.done += 1;
+                    }
+                    Err(error) if matches!(error, Error::Unavailable { .. }) => return Err(error),
+                    Err(error) => {
+                        tracing::error!(
+                            data_key.id = %row.key.id, key = row.key.encrypted_by, error = error.log_text(),
+                            "cannot wrap a data key anew"
+                        );
+                        all.failed += 1;
+                    }
+                }
+            }
+        }
     }
 
     async fn reseal_column(&self, column: SealedColumn, all: &mut Resealed) -> Result<()> {
-        let key = self.sealer.key_id();
         let mut failed = 0;
         loop {
-            let found = self.store.sealed_otherwise(column, key, failed, CHUNK).await?;
+            let found = self.store.sealed_otherwise(column, failed, CHUNK).await?;
             let mut changes = Vec::with_capacity(found.len());
             for value in found {
-                match self.sealer.rewrap(&context(column, value.of), &value.sealed) {
+                match self.resealed(column, &value).await {
                     Ok(sealed) => changes.push((value, sealed)),
+                    Err(error) if matches!(error, Error::Unavailable { .. }) => return Err(error),
                     Err(error) => {
                         tracing::error!(error = error.log_text(), "cannot seal a value anew");
                         failed += 1;
@@ -169,28 +252,30 @@ impl App {
         }
     }
 
+    async fn resealed(&self, column: SealedColumn, value: &SealedValue) -> Result<Sealed> {
+        let context = context(column, value.of);
+        let clear = self.sealer.open(&context, &value.sealed).await?;
+        self.sealer.seal(value.owner, &context, &clear).await
+    }
+
     async fn reseal_pieces(&self, all: &mut Resealed) -> Result<()> {
-        let key = self.sealer.key_id();
         let mut failed = 0;
         loop {
-            let found = self.store.pieces_otherwise(key, failed, CHUNK).await?;
+            let found = self.store.pieces_otherwise(failed, CHUNK).await?;
             if found.is_empty() {
                 all.failed += failed;
                 return Ok(());
             }
-            for (id, piece) in found {
-                match self.reseal_piece(id, &piece).await {
-                    Ok(digest) => {
-                        self.store.piece_resealed(id, &piece, digest, key).await?;
-                        // One that was sealed with this key before is marked, so that it is not looked at again.
-                        all.done += u64::from(digest != piece.digest);
+            for before in found {
+                match self.reseal_piece(&before).await {
+                    Ok(after) => {
+                        self.store.piece_resealed(&before, &after).await?;
+                        all.done += 1;
                     }
-                    Err(error) if matches!(error, Error::Unavailable { .. }) => {
-                        return Err(error);
-                    }
+                    Err(error) if matches!(error, Error::Unavailable { .. }) => return Err(error),
                     Err(error) => {
                         tracing::error!(
-                            recording.id = %id, piece = piece.number, error = error.log_text(),
+                            recording.id = %before.of, piece = before.piece.number, error = error.log_text(),
                             "cannot seal a piece of a recording anew"
                         );
                         failed += 1;
@@ -201,19 +286,21 @@ impl App {
     }
 
     /// The blob that holds a piece, sealed with the current key.
-    async fn reseal_piece(&self, id: RecordingId, piece: &RecordingPiece) -> Result<[u8; 32]> {
+    async fn reseal_piece(&self, before: &SealedPiece) -> Result<RecordingPiece> {
+        let SealedPiece { of, owner, piece } = before;
         let sealed = Sealed::from_bytes(self.blobs.read(piece.digest).await?);
-        if !self.sealer.is_old(&sealed) {
-            return Ok(piece.digest);
-        }
-        let sealed = self.sealer.rewrap(&piece_context(id, piece.number), &sealed)?;
+        let context = piece_context(*of, piece.number);
+        let clear = self.sealer.open(&context, &sealed).await?;
+        let sealed = self.sealer.seal(*owner, &context, &clear).await?;
+        let sealed_with = sealed.data_key_prefix();
         // Named only when it is stored: in between nothing names it, and it is too young to be collected.
-        self.blobs.keep(sealed.into_bytes()).await
+        let digest = self.blobs.keep(sealed.into_bytes()).await?;
+        Ok(RecordingPiece { number: piece.number, digest, bytes: piece.bytes, sealed_with })
     }
 }
 
 /// What a value of a column is sealed for.
-fn context(column: SealedColumn, of: Uuid) -> String {
+pub fn context(column: SealedColumn, of: Uuid) -> String {
     match column {
         SealedColumn::KeyCheck => crate::app::KEY_CHECK.to_owned(),
         SealedColumn::ProxyKey => crate::proxy::KEY.to_owned(),

@@ -76,7 +76,7 @@ impl App {
 
     async fn mirror_share(&self, id: RepositoryId) -> Result<Sharing> {
         let Some(work) = self.store.repository_work(id).await? else { return Ok(Sharing::Absent) };
-        let access = self.git_access(&work)?;
+        let access = self.git_access(&work).await?;
         if !self.git.has_mirror(&access) {
             return Ok(Sharing::Absent);
         }

@@ -61,7 +61,7 @@ pub(super) fn lease_name(id: RepositoryId) -> String {
 
 async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
     let id = work.repository.id;
-    let access = app.git_access(&work)?;
+    let access = app.git_access(&work).await?;
     let refs = match app.git.watch(&access).await {
         Ok(refs) => refs,
         Err(error) => {

@@ -231,7 +231,7 @@ async fn part(
             None => Ok(None),
         });
     }
-    let access = app.git_access(&work)?;
+    let access = app.git_access(&work).await?;
     if let Err(error) = app.mirror_renew(&access).await {
         return Ok(Err(GitError {
             message: format!("cannot fetch the repository: {}", error.message),

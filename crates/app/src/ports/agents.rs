@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::Result;
 use plural_core::cluster::{Cluster, ClusterDistro, ClusterFacts};
+use plural_core::cluster_issuer::IssuerReport;
 use plural_core::component::Component;
 use plural_core::ids::{ClusterId, RepositoryId, RevisionId, ServiceId};
 use plural_core::service::Service;
@@ -133,6 +134,8 @@ pub struct FleetLoad {
 /// Everything that an agent needs of a service.
 #[derive(Debug, Clone)]
 pub struct ServiceSpecRow {
+    /// Name of its project.
+    pub project: String,
     /// The service.
     pub service: Service,
     /// Root inside the artifact.
@@ -200,18 +203,32 @@ pub struct PingRow {
     pub distro: Option<ClusterDistro>,
     /// The contract that it speaks, when it said.
     pub contract: Option<Contract>,
+    /// Who signs the tokens of its service accounts, when it said.
+    pub issuer: IssuerReport,
     /// When.
     pub at: DateTime<Utc>,
 }
 
 impl PingRow {
+    /// Whether it says something else than what was said before.
+    pub(crate) fn is_news(&self, before: &Self) -> bool {
+        let Self { cluster_id: _, facts, distro, contract, issuer, at: _ } = self;
+        (facts.is_some() && *facts != before.facts)
+            || (distro.is_some() && *distro != before.distro)
+            || (contract.is_some() && *contract != before.contract)
+            || (*issuer != IssuerReport::Untold && *issuer != before.issuer)
+    }
+
     /// Takes a later sign of life in; what it does not say stays.
     pub(crate) fn merge(&mut self, later: Self) {
-        let Self { cluster_id: _, facts, distro, contract, at } = later;
+        let Self { cluster_id: _, facts, distro, contract, issuer, at } = later;
         self.at = at;
         self.facts = facts.or_else(|| self.facts.take());
         self.distro = distro.or(self.distro);
         self.contract = contract.or(self.contract);
+        if issuer != IssuerReport::Untold {
+            self.issuer = issuer;
+        }
     }
 }
 

@@ -99,6 +99,14 @@ pub trait IdentityPort: Send + Sync + 'static {
         audience: &str,
         token: &SecretString,
     ) -> Result<serde_json::Map<String, serde_json::Value>, ProviderError>;
+    /// The same by a key that is known, a JSON Web Key: nobody is asked.
+    fn token_claims_by(
+        &self,
+        issuer: &str,
+        audience: &str,
+        token: &SecretString,
+        key: &str,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, ProviderError>;
     /// Where the browser goes to sign out there, too.
     async fn logout_url(&self, access: &ProviderAccess, back: &str) -> Result<Option<String>, ProviderError>;
 }

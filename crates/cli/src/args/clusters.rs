@@ -219,10 +219,14 @@ pub(crate) struct ClusterDeleteArgs {
 /// namespace, service account, roles, secrets and deployment. One secret holds a join token: the first agent that uses it is
 /// the cluster's, and has a deploy token of its own from then on. Applying the same manifests again changes nothing. With
 /// --apply they go to kubectl instead.
+///
+/// A machine that sets up its own cluster has a registration token in place of a login (`plural cd registration-tokens create`): the
+/// command can be repeated until the agent has joined.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd clusters bootstrap blue --image IMAGE | kubectl apply --server-side -f -
-  plural cd clusters bootstrap blue --image IMAGE --apply --context blue-admin --wait")]
+  plural cd clusters bootstrap blue --image IMAGE --apply --context blue-admin --wait
+  plural cd clusters bootstrap shop-7 --url https://console.example.com --token-file token.txt --image IMAGE --apply")]
 pub(crate) struct BootstrapArgs {
     /// Name of the cluster
     #[arg(required_unless_present = "name")]
@@ -254,8 +258,12 @@ pub(crate) struct BootstrapArgs {
 
     /// Make another join token for a cluster that is registered already: its agent's Secret is lost, or the first join token
     /// ended. An agent that has joined goes on until another one joins
-    #[arg(long, alias = "new-token")]
+    #[arg(long, alias = "new-token", conflicts_with = "token_file")]
     pub(crate) rejoin: bool,
+
+    /// File with a registration token, or - for standard input: what this machine makes its cluster with
+    #[arg(long, conflicts_with_all = ["project", "valid_for", "wait"], value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 
     /// How long the join token holds: 30m, 24h, 720h at most; a day when absent
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
@@ -279,12 +287,15 @@ pub(crate) struct BootstrapArgs {
 /// days, or as often as the console was told.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plural cd clusters rotate-token blue
+  plural cd clusters rotate-token blue --yes
   plural cd clusters bootstrap blue --rejoin --image IMAGE   # the agent's token is lost, or somebody else's")]
 pub(crate) struct RotateTokenArgs {
     /// The cluster: its handle or id
     #[arg(value_name = "CLUSTER")]
     pub(crate) cluster: ClusterKey,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
 /// Write a kubeconfig that reaches a cluster through the console

@@ -7,7 +7,8 @@ use super::ConnectionArgs;
 /// Log in to a console and save the login
 ///
 /// Opens a browser where the console has identity providers: you sign in there and allow this
-/// program to do so as well. Else, and with --email, it asks for an e-mail address and a password.
+/// program to do so as well. Where there is no browser, it prints an address and a code for one elsewhere. Without identity
+/// providers, and with --email, it asks for an e-mail address and a password.
 /// The access token is kept in ~/.plural/profiles.yml (readable by you alone). Programs need no
 /// login: they set PLURAL_CONSOLE_URL and PLURAL_CONSOLE_TOKEN. HTTPS_PROXY and NO_PROXY are honoured, except for
 /// a console on this machine.
@@ -71,6 +72,11 @@ pub(crate) struct LoginHow {
     /// Print an address and a code for a browser on any machine, and wait until you allow the login there
     #[arg(long, conflicts_with_all = ["email", "password_stdin", "token_stdin", "id_token_stdin"])]
     pub(crate) device: bool,
+
+    /// Open a browser on this machine ($BROWSER, else the system's), also where the console has no identity provider or nobody
+    /// answers here
+    #[arg(long, conflicts_with_all = ["device", "email", "password_stdin", "token_stdin", "id_token_stdin"])]
+    pub(crate) browser: bool,
 
     /// Speak plain HTTP to a console that is not on this machine, now and with this saved login: the
     /// password and the token go over the network in clear, unless something in between encrypts

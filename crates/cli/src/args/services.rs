@@ -17,6 +17,7 @@ use crate::{
     service_life::{
         ServiceAgentUpgradeArgs, ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs,
         ServiceReleaseArgs, ServiceResumeArgs, ServiceRevisionsArgs, ServiceRollbackArgs,
+        ServiceRotateSeedArgs,
     },
     service_logs::ServiceLogsArgs,
     service_sync::{ServiceApprovePruneArgs, ServiceDiffArgs, ServicePlanArgs, ServiceSyncArgs},
@@ -59,6 +60,7 @@ pub(crate) enum ServiceCommand {
     Release(ServiceReleaseArgs),
     Pause(ServicePauseArgs),
     Resume(ServiceResumeArgs),
+    RotateSeed(ServiceRotateSeedArgs),
     AgentUpgrade(ServiceAgentUpgradeArgs),
     Clone(ServiceCloneArgs),
     Detach(ServiceDetachArgs),
@@ -116,8 +118,9 @@ pub(crate) struct ServiceSourceArgs {
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
     pub(crate) conf: Vec<(String, String)>,
 
-    /// Value for templates that the agent reads from a Secret or ConfigMap of the service's cluster, so that the console never
-    /// holds it: secret:[NAMESPACE/]NAME#KEY or configmap:[NAMESPACE/]NAME#KEY; may be given several times
+    /// Value for templates that only the agent of the service's cluster finds, so that the console never holds it:
+    /// secret:[NAMESPACE/]NAME#KEY, configmap:[NAMESPACE/]NAME#KEY, vault:PATH#KEY, sops:FILE[#KEY] or age:FILE[#KEY]; may be
+    /// given several times
     #[arg(long, value_parser = parse_reference, value_name = "NAME=REFERENCE")]
     pub(crate) conf_from: Vec<(String, Reference)>,
 

@@ -34,8 +34,25 @@ pub(super) const DEPENDENCIES: &[Field] = &[
 
 const CONFIGURATION_FROM: &[Field] = &[
     field("name", Type::Text, "The name that templates read.").required(),
-    field("secretKeyRef", Type::Fields(KEY_REF), "A key of a Secret. This or configMapKeyRef is required."),
+    field("secretKeyRef", Type::Fields(KEY_REF), "A key of a Secret. This or one of the next is required."),
     field("configMapKeyRef", Type::Fields(KEY_REF), "A key of a ConfigMap."),
+    field(
+        "vaultKeyRef",
+        Type::Fields(VAULT_REF),
+        "A key of a secret in Vault, read as the service's ServiceAccount.",
+    ),
+    field("sopsKeyRef", Type::Fields(FILE_REF), "A value of a file that SOPS encrypted."),
+    field("ageKeyRef", Type::Fields(FILE_REF), "A file that age encrypted, or a value of it."),
+];
+
+const VAULT_REF: &[Field] = &[
+    field("path", Type::Text, "The secret, with its mount first: secret/shop/db.").required(),
+    field("key", Type::Text, "The key in it.").required(),
+];
+
+const FILE_REF: &[Field] = &[
+    field("file", Type::Text, "The file, from the service's folder.").required(),
+    field("key", Type::Text, "The value in it, as keys with dots between them; the whole file when absent."),
 ];
 
 const KEY_REF: &[Field] = &[
@@ -78,7 +95,7 @@ const FIELDS: &[Field] = &[
     field(
         "configurationFrom",
         Type::List(CONFIGURATION_FROM),
-        "Values for templates that the agent reads in the cluster, so that the console never holds them.",
+        "Values for templates that only the agent finds, so that the console never holds them.",
     )
     .added(),
     field("contexts", Type::Texts, "Names of contexts that its templates read."),
@@ -238,7 +255,7 @@ fn references(answer: &Value) -> Value {
         let from = one.get("valueFrom").and_then(Value::as_object)?;
         let mut fields = picked(one, &["name"]);
         for (kind, key) in from.iter().filter(|(_, key)| key.is_object()) {
-            fields.insert(kind.clone(), picked(key, &["name", "key", "namespace"]).into());
+            fields.insert(kind.clone(), picked(key, &["name", "key", "namespace", "path", "file"]).into());
         }
         Some(Value::Object(fields))
     });

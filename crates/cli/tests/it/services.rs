@@ -62,7 +62,8 @@ async fn a_service_is_created_and_waited_for() {
     std::fs::write(&conf, "replicas: 2\nhost: shop.example.com\ntls: true\n").unwrap();
     let line = format!(
         "cd services create blue/web --namespace shop --repository https://git.example.com/a.git --ref main \
-         --folder web --conf replicas=3 --conf-from token=secret:auth/web#token --conf-file {} --wait",
+         --folder web --conf replicas=3 --conf-from token=secret:auth/web#token --conf-from db=vault:secret/shop/db#pass \
+         --conf-from key=age:key.age --conf-from pin=sops:keys.enc.yaml#data.pin --conf-file {} --wait",
         conf.display()
     );
     insta::assert_snapshot!("service_created", person.run(&line).await.text());
@@ -71,7 +72,10 @@ async fn a_service_is_created_and_waited_for() {
     assert_eq!(
         asked["attributes"],
         json!({"name": "web", "namespace": "shop", "repositoryId": ID, "git": {"ref": "main", "folder": "web"},
-            "configuration": [{"name": "host", "value": "shop.example.com"}, {"name": "replicas", "value": "3"},
+            "configuration": [{"name": "db", "valueFrom": {"vaultKeyRef": {"path": "secret/shop/db", "key": "pass"}}},
+                {"name": "host", "value": "shop.example.com"}, {"name": "key", "valueFrom": {"ageKeyRef": {"file": "key.age"}}},
+                {"name": "pin", "valueFrom": {"sopsKeyRef": {"file": "keys.enc.yaml", "key": "data.pin"}}},
+                {"name": "replicas", "value": "3"},
                 {"name": "tls", "value": "true"},
                 {"name": "token", "valueFrom": {"secretKeyRef": {"name": "web", "key": "token", "namespace": "auth"}}}]})
     );
@@ -256,6 +260,21 @@ async fn a_deletion_takes_the_namespace_along_when_that_is_asked_for() {
     assert!(done.err.contains("its namespace shop is deleted as well"), "{}", done.text());
     let asked = server.asked("UpdateServiceDeployment");
     assert_eq!(asked[0]["attributes"]["syncConfig"], json!({"deleteNamespace": true}), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_pinned_service_is_released_before_its_namespace_goes_with_it() {
+    let mut made = service("HEALTHY", &json!([]));
+    made["syncConfig"] = json!({"createNamespace": true, "deleteNamespace": false});
+    made["pin"] = json!({"revisionId": ID, "newestRevisionId": ID, "by": "ada@example.com", "until": "RELEASE",
+        "insertedAt": "2026-01-01T00:00:00Z"});
+    let server = Server::start().await.data("GetServiceDeployment", "serviceDeployment", &made);
+    let person = Person::of(&server.url);
+    let done = person.run("cd services delete blue/web --delete-namespace --yes").await;
+    assert_eq!(done.code, 1, "{}", done.text());
+    assert!(done.err.contains("is pinned to a revision"), "{}", done.text());
+    assert!(done.err.contains("`plural cd services release blue/web` first"), "{}", done.text());
+    assert!(server.asked("DeleteServiceDeployment").is_empty(), "nothing was deleted");
 }
 
 #[tokio::test]

@@ -7,10 +7,11 @@ use plural_app::agent::{AgentFacts, AgentReport, ReportedService};
 use plural_app::agent_poll::{ClusterData, PollAnswer, PollAsked, ServiceSpec};
 use plural_app::fleet::{FeedCursor, ServiceMove};
 use plural_core::cluster::{ClusterDistro, ClusterFacts};
+use plural_core::cluster_issuer::{ClusterIssuer, IssuerReport};
 use plural_core::component::{Component, ComponentChild, ComponentKey, ComponentState};
 use plural_core::ids::ServiceId;
 use plural_core::managed_namespace::NamespaceContent;
-use plural_core::service::{Configuration, Intent, KeyRef, Reference};
+use plural_core::service::{Configuration, FileKeyRef, Intent, KeyRef, Reference, VaultKeyRef};
 use plural_core::service_error::ServiceError;
 use plural_core::service_metadata::ServiceMetadata;
 use plural_core::sync::{SyncAsk, SyncReport};
@@ -142,6 +143,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         rendering,
         values,
         ask,
+        project,
         limits,
         source_url,
         contexts,
@@ -196,6 +198,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         source_root,
         managed_namespace,
         agent_upgrade,
+        project,
         ..settings
     };
     if references.is_empty() {
@@ -205,12 +208,22 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
 }
 
 fn configuration_reference((name, reference): (String, Reference)) -> v1::ConfigurationReference {
-    let kind = match &reference {
-        Reference::SecretKeyRef(_) => v1::ReferenceKind::ReferenceSecret,
-        Reference::ConfigMapKeyRef(_) => v1::ReferenceKind::ReferenceConfigMap,
+    let (kind, namespace, object, key) = match reference {
+        Reference::SecretKeyRef(KeyRef { name, key, namespace }) => {
+            (v1::ReferenceKind::ReferenceSecret, namespace, name, Some(key))
+        }
+        Reference::ConfigMapKeyRef(KeyRef { name, key, namespace }) => {
+            (v1::ReferenceKind::ReferenceConfigMap, namespace, name, Some(key))
+        }
+        Reference::VaultKeyRef(VaultKeyRef { path, key }) => {
+            (v1::ReferenceKind::ReferenceVault, None, path, Some(key))
+        }
+        Reference::SopsKeyRef(FileKeyRef { file, key }) => {
+            (v1::ReferenceKind::ReferenceSops, None, file, key)
+        }
+        Reference::AgeKeyRef(FileKeyRef { file, key }) => (v1::ReferenceKind::ReferenceAge, None, file, key),
     };
-    let KeyRef { name: object, key, namespace } = reference.key_ref().clone();
-    let namespace = namespace.unwrap_or_default();
+    let (namespace, key) = (namespace.unwrap_or_default(), key.unwrap_or_default());
     v1::ConfigurationReference { name, kind: kind.into(), namespace, object, key }
 }
 
@@ -238,7 +251,7 @@ fn cluster_data(data: ClusterData) -> v1::ClusterData {
 }
 
 pub(super) fn facts(info: v1::ClusterInfo, agent_version: Option<String>) -> AgentFacts {
-    let v1::ClusterInfo { kubernetes_version, distro, node_count, pod_count, namespace_count } = info;
+    let v1::ClusterInfo { kubernetes_version, distro, node_count, pod_count, namespace_count, issuer } = info;
     AgentFacts {
         facts: ClusterFacts {
             current_version: some(kubernetes_version),
@@ -248,6 +261,20 @@ pub(super) fn facts(info: v1::ClusterInfo, agent_version: Option<String>) -> Age
             namespace_count: Some(namespace_count),
         },
         distro: ClusterDistro::parse(&distro),
+        issuer: issuer.map_or(IssuerReport::Untold, |issuer| issuer_of(&issuer)),
+    }
+}
+
+/// What an agent says of its cluster's issuer. What is none changes nothing: an agent decides what it says, and not how much is logged.
+fn issuer_of(told: &v1::ClusterIssuer) -> IssuerReport {
+    let v1::ClusterIssuer { issuer, keys_json } = told;
+    match ClusterIssuer::reported(issuer, keys_json) {
+        Ok(Some(issuer)) => IssuerReport::Signs(issuer),
+        Ok(None) => IssuerReport::Nobody,
+        Err(error) => {
+            tracing::debug!(%error, "an agent reports an issuer that is none");
+            IssuerReport::Untold
+        }
     }
 }
 

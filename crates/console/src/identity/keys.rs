@@ -1,10 +1,7 @@
 //! Keys of issuers whose tokens are exchanged, and what such a token says. An issuer of these need not sign anybody in: of its
 //! description only the place of its keys is read.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, Utc};
@@ -18,25 +15,12 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{AHEAD, Identities, MoreClaims, REMEMBERED, SIGNATURES, Unverified, YOUNG, chain, http::Caller};
+use super::{
+    AHEAD, Identities, MoreClaims, SIGNATURES, Unverified, YOUNG, chain, http::Caller, slots::Dated,
+};
 
 /// An issuer that did not answer is not asked again within so long.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
-
-/// The keys of an issuer.
-#[derive(Clone)]
-pub(super) struct Keys {
-    pub(super) set: Arc<CoreJsonWebKeySet>,
-    pub(super) read: Instant,
-}
-
-/// What is known of the keys of an issuer.
-#[derive(Default)]
-pub(super) struct Slot {
-    kept: Option<Keys>,
-    /// When it was last asked in vain.
-    failed: Option<Instant>,
-}
 
 /// What is read of an issuer's description.
 #[derive(Deserialize)]
@@ -47,29 +31,15 @@ struct Description {
 
 impl Identities {
     /// An issuer's keys, at most `lasts` old. It is asked by one at a time, and after a failure not at once again.
-    pub(super) async fn keys(&self, issuer: &str, lasts: Duration) -> Result<Keys, ProviderError> {
-        let slot = {
-            let mut all = self.keys.lock();
-            if all.len() >= REMEMBERED && !all.contains_key(issuer) {
-                all.clear();
-            }
-            Arc::clone(all.entry(issuer.to_owned()).or_default())
-        };
-        let mut slot = slot.lock().await;
-        if let Some(kept) = slot.kept.clone().filter(|kept| kept.read.elapsed() < lasts.max(YOUNG)) {
-            return Ok(kept);
-        }
-        if slot.failed.is_some_and(|at| at.elapsed() < AFTER_FAILURE) {
-            return Err(ProviderError::Unavailable(format!("{issuer} did not tell its keys a moment ago")));
-        }
-        let read = self.read_keys(issuer).await;
-        slot.failed = read.is_err().then(Instant::now);
-        let keys = read?;
-        slot.kept = Some(keys.clone());
-        Ok(keys)
+    pub(super) async fn keys(
+        &self,
+        issuer: &str,
+        lasts: Duration,
+    ) -> Result<Dated<Arc<CoreJsonWebKeySet>>, ProviderError> {
+        self.keys.get(issuer, lasts.max(YOUNG), AFTER_FAILURE, self.read_keys(issuer)).await
     }
 
-    async fn read_keys(&self, issuer: &str) -> Result<Keys, ProviderError> {
+    async fn read_keys(&self, issuer: &str) -> Result<Arc<CoreJsonWebKeySet>, ProviderError> {
         let unavailable =
             |why: String| ProviderError::Unavailable(format!("cannot read the keys of {issuer}: {why}"));
         let caller = Caller { http: Arc::clone(&self.http), plain: issuer.starts_with("http://") };
@@ -90,7 +60,7 @@ impl Identities {
         let place = place.map_err(|_| unavailable("its keys have no address".to_owned()))?;
         let set = CoreJsonWebKeySet::fetch_async(&place, &caller).await;
         let set = set.map_err(|error| unavailable(chain(&error)))?;
-        Ok(Keys { set: Arc::new(set), read: Instant::now() })
+        Ok(Arc::new(set))
     }
 }
 

@@ -16,9 +16,11 @@ mod helm_repository;
 mod identity_provider;
 mod installation;
 mod managed_namespace;
+mod persona;
 mod project;
 mod question;
 mod recording;
+mod registration_token;
 mod repository;
 mod role;
 mod saved_view;
@@ -39,7 +41,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 22] = [
+const ROWS: [&[Line]; 24] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -62,6 +64,8 @@ const ROWS: [&[Line]; 22] = [
     role::ROWS,
     question::ROWS,
     service_account::ROWS,
+    registration_token::ROWS,
+    persona::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {
@@ -89,6 +93,10 @@ struct World {
     view: Value,
     role: Value,
     machine: Value,
+    passkey: String,
+    invite: String,
+    registration: Value,
+    persona: Value,
     job: String,
     /// For what is made, and for a chart repository that is there.
     name: String,
@@ -117,6 +125,8 @@ impl World {
             managed_name,
             context: make_context(t, &name).await,
             provider: make_provider(admin).await,
+            passkey: t.plant_passkey(user["id"].as_str().unwrap()).await,
+            invite: make_invite(admin, &name).await,
             user,
             email,
             group,
@@ -125,6 +135,8 @@ impl World {
             view: make_view(admin, &name).await,
             role: make_role(admin, &name).await,
             machine: make_machine(t, &name).await,
+            registration: make_registration(t).await,
+            persona: make_persona(admin, &name).await,
             job: t.dead_job(&name, "").await,
             name,
             shared: t.project.clone(),
@@ -162,6 +174,12 @@ impl World {
         if about(&self.user) || about(&self.group) || names(&self.email) || names(&self.group_name) {
             (self.user, self.email, self.group, self.group_name) = make_member(admin, &name).await;
         }
+        if names(&self.passkey) {
+            self.passkey = t.plant_passkey(self.user["id"].as_str().unwrap()).await;
+        }
+        if names(&self.invite) {
+            self.invite = make_invite(admin, &name).await;
+        }
         if about(&self.provider) || self.provider["name"].as_str().is_some_and(names) {
             self.provider = make_provider(admin).await;
         }
@@ -173,6 +191,12 @@ impl World {
         }
         if about(&self.machine) || about(&json!({"id": self.machine["credential"]})) {
             self.machine = make_machine(t, &name).await;
+        }
+        if about(&self.registration) {
+            self.registration = make_registration(t).await;
+        }
+        if about(&self.persona) {
+            self.persona = make_persona(admin, &name).await;
         }
         if about(&self.role) {
             self.role = make_role(admin, &name).await;
@@ -284,6 +308,12 @@ async fn make_provider(admin: &Person) -> Value {
     admin.data(create, json!({"a": attributes})).await["createIdentityProvider"].clone()
 }
 
+async fn make_invite(admin: &Person, name: &str) -> String {
+    let create = "mutation ($a: InviteAttributes!) { createInvite(attributes: $a) { id } }";
+    let made = admin.data(create, json!({"a": {"email": format!("{name}-invited@example.com")}})).await;
+    made["createInvite"]["id"].as_str().unwrap().to_owned()
+}
+
 async fn make_token(admin: &Person) -> Value {
     admin.data("mutation { createAccessToken { id token } }", json!({})).await["createAccessToken"].clone()
 }
@@ -309,6 +339,19 @@ async fn make_machine(t: &TestServer, name: &str) -> Value {
     let credential = t.admin.data(federate, json!({"a": service_account::credential(&made)})).await;
     made["credential"] = credential["createFederatedCredential"]["id"].clone();
     made
+}
+
+/// A registration token of the default project.
+async fn make_registration(t: &TestServer) -> Value {
+    let create =
+        "mutation ($a: BootstrapTokenAttributes!) { createBootstrapToken(attributes: $a) { id token } }";
+    t.admin.data(create, json!({"a": {"projectId": t.project}})).await["createBootstrapToken"].clone()
+}
+
+async fn make_persona(admin: &Person, name: &str) -> Value {
+    let create = "mutation ($a: PersonaAttributes!) { createPersona(attributes: $a) { id } }";
+    let attributes = json!({"name": format!("persona-{name}")});
+    admin.data(create, json!({"a": attributes})).await["createPersona"].clone()
 }
 
 async fn make_role(admin: &Person, name: &str) -> Value {
@@ -382,6 +425,32 @@ async fn the_table(t: TestServer) {
             if outcome == "NOT_FOUND" {
                 assert_eq!(answer.message(), "could not find resource", "{}", line.field);
             }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    t.stop().await;
+}
+
+/// Every root field, as somebody with a registration token: what is open to everybody, and one mutation.
+#[tokio::test]
+async fn a_registration_token_does_one_thing() {
+    let t = TestServer::start().await;
+    let world = World::new(&t, 1).await;
+    let machine = t.nobody.with_token(world.registration["token"].as_str().unwrap());
+    let mut wrong = Vec::new();
+    for line in rows() {
+        let answer = machine.ask(line.document, (line.variables)(&world)).await;
+        let outcome = answer.outcome();
+        let is_right = match line.field {
+            "createCluster" => outcome == "OK",
+            _ if line.expected[0] == "OK" => outcome == "OK",
+            // That there is nothing for it, in whichever words; never a word of what there is.
+            _ => matches!(outcome.as_str(), "NOT_FOUND" | "FORBIDDEN" | "UNAUTHENTICATED" | "INVALID"),
+        };
+        let data = &answer.body["data"];
+        let is_empty = data.is_null() || data.as_object().is_some_and(|all| all.values().all(Value::is_null));
+        if !is_right || (outcome != "OK" && !is_empty) {
+            wrong.push(format!("{}: {outcome}: {answer:?}", line.field));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

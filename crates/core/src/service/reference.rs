@@ -9,7 +9,10 @@ use crate::name::KubeName;
 use crate::pattern::matches;
 use crate::project_limits::ProjectLimits;
 
-/// Where a value is in the service's cluster. It is no secret; what it leads to may be one.
+/// Bytes of a path, and of a key in it, at most.
+const LONGEST: usize = 512;
+
+/// Where the agent of the service's cluster finds a value. It is no secret; what it leads to may be one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reference {
@@ -17,6 +20,12 @@ pub enum Reference {
     SecretKeyRef(KeyRef),
     /// A key of a ConfigMap.
     ConfigMapKeyRef(KeyRef),
+    /// A key of a secret in the Vault that the agent's operator names.
+    VaultKeyRef(VaultKeyRef),
+    /// A value of a file of the service that SOPS encrypted.
+    SopsKeyRef(FileKeyRef),
+    /// A file of the service that age encrypted, or a value of it.
+    AgeKeyRef(FileKeyRef),
 }
 
 /// A key of an object.
@@ -32,46 +41,50 @@ pub struct KeyRef {
     pub namespace: Option<String>,
 }
 
+/// A key of a secret in Vault.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VaultKeyRef {
+    /// The secret as `vault kv get` names it, with its mount first: `secret/shop/db`.
+    pub path: String,
+    /// The key in it.
+    pub key: String,
+}
+
+/// A value in a file of the service's source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileKeyRef {
+    /// The file, from the service's folder.
+    pub file: String,
+    /// The value in it, as keys with dots between them; the whole file when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
 impl Reference {
-    /// What it names.
-    pub fn key_ref(&self) -> &KeyRef {
+    /// The kind and key of the object of the cluster that it names; nothing where the value is elsewhere.
+    pub const fn object(&self) -> Option<(&'static str, &KeyRef)> {
         match self {
-            Self::SecretKeyRef(key) | Self::ConfigMapKeyRef(key) => key,
+            Self::SecretKeyRef(key) => Some(("Secret", key)),
+            Self::ConfigMapKeyRef(key) => Some(("ConfigMap", key)),
+            Self::VaultKeyRef(_) | Self::SopsKeyRef(_) | Self::AgeKeyRef(_) => None,
         }
     }
 
-    /// The kind of the object.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::SecretKeyRef(_) => "Secret",
-            Self::ConfigMapKeyRef(_) => "ConfigMap",
-        }
-    }
-
-    /// The namespace of the object, for a service of `own`.
-    pub fn namespace<'a>(&'a self, own: &'a str) -> &'a str {
-        self.key_ref().namespace.as_deref().unwrap_or(own)
+    /// What it leads to is to be hidden.
+    pub const fn is_secret(&self) -> bool {
+        !matches!(self, Self::ConfigMapKeyRef(_))
     }
 
     /// Why it can name nothing, if so.
     pub(crate) fn problem(&self) -> Option<String> {
-        let KeyRef { name, key, namespace } = self.key_ref();
-        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
-        let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        if name.len() > 253
-            || !name.starts_with(is_end)
-            || !name.ends_with(is_end)
-            || !name.chars().all(is_name)
-        {
-            return Some(format!("must name a {}: {name:?} cannot be one's name", self.kind()));
+        match self {
+            Self::SecretKeyRef(key) => key.problem("Secret"),
+            Self::ConfigMapKeyRef(key) => key.problem("ConfigMap"),
+            Self::VaultKeyRef(key) => key.problem(),
+            Self::SopsKeyRef(key) | Self::AgeKeyRef(key) => key.problem(),
         }
-        let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if key.is_empty() || key.len() > 253 || !key.chars().all(is_key) || matches!(key.as_str(), "." | "..")
-        {
-            return Some(format!("must name a key of the {}: {key:?} cannot be one", self.kind()));
-        }
-        let namespace = namespace.as_ref().filter(|namespace| namespace.parse::<KubeName>().is_err())?;
-        Some(format!("must name a namespace: {namespace:?} cannot be one's name"))
     }
 
     /// Why a service of namespace `own` may not refer to this, if so: console and agent decide by this one rule.
@@ -79,7 +92,9 @@ impl Reference {
         if let Some(problem) = self.problem() {
             return Some(format!("a reference {problem}"));
         }
-        let namespace = self.namespace(own);
+        // Vault decides by the service's account, and a file is of the service itself.
+        let (kind, key) = self.object()?;
+        let namespace = key.namespace(own);
         if namespace == own {
             return None;
         }
@@ -92,26 +107,94 @@ impl Reference {
         let who =
             limits.map_or_else(|| "the project".to_owned(), |(project, _)| format!("project {project}"));
         Some(format!(
-            "the service may not read {} {namespace}/{}, which is not of its namespace {own}: administrators of {who} can \
+            "the service may not read {kind} {namespace}/{}, which is not of its namespace {own}: administrators of {who} can \
              name namespace {namespace} in the limit referenceNamespaces",
-            self.kind(),
-            self.key_ref().name
+            key.name
         ))
     }
+}
+
+impl KeyRef {
+    /// The namespace of the object, for a service of `own`.
+    pub fn namespace<'a>(&'a self, own: &'a str) -> &'a str {
+        self.namespace.as_deref().unwrap_or(own)
+    }
+
+    fn problem(&self, kind: &str) -> Option<String> {
+        let Self { name, key, namespace } = self;
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+        let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        if name.len() > 253
+            || !name.starts_with(is_end)
+            || !name.ends_with(is_end)
+            || !name.chars().all(is_name)
+        {
+            return Some(format!("must name a {kind}: {name:?} cannot be one's name"));
+        }
+        let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if key.is_empty() || key.len() > 253 || !key.chars().all(is_key) || matches!(key.as_str(), "." | "..")
+        {
+            return Some(format!("must name a key of the {kind}: {key:?} cannot be one"));
+        }
+        let namespace = namespace.as_ref().filter(|namespace| namespace.parse::<KubeName>().is_err())?;
+        Some(format!("must name a namespace: {namespace:?} cannot be one's name"))
+    }
+}
+
+impl VaultKeyRef {
+    fn problem(&self) -> Option<String> {
+        let Self { path, key } = self;
+        if path.len() > LONGEST || !path.contains('/') || !path.split('/').all(is_segment) {
+            return Some(format!(
+                "must name a secret of Vault with its mount, such as secret/shop/db: {path:?} cannot be one"
+            ));
+        }
+        (!is_text(key)).then(|| format!("must name a key of the secret: {key:?} cannot be one"))
+    }
+}
+
+impl FileKeyRef {
+    fn problem(&self) -> Option<String> {
+        let Self { file, key } = self;
+        if file.len() > LONGEST || !file.split('/').all(is_segment) {
+            return Some(format!("must name a file of the service's folder: {file:?} cannot be one"));
+        }
+        let key = key.as_ref().filter(|key| !is_text(key))?;
+        Some(format!("must name a value of the file: {key:?} cannot be one"))
+    }
+}
+
+/// Part of a path that leads neither back nor to a query.
+fn is_segment(part: &str) -> bool {
+    is_text(part) && !matches!(part, "." | "..") && !part.contains(['#', '?', '%', '\\'])
+}
+
+fn is_text(text: &str) -> bool {
+    !text.is_empty() && text.len() <= LONGEST && !text.chars().any(char::is_control)
 }
 
 /// As the command line writes it, `secret:[NAMESPACE/]NAME#KEY`; also what stands for the value where nobody can read it.
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let KeyRef { name, key, namespace } = self.key_ref();
-        f.write_str(match self {
-            Self::SecretKeyRef(_) => "secret:",
-            Self::ConfigMapKeyRef(_) => "configmap:",
-        })?;
-        if let Some(namespace) = namespace {
-            write!(f, "{namespace}/")?;
+        let object = |f: &mut fmt::Formatter<'_>, word: &str, key: &KeyRef| {
+            let KeyRef { name, key, namespace } = key;
+            f.write_str(word)?;
+            if let Some(namespace) = namespace {
+                write!(f, "{namespace}/")?;
+            }
+            write!(f, "{name}#{key}")
+        };
+        let file = |f: &mut fmt::Formatter<'_>, word: &str, key: &FileKeyRef| {
+            write!(f, "{word}{}", key.file)?;
+            key.key.as_ref().map_or(Ok(()), |key| write!(f, "#{key}"))
+        };
+        match self {
+            Self::SecretKeyRef(key) => object(f, "secret:", key),
+            Self::ConfigMapKeyRef(key) => object(f, "configmap:", key),
+            Self::VaultKeyRef(VaultKeyRef { path, key }) => write!(f, "vault:{path}#{key}"),
+            Self::SopsKeyRef(key) => file(f, "sops:", key),
+            Self::AgeKeyRef(key) => file(f, "age:", key),
         }
-        write!(f, "{name}#{key}")
     }
 }
 
@@ -119,20 +202,34 @@ impl FromStr for Reference {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let shape =
-            || format!("{text:?} must be secret:[NAMESPACE/]NAME#KEY or configmap:[NAMESPACE/]NAME#KEY");
+        let shape = || {
+            format!(
+                "{text:?} must be secret:[NAMESPACE/]NAME#KEY, configmap:[NAMESPACE/]NAME#KEY, vault:PATH#KEY, \
+                 sops:FILE[#KEY] or age:FILE[#KEY]"
+            )
+        };
         let (kind, place) = text.split_once(':').ok_or_else(shape)?;
-        let (object, key) = place.split_once('#').ok_or_else(shape)?;
-        let (namespace, name) = match object.split_once('/') {
-            Some((namespace, name)) => (Some(namespace.to_owned()), name),
-            None => (None, object),
+        let (object, key) = match place.split_once('#') {
+            Some((object, key)) => (object, Some(key.to_owned())),
+            None => (place, None),
         };
-        let key = KeyRef { name: name.to_owned(), key: key.to_owned(), namespace };
+        let of_object = |key: Option<String>| {
+            let (namespace, name) = match object.split_once('/') {
+                Some((namespace, name)) => (Some(namespace.to_owned()), name),
+                None => (None, object),
+            };
+            Some(KeyRef { name: name.to_owned(), key: key?, namespace })
+        };
+        let file = |key| FileKeyRef { file: object.to_owned(), key };
         let reference = match kind {
-            "secret" => Self::SecretKeyRef(key),
-            "configmap" => Self::ConfigMapKeyRef(key),
-            _ => return Err(shape()),
+            "secret" => of_object(key).map(Self::SecretKeyRef),
+            "configmap" => of_object(key).map(Self::ConfigMapKeyRef),
+            "vault" => key.map(|key| Self::VaultKeyRef(VaultKeyRef { path: object.to_owned(), key })),
+            "sops" => Some(Self::SopsKeyRef(file(key))),
+            "age" => Some(Self::AgeKeyRef(file(key))),
+            _ => None,
         };
+        let reference = reference.ok_or_else(shape)?;
         match reference.problem() {
             Some(problem) => Err(format!("{text:?} {problem}")),
             None => Ok(reference),
@@ -146,7 +243,16 @@ mod tests {
 
     #[test]
     fn texts_come_back() {
-        for text in ["secret:db#password", "secret:shared/db.main#tls.crt", "configmap:site#DOMAIN"] {
+        for text in [
+            "secret:db#password",
+            "secret:shared/db.main#tls.crt",
+            "configmap:site#DOMAIN",
+            "vault:secret/shop/db#pass word#1",
+            "sops:keys/db.enc.yaml#data.tls.crt",
+            "sops:licence.bin",
+            "age:token.age",
+            "age:keys.env.age#TOKEN",
+        ] {
             assert_eq!(text.parse::<Reference>().unwrap().to_string(), text);
         }
         for text in [
@@ -154,7 +260,19 @@ mod tests {
             "secret:db",
             "secret:#key",
             "secret:db#",
+            "gopher:db#key",
             "vault:db#key",
+            "vault:secret/db",
+            "vault:/secret/db#key",
+            "vault:secret/db/#key",
+            "vault:secret/../sys/raw#key",
+            "vault:secret/db?version=1#key",
+            "vault:secret/%2e%2e/db#key",
+            "sops:",
+            "sops:/etc/passwd#a",
+            "sops:../other/db.yaml#a",
+            "age:a//b",
+            "age:key.age#",
             "secret:a/b/c#key",
             "secret:/db#key",
             "secret:DB#key",

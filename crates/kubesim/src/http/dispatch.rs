@@ -17,6 +17,7 @@ use crate::cluster::Inner;
 use crate::exec::{self, Session};
 use crate::faults::Fault;
 use crate::request::RequestInfo;
+use crate::signer::Signer;
 use crate::status::ApiError;
 use crate::verbs::{Call, delete, read, review, subresource, write};
 use crate::{discovery, logs, openapi, watch};
@@ -289,8 +290,13 @@ fn plain(
             Ok(reply::respond(200, "text/plain; charset=utf-8", reply::full("ok")))
         }
         "/version" => json(&inner.version()),
+        "/.well-known/openid-configuration" => json(&Signer::description(&inner.address())),
+        "/openid/v1/jwks" => {
+            let keys = reply::full(inner.tokens.signer.keys()?.to_string());
+            Ok(reply::respond(200, "application/jwk-set+json", keys))
+        }
         "" => json(
-            &json!({"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]}),
+            &json!({"paths": ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]}),
         ),
         "/api" | "/apis" => {
             let core = path == "/api";

@@ -73,14 +73,19 @@ pub(crate) fn run(s: &Store, tokens: &Tokens, call: Call<'_>, mut body: Value) -
         "selfsubjectreviews" => {
             json!({"userInfo": {"username": call.user.name, "groups": call.user.groups}})
         }
-        "tokenreviews" => match tokens.user(text(&spec, "/token")) {
-            Some(u) => json!({"authenticated": true, "user": {"username": u.name, "groups": u.groups}}),
+        "tokenreviews" => match tokens.review(text(&spec, "/token"), &texts(&spec["audiences"])) {
+            Some((u, audiences)) => json!({"authenticated": true, "audiences": audiences,
+                "user": {"username": u.name, "groups": u.groups}}),
             None => json!({"authenticated": false, "error": "the token is not known"}),
         },
         _ => return Err(ApiError::no_route()),
     };
     body["status"] = status;
     Ok(body)
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 fn access(s: &Store, user: &User, spec: &Value) -> Value {

@@ -10,6 +10,7 @@ use crate::auth::{Tokens, User};
 use crate::patch::PatchKind;
 use crate::request::RequestInfo;
 use crate::resource::ScalePaths;
+use crate::signer::{ISSUER, Subject};
 use crate::status::{ApiError, Cause};
 use crate::store::{Store, text};
 
@@ -174,7 +175,7 @@ fn evict(s: &mut Store, call: Call<'_>, eviction: &Value) -> Result<Outcome, Api
 }
 
 fn token(s: &Store, tokens: &Tokens, call: Call<'_>, mut request: Value) -> Result<Outcome, ApiError> {
-    read::get(s, call)?;
+    let account = read::get(s, call)?;
     let seconds = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(3600);
     if seconds < 600 {
         let subject =
@@ -186,10 +187,26 @@ fn token(s: &Store, tokens: &Tokens, call: Call<'_>, mut request: Value) -> Resu
         );
         return Err(ApiError::invalid(subject, vec![cause]));
     }
-    // Opaque instead of signed: nobody but this server reads it, and it ends with the server.
-    let token = format!("sa-{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-    tokens.add(&token, User::service_account(&call.info.namespace, &call.info.name));
-    let until = chrono::Utc::now() + chrono::Duration::seconds(seconds);
+    let mut audiences: Vec<String> = request
+        .pointer("/spec/audiences")
+        .and_then(Value::as_array)
+        .map(|all| all.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        .unwrap_or_default();
+    if audiences.is_empty() {
+        audiences.push(ISSUER.to_owned());
+    }
+    let now = chrono::Utc::now();
+    let until = now + chrono::Duration::seconds(seconds);
+    let token = tokens.signer.token(&Subject {
+        namespace: &call.info.namespace,
+        name: &call.info.name,
+        uid: account.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default(),
+        audiences: audiences.clone(),
+        issued: now.timestamp(),
+        expires: until.timestamp(),
+    })?;
+    tokens.add_for(&token, User::service_account(&call.info.namespace, &call.info.name), &audiences);
+    request["spec"]["audiences"] = audiences.into();
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     request["metadata"]["name"] = call.info.name.clone().into();

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::authentication::v1::{
+    TokenRequest, TokenRequestSpec, TokenReview, TokenReviewSpec, TokenReviewStatus,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job};
 use kube::api::{
     Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
@@ -64,6 +67,53 @@ async fn an_outage_cuts_and_refuses_and_keeps_objects() {
     assert!(api.get("a").await.is_err());
     c.set_available(true);
     eventually("back", async || api.get("a").await.ok()).await;
+    c.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_for_others_is_none_for_the_api_server() {
+    let c = cluster().await;
+    let client = client(&c).await;
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(client.clone());
+    let metadata = ObjectMeta { name: Some("deployer".into()), ..Default::default() };
+    let account = ServiceAccount { metadata, ..Default::default() };
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    let made = async |audiences: Option<&str>| {
+        let audiences = audiences.map(|audience| vec![audience.to_owned()]);
+        let spec = Some(TokenRequestSpec { audiences, ..Default::default() });
+        let asked = TokenRequest { spec, ..Default::default() };
+        let made = accounts.create_token_request("deployer", &PostParams::default(), &asked).await.unwrap();
+        made.status.unwrap().token.unwrap()
+    };
+    let reviewed = async |token: &str, audience: Option<&str>| -> TokenReviewStatus {
+        let audiences = audience.map(|audience| vec![audience.to_owned()]);
+        let spec = TokenReviewSpec { token: token.to_owned(), audiences };
+        let asked = TokenReview { spec, ..Default::default() };
+        let reviews: Api<TokenReview> = Api::all(client.clone());
+        reviews.create(&PostParams::default(), &asked).await.unwrap().status.unwrap()
+    };
+    let (own, vault) = (made(None).await, made(Some("vault")).await);
+    for (token, audience, good) in [
+        (&own, None, true),
+        (&own, Some("vault"), false),
+        (&vault, Some("vault"), true),
+        (&vault, Some("another"), false),
+        (&vault, None, false),
+    ] {
+        let status = reviewed(token, audience).await;
+        assert_eq!(status.authenticated == Some(true), good, "{audience:?}: {status:?}");
+    }
+    let status = reviewed(&vault, Some("vault")).await;
+    assert_eq!(status.audiences, Some(vec!["vault".to_owned()]));
+    let user = status.user.and_then(|user| user.username);
+    assert_eq!(user.as_deref(), Some("system:serviceaccount:default:deployer"));
+    let maps = async |token: &str| {
+        let api: Api<ConfigMap> = Api::default_namespaced(client_for(&c.kubeconfig_for(token)).await);
+        api.list(&ListParams::default()).await.unwrap_err().to_string()
+    };
+    // The own one says who asks, who may not; the other one says nothing.
+    assert!(maps(&own).await.contains("deployer"));
+    assert!(maps(&vault).await.contains("Unauthorized"));
     c.stop().await;
 }
 

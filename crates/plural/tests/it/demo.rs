@@ -307,8 +307,9 @@ fn its_link_opens_the_console_signed_in_and_what_is_broken_says_why() {
         eventually(PATIENCE, async || {
             let answer = ask(services).await.map_err(|error| error.to_string())?;
             let edges = answer["data"]["serviceDeployments"]["edges"].as_array().ok_or("nothing")?;
-            let of =
-                |name: &str| edges.iter().map(|edge| &edge["node"]).filter(move |node| node["name"] == name);
+            let of = |name: &'static str| {
+                edges.iter().map(|edge| &edge["node"]).filter(move |node| node["name"] == name)
+            };
             let is_told = |node: &Value| {
                 let errors = node["errors"].as_array().unwrap().iter();
                 node["status"] == "FAILED"

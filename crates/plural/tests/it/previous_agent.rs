@@ -170,7 +170,7 @@ fn an_agent_that_knows_no_references_hears_that_it_must_be_updated() {
         let repository = person.repository(&remote.path().display().to_string()).await?;
         let key =
             ConfigurationKeyRefAttributes { name: "db".into(), key: "password".into(), namespace: None };
-        let from = ConfigurationReferenceAttributes { secret_key_ref: Some(key), config_map_key_ref: None };
+        let from = ConfigurationReferenceAttributes { secret_key_ref: Some(key), ..Default::default() };
         let reference = ConfigAttributes { name: "password".into(), value: None, value_from: Some(from) };
         let attributes = ServiceDeploymentAttributes {
             configuration: Some(vec![reference]),

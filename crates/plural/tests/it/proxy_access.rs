@@ -97,7 +97,7 @@ async fn a_browsers_session_reaches_a_cluster_from_our_own_pages_only(
             "GET /k8s/blue{path} HTTP/1.1\r\nhost: console\r\ncookie: a=b; __Host-plural-session={}\r\n\
              connection: close\r\n{}\r\n",
             ada.token,
-            headers.iter().map(|header| format!("{header}\r\n")).collect::<String>()
+            headers.iter().flat_map(|header| [*header, "\r\n"]).collect::<String>()
         );
         w.http().await?.ask(&head).await
     };
@@ -351,6 +351,7 @@ async fn the_agents_own_policy_cannot_be_widened(cluster: TestCluster) -> anyhow
 async fn every_request_is_told_in_the_audit_log(cluster: TestCluster) -> anyhow::Result<()> {
     let w = ProxyWorld::new(cluster).await?;
     let ada = w.reader("ada").await?;
+    let (_, ops) = w.group("ops", ada.id).await?;
     let path = format!("/api/v1/namespaces/{}/pods/p/exec?command=secret-word&container=c", w.namespace);
     assert_eq!(w.get(&ada.token, &path).await?.0, 403);
     assert_eq!(w.get(&ada.token, "/api//v1").await?.0, 400);
@@ -368,6 +369,8 @@ async fn every_request_is_told_in_the_audit_log(cluster: TestCluster) -> anyhow:
     assert_eq!(denied.path, format!("/api/v1/namespaces/{}/pods/p/exec?container=c", w.namespace));
     assert_eq!((denied.method.as_str(), denied.user_id), ("GET", ada.id));
     assert!(denied.duration_ms.is_some() && denied.sent_bytes > 0, "{denied:?}");
+    let who = denied.impersonated.as_ref().unwrap();
+    assert!(who.user == ada.email && who.groups.contains(&ops), "{who:?}");
     assert_eq!(smuggled.path, "/api//v1");
     // Only the cluster's administrators read it.
     let actor = w.app().actor_authenticate(&ada.token).await?;

@@ -24,6 +24,7 @@ use crate::{
 each_cluster!(
     a_service_with_secrets_only_by_reference_leaves_none_in_the_console,
     a_reference_leads_where_its_service_may_read_and_nowhere_else,
+    a_plan_after_a_restart_shows_no_value_of_a_reference_that_is_gone,
 );
 
 const FIRST: &str = "first-canary-3f9c1d7e";
@@ -312,6 +313,61 @@ async fn a_reference_leads_where_its_service_may_read_and_nowhere_else(
     until_key(&w.maps(), "key", FIRST).await;
     mine.delete(OBJECT, &DeleteParams::default()).await?;
     w.person.fails_with(&app, &[&missing]).await;
+    w.end().await
+}
+
+/// The agent that made the objects is gone, and with it what it knew; the service refers to nothing any more.
+async fn a_plan_after_a_restart_shows_no_value_of_a_reference_that_is_gone(
+    cluster: TestCluster,
+) -> anyhow::Result<()> {
+    let mut w = World::new(cluster).await?;
+    let admin = Asker::administrator(&w.console.url).await?;
+    let sha = w.remote.push_files([("app/a.yaml.liquid", FILLED.to_owned())])?;
+    let secrets: Api<Secret> = Api::namespaced(w.client.clone(), &w.namespace);
+    secrets.create(&PostParams::default(), &login(FIRST)).await?;
+    let attributes = json!({"name": "app", "namespace": w.namespace, "repositoryId": w.repository,
+        "git": {"ref": "main", "folder": "app"}, "configuration": [
+            {"name": "password", "valueFrom": secret(OBJECT, "password")}, {"name": "domain", "value": "x.example.com"}]});
+    let app = made(&create(&admin, &w.registered.id, &attributes).await?);
+    w.person.stands_at(&app, &sha).await;
+    until_key(&w.maps(), "key", FIRST).await;
+    w.agent.take().unwrap().stop().await;
+    let plain = json!({"mergeConfiguration": [{"name": "password", "value": "in clear from now on"}]});
+    assert!(update(&admin, &app, plain).await?["errors"].is_null());
+    let asked =
+        admin.data("mutation ($id: ID!) { planService(id: $id) { requestId } }", json!({"id": app})).await?;
+    let request = asked["planService"]["requestId"].clone();
+    // Its folder is gone, too: all that is left is in the cluster.
+    std::fs::remove_dir_all(w.folder.path().join("agent"))?;
+    w.start_agent().await?;
+    let document = "query ($id: ID!, $request: ID) { servicePlan(serviceId: $id, requestId: $request) {
+        error objects { object { name } fields { path before after } } } }";
+    let plan = eventually(PATIENCE, async || {
+        let found = admin.ask(document, json!({"id": app, "request": request})).await;
+        let found = found.map_err(|error| error.to_string())?.to_string();
+        if found.contains("filled") { Ok(found) } else { Err(found) }
+    })
+    .await;
+    assert!(plan.contains("********"), "{plan}");
+    until_key(&w.maps(), "key", "in clear from now on").await;
+    w.person.stands_at(&app, &sha).await;
+    let canaries = [("first", FIRST.to_owned())];
+    holds_none("the plan", plan.as_bytes(), &canaries);
+    for (what, document) in OF_A_SERVICE {
+        let answer = admin.ask(document, json!({"id": app})).await?.to_string();
+        holds_none(what, answer.as_bytes(), &canaries);
+    }
+    // Once it is applied there is nothing to hide any more.
+    merge(&w.maps(), "filled", &json!({"data": {"domain": "changed by hand"}})).await?;
+    until_key(&w.maps(), "domain", "x.example.com").await;
+    let drift = "query ($id: ID!) { serviceDeployment(id: $id) { drift(last: 20) { edges { node {
+        object { name } fields { path before after } } } } } }";
+    eventually(PATIENCE, async || {
+        let told =
+            admin.data(drift, json!({"id": app})).await.map_err(|error| error.to_string())?.to_string();
+        if told.contains("changed by hand") { Ok(()) } else { Err(told) }
+    })
+    .await;
     w.end().await
 }
 

@@ -107,6 +107,19 @@ const ROWS: &[Row] = &[
     public("POST /auth/token", "/auth/token", [415; 4]),
     public("GET /auth/device", "/auth/device", [303; 4]),
     public("POST /auth/device", "/auth/device", [403; 4]),
+    public("POST /auth/sign-in/challenge", "/auth/sign-in/challenge", [403; 4]),
+    public("POST /auth/sign-in/passkey", "/auth/sign-in/passkey", [403; 4]),
+    public("GET /auth/passkeys", "/auth/passkeys", [303; 4]),
+    public("POST /auth/passkeys", "/auth/passkeys", [403; 4]),
+    public("POST /auth/passkeys/challenge", "/auth/passkeys/challenge", [403; 4]),
+    public("POST /auth/passkeys/delete", "/auth/passkeys/delete", [403; 4]),
+    public("GET /auth/passkeys.js", "/auth/passkeys.js", [200; 4]),
+    public("GET /auth/invite", "/auth/invite", [200; 4]),
+    public("POST /auth/invite", "/auth/invite", [403; 4]),
+    public("POST /auth/invite/challenge", "/auth/invite/challenge", [403; 4]),
+    public("POST /auth/invite/accept", "/auth/invite/accept", [403; 4]),
+    public("GET /auth/confirm", "/auth/confirm", [303; 4]),
+    public("POST /auth/confirm", "/auth/confirm", [403; 4]),
     public("GET /auth/style.css", "/auth/style.css", [200; 4]),
     // The web console: the same page and files for everybody.
     public("GET /", "/", [200; 4]),
@@ -212,6 +225,16 @@ impl Row {
         }
     }
 
+    /// What a credential is answered. A registration token is let in where a user is, finds nothing there, and reaches no cluster.
+    fn expected(&self, class: usize) -> u16 {
+        match (class, self.route) {
+            (MACHINE, "GET /ext/v1/audit/export") => 404,
+            (MACHINE, route) if route.starts_with("* /k8s/") => self.answers[WRONG],
+            (MACHINE, _) => self.answers[STRANGER],
+            (class, _) => self.answers[class],
+        }
+    }
+
     /// Whether an agent is let in here and what it says is decoded.
     fn decodes_of(&self, class: usize) -> bool {
         self.speaks == Speaks::Grpc && class == AGENT
@@ -222,6 +245,8 @@ const NOBODY: usize = 0;
 const WRONG: usize = 1;
 const AGENT: usize = 2;
 const STRANGER: usize = 3;
+/// Somebody with a registration token.
+const MACHINE: usize = 4;
 
 /// A credential, and which of a row's answers it gets.
 struct Credential {
@@ -230,7 +255,7 @@ struct Credential {
     values: Vec<HeaderValue>,
 }
 
-fn credentials(agent: &str, stranger: &str) -> anyhow::Result<Vec<Credential>> {
+fn credentials(agent: &str, stranger: &str, machine: &str) -> anyhow::Result<Vec<Credential>> {
     let one = |name, class, value: &[u8]| -> anyhow::Result<Credential> {
         Ok(Credential { name, class, values: vec![HeaderValue::from_bytes(value)?] })
     };
@@ -254,10 +279,12 @@ fn credentials(agent: &str, stranger: &str) -> anyhow::Result<Vec<Credential>> {
         one("bytes that are no text", WRONG, b"Bearer \xff\xfe\x80")?,
         one("a token nobody has", WRONG, &bearer(&format!("console-{zeros}")))?,
         one("a deploy token nobody has", WRONG, &bearer(&format!("deploy-{zeros}")))?,
+        one("a registration token nobody has", WRONG, &bearer(&format!("register-{zeros}")))?,
         one("a long token", WRONG, &bearer(&format!("deploy-{}", zeros.repeat(100))))?,
         twice,
         one("an agent's", AGENT, &bearer(agent))?,
         one("a stranger's", STRANGER, &bearer(stranger))?,
+        one("a registration token", MACHINE, &bearer(machine))?,
     ])
 }
 
@@ -371,8 +398,10 @@ async fn console(home: &Home) -> anyhow::Result<(ConsoleProcess, AgentConnection
     let made = raw.ask(Method::POST, "/gql", &headers, Said::All(asked.to_string().into())).await?;
     anyhow::ensure!(made.status == 200, "{made:?}");
     let (_, stranger) = Person::sign_in(&console.url(), None, email).await?;
+    let project = person.project("default").await?;
+    let machine = person.registration_token(&project).await?;
     let doors = AgentConnections { public: console.address(), replicas, metrics };
-    let credentials = credentials(&agent.token, &stranger)?;
+    let credentials = credentials(&agent.token, &stranger, &machine)?;
     Ok((console, doors, credentials))
 }
 
@@ -478,7 +507,7 @@ fn every_route_with_every_credential_and_body() {
                     let told =
                         told.with_context(|| format!("{} with {} by {via:?}", row.route, credential.name))?;
                     let shown = format!("{} with {} by {via:?}: {told:?}", row.route, credential.name);
-                    let expected = row.answers[credential.class];
+                    let expected = row.expected(credential.class);
                     match row.speaks {
                         Speaks::Json => assert_eq!(told.status, expected, "{shown}"),
                         Speaks::Grpc if expected == ANY => {
@@ -507,7 +536,7 @@ fn every_route_with_every_credential_and_body() {
         let hostile = hostile()?;
         let mut seen = before;
         for row in ROWS {
-            for class in [NOBODY, WRONG, AGENT, STRANGER] {
+            for class in [NOBODY, WRONG, AGENT, STRANGER, MACHINE] {
                 let credential = credentials.iter().rfind(|one| one.class == class).unwrap();
                 for body in hostile.iter().filter(|body| !body.only_decoded || row.decodes_of(class)) {
                     for via in row.ways() {
@@ -527,7 +556,7 @@ fn every_route_with_every_credential_and_body() {
                         if let Ok(told) = told {
                             // A page, or one that sends somebody to sign in, whatever comes with the question.
                             let is_open =
-                                matches!(row.answers[class], 200 | 303) && row.method() == Method::GET;
+                                matches!(row.expected(class), 200 | 303) && row.method() == Method::GET;
                             match row.speaks {
                                 Speaks::Json => assert!(is_open || told.status >= 400, "{shown}"),
                                 Speaks::Grpc if class != AGENT => {
@@ -549,7 +578,7 @@ fn every_route_with_every_credential_and_body() {
         let mut endless = JoinSet::new();
         let mut held = JoinSet::new();
         for row in ROWS {
-            for class in [NOBODY, WRONG, AGENT, STRANGER] {
+            for class in [NOBODY, WRONG, AGENT, STRANGER, MACHINE] {
                 let credential = credentials.iter().rfind(|one| one.class == class).unwrap();
                 for via in row.ways() {
                     let mut headers = row.headers();

@@ -18,11 +18,15 @@ mod group;
 mod helm_repository;
 mod identity_provider;
 mod installation;
+mod invite;
 mod machine_account;
 mod managed_namespace;
+mod passkey;
+mod persona;
 mod project;
 mod question;
 mod recording;
+mod registration_token;
 mod repository;
 mod role;
 mod saved_view;
@@ -78,7 +82,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 22] = [
+const CASES: [fn() -> Vec<Case>; 26] = [
     project::cases,
     user::cases,
     group::cases,
@@ -101,6 +105,10 @@ const CASES: [fn() -> Vec<Case>; 22] = [
     role::cases,
     question::cases,
     machine_account::cases,
+    passkey::cases,
+    invite::cases,
+    registration_token::cases,
+    persona::cases,
 ];
 
 fn cases() -> Vec<Case> {
@@ -286,11 +294,15 @@ async fn world(door: &Door) -> World<'_> {
 }
 
 fn clone<'a>(world: &World<'a>) -> World<'a> {
-    let CreatedCluster { cluster, deploy_token } = &world.cluster;
+    let CreatedCluster { cluster, deploy_token, join_token: _ } = &world.cluster;
     World {
         door: world.door,
         project: world.project.clone(),
-        cluster: CreatedCluster { cluster: cluster.clone(), deploy_token: deploy_token.clone() },
+        cluster: CreatedCluster {
+            cluster: cluster.clone(),
+            deploy_token: deploy_token.clone(),
+            join_token: None,
+        },
         repository: world.repository.clone(),
         service: world.service.clone(),
         group: world.group.clone(),

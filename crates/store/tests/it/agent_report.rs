@@ -9,6 +9,7 @@ use plural_app::ports::agents::{AgentReportRow, AgentStore, ServiceReportRow};
 use plural_app::project::ProjectSelector;
 use plural_core::PageArgs;
 use plural_core::cluster::{Cluster, ClusterChange, ClusterFacts};
+use plural_core::cluster_issuer::IssuerReport;
 use plural_core::component::{Component, ComponentChild, ComponentKey, ComponentState};
 use plural_core::project::ProjectChange;
 use plural_core::project_limits::ProjectLimits;
@@ -339,6 +340,7 @@ async fn writers_of_the_same_services_do_not_wait_for_each_other_crosswise(datab
 async fn odd_facts_of_one_cluster_leave_the_others_alone(database: TestDatabase) {
     let mut door = Door::new(database).await;
     let facts = |version: String| AgentFacts {
+        issuer: IssuerReport::Untold,
         facts: ClusterFacts {
             current_version: Some(version.clone()),
             agent_version: Some(version),

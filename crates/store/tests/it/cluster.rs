@@ -8,6 +8,7 @@ use plural_app::cluster::{ClusterFilter, ClusterSelector};
 use plural_app::ports::agents::AgentStore as _;
 use plural_app::repository::RepositorySelector;
 use plural_core::cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster, TagsChange};
+use plural_core::cluster_issuer::IssuerReport;
 use plural_core::repository::{Repository, RepositoryChange};
 use plural_core::service::{Service, ServiceChange};
 use plural_core::work::Contract;
@@ -143,6 +144,7 @@ async fn signs_of_life_are_kept(database: TestDatabase) {
     let made = door.cluster("blue").await;
     let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
     let facts = AgentFacts {
+        issuer: IssuerReport::Untold,
         facts: ClusterFacts {
             current_version: Some("v1.36.2".into()),
             agent_version: Some("0.1.0".into()),
@@ -201,6 +203,7 @@ async fn an_agent_is_sent_what_templates_read_of_its_cluster_when_that_changes(d
     door.app.cluster_update(&door.admin, &by_id(&made.cluster), &change).await.unwrap();
     told("1.35").await;
     let facts = |nodes| AgentFacts {
+        issuer: IssuerReport::Untold,
         facts: ClusterFacts {
             current_version: Some("v1.36.2".into()),
             node_count: Some(nodes),

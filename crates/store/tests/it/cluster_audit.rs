@@ -24,6 +24,9 @@ fn line(door: &Door) -> ClusterAuditEntry {
         cluster_id: ClusterId::new(),
         user_id: UserId::new(),
         actor: "ada@example.com".into(),
+        impersonated: Some(
+            plural_core::cluster_audit::Impersonated::new("ada@example.com", &["ops".to_owned()]).into(),
+        ),
         address: None,
         token_id: None,
         method: "GET".into(),

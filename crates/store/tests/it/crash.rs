@@ -5,9 +5,9 @@ use std::sync::Arc;
 use plural_app::App;
 use plural_app::app::{Ports, Settings};
 use plural_app::ctx::SystemClock;
+use plural_app::ports::key_encryption::LocalKey;
 use plural_app::records::Search;
 use plural_app::repository::NewCredentials;
-use plural_app::seal::Sealer;
 use plural_core::repository::{NewRepository, Repository};
 use plural_core::service::Service;
 use plural_core::{Error, PageArgs};
@@ -86,7 +86,7 @@ async fn another_key_is_refused_at_the_start(database: TestDatabase) {
         templates: Arc::new(NoTemplates),
         identities: Arc::new(NoIdentities),
         audit_sinks: Vec::new(),
-        sealer: Sealer::new(&key, previous),
+        keys: LocalKey::all(&key, previous),
         clock: Arc::new(SystemClock),
     };
     let settings = || Settings::new("webhook secret".into());
@@ -114,7 +114,7 @@ fn a_full_disk_is_said_and_passes() {
             templates: Arc::new(NoTemplates),
             identities: Arc::new(NoIdentities),
             audit_sinks: Vec::new(),
-            sealer: Sealer::new(&crate::door::KEY, &[]),
+            keys: LocalKey::all(&crate::door::KEY, &[]),
             clock: Arc::new(SystemClock),
         };
         let app = App::new(ports, Settings::new("webhook secret".into())).await.unwrap();

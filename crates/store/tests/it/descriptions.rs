@@ -3,6 +3,7 @@
 use plural_app::agent::{AgentFacts, AgentReport};
 use plural_core::Error;
 use plural_core::cluster::{Cluster, ClusterFacts};
+use plural_core::cluster_issuer::IssuerReport;
 use plural_core::component::{Component, ComponentKey, ComponentState};
 use plural_core::service_file::FileContent;
 use plural_core::service_metadata::ServiceMetadata;
@@ -81,7 +82,7 @@ async fn api_versions_that_go_away_are_told_by_the_version_of_the_cluster(databa
     assert!(concerned().await.is_empty(), "nobody knows what the cluster runs");
     let runs = async |number, version: &str| {
         let facts = ClusterFacts { current_version: Some(version.to_owned()), ..ClusterFacts::default() };
-        let facts = Some(AgentFacts { facts, distro: None });
+        let facts = Some(AgentFacts { facts, distro: None, issuer: IssuerReport::Untold });
         door.app.agent_report(&agent, AgentReport { id: number, services: Vec::new(), facts }).await.unwrap();
         eventually(async || {
             let cluster = door.app.get_many::<Cluster>(&door.admin, &[service.cluster_id]).await.unwrap();

@@ -12,9 +12,9 @@ use plural_app::job::JobEntry;
 use plural_app::ports::identity::{
     AuthorizationRequest, CodeExchange, IdentityPort, ProviderAccess, ProviderAnswer, ProviderError,
 };
+use plural_app::ports::key_encryption::{KeyEncryption, LocalKey};
 use plural_app::project::ProjectSelector;
 use plural_app::repository::NewCredentials;
-use plural_app::seal::Sealer;
 use plural_app::user::UserSelector;
 use plural_app::{App, OpCtx};
 use plural_core::access::{Actor, UserActor};
@@ -80,6 +80,16 @@ impl IdentityPort for NoIdentities {
         Err(ProviderError::Unavailable("there is none".into()))
     }
 
+    fn token_claims_by(
+        &self,
+        _issuer: &str,
+        _audience: &str,
+        _token: &SecretString,
+        _key: &str,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, ProviderError> {
+        Err(ProviderError::Refused("there is none".into()))
+    }
+
     async fn refresh(
         &self,
         _access: &ProviderAccess,
@@ -115,7 +125,7 @@ pub(crate) struct Opening {
     pub(crate) options: DatabaseOptions,
     pub(crate) git: Arc<FakeGit>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) sealer: Sealer,
+    pub(crate) keys: Vec<Arc<dyn KeyEncryption>>,
     /// Host and folder.
     pub(crate) replica: String,
     pub(crate) jobs: &'static [JobEntry],
@@ -132,7 +142,7 @@ impl Default for Opening {
             options: DatabaseOptions::new(""),
             git: Arc::default(),
             clock: Arc::new(SystemClock),
-            sealer: Sealer::new(&KEY, &[]),
+            keys: LocalKey::all(&KEY, &[]),
             replica: "the same after a crash".into(),
             jobs,
             sinks: Vec::new(),
@@ -175,7 +185,15 @@ impl Door {
 
     /// One whose operator decided about everything.
     pub(crate) async fn open_as(source: Arc<TestDatabase>, opening: Opening) -> Self {
-        let Opening { options, git, clock, sealer, replica, jobs, sinks, audit_days } = opening;
+        Self::try_open_as(source, opening).await.expect("the fleet")
+    }
+
+    /// The same, which may not start.
+    pub(crate) async fn try_open_as(
+        source: Arc<TestDatabase>,
+        opening: Opening,
+    ) -> plural_core::Result<Self> {
+        let Opening { options, git, clock, keys, replica, jobs, sinks, audit_days } = opening;
         let options = DatabaseOptions { url: source.url().to_owned(), ..options };
         let database = Arc::new(Database::open(&options).await.expect("a database"));
         let ports = Ports {
@@ -187,7 +205,7 @@ impl Door {
             templates: Arc::new(NoTemplates),
             identities: Arc::new(NoIdentities),
             audit_sinks: sinks,
-            sealer,
+            keys,
             clock,
         };
         let settings = Settings {
@@ -197,7 +215,7 @@ impl Door {
             audit_days,
             ..Settings::new(SecretString::from("webhook secret"))
         };
-        let app = App::new(ports, settings).await.expect("the fleet");
+        let app = App::new(ports, settings).await?;
         app.install(&"root@example.com".parse().unwrap(), Some("first password".into())).await.unwrap();
         let system = app.ctx(Actor::System);
         let root = app
@@ -205,7 +223,7 @@ impl Door {
             .await
             .unwrap();
         let admin = app.ctx(actor(&root));
-        Self { app, git, database, admin, jobs: None, source }
+        Ok(Self { app, git, database, admin, jobs: None, source })
     }
 
     /// Starts feed, reports and git jobs.

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use plural_app::data_key::{DataKeyRow, DataKeyStore as _};
 use plural_app::job::JobFilter;
+use plural_app::ports::key_encryption::{KeyEncryption as _, LocalKey};
 use plural_app::project::ProjectSelector;
 use plural_app::repository::NewCredentials;
-use plural_app::seal::{SealStore, SealedColumn, Sealer};
 use plural_core::PageArgs;
+use plural_core::data_key::{DataKey, KeyOwner};
 use plural_core::ids::ServiceId;
 use plural_core::job::{BackgroundJob, JobState};
 use plural_core::project::ProjectChange;
@@ -121,31 +123,22 @@ async fn a_new_address_and_a_new_name_renew_services_in_the_change_and_in_a_job(
 async fn values_that_no_key_opens_are_a_dead_job_until_the_key_is_back(database: TestDatabase) {
     let (new, unrelated) = ([7; 32], [8; 32]);
     let door = Door::new(database).await;
-    // What a console looks at when it starts has the new key already, the services' seeds have not.
+    // What a console looks at when it starts has the new key already, the key of the project has not.
     door.service(&door.cluster("blue").await.cluster, &door.repository("https://example.com/a").await, "web")
         .await;
-    let sealers = [Sealer::new(&KEY, &[]), Sealer::new(&new, &[])];
-    for (column, context) in [
-        (SealedColumn::KeyCheck, "installation:key"),
-        (SealedColumn::ProxyKey, "installation:proxy-key"),
-        (SealedColumn::AuditKey, "installation:audit-key"),
-    ] {
-        let found = door.database.sealed_otherwise(column, [0; 8], 0, 10).await.unwrap();
-        let changes: Vec<_> = found
-            .into_iter()
-            .map(|value| {
-                let resealed = sealers[1].seal(context, &sealers[0].open(context, &value.sealed).unwrap());
-                (value, resealed.unwrap())
-            })
-            .collect();
-        assert_eq!(changes.len(), 1, "{column:?}");
-        door.database.sealed_replace(column, &changes).await.unwrap();
-    }
+    let row = door.database.data_key_current(KeyOwner::Installation).await.unwrap().unwrap();
+    let context = format!("plural data key {} of installation", row.key.id);
+    let clear = LocalKey::new(&KEY).unwrap(&context, row.wrapped.as_deref().unwrap()).await.unwrap();
+    let key = LocalKey::new(&new);
+    let wrapped = Some(key.wrap(&context, &clear).await.unwrap().bytes);
+    let rewrapped =
+        DataKeyRow { key: DataKey { encrypted_by: key.name().to_owned(), ..row.key.clone() }, wrapped };
+    door.database.data_key_rewrap(&row, &rewrapped).await.unwrap();
     let source = Arc::clone(&door.source);
     drop(door);
 
     let started = async |previous: &[[u8; 32]]| {
-        let opening = Opening { sealer: Sealer::new(&new, previous), ..Opening::default() };
+        let opening = Opening { keys: LocalKey::all(&new, previous), ..Opening::default() };
         let mut door = Door::open_as(Arc::clone(&source), opening).await;
         door.start();
         door

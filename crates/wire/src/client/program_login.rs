@@ -1,4 +1,4 @@
-//! Signing in by a browser, before there is a token: the console's routes under `/auth/`, in the shape of RFC 8628.
+//! Signing in by a browser, before there is a token: the console's routes under `/auth/`, in the shapes of RFC 8628 and RFC 8252.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +26,19 @@ pub struct ProgramLogin {
     pub expires_in: u64,
     /// Seconds between two questions.
     pub interval: u64,
+    /// Where the browser brings the grant; absent at a console that only answers questions.
+    pub redirect_uri: Option<String>,
+}
+
+/// A page of the program on this machine, to which the browser brings the grant.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramPage<'a> {
+    /// `http://127.0.0.1:PORT/PATH`.
+    pub redirect_uri: &'a str,
+    /// Base64 of the SHA-256 of the program's verifier.
+    pub code_challenge: &'a str,
+    /// What the browser brings along.
+    pub state: &'a str,
 }
 
 /// What became of a login.
@@ -33,6 +46,8 @@ pub struct ProgramLogin {
 pub enum ProgramLoginState {
     /// Nobody allowed it yet.
     Pending,
+    /// The same; the program asks too often, and waits five seconds longer from now on.
+    SlowDown,
     /// The token.
     Allowed(Secret),
     /// It was refused, or took too long.
@@ -70,8 +85,21 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn program_login(&self, program: &str) -> Result<ProgramLogin, ClientError> {
-        let (status, bytes) = self.posted("/auth/device/code", &[("client_id", program)]).await?;
+    pub async fn program_login(
+        &self,
+        program: &str,
+        page: Option<ProgramPage<'_>>,
+    ) -> Result<ProgramLogin, ClientError> {
+        let mut fields = vec![("client_id", program)];
+        if let Some(ProgramPage { redirect_uri, code_challenge, state }) = page {
+            fields.extend([
+                ("redirect_uri", redirect_uri),
+                ("code_challenge", code_challenge),
+                ("code_challenge_method", "S256"),
+                ("state", state),
+            ]);
+        }
+        let (status, bytes) = self.posted("/auth/device/code", &fields).await?;
         if status == 200 { self.parsed(&bytes) } else { Err(self.unhappy_with(status, &bytes)) }
     }
 
@@ -80,15 +108,38 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn program_login_state(&self, device: &Secret) -> Result<ProgramLoginState, ClientError> {
-        let fields = [("grant_type", GRANT), ("device_code", device.expose())];
-        let (status, bytes) = self.posted("/auth/token", &fields).await?;
+        self.login_state(&[("grant_type", GRANT), ("device_code", device.expose())]).await
+    }
+
+    /// What became of a login whose grant the browser brought.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn program_login_redeem(
+        &self,
+        grant: &Secret,
+        verifier: &Secret,
+        redirect_uri: &str,
+    ) -> Result<ProgramLoginState, ClientError> {
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", grant.expose()),
+            ("code_verifier", verifier.expose()),
+            ("redirect_uri", redirect_uri),
+        ];
+        self.login_state(&fields).await
+    }
+
+    async fn login_state(&self, fields: &[(&str, &str)]) -> Result<ProgramLoginState, ClientError> {
+        let (status, bytes) = self.posted("/auth/token", fields).await?;
         if !matches!(status, 200 | 400) {
             return Err(self.unhappy_with(status, &bytes));
         }
         let Fetched { access_token, error, error_description: _ } = self.parsed(&bytes)?;
         match (access_token, error.as_deref()) {
             (Some(token), None) => Ok(ProgramLoginState::Allowed(token)),
-            (None, Some("authorization_pending" | "slow_down")) => Ok(ProgramLoginState::Pending),
+            (None, Some("authorization_pending")) => Ok(ProgramLoginState::Pending),
+            (None, Some("slow_down")) => Ok(ProgramLoginState::SlowDown),
             _ => Ok(ProgramLoginState::Gone),
         }
     }

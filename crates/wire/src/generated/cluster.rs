@@ -85,7 +85,8 @@ pub struct ClusterWithJoinToken {
     pub name: String,
     /// Unique short name.
     pub handle: Option<String>,
-    /// What one agent joins with; told only by `createClusterJoinToken`, once. Only its hash is kept.
+    /// What one agent joins with; told only by `createClusterJoinToken`, and by `createCluster` to a registration token, once. Only
+    /// its hash is kept.
     pub join_token: Option<Secret>,
     /// When that ends, unless an agent joined before.
     pub join_token_expires_at: Option<DateTime<Utc>>,
@@ -103,6 +104,25 @@ pub struct ClusterWithToken {
     pub handle: Option<String>,
     /// What its agent logs in with; told only by the operation that makes it, once. Only its hash is kept.
     pub deploy_token: Option<Secret>,
+}
+
+/// A cluster that a machine made, together with what its agent joins with, and where.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RegisteredCluster {
+    /// Id.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Unique short name.
+    pub handle: Option<String>,
+    /// What one agent joins with; told only by `createClusterJoinToken`, and by `createCluster` to a registration token, once. Only
+    /// its hash is kept.
+    pub join_token: Option<Secret>,
+    /// When that ends, unless an agent joined before.
+    pub join_token_expires_at: Option<DateTime<Utc>>,
+    /// The address that its agent must use.
+    pub agent_url: Option<String>,
 }
 
 /// How the tags of a query combine.
@@ -516,6 +536,22 @@ impl Operation for CreateClusterWithToken {
     const FIELD: &'static str = "createCluster";
     const DOCUMENT: &'static str = "mutation CreateClusterWithToken($attributes: ClusterAttributes!) {
   createCluster(attributes: $attributes) { id name handle deployToken }
+}";
+}
+
+/// Makes a cluster with a registration token, or asks for the one that was made with it and has no agent yet.
+#[derive(Debug, Clone, Serialize)]
+pub struct RegisterCluster {
+    pub attributes: ClusterAttributes,
+}
+
+impl Operation for RegisterCluster {
+    type Data = RegisteredCluster;
+    const NAME: &'static str = "RegisterCluster";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "createCluster";
+    const DOCUMENT: &'static str = "mutation RegisterCluster($attributes: ClusterAttributes!) {
+  createCluster(attributes: $attributes) { id name handle joinToken joinTokenExpiresAt agentUrl }
 }";
 }
 

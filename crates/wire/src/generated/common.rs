@@ -111,9 +111,19 @@ pub struct ConfigAttributes {
     /// Its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Secret>,
-    /// Where the agent reads the value in the service's cluster, instead of `value`.
+    /// Where the agent of the service's cluster finds the value, instead of `value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_from: Option<ConfigurationReferenceAttributes>,
+}
+
+/// A value in a file of the service's source.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ConfigurationFileRefAttributes {
+    /// The file, from the service's folder.
+    pub file: String,
+    /// The value in it, as keys with dots between them; the whole file when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// A key of an object.
@@ -128,16 +138,34 @@ pub struct ConfigurationKeyRefAttributes {
     pub namespace: Option<String>,
 }
 
-/// Where a value is in the service's cluster; exactly one.
+/// Where the agent of the service's cluster finds a value; exactly one.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigurationReferenceAttributes {
+    /// A file that age encrypted for a recipient of the project, or a value of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_key_ref: Option<ConfigurationFileRefAttributes>,
     /// A key of a ConfigMap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_map_key_ref: Option<ConfigurationKeyRefAttributes>,
     /// A key of a Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<ConfigurationKeyRefAttributes>,
+    /// A value of a file that SOPS encrypted for an age recipient of the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sops_key_ref: Option<ConfigurationFileRefAttributes>,
+    /// A key of a secret in the Vault that the agent's operator names. It is read as the service's ServiceAccount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vault_key_ref: Option<ConfigurationVaultRefAttributes>,
+}
+
+/// A key of a secret in Vault.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ConfigurationVaultRefAttributes {
+    /// The key in it.
+    pub key: String,
+    /// The secret, with its mount first: `secret/shop/db`.
+    pub path: String,
 }
 
 /// A place in a repository.

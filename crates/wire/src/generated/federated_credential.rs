@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Id, Secret, document::Operation, document::OperationKind, shared::list,
+    ClusterRef, Id, Secret, document::Operation, document::OperationKind, shared::list,
 };
 
 /// Whose tokens stand for a service account: who has one exchanges it at `POST /auth/token` for a token of the account.
@@ -16,7 +16,7 @@ use crate::{
 pub struct FederatedCredential {
     /// Id.
     pub id: String,
-    /// Who signs the tokens, as `iss` says it.
+    /// Who signs the tokens, as `iss` says it; empty for a cluster whose agent reports no issuer.
     pub issuer: String,
     /// What `aud` must be.
     pub audience: String,
@@ -29,6 +29,9 @@ pub struct FederatedCredential {
     pub scopes: Vec<String>,
     /// When it was made.
     pub inserted_at: Option<DateTime<Utc>>,
+    /// The cluster that signs the tokens, with the keys that its agent reports; absent for an issuer that the console asks for its
+    /// keys, and for a cluster that you may not see.
+    pub cluster: Option<ClusterRef>,
 }
 
 /// What a federated credential is given; what is absent stays as it is.
@@ -41,8 +44,12 @@ pub struct FederatedCredentialAttributes {
     /// Further claims and what they must be, as an object of texts; replaces the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claims_like: Option<String>,
-    /// Who signs the tokens: exactly what their `iss` says. It cannot be changed.
-    pub issuer: String,
+    /// The cluster that signs the tokens of its service accounts: its agent reports issuer and keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
+    /// Who signs the tokens: exactly what their `iss` says. Either this or `clusterId`, and it cannot be changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
     /// What the account's token reaches, as `k8s:*` or `k8s:CLUSTER_ID`; all that the account does when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
@@ -67,8 +74,10 @@ impl Operation for ListFederatedCredentials {
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "federatedCredentials";
     const DOCUMENT: &'static str = "query ListFederatedCredentials($userId: ID!) {
-  federatedCredentials(userId: $userId) { id issuer audience subject claimsLike scopes insertedAt }
-}";
+  federatedCredentials(userId: $userId) { ...FederatedCredential }
+}
+fragment ClusterRef on Cluster { id name handle }
+fragment FederatedCredential on FederatedCredential { id issuer audience subject claimsLike scopes insertedAt cluster { ...ClusterRef } }";
 }
 
 /// It outlasts the caller's login: they give their password.
@@ -86,8 +95,10 @@ impl Operation for CreateFederatedCredential {
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "createFederatedCredential";
     const DOCUMENT: &'static str = "mutation CreateFederatedCredential($attributes: FederatedCredentialAttributes!, $currentPassword: String) {
-  createFederatedCredential(attributes: $attributes, currentPassword: $currentPassword) { id issuer audience subject claimsLike scopes insertedAt }
-}";
+  createFederatedCredential(attributes: $attributes, currentPassword: $currentPassword) { ...FederatedCredential }
+}
+fragment ClusterRef on Cluster { id name handle }
+fragment FederatedCredential on FederatedCredential { id issuer audience subject claimsLike scopes insertedAt cluster { ...ClusterRef } }";
 }
 
 /// Deletes a federated credential: the tokens that were given for it end.

@@ -19,6 +19,8 @@ pub struct Group {
     pub name: String,
     /// What it is for.
     pub description: Option<String>,
+    /// Every user is a member.
+    pub global: Option<bool>,
     /// When it was made.
     pub inserted_at: Option<DateTime<Utc>>,
     /// Its members.
@@ -68,7 +70,7 @@ impl Operation for ListGroups {
     edges { node { ...Group } }
   }
 }
-fragment Group on Group { id name description insertedAt members { ...User } }
+fragment Group on Group { id name description global insertedAt members { ...User } }
 fragment User on User { id name email }";
 }
 
@@ -86,7 +88,7 @@ impl Operation for GetGroup {
     const DOCUMENT: &'static str = "query GetGroup($name: String!) {
   group(name: $name) { ...Group }
 }
-fragment Group on Group { id name description insertedAt members { ...User } }
+fragment Group on Group { id name description global insertedAt members { ...User } }
 fragment User on User { id name email }";
 }
 
@@ -104,7 +106,27 @@ impl Operation for CreateGroup {
     const DOCUMENT: &'static str = "mutation CreateGroup($attributes: GroupAttributes!) {
   createGroup(attributes: $attributes) { ...Group }
 }
-fragment Group on Group { id name description insertedAt members { ...User } }
+fragment Group on Group { id name description global insertedAt members { ...User } }
+fragment User on User { id name email }";
+}
+
+/// Changes a group.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateGroup {
+    pub group_id: String,
+    pub attributes: GroupAttributes,
+}
+
+impl Operation for UpdateGroup {
+    type Data = Group;
+    const NAME: &'static str = "UpdateGroup";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "updateGroup";
+    const DOCUMENT: &'static str = "mutation UpdateGroup($groupId: ID!, $attributes: GroupAttributes!) {
+  updateGroup(groupId: $groupId, attributes: $attributes) { ...Group }
+}
+fragment Group on Group { id name description global insertedAt members { ...User } }
 fragment User on User { id name email }";
 }
 

@@ -128,6 +128,43 @@ fragment Project on Project { id name default description limits { ...ProjectLim
 fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
 }
 
+/// Changes a project.
+#[derive(Debug, Clone, Serialize)]
+pub struct UpdateProject {
+    pub id: String,
+    pub attributes: ProjectAttributes,
+}
+
+impl Operation for UpdateProject {
+    type Data = Project;
+    const NAME: &'static str = "UpdateProject";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "updateProject";
+    const DOCUMENT: &'static str = "mutation UpdateProject($id: ID!, $attributes: ProjectAttributes!) {
+  updateProject(id: $id, attributes: $attributes) { ...Project }
+}
+fragment Project on Project { id name default description limits { ...ProjectLimits } }
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
+}
+
+/// Makes a project the one where things go that name none.
+#[derive(Debug, Clone, Serialize)]
+pub struct SetDefaultProject {
+    pub id: String,
+}
+
+impl Operation for SetDefaultProject {
+    type Data = Project;
+    const NAME: &'static str = "SetDefaultProject";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "setDefaultProject";
+    const DOCUMENT: &'static str = "mutation SetDefaultProject($id: ID!) {
+  setDefaultProject(id: $id) { ...Project }
+}
+fragment Project on Project { id name default description limits { ...ProjectLimits } }
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
+}
+
 /// Deletes a project that holds nothing; the default one stays.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeleteProject {

@@ -13,6 +13,15 @@ use crate::{
     shared::list,
 };
 
+/// A value in a file of the service's source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigurationFileRef {
+    /// The file, from the service's folder.
+    pub file: String,
+    /// The value in it, as keys with dots between them; the whole file when absent.
+    pub key: Option<String>,
+}
+
 /// A key of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationKeyRef {
@@ -24,7 +33,7 @@ pub struct ConfigurationKeyRef {
     pub namespace: Option<String>,
 }
 
-/// Where a value is in the service's cluster.
+/// Where the agent of the service's cluster finds a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigurationReference {
@@ -32,6 +41,21 @@ pub struct ConfigurationReference {
     pub secret_key_ref: Option<ConfigurationKeyRef>,
     /// A key of a ConfigMap.
     pub config_map_key_ref: Option<ConfigurationKeyRef>,
+    /// A key of a secret in Vault.
+    pub vault_key_ref: Option<ConfigurationVaultRef>,
+    /// A value of a file that SOPS encrypted.
+    pub sops_key_ref: Option<ConfigurationFileRef>,
+    /// A file that age encrypted, or a value of it.
+    pub age_key_ref: Option<ConfigurationFileRef>,
+}
+
+/// A key of a secret in the Vault that the agent's operator names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigurationVaultRef {
+    /// The secret, with its mount first: `secret/shop/db`.
+    pub path: String,
+    /// The key in it.
+    pub key: String,
 }
 
 /// A place in a repository.
@@ -70,7 +94,7 @@ pub struct ServiceAddress {
 pub struct ServiceConfiguration {
     /// Its name.
     pub name: String,
-    /// Where the agent reads the value in the service's cluster.
+    /// Where the agent of the service's cluster finds the value.
     pub value_from: Option<ConfigurationReference>,
 }
 
@@ -473,8 +497,10 @@ impl Operation for GetServiceDeployment {
   serviceDeployment(id: $id, cluster: $cluster, name: $name) { ...ServiceDetails }
 }
 fragment ClusterRef on Cluster { id name handle }
+fragment ConfigurationFileRef on ConfigurationFileRef { file key }
 fragment ConfigurationKeyRef on ConfigurationKeyRef { name key namespace }
-fragment ConfigurationReference on ConfigurationReference { secretKeyRef { ...ConfigurationKeyRef } configMapKeyRef { ...ConfigurationKeyRef } }
+fragment ConfigurationReference on ConfigurationReference { secretKeyRef { ...ConfigurationKeyRef } configMapKeyRef { ...ConfigurationKeyRef } vaultKeyRef { ...ConfigurationVaultRef } sopsKeyRef { ...ConfigurationFileRef } ageKeyRef { ...ConfigurationFileRef } }
+fragment ConfigurationVaultRef on ConfigurationVaultRef { path key }
 fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment HelmSummary on HelmSpec { chart version url release valuesFiles }

@@ -288,6 +288,31 @@ fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }";
 }
 
+/// Has the templates of a service generate other passwords, keys and certificates than before. Nobody is shown them.
+#[derive(Debug, Clone, Serialize)]
+pub struct RotateServiceSeed {
+    pub id: String,
+}
+
+impl Operation for RotateServiceSeed {
+    type Data = ServiceDeployment;
+    const NAME: &'static str = "RotateServiceSeed";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "rotateServiceSeed";
+    const DOCUMENT: &'static str = "mutation RotateServiceSeed($id: ID!) {
+  rotateServiceSeed(id: $id) { ...ServiceDeployment }
+}
+fragment ClusterRef on Cluster { id name handle }
+fragment GitRef on GitRef { ref folder }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
+fragment PendingApproval on PendingApproval { digest reason count }
+fragment Revision on Revision { id sha }
+fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
+fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
+fragment ServiceReason on ServiceReason { kind message terminal until }
+fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }";
+}
+
 /// Lets the agent go on with a paused service.
 #[derive(Debug, Clone, Serialize)]
 pub struct ResumeService {

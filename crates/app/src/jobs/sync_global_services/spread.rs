@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use plural_core::cluster::Cluster;
+use plural_core::data_key::KeyOwner;
 use plural_core::global_service::{GlobalService, ServiceTemplate};
 use plural_core::ids::ClusterId;
 use plural_core::rollout::{Member, Rollout, RolloutState, RolloutStrategy};
@@ -121,9 +122,10 @@ impl<'a> Spread<'a> {
             };
             let (origin, template, secrets) = self.app.template_of(self.ctx, source).await.map_err(gone)?;
             self.origin = Some(origin);
-            if template != newest.template || secrets != self.app.open_template(id, &newest.secrets)? {
+            if template != newest.template || secrets != self.app.open_template(id, &newest.secrets).await? {
                 next.template = template;
-                next.secrets = Some(self.app.seal_template(id, &secrets)?);
+                next.secrets =
+                    Some(self.app.seal_template(KeyOwner::of(work.global.project_id), id, &secrets).await?);
                 moved = true;
             }
         }
@@ -170,7 +172,7 @@ impl<'a> Spread<'a> {
         if work.repository.pulled_at.is_none() {
             return Ok(Place::Unknown);
         }
-        let access = self.app.git_access(&work)?;
+        let access = self.app.git_access(&work).await?;
         let wrong =
             |doing: &str, error: &GitError| Error::conflict(format!("cannot {doing}: {}", error.message));
         self.app.mirror_renew(&access).await.map_err(|e| wrong("fetch the repository", &e))?;
@@ -315,7 +317,7 @@ impl<'a> Spread<'a> {
         let mut refused = BTreeSet::new();
         let found = work.generations.iter().find(|one| one.number == generation);
         let (Some(generation), false) = (found, moves.is_empty()) else { return Ok(refused) };
-        let secrets = self.app.open_template(work.global.id, &generation.secrets)?;
+        let secrets = self.app.open_template(work.global.id, &generation.secrets).await?;
         let given = Given { work, generation, secrets };
         for chunk in moves.chunks(AT_ONCE) {
             if self.stop.is_requested() {

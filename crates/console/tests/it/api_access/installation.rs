@@ -23,6 +23,18 @@ pub(super) const ROWS: &[Line] = &[
         document: "{ auditCheckpoints { sequence digest text } }",
         variables: |_| json!({}),
     },
+    Line {
+        field: "installationDataKeys",
+        expected: ADMINS,
+        document: "{ installationDataKeys { id purpose encryptedBy } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "rotateInstallationDataKey",
+        expected: ADMINS,
+        document: "mutation { rotateInstallationDataKey { id } }",
+        variables: |_| json!({}),
+    },
     Line { field: "auditKey", expected: ADMINS, document: "{ auditKey }", variables: |_| json!({}) },
     Line {
         field: "webhookSecret",

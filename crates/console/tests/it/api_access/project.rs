@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{ADMINS, Line, MEMBERS_READ, MEMBERS_WRITE, USERS};
+use super::table::{ADMINISTRATORS, ADMINS, Line, MEMBERS_READ, MEMBERS_WRITE, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -34,6 +34,25 @@ pub(super) const ROWS: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!) { deleteProject(id: $id) { id } }",
         variables: |w| json!({"id": w.project["id"]}),
+    },
+    Line {
+        field: "rotateProjectDataKeys",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { rotateProjectDataKeys(projectId: $id) { id purpose } }",
+        variables: |w| json!({"id": w.project["id"]}),
+    },
+    // For whom it is, the field decides: the project itself more people may see.
+    Line {
+        field: "project",
+        expected: MEMBERS_WRITE,
+        document: "query ($id: ID) { project(id: $id) { id dataKeys { id } secretHoldings { holdsNone holdings { kind values things names } } } }",
+        variables: |w| json!({"id": w.project["id"]}),
+    },
+    Line {
+        field: "setDefaultProject",
+        expected: ADMINISTRATORS,
+        document: "mutation ($id: ID!) { setDefaultProject(id: $id) { id default } }",
+        variables: |w| json!({"id": w.shared}),
     },
     Line {
         field: "setProjectLimits",

@@ -139,6 +139,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"id": w.service["id"]}),
     },
     Line {
+        field: "rotateServiceSeed",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { rotateServiceSeed(id: $id) { id } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
         field: "resumeService",
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!) { resumeService(id: $id) { id } }",

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
+use plural_app::seal::SealedColumn;
 use plural_testkit::{GitRemote, eventually};
 use serde_json::{Value, json};
 
@@ -19,6 +23,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("auditVerify", ""),
     ("audits", ""),
     ("backgroundJobs", ""),
+    ("bootstrapToken", "(id: \"$registration\")"),
+    ("bootstrapTokens", ""),
     ("cluster", "(id: \"$cluster\")"),
     ("clusterManagedNamespaces", ""),
     ("clusters", ""),
@@ -35,9 +41,14 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("helmRepository", "(url: \"https://charts.invalid/stable\")"),
     ("identityProvider", "(name: \"acme\")"),
     ("identityProviders", ""),
+    ("installationDataKeys", ""),
+    ("invites", ""),
     ("managedNamespace", "(id: \"$managed\")"),
     ("managedNamespaces", ""),
     ("me", ""),
+    ("passkeys", ""),
+    ("persona", "(name: \"developers\")"),
+    ("personas", ""),
     ("project", "(id: \"$project\")"),
     ("projects", ""),
     ("recordings", ""),
@@ -59,6 +70,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("serviceTarball", "(id: \"$service\")"),
     ("syncWindows", "(serviceId: \"$service\")"),
     ("user", "(email: \"admin@example.com\")"),
+    ("userIdentities", "(userId: \"$user\")"),
     ("users", ""),
     ("webhookSecret", ""),
 ];
@@ -71,6 +83,7 @@ pub(super) const SUBSCRIPTIONS: &[(&str, &str)] = &[("clusterDelta", ""), ("serv
 pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("beginSecondFactor", ""),
     ("createAccessToken", ""),
+    ("createBootstrapToken", "(attributes: {projectId: \"$project\"})"),
     ("createGroupMember", "(groupId: \"$group\", userId: \"$user\")"),
     ("kickService", "(serviceId: \"$service\")"),
     ("planService", "(id: \"$service\")"),
@@ -84,11 +97,17 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("upsertHelmRepository", "(url: \"https://charts.invalid/stable\")"),
 ];
 
+/// Sealed columns that have nothing in this world, and the tests that plant something there.
+const ELSEWHERE: [(SealedColumn, &str); 2] = [
+    (SealedColumn::RecordingCommand, "attack_19_no_secret_leaves_its_place (plural: secrets.rs)"),
+    (SealedColumn::IdentityRefresh, "who_is_gone_at_the_provider_is_gone_here (console: sso.rs)"),
+];
+
 /// What is there, and what must not be seen.
 pub(super) struct World {
     t: TestServer,
     _remote: GitRemote,
-    people: [(&'static str, Person); 7],
+    people: [(&'static str, Person); 8],
     ids: Vec<(&'static str, String)>,
     /// Name and forms of each secret: as it is, and as Kubernetes writes it.
     pub(super) canaries: Vec<(String, Vec<String>)>,
@@ -102,6 +121,12 @@ impl Canaries {
         let text = format!("canary-{}-of-{}", self.0.len(), place.replace(' ', "-"));
         self.keep(place, &text);
         text
+    }
+
+    fn keep_bytes(&mut self, place: &str, bytes: &[u8]) {
+        let encoded = STANDARD.encode(bytes).trim_end_matches('=').to_owned();
+        let forms = [encoded, URL_SAFE_NO_PAD.encode(bytes), hex::encode(bytes), hex::encode_upper(bytes)];
+        self.0.push((place.to_owned(), forms.to_vec()));
     }
 
     fn keep(&mut self, place: &str, text: &str) {
@@ -248,6 +273,26 @@ impl World {
         let federate = "mutation ($a: FederatedCredentialAttributes!) { createFederatedCredential(attributes: $a) { id } }";
         let credential = json!({"userId": account, "issuer": "https://ci.invalid", "audience": "plural", "subject": "job"});
         let credential = made(federate, json!({"a": credential})).await;
+        let register =
+            "mutation ($a: BootstrapTokenAttributes!) { createBootstrapToken(attributes: $a) { id token } }";
+        let terms = json!({
+            "projectId": t.project, "name": "shops", "limit": 7, "prefix": "shop-", "tags": [{"name": "a", "value": "b"}],
+        });
+        let registration = admin.data(register, json!({"a": terms})).await["createBootstrapToken"].clone();
+        canaries.keep("registration token", registration["token"].as_str().unwrap());
+        let machine = t.nobody.with_token(registration["token"].as_str().unwrap());
+        let persona = json!({
+            "name": "developers", "description": "they deploy", "role": "DEVELOPER", "bindings": [{"groupId": group}],
+            "configuration": {
+                "all": false, "home": {"manager": true}, "deployments": {"clusters": true}, "flows": {"pipelines": false},
+                "sidebar": {"cd": true}, "services": {"secrets": false}, "ai": {"pr": false},
+            },
+        });
+        made(
+            "mutation ($a: PersonaAttributes!) { createPersona(attributes: $a) { id } }",
+            json!({"a": persona}),
+        )
+        .await;
         let provider = json!({
             "name": "acme", "issuer": "https://id.invalid", "clientId": "plural", "groupsClaim": "groups", "scopes": ["email"],
             "domains": ["example.com"], "groups": [{"claim": "ops", "groupId": group}],
@@ -256,6 +301,11 @@ impl World {
         let create =
             "mutation ($a: IdentityProviderAttributes!) { createIdentityProvider(attributes: $a) { id } }";
         admin.data(create, json!({"a": provider})).await;
+        let invite = "mutation ($a: InviteAttributes!) { createInvite(attributes: $a) { id token } }";
+        let invite =
+            admin.data(invite, json!({"a": {"email": "invited@example.com", "groupIds": [group]}})).await;
+        canaries.keep("code of an invitation", invite["createInvite"]["token"].as_str().unwrap());
+        t.plant_passkey(&t.admin.id).await;
         let view = json!({"name": "All", "page": "services", "query": ""});
         let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
         let view = made(create, json!({"a": view})).await;
@@ -273,6 +323,32 @@ impl World {
         let sessions = [&t.admin, &t.reader, &writer].map(|person| person.token.clone().unwrap());
         for session in &sessions {
             canaries.keep("session", session);
+        }
+
+        let begin = "mutation { beginSecondFactor { secret } }";
+        let begun = writer.data(begin, json!({})).await;
+        canaries.keep("second factor", begun["beginSecondFactor"]["secret"].as_str().unwrap());
+        // Whatever is sealed has a canary: the values that were planted above, and keys that the console made itself.
+        for column in SealedColumn::ALL {
+            let opened = t.opened(column).await;
+            if let Some((_, test)) = ELSEWHERE.iter().find(|(of, _)| *of == column) {
+                assert!(opened.is_empty(), "{column:?} has values here, and needs no {test}");
+                continue;
+            }
+            let is_planted = |value: &[u8]| {
+                let text = String::from_utf8_lossy(value);
+                canaries.0.iter().any(|(_, forms)| text.contains(&forms[0]))
+            };
+            let mut has_canary = false;
+            for value in opened {
+                // Of settings that hold nothing secret in this world.
+                let is_empty = serde_json::from_slice::<Value>(&value).is_ok() && !is_planted(&value);
+                has_canary |= !is_empty;
+                if !is_empty && !is_planted(&value) {
+                    canaries.keep_bytes(&format!("{column:?}"), &value);
+                }
+            }
+            assert!(has_canary, "no secret is planted in {column:?}: plant one, or say which test does");
         }
 
         // The artifact is there, and so is what it renders to.
@@ -298,6 +374,7 @@ impl World {
             ("view", view),
             ("machine", account),
             ("credential", credential),
+            ("registration", registration["id"].as_str().unwrap().to_owned()),
             ("group", group),
             ("user", writer.id.clone()),
         ];
@@ -308,6 +385,7 @@ impl World {
             ("reader", t.reader.clone()),
             ("sibling's writer", sibling_writer),
             ("writer", writer),
+            ("registration token", machine),
             ("admin", t.admin.clone()),
         ];
         Self { t, _remote: remote, people, ids, canaries: canaries.0 }

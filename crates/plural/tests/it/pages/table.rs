@@ -56,9 +56,19 @@ pub(super) const PAGES: &[Followed] = &[
             ("--name 'Grace Hopper'", "--name 'Grace Hopper' --stdin < passwords"),
             ("users delete grace@example.com", "users delete grace@example.com --yes"),
             (
+                "lovelace@example.com --group shop-team",
+                "lovelace@example.com --group shop-team --password-stdin < password",
+            ),
+            ("reset-password ada@example.com", "reset-password ada@example.com --password-stdin < password"),
+            (
                 "--subject repo:acme/shop:ref:refs/heads/main",
                 "--subject repo:acme/shop:ref:refs/heads/main --password-stdin < password",
             ),
+            (
+                "--namespace ci --service-account deployer",
+                "--namespace ci --service-account deployer --password-stdin < password",
+            ),
+            ("--tag stage=edge > token.txt", "--tag stage=edge --password-stdin < password > token.txt"),
         ],
         not_run: &[
             (
@@ -98,10 +108,7 @@ pub(super) const PAGES: &[Followed] = &[
         page: "docs/sso.md",
         before: "{ cat password; echo; echo 'a client secret'; } > secrets",
         swaps: &[("--group platform-team=admins", "--group platform-team=admins --stdin < secrets")],
-        not_run: &[(
-            "plural login",
-            "somebody clicks in a browser: `sso_programs` of the console's tests does",
-        )],
+        not_run: &[("plural login", "somebody clicks in a browser: `sso_keycloak` does")],
         ..NOTHING
     },
     Followed {
@@ -110,7 +117,16 @@ pub(super) const PAGES: &[Followed] = &[
         not_run: &[("plural console --audit-stream", SERVES)],
         ..NOTHING
     },
-    Followed { page: "docs/secrets.md", before: "gone blue/web", ..NOTHING },
+    Followed {
+        page: "docs/secrets.md",
+        before: "gone blue/web",
+        not_run: &[
+            ("age-keygen", "age is not among the programs of these tests: `encrypted` opens what it made"),
+            ("kubectl -n plural-system", "without `age-keygen` there is no identity: `encrypted` gives one"),
+            ("sops encrypt", "sops is not among the programs of these tests: `encrypted` opens what it made"),
+        ],
+        ..NOTHING
+    },
     Followed {
         page: "docs/charts.md",
         before: "echo 'key: mine' > redis.yaml",
@@ -184,7 +200,10 @@ pub(super) const PAGES: &[Followed] = &[
     Followed { page: "docs/house.md", not_run: &[("cargo xtask", BUILDS)], ..NOTHING },
     Followed {
         page: "docs/install.md",
-        swaps: &[("clusters bootstrap blue", "clusters bootstrap indigo")],
+        swaps: &[
+            ("clusters bootstrap blue", "clusters bootstrap indigo"),
+            ("--limit 50 > token.txt", "--limit 50 --password-stdin < $PAGE/password > token.txt"),
+        ],
         not_run: &[
             ("cargo build", BUILDS),
             ("install -m", "it would put a program among those of this machine"),

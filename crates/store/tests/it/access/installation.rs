@@ -14,6 +14,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!("audit_export", "udddda", w, c => w.door.app.audit_export(c, 0)),
         case!("audit_public_key", "udddda", w, c => std::future::ready(w.door.app.audit_public_key(c))),
         case!("audit_checkpoint_list", "udddda", w, c => w.door.app.audit_checkpoint_list(c, 1)),
+        case!("installation_keys", "udddda", w, c => w.door.app.installation_keys(c)),
+        case!("installation_keys_rotate", "udddda", w, c => w.door.app.installation_keys_rotate(c)),
         // It tells of a refusal, whoever was refused.
         case!("audit_refused", "aaaaaa", w, c => async {
             w.door.app.audit_refused(c, "nothing", plural_core::ErrorCode::Forbidden);

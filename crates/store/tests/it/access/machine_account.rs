@@ -1,11 +1,11 @@
 //! Service accounts: who may do what.
 
+use plural_app::federated_credential::IssuerChoice;
 use plural_app::machine_account::MachineAccountSelector;
 use plural_app::records::Search;
 use plural_app::token::TokenRequest;
 use plural_core::PageArgs;
 use plural_core::federated_credential::FederationTerms;
-use plural_core::identity_provider::Issuer;
 use plural_core::ids::{FederatedCredentialId, MachineAccountId};
 use plural_core::machine_account::{MachineAccount, MachineAccountChange, NewMachineAccount};
 use plural_core::token::TokenScopes;
@@ -31,8 +31,8 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-fn issuer() -> Issuer {
-    "https://ci.invalid".parse().unwrap()
+fn issuer() -> IssuerChoice {
+    IssuerChoice::Address("https://ci.invalid".parse().unwrap())
 }
 
 fn terms() -> FederationTerms {

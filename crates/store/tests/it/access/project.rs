@@ -19,9 +19,21 @@ pub(super) fn cases() -> Vec<Case> {
         case!("project_update", "uhdaaa", w, c => w.door.app.project_update(c, w.project.id, &ProjectChange { description: Some("d".into()), ..ProjectChange::default() })),
         case!("project_update", "uhddaa", w, c => bind_project(w, c)),
         case!("project_delete", "uhddaa", w, c => delete_project(w, c)),
+        case!("project_make_default", "uhddda", w, c => make_default(w, c)),
         case!("get_many::<Project>", "uhaaaa", w, c => async { found(w.door.app.get_many::<Project>(c, &[w.project.id]).await?.contains_key(&w.project.id)) }),
+        case!("project_keys", "uhddaa", w, c => w.door.app.project_keys(c, w.project.id)),
+        case!("project_keys_rotate", "uhddaa", w, c => w.door.app.project_keys_rotate(c, w.project.id)),
+        case!("secret_holdings", "uhddaa", w, c => w.door.app.secret_holdings(c, w.project.id)),
         case!("project_limits_set", "uhddaa", w, c => w.door.app.project_limits_set(c, &ProjectSelector::Id(w.project.id), &ProjectLimits::default())),
     ]
+}
+
+/// Others of the table take the default project for granted: it comes back.
+async fn make_default(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let former = w.door.app.get::<Project>(&w.door.admin, &ProjectSelector::Default).await?;
+    let made = w.door.app.project_make_default(c, w.project.id).await?;
+    assert!(made.default);
+    w.door.app.project_make_default(&w.door.admin, former.id).await.map(drop)
 }
 
 async fn delete_project(w: &World<'_>, c: &OpCtx) -> Result<()> {

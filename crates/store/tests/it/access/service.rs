@@ -44,6 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("service_rollback", "uhdaaa", w, c => roll_back(w, c)),
         case!("service_release", "uhdaaa", w, c => release(w, c)),
         case!("service_pause", "uhdaaa", w, c => w.door.app.service_pause(c, &service_id(&w.service))),
+        case!("service_seed_rotate", "uhdaaa", w, c => w.door.app.service_seed_rotate(c, &service_id(&w.service))),
         case!("service_resume", "uhdaaa", w, c => w.door.app.service_resume(c, &service_id(&w.service))),
         case!("service_agent_upgrade", "uhddda", w, c => w.door.app.service_agent_upgrade(c, &service_id(&w.service), false)),
         case!("service_clone", "uhdaaa", w, c => clone_service(w, c)),

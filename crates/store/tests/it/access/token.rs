@@ -17,8 +17,9 @@ pub(super) fn cases() -> Vec<Case> {
         case!("token_list_of", "udddda", w, c => w.door.app.token_list_of(c, w.user.id, &PageArgs::default())),
         case!("token_delete", "uhhhha", w, c => delete_token(w, c)),
         // A program asks as nobody, and what it asks for is worth nothing until somebody allows it.
-        case!("program_login_begin", "aaaaaa", w, c => w.door.app.program_login_begin(c, "a program")),
+        case!("program_login_begin", "aaaaaa", w, c => w.door.app.program_login_begin(c, "a program", None)),
         case!("program_login_fetch", "aaaaaa", w, c => w.door.app.program_login_fetch(c, &"none".into())),
+        case!("program_login_redeem", "aaaaaa", w, c => w.door.app.program_login_redeem(c, &"none".into(), &"none".into(), "http://127.0.0.1:1/")),
         // No code is anybody's; the contexts of this table have no session that could allow one.
         case!("program_login_look", "uhhhhh", w, c => w.door.app.program_login_look(c, "BCDF-GHJK")),
         case!("program_login_allow", "uhhhhh", w, c => w.door.app.program_login_allow(c, "BCDF-GHJK")),

@@ -1,7 +1,7 @@
 //! Status, scale, eviction, logs, tokens.
 
 use plural_testkit::{TestCluster, each_cluster};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::support::{Api, api, deployment};
 
@@ -14,6 +14,7 @@ each_cluster!(
     logs_of_an_unknown_container,
     eviction_deletes,
     token_of_a_service_account,
+    token_for_an_audience,
     namespace_finalize,
     events_of_both_groups,
 );
@@ -123,6 +124,42 @@ async fn token_of_a_service_account(cluster: TestCluster) {
     assert_eq!(r["status"]["user"]["username"], format!("system:serviceaccount:{}:robot", a.ns));
     let wrong = json!({"spec": {"expirationSeconds": 5}});
     a.post(&a.core("serviceaccounts/robot/token"), wrong).await.refused(422, "Invalid");
+}
+
+/// What a token says, and what is published so that others can verify it.
+async fn token_for_an_audience(cluster: TestCluster) {
+    let a = api(&cluster).await;
+    let made = a.post(&a.core("serviceaccounts"), json!({"metadata": {"name": "robot"}})).await.expect(201);
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {"audiences": ["elsewhere"], "expirationSeconds": 600},
+    });
+    let token = a.post(&a.core("serviceaccounts/robot/token"), request).await.expect(201);
+    assert_eq!(token["spec"]["audiences"], json!(["elsewhere"]));
+    let text = token["status"]["token"].as_str().unwrap().to_owned();
+    let part = |number: usize| -> Value {
+        let part = text.split('.').nth(number).unwrap();
+        let engine = base64::engine::general_purpose::URL_SAFE_NO_PAD;
+        serde_json::from_slice(&base64::Engine::decode(&engine, part).unwrap()).unwrap()
+    };
+    let (head, claims) = (part(0), part(1));
+    let described = a.get("/.well-known/openid-configuration").await.expect(200);
+    assert_eq!(claims["iss"], described["issuer"]);
+    assert_eq!(claims["aud"], json!(["elsewhere"]));
+    assert_eq!(claims["sub"], format!("system:serviceaccount:{}:robot", a.ns));
+    assert_eq!(claims["kubernetes.io"]["namespace"], a.ns);
+    let account = json!({"name": "robot", "uid": made["metadata"]["uid"]});
+    assert_eq!(claims["kubernetes.io"]["serviceaccount"], account);
+    assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 600);
+    assert_eq!(claims["nbf"], claims["iat"]);
+    let keys = a.get("/openid/v1/jwks").await.expect(200);
+    let key = keys["keys"].as_array().unwrap().iter().find(|key| key["kid"] == head["kid"]).unwrap().clone();
+    assert_eq!((&key["use"], &key["alg"]), (&json!("sig"), &head["alg"]));
+    // It opens nothing here.
+    let review =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": text}});
+    let r = a.post("/apis/authentication.k8s.io/v1/tokenreviews", review).await.expect(201);
+    assert_ne!(r["status"]["authenticated"], true, "{r}");
 }
 
 async fn namespace_finalize(cluster: TestCluster) {

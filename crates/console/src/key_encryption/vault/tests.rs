@@ -1,0 +1,133 @@
+//! Against a stand-in that was written from Vault's public description: no Vault runs here.
+
+use std::fs;
+
+use plural_testkit::TransitServer;
+use secrecy::SecretBox;
+
+use super::*;
+
+fn data_key() -> ClearKey {
+    SecretBox::new(Box::new([7; 32]))
+}
+
+struct Lab {
+    server: TransitServer,
+    folder: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self { server: TransitServer::start().unwrap(), folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A file that somebody renews.
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        fs::write(&path, format!("{text}\n")).unwrap();
+        path.display().to_string()
+    }
+
+    fn by_token(&self) -> Transit {
+        let file = self.file("token", &self.server.root());
+        Transit::open(&self.server.place(&format!("token_file={file}"))).unwrap()
+    }
+
+    fn by_kubernetes(&self) -> Transit {
+        let file = self.file("jwt", &self.server.jwt());
+        Transit::open(&self.server.place(&format!("auth=kubernetes&role=plural&token_file={file}"))).unwrap()
+    }
+
+    fn by_approle(&self) -> Transit {
+        let file = self.file("secret-id", &self.server.secret_id());
+        Transit::open(&self.server.place(&format!("auth=approle&role_id=plural&secret_id_file={file}")))
+            .unwrap()
+    }
+}
+
+fn refused<T>(answer: Result<T, KeyError>) -> String {
+    match answer {
+        Err(KeyError::Refused(why)) => why,
+        Err(KeyError::Unavailable(why)) => panic!("not refused, but unavailable: {why}"),
+        Ok(_) => panic!("not refused"),
+    }
+}
+
+#[tokio::test]
+async fn a_data_key_opens_for_what_it_was_wrapped_for_however_one_logs_in() {
+    let lab = Lab::new();
+    for transit in [lab.by_token(), lab.by_kubernetes(), lab.by_approle()] {
+        let wrapped = transit.wrap("a", &data_key()).await.unwrap();
+        assert_eq!(wrapped.version.as_deref(), Some("1"));
+        assert!(wrapped.bytes.starts_with(b"vault:v1:"));
+        assert_eq!(transit.unwrap("a", &wrapped.bytes).await.unwrap().expose_secret(), &[7; 32]);
+        assert!(refused(transit.unwrap("b", &wrapped.bytes).await).contains("authentication failed"));
+        assert!(refused(transit.unwrap("a", b"vault:v1:other").await).contains("authentication failed"));
+        assert_eq!(transit.name(), "vault-transit:transit/plural", "the address may change");
+    }
+    assert_eq!(lab.server.logins(), 2, "once each");
+}
+
+#[tokio::test]
+async fn a_rotated_key_has_another_version_and_opens_what_the_old_one_wrapped() {
+    let lab = Lab::new();
+    let transit = lab.by_kubernetes();
+    let old = transit.wrap("a", &data_key()).await.unwrap();
+    assert_eq!(transit.version().await.unwrap().as_deref(), Some("1"));
+    lab.server.rotate();
+    assert_eq!(transit.version().await.unwrap().as_deref(), Some("2"));
+    assert_eq!(transit.wrap("a", &data_key()).await.unwrap().version.as_deref(), Some("2"));
+    assert!(transit.unwrap("a", &old.bytes).await.is_ok());
+    lab.server.forget_old_versions();
+    assert!(refused(transit.unwrap("a", &old.bytes).await).contains("too old"));
+    // Who may not read what there is of the key uses it all the same.
+    lab.server.forbid_reading(true);
+    assert_eq!(transit.version().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_token_is_renewed_and_one_that_was_revoked_is_replaced() {
+    let lab = Lab::new();
+    let transit = lab.by_kubernetes();
+    transit.wrap("a", &data_key()).await.unwrap();
+    lab.server.revoke_tokens();
+    transit.wrap("a", &data_key()).await.unwrap();
+    assert_eq!(lab.server.logins(), 2);
+
+    let transit = lab.by_approle();
+    transit.wrap("a", &data_key()).await.unwrap();
+    let logins = lab.server.logins();
+    transit.token.lock().await.as_mut().unwrap().renew = Instant::now();
+    transit.wrap("a", &data_key()).await.unwrap();
+    assert_eq!((lab.server.renewals(), lab.server.logins()), (1, logins));
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_and_no_secret_with_it() {
+    let lab = Lab::new();
+    let transit = lab.by_kubernetes();
+    let wrapped = transit.wrap("a", &data_key()).await.unwrap();
+    lab.server.forbid(true);
+    let told = refused(transit.unwrap("a", &wrapped.bytes).await);
+    assert!(told.contains("403") && told.contains("permission denied"), "{told}");
+    lab.server.forbid(false);
+
+    // Bad moments pass, bad days are said.
+    lab.server.fail_next(2);
+    assert!(transit.unwrap("a", &wrapped.bytes).await.is_ok());
+    lab.server.away(true);
+    match transit.unwrap("a", &wrapped.bytes).await {
+        Err(KeyError::Unavailable(why)) => assert!(why.contains("503") && why.contains("sealed"), "{why}"),
+        Err(KeyError::Refused(why)) => panic!("{why}"),
+        Ok(_) => panic!("it opened"),
+    }
+    lab.server.away(false);
+
+    let wrong = lab.file("wrong", "not the token");
+    let place = lab.server.place(&format!("auth=kubernetes&role=plural&token_file={wrong}"));
+    let told = refused(Transit::open(&place).unwrap().wrap("a", &data_key()).await);
+    assert!(told.contains("does not let this console in") && !told.contains("not the token"), "{told}");
+    let missing = lab.server.place("token_file=/nonexistent/token");
+    let told = refused(Transit::open(&missing).unwrap().wrap("a", &data_key()).await);
+    assert!(told.contains("/nonexistent/token"), "{told}");
+}

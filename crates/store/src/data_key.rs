@@ -1,0 +1,468 @@
+//! Data keys, as key-encryption keys wrapped them.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::access::{Admin, Audited, Authorized, Installation};
+use plural_app::data_key::{DataKeyRow, DataKeyStore, HeldRevision, HeldValue};
+use plural_app::job::NewJob;
+use plural_app::keyring::prefix;
+use plural_app::rendering::ServiceSecrets;
+use plural_app::seal::Sealed;
+use plural_core::data_key::{DataKey, KeyOwner, KeyPurpose};
+use plural_core::ids::{ClusterId, DataKeyId, ProjectId, RevisionId, ServiceId};
+use plural_core::project::Project;
+use plural_core::secret_holding::SecretKind;
+use plural_core::{Error, Result};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, OnConflict};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QueryResult, QuerySelect, Value,
+};
+use uuid::Uuid;
+
+use crate::convert::word;
+use crate::database::{Database, corrupt};
+use crate::error::db;
+use crate::seal;
+use crate::transaction::{Write, set};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "data_keys")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub owner_id: Uuid,
+        pub purpose: String,
+        pub prefix: Vec<u8>,
+        pub encrypted_by: String,
+        pub version: Option<String>,
+        pub wrapped: Option<Vec<u8>>,
+        pub created_at: DateTimeUtc,
+        pub retired_at: Option<DateTimeUtc>,
+        pub destroyed_at: Option<DateTimeUtc>,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl TryFrom<row::Model> for DataKeyRow {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            owner_id,
+            purpose,
+            prefix: _,
+            encrypted_by,
+            version,
+            wrapped,
+            created_at,
+            retired_at,
+            destroyed_at,
+        } = row;
+        let purpose = KeyPurpose::ALL.into_iter().find(|known| known.as_str() == purpose);
+        let owner = KeyOwner::from_parts(owner_id, word(purpose, "the purpose of a data key")?);
+        let key = DataKey {
+            id: DataKeyId::from_uuid(id),
+            owner: owner.ok_or_else(|| corrupt("the owner of a data key"))?,
+            encrypted_by,
+            version,
+            created_at,
+            retired_at,
+            destroyed_at,
+        };
+        Ok(Self { key, wrapped })
+    }
+}
+
+fn row_of(row: &DataKeyRow) -> row::ActiveModel {
+    let DataKeyRow { key, wrapped } = row;
+    let DataKey { id, owner, encrypted_by, version, created_at, retired_at, destroyed_at } = key;
+    let (owner_id, purpose) = owner.parts();
+    row::ActiveModel {
+        id: set(id.uuid()),
+        owner_id: set(owner_id),
+        purpose: set(purpose.as_str().to_owned()),
+        prefix: set(prefix(*id).to_vec()),
+        encrypted_by: set(encrypted_by.clone()),
+        version: set(version.clone()),
+        wrapped: set(wrapped.clone()),
+        created_at: set(*created_at),
+        retired_at: set(*retired_at),
+        destroyed_at: set(*destroyed_at),
+    }
+}
+
+fn of(owner: KeyOwner) -> Condition {
+    let (id, purpose) = owner.parts();
+    Condition::all().add(row::Column::OwnerId.eq(id)).add(row::Column::Purpose.eq(purpose.as_str()))
+}
+
+async fn current_on(connection: &impl ConnectionTrait, owner: KeyOwner) -> Result<Option<DataKeyRow>> {
+    let found = row::Entity::find().filter(of(owner)).filter(row::Column::RetiredAt.is_null());
+    let found = found.one(connection).await.map_err(db("reading a data key"))?;
+    found.map(DataKeyRow::try_from).transpose()
+}
+
+/// These keys seal for their owners from now on.
+async fn replace_in_tx(write: &mut Write<'_>, rows: &[DataKeyRow], at: DateTime<Utc>) -> Result<()> {
+    let doing = "replacing data keys";
+    for new in rows {
+        row::Entity::update_many()
+            .col_expr(row::Column::RetiredAt, Expr::value(at))
+            .filter(of(new.key.owner))
+            .filter(row::Column::RetiredAt.is_null())
+            .exec(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        row::Entity::insert(row_of(new)).exec_without_returning(&write.tx).await.map_err(db(doing))?;
+    }
+    Ok(())
+}
+
+/// Nothing opens what the keys of these owners sealed once this is committed.
+async fn destroy_in_tx(write: &Write<'_>, which: Condition, at: DateTime<Utc>) -> Result<u64> {
+    let destroyed = row::Entity::update_many()
+        .col_expr(row::Column::Wrapped, Expr::value(None::<Vec<u8>>))
+        .col_expr(row::Column::DestroyedAt, Expr::value(at))
+        .col_expr(row::Column::RetiredAt, Expr::col(row::Column::RetiredAt).if_null(at))
+        .filter(row::Column::DestroyedAt.is_null())
+        .filter(which)
+        .exec(&write.tx)
+        .await
+        .map_err(db("destroying data keys"))?;
+    Ok(destroyed.rows_affected)
+}
+
+/// Destroys the keys of a project that is being deleted; that of its recordings stays while some are kept.
+pub(crate) async fn shred_in_tx(
+    write: &Write<'_>,
+    project: ProjectId,
+    keeps_recordings: bool,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    let mut which = Condition::any().add(of(KeyOwner::Project(project)));
+    if !keeps_recordings {
+        which = which.add(of(KeyOwner::Recordings(project)));
+    }
+    destroy_in_tx(write, which, at).await.map(drop)
+}
+
+#[async_trait]
+impl DataKeyStore for Database {
+    async fn data_key(&self, id: DataKeyId) -> Result<Option<DataKeyRow>> {
+        let found = row::Entity::find_by_id(id.uuid()).one(&self.reader).await;
+        found.map_err(db("reading a data key"))?.map(DataKeyRow::try_from).transpose()
+    }
+
+    async fn data_key_current(&self, owner: KeyOwner) -> Result<Option<DataKeyRow>> {
+        current_on(&self.reader, owner).await
+    }
+
+    async fn data_key_make(&self, new: &DataKeyRow) -> Result<DataKeyRow> {
+        let doing = "making a data key";
+        let write = self.write().await?;
+        let or_leave = OnConflict::new().do_nothing().to_owned();
+        row::Entity::insert(row_of(new))
+            .on_conflict(or_leave)
+            .exec_without_returning(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        let current = current_on(&write.tx, new.key.owner).await?;
+        write.commit().await?;
+        current.ok_or_else(|| Error::internal(doing, "it was retired at once"))
+    }
+
+    async fn data_keys_of(&self, owners: &[KeyOwner]) -> Result<Vec<DataKey>> {
+        let which = owners.iter().fold(Condition::any(), |any, owner| any.add(of(*owner)));
+        let found = row::Entity::find().filter(which).order_by_desc(row::Column::Id).all(&self.reader).await;
+        let found = found.map_err(db("reading data keys"))?;
+        found.into_iter().map(|row| Ok(DataKeyRow::try_from(row)?.key)).collect()
+    }
+
+    async fn project_keys_replace(
+        &self,
+        by: Audited<'_, Project, Admin>,
+        rows: &[DataKeyRow],
+        job: &NewJob,
+    ) -> Result<()> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        replace_in_tx(&mut write, rows, at).await?;
+        write.audit(by.entry()).await?;
+        write.enqueue(std::slice::from_ref(job), at).await?;
+        write.commit().await
+    }
+
+    async fn installation_key_replace(
+        &self,
+        by: Audited<'_, Installation, Admin>,
+        row: &DataKeyRow,
+        job: &NewJob,
+    ) -> Result<()> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        replace_in_tx(&mut write, std::slice::from_ref(row), at).await?;
+        write.audit(by.entry()).await?;
+        write.enqueue(std::slice::from_ref(job), at).await?;
+        write.commit().await
+    }
+
+    async fn data_keys_otherwise(
+        &self,
+        name: &str,
+        version: Option<&str>,
+        after: Option<DataKeyId>,
+        limit: u64,
+    ) -> Result<Vec<DataKeyRow>> {
+        let mut otherwise = Condition::any().add(row::Column::EncryptedBy.ne(name));
+        if let Some(version) = version {
+            otherwise = otherwise.add(row::Column::Version.ne(version)).add(row::Column::Version.is_null());
+        }
+        let mut found = row::Entity::find().filter(row::Column::Wrapped.is_not_null()).filter(otherwise);
+        if let Some(after) = after {
+            found = found.filter(row::Column::Id.gt(after.uuid()));
+        }
+        let found = found.order_by_asc(row::Column::Id).limit(limit).all(&self.reader).await;
+        let found = found.map_err(db("looking for data keys that another key wrapped"))?;
+        found.into_iter().map(DataKeyRow::try_from).collect()
+    }
+
+    async fn data_key_rewrap(&self, before: &DataKeyRow, after: &DataKeyRow) -> Result<()> {
+        let write = self.write().await?;
+        row::Entity::update_many()
+            .col_expr(row::Column::Wrapped, Expr::value(after.wrapped.clone()))
+            .col_expr(row::Column::EncryptedBy, Expr::value(after.key.encrypted_by.clone()))
+            .col_expr(row::Column::Version, Expr::value(after.key.version.clone()))
+            .filter(row::Column::Id.eq(before.key.id.uuid()))
+            .filter(row::Column::Wrapped.eq(before.wrapped.clone()))
+            .exec(&write.tx)
+            .await
+            .map_err(db("wrapping a data key anew"))?;
+        write.commit().await
+    }
+
+    async fn data_keys_retired(&self, before: DateTime<Utc>) -> Result<Vec<DataKey>> {
+        let found = row::Entity::find()
+            .filter(row::Column::RetiredAt.lt(before))
+            .filter(row::Column::DestroyedAt.is_null())
+            .order_by_asc(row::Column::Id)
+            .all(&self.reader)
+            .await
+            .map_err(db("reading retired data keys"))?;
+        found.into_iter().map(|row| Ok(DataKeyRow::try_from(row)?.key)).collect()
+    }
+
+    async fn data_key_is_used(&self, key: &DataKey) -> Result<bool> {
+        let prefix = prefix(key.id);
+        if seal::is_used_on(self, &self.reader, &prefix).await? {
+            return Ok(true);
+        }
+        // A piece of which it is not known may be sealed with it.
+        let sql = "SELECT 1 AS one FROM recording_pieces p JOIN recordings r ON r.id = p.recording_id \
+                   WHERE p.sealed_with = $1 OR (p.sealed_with IS NULL AND r.project_id = $2) LIMIT 1";
+        let values = [prefix.to_vec().into(), key.owner.parts().0.into()];
+        let found = self.reader.query_one_raw(self.statement(sql, values)).await;
+        Ok(found.map_err(db("looking for what a data key sealed"))?.is_some())
+    }
+
+    async fn data_keys_destroy(&self, ids: &[DataKeyId], at: DateTime<Utc>) -> Result<u64> {
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let write = self.write().await?;
+        let which = Condition::all()
+            .add(row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
+            .add(row::Column::RetiredAt.is_not_null());
+        let destroyed = destroy_in_tx(&write, which, at).await?;
+        write.commit().await?;
+        Ok(destroyed)
+    }
+
+    async fn data_keys_of_gone_destroy(&self, at: DateTime<Utc>) -> Result<u64> {
+        let write = self.write().await?;
+        let which = Condition::all()
+            .add(row::Column::OwnerId.ne(Uuid::nil()))
+            .add(Expr::cust("NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = data_keys.owner_id)"))
+            .add(Condition::any().add(row::Column::Purpose.eq(KeyPurpose::Secrets.as_str())).add(
+                Expr::cust("NOT EXISTS (SELECT 1 FROM recordings r WHERE r.project_id = data_keys.owner_id)"),
+            ));
+        let destroyed = destroy_in_tx(&write, which, at).await?;
+        write.commit().await?;
+        Ok(destroyed)
+    }
+
+    async fn data_keys_begin(&self, at: DateTime<Utc>) -> Result<Option<DateTime<Utc>>> {
+        let doing = "looking whether data keys are used";
+        if let Some(since) = since_on(self, &self.reader).await? {
+            return Ok(Some(since));
+        }
+        let write = self.write().await?;
+        // On SQLite there is no other replica.
+        if self.is_postgres() {
+            let sql = format!(
+                "SELECT 1 AS one FROM replicas WHERE alive_until > {} AND data_keys IS NOT TRUE LIMIT 1",
+                self.clock()
+            );
+            let old = write.tx.query_one_raw(self.statement(&sql, [])).await.map_err(db(doing))?;
+            if old.is_some() {
+                return Ok(None);
+            }
+        }
+        let sql = "UPDATE installation SET data_keys_at = $1 WHERE id = 1 AND data_keys_at IS NULL";
+        write.tx.execute_raw(self.statement(sql, [at.into()])).await.map_err(db(doing))?;
+        let since = since_on(self, &write.tx).await?;
+        write.commit().await?;
+        Ok(since)
+    }
+
+    async fn data_keys_everywhere(&self) -> Result<bool> {
+        let sql = "SELECT 1 AS one FROM installation WHERE id = 1 AND data_keys_everywhere_at IS NOT NULL";
+        let found = self.reader.query_one_raw(self.statement(sql, [])).await;
+        Ok(found.map_err(db("looking whether data keys are used everywhere"))?.is_some())
+    }
+
+    async fn data_keys_are_everywhere(&self, at: DateTime<Utc>) -> Result<()> {
+        let write = self.write().await?;
+        let sql = "UPDATE installation SET data_keys_everywhere_at = $1 \
+                   WHERE id = 1 AND data_keys_everywhere_at IS NULL";
+        let done = write.tx.execute_raw(self.statement(sql, [at.into()])).await;
+        done.map_err(db("recording that data keys are used everywhere"))?;
+        write.commit().await
+    }
+
+    async fn key_check_kept(&self) -> Result<Option<Sealed>> {
+        let doing = "reading the key check";
+        let sql = "SELECT key_check FROM installation WHERE id = 1";
+        let row = self.reader.query_one_raw(self.statement(sql, [])).await.map_err(db(doing))?;
+        let row = row.ok_or_else(|| corrupt("the installation"))?;
+        let kept: Option<Vec<u8>> = row.try_get("", "key_check").map_err(db(doing))?;
+        Ok(kept.map(Sealed::from_bytes))
+    }
+
+    async fn cluster_project(&self, id: ClusterId) -> Result<Option<ProjectId>> {
+        let doing = "reading a cluster's project";
+        let sql = "SELECT project_id FROM clusters WHERE id = $1";
+        let row = self.reader.query_one_raw(self.statement(sql, [id.uuid().into()])).await;
+        let project = row.map_err(db(doing))?.map(|row| row.try_get::<Uuid>("", "project_id")).transpose();
+        Ok(project.map_err(db(doing))?.map(ProjectId::from_uuid))
+    }
+
+    async fn revisions_held(
+        &self,
+        project: &Authorized<Project, Admin>,
+        after: Option<RevisionId>,
+        limit: u64,
+    ) -> Result<Vec<HeldRevision>> {
+        let doing = "reading what secrets a project has";
+        let sql = "SELECT r.id, r.service_id, c.handle, s.name, r.configuration, r.helm_values, r.renderer_values \
+                   FROM revisions r JOIN services s ON s.id = r.service_id JOIN clusters c ON c.id = s.cluster_id \
+                   WHERE c.project_id = $1 AND r.id > $2 ORDER BY r.id LIMIT $3";
+        let after = after.map_or_else(Uuid::nil, |id| id.uuid());
+        let values = [project.id.uuid().into(), after.into(), limit.cast_signed().into()];
+        let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
+        rows.into_iter().map(|row| held_revision(&row).map_err(db(doing))).collect()
+    }
+
+    async fn values_held(
+        &self,
+        project: &Authorized<Project, Admin>,
+        kind: SecretKind,
+    ) -> Result<Vec<HeldValue>> {
+        let doing = "reading what secrets a project has";
+        // Each: the thing, its name, how many values it has, and the value where only that tells whether it is one.
+        let sql = match kind {
+            // They are of revisions.
+            SecretKind::Configuration | SecretKind::HelmValues | SecretKind::RendererValues => {
+                return Ok(Vec::new());
+            }
+            SecretKind::TemplateSecrets => {
+                "SELECT g.id, g.name, CAST(1 AS bigint) AS held, n.secrets AS sealed \
+                 FROM global_services g JOIN global_service_generations n ON n.global_service_id = g.id \
+                 WHERE g.project_id = $1 ORDER BY g.name, g.id"
+            }
+            SecretKind::ContextSecrets => {
+                "SELECT id, name, CAST(1 AS bigint) AS held, secrets AS sealed FROM service_contexts \
+                 WHERE project_id = $1 AND secrets IS NOT NULL ORDER BY name, id"
+            }
+            SecretKind::RepositoryCredentials => {
+                "SELECT id, url AS name, CAST(1 AS bigint) AS held, NULL AS sealed FROM git_repositories \
+                 WHERE project_id = $1 AND credentials IS NOT NULL ORDER BY url, id"
+            }
+            SecretKind::RepositoryReach => {
+                "SELECT id, url AS name, CAST(1 AS bigint) AS held, NULL AS sealed FROM git_repositories \
+                 WHERE project_id = $1 AND reach IS NOT NULL ORDER BY url, id"
+            }
+            SecretKind::RepositoryWebhook => {
+                "SELECT r.id, r.url AS name, CAST(1 AS bigint) AS held, NULL AS sealed FROM git_repositories r \
+                 JOIN repository_webhooks w ON w.repository_id = r.id WHERE r.project_id = $1 ORDER BY r.url, r.id"
+            }
+            SecretKind::ChartCredentials => {
+                "SELECT id, url AS name, CAST(1 AS bigint) AS held, access AS sealed FROM helm_repositories \
+                 WHERE project_id = $1 ORDER BY url, id"
+            }
+            SecretKind::Recordings => {
+                "SELECT r.cluster_id AS id, MIN(c.handle) AS name, COUNT(*) AS held, NULL AS sealed FROM recordings r \
+                 LEFT JOIN clusters c ON c.id = r.cluster_id WHERE r.project_id = $1 \
+                 GROUP BY r.cluster_id ORDER BY 2, 1"
+            }
+            SecretKind::Seeds => {
+                "SELECT s.id, c.handle || '/' || s.name AS name, CAST(1 AS bigint) AS held, NULL AS sealed \
+                 FROM services s JOIN clusters c ON c.id = s.cluster_id WHERE c.project_id = $1 ORDER BY 2, 1"
+            }
+        };
+        let sql = if self.is_postgres() {
+            sql.replace("NULL AS sealed", "NULL::bytea AS sealed")
+        } else {
+            sql.to_owned()
+        };
+        let values: [Value; 1] = [project.id.uuid().into()];
+        let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
+        rows.into_iter().map(|row| held_value(&row).map_err(db(doing))).collect()
+    }
+}
+
+async fn since_on(database: &Database, connection: &impl ConnectionTrait) -> Result<Option<DateTime<Utc>>> {
+    let doing = "looking whether data keys are used";
+    let sql = "SELECT data_keys_at FROM installation WHERE id = 1";
+    let row = connection.query_one_raw(database.statement(sql, [])).await.map_err(db(doing))?;
+    row.ok_or_else(|| corrupt("the installation"))?.try_get("", "data_keys_at").map_err(db(doing))
+}
+
+fn held_revision(row: &QueryResult) -> Result<HeldRevision, sea_orm::DbErr> {
+    let id: Uuid = row.try_get("", "id")?;
+    let service: Uuid = row.try_get("", "service_id")?;
+    let (handle, name): (String, String) = (row.try_get("", "handle")?, row.try_get("", "name")?);
+    let configuration: Vec<u8> = row.try_get("", "configuration")?;
+    let helm_values: Option<Vec<u8>> = row.try_get("", "helm_values")?;
+    let renderer_values: Option<Vec<u8>> = row.try_get("", "renderer_values")?;
+    Ok(HeldRevision {
+        id: RevisionId::from_uuid(id),
+        service: ServiceId::from_uuid(service),
+        name: format!("{handle}/{name}"),
+        secrets: ServiceSecrets {
+            configuration: Sealed::from_bytes(configuration),
+            helm_values: helm_values.map(Sealed::from_bytes),
+            renderer_values: renderer_values.map(Sealed::from_bytes),
+        },
+    })
+}
+
+fn held_value(row: &QueryResult) -> Result<HeldValue, sea_orm::DbErr> {
+    let of: Uuid = row.try_get("", "id")?;
+    let name: Option<String> = row.try_get("", "name")?;
+    let values: i64 = row.try_get("", "held")?;
+    let sealed: Option<Vec<u8>> = row.try_get("", "sealed")?;
+    Ok(HeldValue {
+        of,
+        // A cluster that is gone has an id only.
+        name: name.unwrap_or_else(|| of.to_string()),
+        values: values.cast_unsigned(),
+        sealed: sealed.map(Sealed::from_bytes),
+    })
+}

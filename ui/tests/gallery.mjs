@@ -31,7 +31,8 @@ try {
       for (const scheme of schemes.split(',')) {
         const page = await browser.newPage({ viewport: { width, height }, colorScheme: scheme });
         page.on('console', (message) => {
-          if (message.type() === 'error' && !message.text().includes('WebSocket')) console.error(`${count} ${page.url()}: ${message.text()}`);
+          if (message.type() === 'error' && !message.text().includes('WebSocket'))
+            console.error(`${count} ${page.url()}: ${message.text()}`);
         });
         page.on('pageerror', (error) => console.error(`${count} ${page.url()}: ${error}`));
         for (const [name, path] of PAGES) {

@@ -218,7 +218,7 @@ function Summary({ service }: { service: Service }) {
                   window && (
                     <div key={window.id}>
                       {window.kind === 'ALLOW' ? 'only' : 'not'} at <code>{window.schedule}</code> ({window.timeZone}) for{' '}
-                      {Math.round(window.duration / 60)} min: <Name of={window.name} />
+                      {Math.round(window.duration / 60)} min: <Name of={window.name ?? ''} />
                     </div>
                   ),
               ),
@@ -255,7 +255,7 @@ function Dependencies({ service }: { service: Service }) {
             facts={needs.map((need) => [
               need.name,
               <span key={need.id}>
-                <State look={serviceStatuses[need.status ?? "STALE"]} />{' '}
+                <State look={serviceStatuses[need.status ?? 'STALE']} />{' '}
                 <RouteLink to={paths.service(need.cluster ?? service.cluster?.handle ?? '', need.name)}>
                   <Name of={`${need.cluster ?? service.cluster?.handle ?? ''}/${need.name}`} />
                 </RouteLink>{' '}

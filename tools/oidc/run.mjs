@@ -3,6 +3,7 @@
 //   run.mjs issuer PORT REDIRECT_URI     serves http://127.0.0.1:PORT until it is stopped
 //   run.mjs browser CONSOLE ISSUER ACCOUNT [CODE]   signs in at CONSOLE with the provider "real", allows the login with CODE,
 //                                            and prints what it saw as one JSON object
+//   run.mjs passkeys CONSOLE ADDRESS EMAIL PASSWORD SECRET LINK   the same with a virtual authenticator: see passkeys.mjs
 //   run.mjs keycloak CONSOLE ACCOUNT PASSWORD [PAGE]   signs in at CONSOLE with the provider "keycloak", allows what PAGE asks, and
 //                                            prints what it saw in the same way
 
@@ -146,6 +147,7 @@ async function keycloak(console_url, account, password, target) {
 
 if (what === 'issuer') await issuer(...rest);
 else if (what === 'browser') await browser(...rest);
+else if (what === 'passkeys') await (await import('./passkeys.mjs')).passkeys(...rest);
 else if (what === 'keycloak') await keycloak(...rest);
 else {
   console.error('usage: run.mjs issuer PORT REDIRECT_URI | browser CONSOLE ISSUER ACCOUNT [CODE] | keycloak CONSOLE ACCOUNT PASSWORD [PAGE]');

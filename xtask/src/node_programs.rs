@@ -18,7 +18,7 @@ use crate::{
 
 /// From the repository's root.
 const FOLDER: &str = "tools/oidc";
-const FILES: [&str; 3] = ["package.json", "package-lock.json", "run.mjs"];
+const FILES: [&str; 4] = ["package.json", "package-lock.json", "run.mjs", "passkeys.mjs"];
 /// What the testkit looks for.
 pub(crate) const PROGRAM: &str = "oidc-peer";
 

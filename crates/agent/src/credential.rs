@@ -112,6 +112,11 @@ impl CredentialError {
         }
     }
 
+    /// TLS with the console does not come about.
+    pub(crate) fn is_tls(&self) -> bool {
+        matches!(self, Self::Console(error) if error.is_tls())
+    }
+
     /// The agent's role does not let it have a Secret.
     fn is_forbidden(&self) -> bool {
         matches!(self, Self::Cluster { cause, .. } if matches!(&**cause, kube::Error::Api(status) if status.code == 403))

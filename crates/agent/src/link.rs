@@ -111,6 +111,15 @@ pub(crate) async fn run(core: Arc<Core>, client: kube::Client, console: Console,
     tokio::join!(line.stream(&client), line.poll(), core.reports.run(&console, &uplink_seen));
 }
 
+/// Waiting does not mend it: somebody has to.
+fn warn_of_tls(reason: &str) {
+    tracing::warn!(
+        reason,
+        "no secure connection to the console: compare the certificate at its address with the authority that the agent was given \
+         (--console-ca-file), and the address with the names in the certificate; trying again"
+    );
+}
+
 impl Line {
     /// Tries until there is a token to log in with.
     async fn log_in(&self) {
@@ -119,6 +128,8 @@ impl Line {
             let (message, refused) = (error.to_string(), error.is_refusal());
             if refused {
                 tracing::error!(reason = %message, "the agent cannot log in to the console");
+            } else if error.is_tls() {
+                warn_of_tls(&message);
             } else {
                 tracing::info!(reason = %message, "the agent cannot log in to the console yet");
             }
@@ -143,6 +154,7 @@ impl Line {
             };
             // Only a loss is news: an attempt that failed begins no pause of the polls anew.
             self.uplink.send_if_modified(|up| up.take().is_some());
+            let is_tls = ended.as_ref().is_err_and(TunnelError::is_tls);
             let (message, refused) = match &ended {
                 Ok(Ended::Drained) => {
                     ("the console is shutting down; reconnecting to another replica".to_owned(), false)
@@ -153,6 +165,8 @@ impl Line {
             };
             if refused {
                 tracing::error!(reason = %message, "the console refuses this agent");
+            } else if is_tls {
+                warn_of_tls(&message);
             } else {
                 tracing::info!(reason = %message, "no stream to the console");
             }

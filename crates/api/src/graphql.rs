@@ -26,10 +26,12 @@ mod global_service_input;
 mod group;
 mod helm_repository;
 mod identity_provider;
+mod invite;
 mod limited;
 mod managed_namespace;
 mod managed_namespace_input;
 mod page;
+mod passkey;
 mod persona;
 mod preview;
 mod project;
@@ -61,6 +63,7 @@ mod sync;
 mod sync_plan;
 mod sync_window;
 mod user;
+mod user_identity;
 mod webhook;
 
 use async_graphql::{MergedObject, SchemaBuilder};
@@ -107,7 +110,9 @@ roots! {
     group(query GroupQuery; mutation GroupMutation);
     helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
     identity_provider(query IdentityProviderQuery; mutation IdentityProviderMutation);
+    invite(query InviteQuery; mutation InviteMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
+    passkey(query PasskeyQuery; mutation PasskeyMutation);
     persona(query PersonaQuery; mutation PersonaMutation);
     preview(query PreviewQuery);
     project(query ProjectQuery; mutation ProjectMutation);
@@ -128,6 +133,7 @@ roots! {
     sync(query SyncQuery; mutation SyncMutation);
     sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
     user(query UserQuery; mutation UserMutation);
+    user_identity(query UserIdentityQuery; mutation UserIdentityMutation);
     webhook(query WebhookQuery; mutation WebhookMutation);
 }
 

@@ -1,4 +1,4 @@
-//! Small pages without scripts. Whatever is not ours is escaped.
+//! Small pages, which work without scripts but for passkeys. Whatever is not ours is escaped.
 
 use axum::{
     body::Body,
@@ -15,11 +15,17 @@ use axum::{
 /// Nothing but our own style sheet is loaded, forms go to us, and nobody frames us.
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// The same for a page with passkeys: our one script may run, and ask us.
+const SCRIPTED: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; \
+                        base-uri 'none'; frame-ancestors 'none'";
+/// Asks browsers for passkeys.
+const SCRIPT: &str = include_str!("passkeys.js");
 /// The style sheet of all pages.
 pub(crate) const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;background:#f5f6f8;color:#16181d;margin:0}
 main{max-width:26rem;margin:12vh auto;background:#fff;padding:2rem;border:1px solid #dcdfe5;border-radius:8px}
 h1{font-size:1.3rem;margin:0 0 1rem}
+h2{font-size:1.1rem;margin:2rem 0 0}
 label{display:block;margin:.8rem 0 .2rem}
 input{width:100%;box-sizing:border-box;padding:.5rem;font:inherit;border:1px solid #8a919e;border-radius:4px}
 button,a.button{display:block;width:100%;box-sizing:border-box;margin:1rem 0 0;padding:.6rem;font:inherit;text-align:center;\
@@ -53,10 +59,21 @@ pub(crate) fn escaped(text: &str) -> String {
 
 /// A page; `body` is markup.
 pub(crate) fn page(status: StatusCode, title: &str, body: &str) -> Response {
+    written(status, title, body, "")
+}
+
+/// A page of which some forms need the script of passkeys.
+pub(crate) fn page_with_script(status: StatusCode, title: &str, body: &str) -> Response {
+    let mut response = written(status, title, body, "<script src=\"/auth/passkeys.js\" defer></script>");
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SCRIPTED));
+    response
+}
+
+fn written(status: StatusCode, title: &str, body: &str, head: &str) -> Response {
     let title = escaped(title);
     let text = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} · Plural</title>\
-         <meta name=\"viewport\" content=\"width=device-width\"><link rel=\"stylesheet\" href=\"/auth/style.css\"></head>\
+         <meta name=\"viewport\" content=\"width=device-width\"><link rel=\"stylesheet\" href=\"/auth/style.css\">{head}</head>\
          <body><main><h1>{title}</h1>{body}</main></body></html>\n"
     );
     let mut response = Response::new(Body::from(text));
@@ -102,6 +119,13 @@ pub(crate) fn see_other(to: &str) -> Response {
 pub(crate) async fn style() -> Response {
     let mut response = Response::new(Body::from(STYLE));
     sealed(&mut response, "text/css; charset=utf-8");
+    response
+}
+
+/// The script of passkeys.
+pub(crate) async fn script() -> Response {
+    let mut response = Response::new(Body::from(SCRIPT));
+    sealed(&mut response, "text/javascript; charset=utf-8");
     response
 }
 

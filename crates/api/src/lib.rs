@@ -14,14 +14,17 @@ mod auth;
 mod body;
 mod client_address;
 mod cluster_session;
+mod confirmation;
 mod document;
 mod gate;
 mod graphql;
 mod health;
 mod html;
 mod http;
+mod invite;
 mod log;
 mod options;
+mod passkey;
 mod preparation;
 mod program_login;
 mod recording;
@@ -66,6 +69,11 @@ pub use routes::{Route, Routes};
 /// | `GET /auth/providers` | names of the identity providers |
 /// | `POST /auth/device/code`, `POST /auth/token` | a program asks for a login, and whether it was allowed (RFC 8628) |
 /// | `GET`, `POST /auth/device` | the page on which it is allowed, and its form |
+/// | `POST /auth/sign-in/challenge`, `POST /auth/sign-in/passkey` | signs in with a passkey |
+/// | `GET`, `POST /auth/passkeys`, `POST /auth/passkeys/challenge`, `POST /auth/passkeys/delete` | one's passkeys |
+/// | `GET`, `POST /auth/invite`, `POST /auth/invite/challenge`, `POST /auth/invite/accept` | an invitation is accepted |
+/// | `GET`, `POST /auth/confirm` | a code in the place of a password |
+/// | `GET /auth/passkeys.js` | asks the browser for passkeys |
 /// | `GET /auth/style.css` | what these pages look like |
 /// | `GET /` | the web console |
 /// | `GET` of anything else | its pages and its files, or 404 |
@@ -94,6 +102,19 @@ pub fn routes(app: Arc<App>, options: ApiOptions, stop: ShutdownSignal) -> Route
         .post("/auth/token", program_login::fetch)
         .get("/auth/device", program_login::page)
         .post("/auth/device", program_login::decide)
+        .post("/auth/sign-in/challenge", passkey::sign_in_challenge)
+        .post("/auth/sign-in/passkey", passkey::sign_in)
+        .get("/auth/passkeys", passkey::page)
+        .post("/auth/passkeys", passkey::add)
+        .post("/auth/passkeys/challenge", passkey::add_challenge)
+        .post("/auth/passkeys/delete", passkey::delete)
+        .get("/auth/passkeys.js", html::script)
+        .get("/auth/invite", invite::page)
+        .post("/auth/invite", invite::look)
+        .post("/auth/invite/challenge", invite::challenge)
+        .post("/auth/invite/accept", invite::accept)
+        .get("/auth/confirm", confirmation::page)
+        .post("/auth/confirm", confirmation::show)
         .get("/auth/style.css", html::style)
         .get("/health", health::live)
         .get("/healthz", health::live)

@@ -25,6 +25,7 @@ use crate::{
     auth::{self, Caller},
     body, html,
     http::{Api, actor_name},
+    passkey,
     site::{Cookie, Site},
     ui,
 };
@@ -73,7 +74,7 @@ impl Visitor {
 fn is_ours(address: &str) -> bool {
     let (page, query) = address.split_once('?').unwrap_or((address, ""));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '=' | '&' | '.');
-    if matches!(page, ACCOUNT | "/auth/device") {
+    if matches!(page, ACCOUNT | "/auth/device" | "/auth/passkeys" | "/auth/confirm") {
         return query.len() <= 600 && query.chars().all(plain);
     }
     let also = |c: char| {
@@ -155,13 +156,21 @@ pub(crate) fn parsed(text: &[u8]) -> Vec<(String, String)> {
 /// `GET /auth/sign-in`
 pub(crate) async fn form(State(api): State<Api>, visitor: Visitor) -> Response {
     let then = visitor.then();
-    if let Actor::User(_) = visitor.actor {
+    // Somebody may have to show anew that it is them.
+    if let Actor::User(_) = visitor.actor
+        && visitor.field("again").is_none()
+    {
         return html::see_other(then.unwrap_or(HOME));
     }
     sign_in_page(&api, then, None, StatusCode::OK).await
 }
 
-async fn sign_in_page(api: &Api, then: Option<&str>, problem: Option<&str>, status: StatusCode) -> Response {
+pub(crate) async fn sign_in_page(
+    api: &Api,
+    then: Option<&str>,
+    problem: Option<&str>,
+    status: StatusCode,
+) -> Response {
     let providers = match api.app.sign_in_providers().await {
         Ok(providers) => providers,
         Err(error) => return failed(&error),
@@ -176,6 +185,10 @@ async fn sign_in_page(api: &Api, then: Option<&str>, problem: Option<&str>, stat
     let mut text = String::new();
     if let Some(problem) = problem {
         let _ = write!(text, "<p class=\"told\" role=\"alert\">{}</p>", html::escaped(problem));
+    }
+    let has_passkeys = api.site.as_ref().is_some_and(|site| api.app.passkeys_work(site.origin()));
+    if has_passkeys {
+        text.push_str(&passkey::sign_in_form(then));
     }
     for provider in providers {
         let provider = html::escaped(&provider);
@@ -198,6 +211,9 @@ async fn sign_in_page(api: &Api, then: Option<&str>, problem: Option<&str>, stat
          <input id=\"code\" name=\"code\" autocomplete=\"one-time-code\" maxlength=\"40\">\
          <button>Sign in with a password</button></form>"
     );
+    if has_passkeys {
+        return html::page_with_script(status, "Sign in", &text);
+    }
     html::page(status, "Sign in", &text)
 }
 
@@ -237,7 +253,7 @@ pub(crate) async fn with_link(State(api): State<Api>, Sender(visitor): Sender) -
 }
 
 /// A browser that is signed in from here on.
-fn opened(site: &Site, session: &CreatedToken, then: Option<&str>) -> Response {
+pub(crate) fn opened(site: &Site, session: &CreatedToken, then: Option<&str>) -> Response {
     let CreatedToken { token, text } = session;
     // It was made a moment after its end was decided.
     let lasts = token.expires_at.map_or(0, |end| ((end - token.created_at).num_milliseconds() + 999) / 1000);
@@ -316,7 +332,7 @@ pub(crate) async fn finish(
 pub(crate) async fn account(visitor: Visitor) -> Response {
     let Actor::User(user) = &visitor.actor else { return html::see_other("/auth/sign-in") };
     let body = format!(
-        "<p>You are signed in as <strong>{}</strong>.</p>\
+        "<p>You are signed in as <strong>{}</strong>.</p><p><a href=\"/auth/passkeys\">Your passkeys</a></p>\
          <form method=\"post\" action=\"/auth/sign-out\"><button>Sign out</button></form>",
         html::escaped(&user.email)
     );

@@ -21,6 +21,8 @@ pub(crate) enum Cookie {
     Session,
     /// A login on its way to a provider and back.
     Login,
+    /// What a passkey is asked.
+    Passkey,
 }
 
 /// The console's address as browsers know it.
@@ -61,6 +63,8 @@ impl Site {
             (Cookie::Session, false) => "plural-session",
             (Cookie::Login, true) => "__Host-plural-login",
             (Cookie::Login, false) => "plural-login",
+            (Cookie::Passkey, true) => "__Host-plural-passkey",
+            (Cookie::Passkey, false) => "plural-passkey",
         }
     }
 

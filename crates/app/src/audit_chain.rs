@@ -9,9 +9,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::Scope;
 use plural_core::audit::{AuditEntry, AuditRow};
 use plural_core::audit_chain::{
-    AuditBatch, AuditChain, AuditCheckpoint, AuditDigest, AuditKey, AuditLog, AuditText as _, EXPIRED_ACTION,
-    ExpiredFloors, LineList,
+    AuditBatch, AuditChain, AuditCheckpoint, AuditDigest, AuditKey, AuditLog, AuditText as _, LineList,
 };
+use plural_core::audit_expiry::ExpiredFloors;
 use plural_core::cluster_audit::ClusterAuditRow;
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::AuditBatchId;
@@ -20,7 +20,7 @@ use plural_kit::ShutdownSignal;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::access::{Installation, Noun as _, Read, authorize_installation, entry};
+use crate::access::{Read, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::keyring::Keyring;
@@ -42,8 +42,6 @@ const OLD: TimeDelta = TimeDelta::days(29);
 const LAST: Duration = Duration::from_millis(50);
 /// And takes so long for its last pass.
 const LAST_PASS: Duration = Duration::from_secs(5);
-/// Batches whose lines are removed in one transaction.
-const EXPIRE: u64 = 50;
 /// Checkpoints of the blob store that are compared with.
 pub(crate) const OUTSIDE: usize = 50;
 /// The folder of the blob store's notes where checkpoints are.
@@ -144,17 +142,17 @@ impl BatchLines {
 /// A line that names a batch which has no such lines: its log, its id, the batch.
 pub type Stray = (AuditLog, Uuid, Uuid);
 
-/// Which lines go.
+/// A batch that may be old.
 #[derive(Debug, Clone, Copy)]
-pub struct AuditExpiry {
-    /// Lines of the console's log before this; none when it is absent.
-    pub console: Option<DateTime<Utc>>,
-    /// Lines of the clusters' log.
-    pub clusters: Option<DateTime<Utc>>,
-    /// Only batches up to this one: streams have not sent what is after it.
-    pub up_to: Option<u64>,
-    /// Batches of each log at most.
-    pub most: u64,
+pub struct OldBatch {
+    /// Id.
+    pub id: AuditBatchId,
+    /// Its place in the chain.
+    pub sequence: u64,
+    /// The time of its last line.
+    pub last_at: DateTime<Utc>,
+    /// Its lines are gone.
+    pub expired: bool,
 }
 
 /// The chain's part of a store. What changes it is the console's own work: it tells of the log, and is nobody's wish.
@@ -181,14 +179,23 @@ pub trait AuditChainStore: Send + Sync + 'static {
     async fn audit_strays(&self, limit: u64) -> Result<Vec<Stray>>;
     /// Lines that are not in the chain.
     async fn audit_unchained_count(&self) -> Result<u64>;
-    /// Up to where the log says that lines were removed.
-    async fn audit_floors(&self) -> Result<ExpiredFloors>;
+    /// The last batch of each log that is marked as expired, whoever marked it.
+    async fn audit_marked_floors(&self) -> Result<ExpiredFloors>;
+    /// What the lines of the log about expiry say, newest first: the names of their targets.
+    async fn audit_expire_lines(&self, limit: u64) -> Result<Vec<String>>;
     /// Keeps a checkpoint; one of the same place stays.
     async fn audit_checkpoint_keep(&self, checkpoint: &AuditCheckpoint) -> Result<()>;
     /// The newest checkpoints, newest first.
     async fn audit_checkpoints(&self, limit: u64) -> Result<Vec<AuditCheckpoint>>;
-    /// Removes the lines of batches that are old, and says so in a line whose target's name it completes; how many lines went.
-    async fn audit_expire(&self, by: &AuditEntry, expiry: &AuditExpiry) -> Result<u64>;
+    /// Batches of a log behind this one, in order.
+    async fn audit_old_batches(&self, log: AuditLog, after: u64, limit: u64) -> Result<Vec<OldBatch>>;
+    /// Removes the lines of batches, and writes the line that says so; how many lines went.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when one has expired already: nothing was removed.
+    async fn audit_expire(&self, by: &AuditEntry, batches: &[(AuditLog, AuditBatchId)]) -> Result<u64>;
+    /// Removes lines of the clusters' log before this that were never put into the chain, of an earlier release; how many.
+    async fn audit_forget_unchained(&self, before: DateTime<Utc>) -> Result<u64>;
     /// Up to which batch a stream has sent.
     async fn audit_stream_at(&self, name: &str) -> Result<Option<u64>>;
     /// A stream has sent up to this batch.
@@ -365,28 +372,6 @@ impl App {
             );
         }
         Ok(Some(checkpoint))
-    }
-
-    /// Removes lines that were kept long enough; how many.
-    pub async fn audit_forget(&self) -> Result<u64> {
-        let ctx = self.system_ctx();
-        let now = self.now();
-        let since = |days: Option<u32>| days.map(|days| now - TimeDelta::days(i64::from(days)));
-        let mut removed = 0;
-        loop {
-            let expiry = AuditExpiry {
-                console: since(self.settings.audit_days),
-                clusters: since(self.settings.cluster_audit_days),
-                up_to: self.audit_streams_sent().await?,
-                most: EXPIRE,
-            };
-            let line = entry(&ctx, EXPIRED_ACTION, Installation::NOUN, None, String::new());
-            let went = self.store.audit_expire(&line, &expiry).await?;
-            removed += went;
-            if went == 0 {
-                return Ok(removed);
-            }
-        }
     }
 
     /// The public key of the audit log's checkpoints, in base64; administrators only.

@@ -120,7 +120,7 @@ impl App {
                 verifier.batch(batch, list.as_ref(), &FoundLines::Rows(&found));
             }
         }
-        verifier.expired_up_to(self.store.audit_floors().await?);
+        verifier.expired_by(&self.audit_expired_told().await?);
         let mut unchained = 0;
         if !more {
             verifier.end();

@@ -9,6 +9,7 @@ use plural_core::access::Actor;
 use plural_core::ids::RequestId;
 
 use crate::masking::MaskCache;
+use crate::user::Verified;
 
 /// Tells the time. Tests bring their own.
 pub trait Clock: Send + Sync + 'static {
@@ -35,7 +36,7 @@ pub struct OpCtx {
     deadline: Option<Instant>,
     peer: Option<IpAddr>,
     masks: MaskCache,
-    verified: Option<Arc<str>>,
+    verified: Option<Verified>,
 }
 
 impl OpCtx {
@@ -73,16 +74,16 @@ impl OpCtx {
         self
     }
 
-    /// The same, after the person gave their own password, which has this hash.
+    /// The same, after the person showed that it is them.
     #[must_use]
-    pub(crate) fn with_proof(mut self, verified: String) -> Self {
-        self.verified = Some(verified.into());
+    pub(crate) fn with_proof(mut self, verified: Verified) -> Self {
+        self.verified = Some(verified);
         self
     }
 
-    /// The hash of the person's own password, where they gave it with the request.
-    pub(crate) fn verified(&self) -> Option<&str> {
-        self.verified.as_deref()
+    /// What the person showed that it is them with, where they did with the request.
+    pub(crate) fn verified(&self) -> Option<&Verified> {
+        self.verified.as_ref()
     }
 
     /// Who asks.

@@ -31,8 +31,8 @@ use crate::user::Proof;
 const TOKEN_LASTS: TimeDelta = TimeDelta::hours(1);
 /// Bytes of a token to exchange.
 const LONGEST: usize = 7 * 1024;
-/// Credentials of one issuer and audience that a token is held against.
-const MOST_HELD: u64 = 5_000;
+/// Credentials that a token is held against: those of exactly its subject, and as many whose pattern begins as it does.
+const MOST_HELD: u64 = 100;
 /// Characters of a subject in the audit log.
 const TOLD: usize = 200;
 /// Clusters whose keys a token is held against.
@@ -93,18 +93,18 @@ pub trait FederatedCredentialStore: Send + Sync + 'static {
         since: DateTime<Utc>,
         limit: u64,
     ) -> Result<Vec<ClusterKey>>;
-    /// Those that name this cluster, with exactly this audience.
+    /// Those that name this cluster, with exactly this audience, and that this subject may fit: as many as of an issuer.
     async fn federated_credentials_of_cluster(
         &self,
         cluster: ClusterId,
-        audience: &str,
+        claimed: &ClaimedToken,
         limit: u64,
     ) -> Result<Vec<FederatedCredential>>;
-    /// Those with exactly this issuer, which is no cluster, and audience, for whoever has such a token: nobody yet.
+    /// Those with exactly this issuer, which is no cluster, and audience that this subject may fit, for whoever has such a token:
+    /// nobody yet. At most `limit` of exactly this subject, and as many of patterns that begin as it does, the longest beginnings first.
     async fn federated_credentials_for(
         &self,
-        issuer: &str,
-        audience: &str,
+        claimed: &ClaimedToken,
         limit: u64,
     ) -> Result<Vec<FederatedCredential>>;
 }
@@ -239,7 +239,7 @@ impl App {
     /// issuer that is asked for its keys, and each cluster that reports the same one, are looked at on their own: what one of them
     /// signed says nothing to the credentials of another one.
     async fn believed(&self, claimed: &ClaimedToken, token: &SecretString) -> Result<Vec<Believed>> {
-        let ClaimedToken { issuer, audience, key: _ } = claimed;
+        let ClaimedToken { issuer, audience, subject: _, key: _ } = claimed;
         let mut believed = Vec::new();
         let since = self.clock.now() - SILENT;
         for ClusterKey { cluster, key } in self.store.cluster_keys_for(claimed, since, MOST_CLUSTERS).await? {
@@ -250,12 +250,12 @@ impl App {
                     continue;
                 }
             };
-            let known = self.store.federated_credentials_of_cluster(cluster, audience, MOST_HELD).await?;
+            let known = self.store.federated_credentials_of_cluster(cluster, claimed, MOST_HELD).await?;
             let fitting = known.into_iter().filter(|credential| credential.fits(&said));
             believed.extend(fitting.map(|credential| (credential, said.clone())));
         }
         // Nobody is asked about a token that no credential is about.
-        let known = self.store.federated_credentials_for(issuer, audience, MOST_HELD).await?;
+        let known = self.store.federated_credentials_for(claimed, MOST_HELD).await?;
         if known.is_empty() {
             return if believed.is_empty() { Err(Error::Unauthenticated) } else { Ok(believed) };
         }
@@ -356,13 +356,15 @@ impl App {
 
 type Believed = (FederatedCredential, Map<String, Value>);
 
-/// Who signed a token, with which key and for whom, in its own words, which nothing proves yet.
+/// Who signed a token, with which key, for whom and about whom, in its own words, which nothing proves yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedToken {
     /// `iss`.
     pub issuer: String,
     /// `aud`, which is one.
     pub audience: String,
+    /// `sub`.
+    pub subject: String,
     /// `kid`.
     pub key: Option<String>,
 }
@@ -382,10 +384,13 @@ fn claimed(token: &str) -> Option<ClaimedToken> {
         Value::Array(all) => all.first().filter(|_| all.len() == 1)?.as_str()?,
         one => one.as_str()?,
     };
+    let is_plain = |text: &&str| !text.chars().any(char::is_control);
+    let text = |claim: &str| claims.get(claim)?.as_str().filter(is_plain).map(str::to_owned);
     Some(ClaimedToken {
-        issuer: claims.get("iss")?.as_str()?.to_owned(),
-        audience: audience.to_owned(),
-        key: head.get("kid").and_then(Value::as_str).map(str::to_owned),
+        issuer: text("iss")?,
+        audience: Some(audience).filter(is_plain)?.to_owned(),
+        subject: text("sub")?,
+        key: head.get("kid").and_then(Value::as_str).filter(is_plain).map(str::to_owned),
     })
 }
 
@@ -399,11 +404,13 @@ mod tests {
         let expected = Some(ClaimedToken {
             issuer: "https://ci.example.com".to_owned(),
             audience: "plural".to_owned(),
+            subject: "job".to_owned(),
             key: None,
         });
-        let good = token(r#"{"iss":"https://ci.example.com","aud":"plural"}"#);
+        let good = token(r#"{"iss":"https://ci.example.com","aud":"plural","sub":"job"}"#);
         assert_eq!(claimed(&good), expected);
-        assert_eq!(claimed(&token(r#"{"iss":"https://ci.example.com","aud":["plural"]}"#)), expected);
+        let listed = token(r#"{"iss":"https://ci.example.com","aud":["plural"],"sub":"job"}"#);
+        assert_eq!(claimed(&listed), expected);
         let long = format!("{good}{}", "x".repeat(LONGEST));
         for token in [
             "",
@@ -413,10 +420,13 @@ mod tests {
             &format!("{good}.y"),
             &long,
             &token("{}"),
-            &token(r#"{"aud":"plural"}"#),
-            &token(r#"{"iss":"https://ci.example.com"}"#),
-            &token(r#"{"iss":"https://ci.example.com","aud":["plural","other"]}"#),
-            &token(r#"{"iss":7,"aud":"plural"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":"plural"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":"plural","sub":["job"]}"#),
+            &token(r#"{"aud":"plural","sub":"job"}"#),
+            &token(r#"{"iss":"https://ci.example.com","sub":"job"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":["plural","other"],"sub":"job"}"#),
+            &token(r#"{"iss":"https://ci.example.com","aud":"plural","sub":"a\u0000b"}"#),
+            &token(r#"{"iss":7,"aud":"plural","sub":"job"}"#),
         ] {
             assert_eq!(claimed(token), None, "{token}");
         }

@@ -19,7 +19,7 @@ use crate::records::Search;
 use crate::secret::{hash_password, random_password, verify_password};
 use crate::throttle::Subject;
 use crate::token::{CreatedToken, TokenKind, parent, proof_of};
-use crate::user::{InitialAdmin, Proof};
+use crate::user::{InitialAdmin, Proof, Verified};
 
 /// The first administrator, made at first start. The password is told once.
 #[derive(Debug)]
@@ -107,22 +107,31 @@ impl App {
             return Err(error);
         }
         self.login_succeeded(&subject, ctx.now()).await;
-        // From here on it is that user who acts.
-        let ctx = OpCtx::new(
-            Actor::User(UserActor {
-                id: user.id,
-                email: user.email.to_string(),
-                admin: user.admin,
-                groups: std::collections::HashSet::new(),
-                token: None,
-            }),
-            std::sync::Arc::clone(&self.clock),
-        )
-        .with_request_id(ctx.request_id())
-        .with_peer(ctx.peer());
+        self.session_open(&self.ctx_of(ctx, user), user, verified.map(Verified::Password)).await
+    }
+
+    /// The same request, made by this user: from here on it is they who act.
+    pub(crate) fn ctx_of(&self, ctx: &OpCtx, user: &User) -> OpCtx {
+        let actor = UserActor {
+            id: user.id,
+            email: user.email.to_string(),
+            admin: user.admin,
+            groups: std::collections::HashSet::new(),
+            token: None,
+        };
+        self.ctx(Actor::User(actor)).with_request_id(ctx.request_id()).with_peer(ctx.peer())
+    }
+
+    /// A session of a user who has just shown who they are; `verified` is the password that they gave.
+    pub(crate) async fn session_open(
+        &self,
+        ctx: &OpCtx,
+        user: &Authorized<User, Write>,
+        verified: Option<Verified>,
+    ) -> Result<CreatedToken> {
         let hours = TimeDelta::hours(i64::from(self.settings.session_hours));
         let kind = TokenKind { session: true, scopes: TokenScopes::all(), verified, identity: None };
-        self.token_issue(&ctx, user, kind, Some(ctx.now() + hours), None).await
+        self.token_issue(ctx, user, kind, Some(ctx.now() + hours), None).await
     }
 
     /// Makes sure that it is the caller themselves who asks, not somebody who holds a token of theirs. What that stands on
@@ -143,7 +152,7 @@ impl App {
         Ok(proof_of(ctx, verified))
     }
 
-    /// The hash of the caller's own password, where they give it now or gave it with the request.
+    /// The caller's own password, or a code in its place, where they give it now or gave it with the request.
     ///
     /// # Errors
     /// As [`Self::password_check`].
@@ -151,10 +160,10 @@ impl App {
         &self,
         ctx: &OpCtx,
         password: Option<SecretString>,
-    ) -> Result<Option<String>> {
+    ) -> Result<Option<Verified>> {
         match password {
             Some(password) => self.password_check(ctx, password).await.map(Some),
-            None => Ok(ctx.verified().map(str::to_owned)),
+            None => Ok(ctx.verified().cloned()),
         }
     }
 
@@ -168,25 +177,29 @@ impl App {
         Ok(ctx.clone().with_proof(verified))
     }
 
-    /// Checks the caller's own password: the hash that it fits. Guesses count as those of a sign-in do: a stolen token is no
+    /// Checks the caller's own password, or the code that stands in its place. Guesses count as those of a sign-in do: a stolen token is no
     /// faster way to try passwords.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong one; [`Error::Unavailable`] after too many.
-    async fn password_check(&self, ctx: &OpCtx, password: SecretString) -> Result<String> {
+    async fn password_check(&self, ctx: &OpCtx, password: SecretString) -> Result<Verified> {
         let Actor::User(actor) = ctx.actor() else { return Err(Error::Unauthenticated) };
         let email: Email =
             actor.email.parse().map_err(|cause| Error::internal("reading the caller's address", cause))?;
         let subject = Subject::of(&email, ctx.peer());
         let _place = self.hashing.place(HashFor::Change)?;
         self.login_admit(&subject, ctx.now()).await?;
+        if self.confirmation_take(ctx, actor.id, &password).await? {
+            self.login_succeeded(&subject, ctx.now()).await;
+            return Ok(Verified::Confirmation);
+        }
         let (_, verified) = self.password_verify(&email, password).await?;
         let Some(verified) = verified else {
             self.audit_sign_in_refused(ctx, Some((actor.id.uuid(), actor.email.clone())));
             return Err(Error::invalid("currentPassword", "is not your password"));
         };
         self.login_succeeded(&subject, ctx.now()).await;
-        Ok(verified)
+        Ok(Verified::Password(verified))
     }
 
     /// The user of an address, and the hash of their password where it is this one. Costs the same whether or not there is

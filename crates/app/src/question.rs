@@ -177,6 +177,15 @@ impl App {
             Err(Error::NotFound { .. }) if user.is_none() => return Ok(hidden(need.action, thing.kind)),
             judged => judged?,
         };
+        if judged.verdict.decision == Decision::Allow
+            && let Some(also) = need.also
+        {
+            let besides = Need { action: also, ..need };
+            let judged = self.judged(&asked, besides, thing, within.as_ref()).await?;
+            if judged.verdict.decision != Decision::Allow {
+                return self.answer(ctx, also, thing.kind, judged).await;
+            }
+        }
         self.answer(ctx, need.action, thing.kind, judged).await
     }
 
@@ -195,7 +204,19 @@ impl App {
         };
         // The upgrade of an agent is not administered by those of its project.
         self.policy_for::<Admin>(ctx, under).await?;
-        self.holders(ctx, under, need.action, &judged.scope).await
+        let mut holders = self.holders(ctx, under, need.action, &judged.scope).await?;
+        if let Some(also) = need.also {
+            let besides = self.holders(ctx, under, also, &judged.scope).await?;
+            // Of whoever has one by this binding and the other by that one, both are told.
+            let has = |holder: &Holder, among: &[Holder]| {
+                among.iter().any(|other| other.bound.binding.subject == holder.bound.binding.subject)
+            };
+            let both: Vec<Holder> =
+                besides.iter().filter(|one| has(one, &holders) && !holders.contains(one)).cloned().collect();
+            holders.retain(|one| has(one, &besides));
+            holders.extend(both);
+        }
+        Ok(holders)
     }
 
     /// The context of another user, for whoever administers the installation.
@@ -207,7 +228,7 @@ impl App {
     }
 
     async fn judged(&self, ctx: &OpCtx, need: Need, thing: &Thing, within: Option<&Thing>) -> Result<Judged> {
-        let Need { action, on } = need;
+        let Need { action, on, also: _ } = need;
         let fixed = |scope| Ok(Judged { verdict: judge(ctx.actor(), action, &scope), scope, under: None });
         match (on, &thing.name, within) {
             (On::Installation | On::AdminOnly, ..) => fixed(on.scope().unwrap_or(Scope::AdminOnly)),

@@ -131,7 +131,7 @@ impl App {
         code: Option<&str>,
     ) -> Result<bool> {
         let user = self.caller(ctx).await?;
-        let proof = self.prove_with_code(ctx, password, code).await?;
+        let proof = self.prove_with_code(ctx, password, code, ENDING).await?;
         self.store.second_factor_end(user.audited(ctx, "second_factor.end"), proof.as_ref()).await
     }
 
@@ -146,19 +146,20 @@ impl App {
         // To write is everybody's own right.
         self.authorized::<User, Admin>(ctx, &UserSelector::Id(id)).await?;
         let user = self.authorized::<User, Write>(ctx, &UserSelector::Id(id)).await?;
-        let proof = self.prove_with_code(ctx, password, code).await?;
+        let proof = self.prove_with_code(ctx, password, code, ENDING).await?;
         let proof = proof.map(|proof| Proof { as_admin: true, ..proof });
         self.store.second_factor_end(user.audited(ctx, "second_factor.reset"), proof.as_ref()).await
     }
 
     /// [`Self::prove`], and a code where the caller has a second factor. Guesses count as those of a sign-in do.
-    async fn prove_with_code(
+    pub(crate) async fn prove_with_code(
         &self,
         ctx: &OpCtx,
         password: Option<SecretString>,
         code: Option<&str>,
+        what: &str,
     ) -> Result<Option<Proof>> {
-        let proof = self.prove(ctx, password, "ending a second factor").await?;
+        let proof = self.prove(ctx, password, what).await?;
         if let Actor::User(actor) = ctx.actor() {
             let email: Email = actor
                 .email
@@ -203,6 +204,9 @@ impl App {
         self.authorized::<User, Write>(ctx, &UserSelector::Id(actor.id)).await
     }
 }
+
+/// What a proof with a code is for.
+const ENDING: &str = "ending a second factor";
 
 /// What is told to whoever signs in with a password alone and has a second factor.
 pub const CODE_WANTED: &str = "a code of your authenticator app is wanted as well, or a recovery code";

@@ -8,6 +8,7 @@ use plural_core::cluster::Cluster;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::identity_provider::IdentityProvider;
+use plural_core::invite::Invite;
 use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
@@ -26,6 +27,7 @@ use crate::audit::AuditStore;
 use crate::audit_chain::AuditChainStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
+use crate::confirmation::ConfirmationStore;
 use crate::data_key::DataKeyStore;
 use crate::delta::DeltaStore;
 use crate::dependency::DependencyStore;
@@ -37,11 +39,13 @@ use crate::helm_repository::HelmRepositoryStore;
 use crate::identity::IdentityStore;
 use crate::identity_provider::IdentityProviderStore;
 use crate::instance::InstanceListStore;
+use crate::invite::InviteStore;
 use crate::job::JobStore;
 use crate::machine_account::MachineAccountStore;
 use crate::managed_namespace::ManagedNamespaceStore;
 use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
+use crate::passkey::PasskeyStore;
 use crate::persona::PersonaStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
@@ -69,6 +73,7 @@ use crate::sync_window::SyncWindowStore;
 use crate::throttle::LoginStore;
 use crate::token::TokenStore;
 use crate::user::UserStore;
+use crate::user_identity::UserIdentityStore;
 
 /// Joins the parts of a store into one trait, which every type that has all parts implements. The nouns of `records` are read
 /// by [`Records`]; a noun's own part has what changes it.
@@ -82,13 +87,17 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,
     IdentityProviderStore,
     IdentityStore,
+    UserIdentityStore,
     ProgramLoginStore,
+    PasskeyStore,
+    ConfirmationStore,
+    InviteStore,
     PersonaStore,
     PolicyStore,
     TokenStore,

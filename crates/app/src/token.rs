@@ -17,7 +17,7 @@ use crate::access::{Audited, Authorized, Guarded, Read, Write, actor_name, noun}
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::secret::{NewToken, TokenHash};
-use crate::user::{Proof, UserSelector};
+use crate::user::{Proof, UserSelector, Verified};
 
 /// A token to keep.
 #[derive(Debug)]
@@ -106,8 +106,8 @@ pub struct TokenRequest {
 pub(crate) struct TokenKind {
     pub(crate) session: bool,
     pub(crate) scopes: TokenScopes,
-    /// The hash of the password that was typed for it.
-    pub(crate) verified: Option<String>,
+    /// What was typed for it.
+    pub(crate) verified: Option<Verified>,
     /// The login with a provider that it is of.
     pub(crate) identity: Option<UserIdentityId>,
 }
@@ -121,7 +121,7 @@ pub(crate) fn parent(ctx: &OpCtx) -> Option<&PresentedToken> {
 }
 
 /// What a change of the caller stands on; nothing where the console itself asks.
-pub(crate) fn proof_of(ctx: &OpCtx, verified: Option<String>) -> Option<Proof> {
+pub(crate) fn proof_of(ctx: &OpCtx, verified: Option<Verified>) -> Option<Proof> {
     match ctx.actor() {
         Actor::User(user) => {
             let asked_with = user.token.as_ref().map(|token| token.id);

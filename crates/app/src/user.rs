@@ -20,6 +20,15 @@ use crate::hashing::HashFor;
 use crate::records::{Search, record};
 use crate::secret::hash_password;
 
+/// What somebody gave to show that it is them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verified {
+    /// Their password, which has this hash: it must still be theirs.
+    Password(String),
+    /// A code that was shown to them in a browser in which they had just signed in.
+    Confirmation,
+}
+
 /// What allowed a change. It was looked at before the change is written, and checking a password takes a while: whoever
 /// writes makes sure, in the same transaction, that it still holds.
 #[derive(Debug)]
@@ -28,8 +37,8 @@ pub struct Proof {
     pub caller: UserId,
     /// The token that they came with: it must still be there.
     pub asked_with: Option<TokenId>,
-    /// The hash of the password that was verified: it must still be the caller's.
-    pub verified: Option<String>,
+    /// What the caller gave besides.
+    pub verified: Option<Verified>,
     /// They did it as an administrator, and must still be one.
     pub as_admin: bool,
 }

@@ -1,12 +1,14 @@
 //! An exported audit log: checking it without a console, and writing it as a table.
 
-use std::io::{BufRead, Read as _};
+use std::{
+    collections::HashMap,
+    io::{BufRead, Read as _},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use plural_core::{
-    audit_chain::{
-        AuditBatch, AuditChain, AuditCheckpoint, AuditDigest, EXPIRED_ACTION, ExpiredFloors, LineList, digest,
-    },
+    audit_chain::{AuditBatch, AuditChain, AuditCheckpoint, AuditDigest, LineList, digest},
+    audit_expiry::{AuditExpired, EXPIRED_ACTION},
     audit_verify::{AuditVerifier, FoundLines},
 };
 use serde_json::Value;
@@ -52,7 +54,9 @@ pub(crate) fn verify(
     let mut verifier: Option<AuditVerifier> = None;
     let mut begin = Some(kept);
     let mut open: Option<Open> = None;
-    let mut floors = ExpiredFloors::default();
+    let mut said = Vec::new();
+    // What a statement of what expired names as the end of the chain.
+    let mut digests = HashMap::from([(0, chain.origin())]);
     let (mut batches, mut start) = (0, 0);
     while let Some(line) = read(file)? {
         number += 1;
@@ -71,6 +75,7 @@ pub(crate) fn verify(
                     close(verifier, &open);
                 }
                 batches += 1;
+                digests.insert(batch.sequence, batch.digest());
                 open = Some(Open { batch, list: None, lines: Vec::new(), expired: false });
             }
             Some("list") => {
@@ -91,9 +96,9 @@ pub(crate) fn verify(
                 }
                 open.lines.push((id, digest(line.as_bytes())));
                 if value["action"] == EXPIRED_ACTION
-                    && let Some(told) = value["targetName"].as_str().and_then(ExpiredFloors::parse)
+                    && let Some(told) = value["targetName"].as_str().and_then(AuditExpired::in_name)
                 {
-                    floors = floors.max(told);
+                    said.push(told);
                 }
             }
             Some("checkpoint") => {
@@ -112,7 +117,12 @@ pub(crate) fn verify(
     if let Some(open) = open.take() {
         close(&mut verifier, &open);
     }
-    verifier.expired_up_to(floors);
+    // What lies before the beginning of the file cannot be compared.
+    said.retain(|told| match digests.get(&told.sequence) {
+        Some(digest) => told.is_at(digest),
+        None => told.sequence <= start,
+    });
+    verifier.expired_by(&said);
     verifier.end();
     let ((sequence, head), lines) = (verifier.head(), verifier.lines());
     let (problems, more_problems) = verifier.into_problems();
@@ -219,6 +229,16 @@ fn quoted(cell: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
+    use chrono::DateTime;
+    use plural_core::{
+        audit::{AuditEntry, AuditRow, AuditTarget},
+        audit_chain::{AuditKey, AuditLog, AuditText as _},
+        audit_expiry::ExpiredFloors,
+        ids::{AuditBatchId, AuditId, RequestId},
+    };
+
     use super::*;
 
     #[test]
@@ -232,5 +252,75 @@ mod tests {
             row.unwrap(),
             "7,request,t,ci (assumed by ada),,GET,cluster,c,/p,,200,r,1,ci,\"[\"\"ops\"\",\"\"dev\"\"]\"\n"
         );
+    }
+
+    /// An export of three batches: the lines of the first have expired, and the second holds the line that says so.
+    fn export(key: &AuditKey, name: &str) -> String {
+        let chain = key.chain();
+        let (mut text, mut head) = (format!("{}\n", chain.text()), (0, chain.origin()));
+        for sequence in 1..=3 {
+            let row = AuditRow {
+                id: AuditId::from_uuid(Uuid::from_u128(sequence)),
+                entry: AuditEntry {
+                    action: EXPIRED_ACTION.into(),
+                    user_id: None,
+                    actor: "system".into(),
+                    token_id: None,
+                    address: None,
+                    target: AuditTarget { noun: "installation".into(), id: None, name: name.into() },
+                    request_id: RequestId::from_uuid(Uuid::nil()),
+                    at: DateTime::UNIX_EPOCH,
+                    times: 1,
+                    before: None,
+                    after: None,
+                },
+            };
+            let mut list = LineList::default();
+            list.push(row.id.uuid(), row.audit_digest());
+            let batch = AuditBatch {
+                id: AuditBatchId::from_uuid(Uuid::from_u128(sequence)),
+                sequence: head.0 + 1,
+                log: AuditLog::Console,
+                lines: 1,
+                content: list.digest(),
+                first_at: DateTime::UNIX_EPOCH,
+                last_at: DateTime::UNIX_EPOCH,
+                chained_at: DateTime::UNIX_EPOCH,
+                previous: head.1,
+            };
+            head = (batch.sequence, batch.digest());
+            text.push_str(&batch.text());
+            if sequence == 1 {
+                text.push_str("\n{\"kind\":\"expired\"}\n");
+            } else {
+                let list = STANDARD.encode(list.as_bytes());
+                writeln!(text, "\n{{\"kind\":\"list\",\"list\":\"{list}\"}}\n{}", row.audit_text()).unwrap();
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn a_file_whose_lines_expired_wants_a_statement_of_its_own_key_and_history() {
+        let key = AuditKey::from_seed(&[7; 32]).unwrap();
+        let found = |name: &str| {
+            let file = export(&key, name);
+            let verdict = verify(&mut file.as_bytes(), Vec::new(), Some(&key.chain().key())).unwrap();
+            verdict.problems.into_iter().map(|it| (it.kind, it.batch)).collect::<Vec<_>>()
+        };
+        let digest = {
+            let file = export(&key, "");
+            AuditBatch::parse(file.lines().nth(1).unwrap()).unwrap().digest()
+        };
+        let floors = ExpiredFloors { console: 1, clusters: 0 };
+        let say = |key: &AuditKey, at| AuditExpired::sign(key, floors, Vec::new(), at, DateTime::UNIX_EPOCH);
+        assert_eq!(found(&say(&key, (1, digest)).name()), []);
+        let told = vec![("EXPIRED".to_owned(), Some(1))];
+        assert_eq!(found("console up to batch 1, clusters up to batch 0"), told, "words alone");
+        assert_eq!(found(&say(&AuditKey::from_seed(&[8; 32]).unwrap(), (1, digest)).name()), told);
+        assert_eq!(found(&say(&key, (1, [1; 32])).name()), told, "of a copy that went another way");
+        assert_eq!(found(&say(&key, (9, digest)).name()), told, "of a batch that there is none of");
+        let edited = AuditExpired { clusters: 1, ..say(&key, (1, digest)) };
+        assert_eq!(found(&edited.name()), told);
     }
 }

@@ -188,9 +188,10 @@ async fn rotate_token(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let id = args.cluster.get(client).await?.id;
-    let cluster = client.send(&RenewDeployToken { id }).await?;
+    let cluster = args.cluster.get(client).await?;
     let name = cluster.handle.unwrap_or(cluster.name);
+    terminal.confirm(&format!("end the deploy token of cluster {name} for a new one"), args.confirm.yes)?;
+    client.send(&RenewDeployToken { id: cluster.id }).await?;
     terminal.say(format_args!("the agent of cluster {name} is to replace its deploy token"));
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use std::{fmt, io};
 
-use plural_wire::ClientError;
+use plural_wire::{ClientError, ErrorCode};
 
-use crate::terminal::Terminal;
+use crate::{flags::Flags, terminal::Terminal};
 
 /// A failed command.
 #[derive(Debug)]
@@ -12,6 +12,8 @@ pub struct CliError {
     message: String,
     hint: Option<String>,
     kind: Kind,
+    /// The console refused an argument.
+    of_arguments: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +31,7 @@ enum Kind {
 impl CliError {
     /// A failure in these words: lower case, no full stop.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None, kind: Kind::Failed }
+        Self { message: message.into(), hint: None, kind: Kind::Failed, of_arguments: false }
     }
 
     /// A command line that cannot be carried out as it is.
@@ -80,6 +82,14 @@ impl CliError {
         }
     }
 
+    /// The same failure, where it is one of arguments that the console names as its API does, in the words of this command line.
+    pub(crate) fn in_words_of(self, flags: &Flags) -> Self {
+        if !self.of_arguments {
+            return self;
+        }
+        Self { message: flags.words(&self.message), hint: self.hint.map(|hint| flags.words(&hint)), ..self }
+    }
+
     /// Adds the next step.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -116,7 +126,8 @@ impl std::error::Error for CliError {}
 
 impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {
-        Self { hint: error.hint(), ..Self::new(error.to_string()) }
+        let of_arguments = error.code() == Some(ErrorCode::Invalid);
+        Self { hint: error.hint(), of_arguments, ..Self::new(error.to_string()) }
     }
 }
 

@@ -24,10 +24,12 @@ mod documents;
 mod error;
 mod federated_credentials;
 mod file;
+mod flags;
 mod format;
 mod global_services;
 mod groups;
 mod helm_repositories;
+mod invites;
 mod jobs;
 mod jsonpath;
 mod key;
@@ -39,6 +41,7 @@ mod loopback;
 mod managed_namespaces;
 mod manifests;
 mod output;
+mod passkeys;
 mod personas;
 mod plain;
 mod preview;
@@ -148,6 +151,7 @@ pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Term
         screen: screen.clone(),
         variable: Box::new(|name| variable(name)),
     };
+    let flags = flags::Flags::of(&command, matches);
     let done = match cli {
         Ok(cli) => act(command, cli, &mut terminal).await,
         Err(error) => Err(CliError::usage(error.to_string())),
@@ -155,6 +159,7 @@ pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Term
     match done {
         Ok(()) => 0,
         Err(error) => {
+            let error = error.in_words_of(&flags);
             error.print(&mut terminal);
             error.exit_code()
         }
@@ -222,6 +227,10 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
         Verb::SecondFactor(args) => {
             let connection = connect(&args.connection, terminal)?;
             second_factor::run(args.command, &connection.client, terminal).await
+        }
+        Verb::Passkeys(args) => {
+            let connection = connect(&args.connection, terminal)?;
+            passkeys::run(args.command, &connection.client, terminal).await
         }
         Verb::Auth(args) => {
             let connection = connect(&args.connection, terminal)?;

@@ -32,6 +32,10 @@ pub(crate) async fn send_proven<O: Operation>(
     match client.send(&request).await {
         Err(error) if is_wanted(&error) && terminal.is_interactive() => {
             terminal.say(proof.why);
+            terminal.say(format_args!(
+                "hint: without a password, open {}/auth/confirm in a browser: it shows a code for its place",
+                client.url().trim_end_matches('/')
+            ));
             *place(&mut request) = Some(Secret::new(terminal.ask_secret("Password")?));
             Ok(client.send(&request).await?)
         }

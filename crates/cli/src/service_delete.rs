@@ -36,6 +36,16 @@ pub(crate) async fn run(
         return Err(CliError::new(format!("service {address} is protected"))
             .hint(format!("`plural cd services update {address} --protect=false` removes the protection")));
     }
+    let goes_already = sync_config.as_ref().is_some_and(|config| config.delete_namespace);
+    if args.delete_namespace && !goes_already && service.pin.is_some() {
+        return Err(CliError::new(format!(
+            "service {address} is pinned to a revision, and whether its namespace goes with it would be another one"
+        ))
+        .hint(format!(
+            "`plural cd services release {address}` first, which lets it go on to its newest revision; or delete it without \
+             --delete-namespace, and the namespace afterwards with kubectl"
+        )));
+    }
     let ask = GetServiceDeletion { id: service.id.clone(), cascade: true };
     let deletion = client.send(&ask).await?;
     // A person's own deletion is its approval: this is what is approved.
@@ -72,7 +82,6 @@ pub(crate) async fn run(
         }
     };
     terminal.confirm(&plan, args.confirm.yes)?;
-    let goes_already = sync_config.as_ref().is_some_and(|config| config.delete_namespace);
     if args.delete_namespace && !goes_already {
         let attributes = ServiceUpdateAttributes {
             sync_config: Some(namespace_goes()?),

@@ -3,8 +3,9 @@
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
-    Client, CreateUser, DeleteUser, GetUser, ListUsers, PAGE_SIZE, ResumeUser, Secret, SuspendUser,
-    UpdateUser, UserAttributes, UserDetails, UserRoleAttributes, WhoAmI, all_pages,
+    Client, CreateUser, DeleteUser, DeleteUserIdentity, GetUser, ListUserIdentities, ListUsers, PAGE_SIZE,
+    ResumeUser, Secret, SuspendUser, UpdateUser, UserAttributes, UserDetails, UserIdentity,
+    UserRoleAttributes, WhoAmI, all_pages,
 };
 
 use crate::{
@@ -12,13 +13,14 @@ use crate::{
     connect::Connection,
     error::CliError,
     format::ListOutputArgs,
+    invites::{self, InviteArgs, InvitesArgs, ResetPasswordArgs, UninviteArgs},
     output::{self, Row, age, or_dash},
     terminal::Terminal,
 };
 
 const NOTHING: &str = "no users found";
 
-/// Users of the installation: list, create, describe, update, suspend, resume, delete
+/// Users of the installation: list, create, invite, describe, update, reset-password, suspend, resume, identities, untie, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "user", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct UsersArgs {
@@ -30,10 +32,16 @@ pub(crate) struct UsersArgs {
 pub(crate) enum UserCommand {
     List(UserListArgs),
     Create(UserCreateArgs),
+    Invite(InviteArgs),
+    Invites(InvitesArgs),
+    Uninvite(UninviteArgs),
+    ResetPassword(ResetPasswordArgs),
     Describe(UserDescribeArgs),
     Update(UserUpdateArgs),
     Suspend(UserSuspendArgs),
     Resume(UserResumeArgs),
+    Identities(UserIdentitiesArgs),
+    Untie(UserUntieArgs),
     Delete(UserDeleteArgs),
 }
 
@@ -123,11 +131,14 @@ pub(crate) struct UserUpdateArgs {
 /// Suspend a user: its sessions and access tokens end, and it may not sign in
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plural cd users suspend grace@example.com")]
+  plural cd users suspend grace@example.com --yes")]
 pub(crate) struct UserSuspendArgs {
     /// E-mail address
     #[arg(value_name = "EMAIL")]
     pub(crate) email: String,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -144,6 +155,41 @@ pub(crate) struct UserResumeArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// List the identity providers that a user signs in with, and when they last did
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd users identities grace@example.com
+  plural cd users identities grace@example.com -o json")]
+pub(crate) struct UserIdentitiesArgs {
+    /// E-mail address
+    #[arg(value_name = "EMAIL")]
+    pub(crate) email: String,
+
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
+}
+
+/// Untie a user from an identity provider: the sessions that came from it end, and so do the groups that it gave
+///
+/// Who signs in there next as the same subject is tied anew by a verified address, or gets another account: suspend the user, or
+/// have the provider refuse them, where that is not meant.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd users untie grace@example.com --provider acme
+  plural cd users untie grace@example.com --provider acme --yes")]
+pub(crate) struct UserUntieArgs {
+    /// E-mail address
+    #[arg(value_name = "EMAIL")]
+    pub(crate) email: String,
+
+    /// The identity provider, by its name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: String,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
 /// Delete a user: its sessions and access tokens end
@@ -197,6 +243,30 @@ impl Row for UserDetails {
     }
 }
 
+impl Row for UserIdentity {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["PROVIDER", "ISSUER", "SUBJECT", "LAST USED", "AGE", "ID"], 5);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("identity/{}", self.id)
+    }
+
+    fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
+        vec![
+            or_dash(Some(&self.provider)),
+            or_dash(Some(&self.issuer)),
+            or_dash(Some(&self.subject)),
+            age(self.last_used_at, now),
+            age(self.inserted_at, now),
+            self.id.clone(),
+        ]
+    }
+}
+
 fn is_admin(user: &UserDetails) -> bool {
     user.roles.as_ref().is_some_and(|roles| roles.admin == Some(true))
 }
@@ -221,6 +291,10 @@ pub(crate) async fn run(
             output::list(&users, &output, NOTHING, terminal)
         }
         UserCommand::Create(args) => create(args, client, terminal).await,
+        UserCommand::Invite(args) => invites::create(args, client, terminal).await,
+        UserCommand::Invites(args) => invites::list(args, client, terminal).await,
+        UserCommand::Uninvite(args) => invites::delete(args, client, terminal).await,
+        UserCommand::ResetPassword(args) => invites::reset_password(args, client, terminal).await,
         UserCommand::Describe(UserDescribeArgs { email, output }) => {
             let user = find(&email, client).await?;
             output::described(&user, &user, &output.output, terminal, || description(&user))
@@ -235,13 +309,36 @@ pub(crate) async fn run(
             let change = UpdateUser { id: Some(id), attributes, current_password: None };
             output::item(&client.send(&change).await?, &output.output, terminal)
         }
-        UserCommand::Suspend(UserSuspendArgs { email, output }) => {
-            let id = find(&email, client).await?.id;
+        UserCommand::Suspend(UserSuspendArgs { email, confirm, output }) => {
+            let UserDetails { id, email, .. } = find(&email, client).await?;
+            terminal
+                .confirm(&format!("suspend user {email} and end its sessions and tokens"), confirm.yes)?;
             output::item(&client.send(&SuspendUser { id }).await?, &output.output, terminal)
         }
         UserCommand::Resume(UserResumeArgs { email, output }) => {
             let id = find(&email, client).await?.id;
             output::item(&client.send(&ResumeUser { id }).await?, &output.output, terminal)
+        }
+        UserCommand::Identities(UserIdentitiesArgs { email, output }) => {
+            let user_id = find(&email, client).await?.id;
+            let found = client.send(&ListUserIdentities { user_id }).await?;
+            output::list(&found, &output, "the user signs in with no identity provider", terminal)
+        }
+        UserCommand::Untie(UserUntieArgs { email, provider, confirm }) => {
+            let user = find(&email, client).await?;
+            let found = client.send(&ListUserIdentities { user_id: user.id.clone() }).await?;
+            let identity = found.into_iter().find(|identity| identity.provider == provider);
+            let Some(identity) = identity else {
+                let hint = format!("`plural cd users identities {}` shows those that there are", user.email);
+                return Err(CliError::missing(format_args!("identity of provider {provider:?}"), &hint));
+            };
+            terminal.confirm(
+                &format!("untie user {} from {} of provider {provider}", user.email, identity.subject),
+                confirm.yes,
+            )?;
+            client.send(&DeleteUserIdentity { user_id: user.id, id: identity.id }).await?;
+            terminal.say(format_args!("user {} untied from provider {provider}", user.email));
+            Ok(())
         }
         UserCommand::Delete(UserDeleteArgs { email, confirm }) => {
             let user = find(&email, client).await?;

@@ -111,11 +111,11 @@ enum Line<'a> {
     },
 }
 
-fn time(at: DateTime<Utc>) -> String {
+pub(crate) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-fn text(of: &impl Serialize) -> String {
+pub(crate) fn text(of: &impl Serialize) -> String {
     // Texts, numbers and ids always have a JSON.
     serde_json::to_string(of).unwrap_or_default()
 }
@@ -369,6 +369,12 @@ impl AuditChain {
         Self::parse_key(&read.key)
     }
 
+    /// Whether its key signed this; the signature in base64.
+    pub(crate) fn has_signed(&self, signed: &[u8], signature: &str) -> bool {
+        let Ok(signature) = STANDARD.decode(signature) else { return false };
+        UnparsedPublicKey::new(&ED25519, self.key).verify(signed, &signature).is_ok()
+    }
+
     /// What the first batch names as the one before it.
     pub fn origin(&self) -> AuditDigest {
         digest(self.text().as_bytes())
@@ -414,9 +420,7 @@ impl AuditCheckpoint {
 
     /// Whether this chain's key signed it.
     pub fn is_of(&self, chain: &AuditChain) -> bool {
-        let Ok(signature) = STANDARD.decode(&self.signature) else { return false };
-        self.key == chain.key()
-            && UnparsedPublicKey::new(&ED25519, chain.key).verify(&self.signed(), &signature).is_ok()
+        self.key == chain.key() && chain.has_signed(&self.signed(), &self.signature)
     }
 }
 
@@ -458,48 +462,13 @@ impl AuditKey {
             key: self.chain().key(),
             signature: String::new(),
         };
-        checkpoint.signature = STANDARD.encode(self.0.sign(&checkpoint.signed()));
+        checkpoint.signature = self.signature(&checkpoint.signed());
         checkpoint
     }
-}
 
-/// How an audit line says which lines were removed because they were kept long enough.
-pub const EXPIRED_ACTION: &str = "audit.expire";
-
-/// Up to which batch the lines of each log were removed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ExpiredFloors {
-    /// Of the console's log.
-    pub console: u64,
-    /// Of the clusters'.
-    pub clusters: u64,
-}
-
-impl ExpiredFloors {
-    /// That of one log.
-    pub const fn of(&self, log: AuditLog) -> u64 {
-        match log {
-            AuditLog::Console => self.console,
-            AuditLog::Clusters => self.clusters,
-        }
-    }
-
-    /// The name of the target in the line that says so.
-    pub fn name(&self) -> String {
-        format!("console up to batch {}, clusters up to batch {}", self.console, self.clusters)
-    }
-
-    /// What such a line says.
-    pub fn parse(name: &str) -> Option<Self> {
-        let (console, clusters) =
-            name.strip_prefix("console up to batch ")?.split_once(", clusters up to batch ")?;
-        Some(Self { console: console.parse().ok()?, clusters: clusters.parse().ok()? })
-    }
-
-    /// The higher of both.
-    #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        Self { console: self.console.max(other.console), clusters: self.clusters.max(other.clusters) }
+    /// Its signature of these bytes in base64.
+    pub(crate) fn signature(&self, of: &[u8]) -> String {
+        STANDARD.encode(self.0.sign(of))
     }
 }
 
@@ -569,7 +538,5 @@ mod tests {
         };
         assert_eq!(AuditBatch::parse(&batch.text()).unwrap(), batch);
         assert_eq!(AuditBatch::parse(&batch.text()).unwrap().digest(), batch.digest());
-        let floors = ExpiredFloors { console: 4, clusters: 17 };
-        assert_eq!(ExpiredFloors::parse(&floors.name()), Some(floors));
     }
 }

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use crate::audit_chain::{
-    AuditBatch, AuditChain, AuditCheckpoint, AuditDigest, AuditLog, ExpiredFloors, LineList,
-};
+use crate::audit_chain::{AuditBatch, AuditChain, AuditCheckpoint, AuditDigest, AuditLog, LineList};
+use crate::audit_expiry::{AuditExpired, EXPIRED_ACTION};
 
 /// Problems that are told; more of them are counted.
 const MOST: usize = 200;
@@ -30,7 +29,7 @@ pub enum AuditProblemKind {
     Cut,
     /// The chain has another batch than a checkpoint says.
     Rewritten,
-    /// The lines of a batch were removed, and no line of the log says so.
+    /// The lines of a batch were removed, and no line of the log that its key signed says so.
     Expired,
     /// A checkpoint that this chain's key did not sign.
     Checkpoint,
@@ -87,7 +86,8 @@ pub struct AuditVerifier {
     named: HashMap<u64, Vec<usize>>,
     /// The place and the digest of the batch before the next one.
     head: (u64, AuditDigest),
-    expired: ExpiredFloors,
+    /// Batches whose lines are marked as expired.
+    expired: Vec<(AuditLog, u64)>,
     lines: u64,
     problems: Vec<AuditProblem>,
     more: u64,
@@ -107,7 +107,7 @@ impl AuditVerifier {
             checkpoints: Vec::new(),
             named: HashMap::new(),
             head,
-            expired: ExpiredFloors::default(),
+            expired: Vec::new(),
             lines: 0,
             problems: Vec::new(),
             more: 0,
@@ -178,12 +178,7 @@ impl AuditVerifier {
         }
         self.compare_checkpoints(batch);
         match found {
-            FoundLines::Expired => {
-                self.expired = self.expired.max(match log {
-                    AuditLog::Console => ExpiredFloors { console: sequence, clusters: 0 },
-                    AuditLog::Clusters => ExpiredFloors { console: 0, clusters: sequence },
-                });
-            }
+            FoundLines::Expired => self.expired.push((log, sequence)),
             FoundLines::Rows(lines) => self.compare(batch, list, lines, false),
             FoundLines::InOrder(lines) => self.compare(batch, list, lines, true),
         }
@@ -281,21 +276,26 @@ impl AuditVerifier {
         self.tell(AuditProblemKind::Inserted, Some(log), None, Some(line), told);
     }
 
-    /// Lines up to here may have been removed: a line of the log says so.
-    pub fn expired_up_to(&mut self, floors: ExpiredFloors) {
+    /// Lines may have been removed where one of these says so. Whether they are of this history is for the caller to know: each names
+    /// a batch, and the digest that it has to have. One with a wrong signature counts for nothing.
+    pub fn expired_by(&mut self, statements: &[AuditExpired]) {
+        let signed: Vec<&AuditExpired> = statements.iter().filter(|one| one.is_of(&self.chain)).collect();
+        let expired = std::mem::take(&mut self.expired);
         for log in AuditLog::ALL {
-            let (found, told) = (self.expired.of(log), floors.of(log));
-            if found > told {
-                let message = format!(
-                    "the lines of batch {found} and maybe of batches before it are marked as expired, and no line {:?} of the log says \
-                     so ({} log: up to batch {told})",
-                    crate::audit_chain::EXPIRED_ACTION,
-                    log.as_str()
-                );
-                self.tell(AuditProblemKind::Expired, Some(log), Some(found), None, message);
-            }
+            let unsaid: Vec<u64> = expired
+                .iter()
+                .filter(|(of, at)| *of == log && !signed.iter().any(|one| one.covers(log, *at)))
+                .map(|(_, at)| *at)
+                .collect();
+            let (Some(first), Some(last)) = (unsaid.first(), unsaid.last()) else { continue };
+            let message = format!(
+                "the lines of {} batches of the {} log, from batch {first} to batch {last}, are marked as expired, and no line \
+                 {EXPIRED_ACTION:?} of the log that is signed with its key says so: they were removed by somebody else than this console",
+                unsaid.len(),
+                log.as_str()
+            );
+            self.tell(AuditProblemKind::Expired, Some(log), Some(*last), None, message);
         }
-        self.expired = ExpiredFloors::default();
     }
 
     /// The chain ends here.

@@ -2,6 +2,7 @@ use chrono::DateTime;
 
 use super::*;
 use crate::audit_chain::AuditKey;
+use crate::audit_expiry::ExpiredFloors;
 use crate::ids::AuditBatchId;
 
 type Lines = Vec<(Uuid, AuditDigest)>;
@@ -136,9 +137,9 @@ fn a_cut_or_rewritten_chain_is_found_by_checkpoints_only() {
 }
 
 #[test]
-fn lines_expire_only_where_the_log_says_so() {
+fn lines_expire_only_where_the_log_says_so_with_its_key() {
     let built = build(1, 0, 4);
-    let found = |told: ExpiredFloors| {
+    let found = |told: &[AuditExpired]| {
         let mut verifier = AuditVerifier::new(built.key.chain(), vec![]);
         for (batch, list, lines) in &built.batches {
             if batch.sequence <= 2 {
@@ -147,10 +148,19 @@ fn lines_expire_only_where_the_log_says_so() {
                 verifier.batch(batch, Some(list), &FoundLines::Rows(lines));
             }
         }
-        verifier.expired_up_to(told);
+        verifier.expired_by(told);
         verifier.end();
         verifier.into_problems().0.into_iter().map(|it| it.kind).collect::<Vec<_>>()
     };
-    assert_eq!(found(ExpiredFloors { console: 2, clusters: 0 }), []);
-    assert_eq!(found(ExpiredFloors { console: 1, clusters: 9 }), [Kind::Expired]);
+    let said = |key: &AuditKey, console, foreign: &[u64]| {
+        let floors = ExpiredFloors { console, clusters: 9 };
+        AuditExpired::sign(key, floors, foreign.to_vec(), (4, [0; 32]), DateTime::UNIX_EPOCH)
+    };
+    assert_eq!(found(&[said(&built.key, 2, &[])]), []);
+    assert_eq!(found(&[]), [Kind::Expired]);
+    assert_eq!(found(&[said(&built.key, 1, &[])]), [Kind::Expired]);
+    assert_eq!(found(&[said(&built.key, 2, &[1])]), [Kind::Expired], "the console does not answer for one");
+    assert_eq!(found(&[said(&AuditKey::from_seed(&[9; 32]).unwrap(), 2, &[])]), [Kind::Expired]);
+    let edited = AuditExpired { console: 2, ..said(&built.key, 1, &[]) };
+    assert_eq!(found(&[edited]), [Kind::Expired]);
 }

@@ -19,7 +19,7 @@ pub const MOST: u64 = 20;
 /// Claims that one credential may ask for.
 const MOST_CLAIMS: usize = 20;
 /// Bytes of an audience, a claim or a pattern.
-const LONGEST: usize = 512;
+pub const LONGEST: usize = 512;
 /// What no issuer says of anybody: a pattern that fits it fits everybody.
 const NOBODY: &str = "\u{1}nobody\u{1}";
 

@@ -100,6 +100,10 @@ id!(/// Id of what ties an account to a subject of an identity provider.
     UserIdentityId, "identity");
 id!(/// Id of a login of a program that waits to be allowed.
     ProgramLoginId, "login");
+id!(/// Id of a passkey (not the credential's own).
+    PasskeyId, "passkey");
+id!(/// Id of an invitation (not its code).
+    InviteId, "invitation");
 id!(/// Id of an access token (not the token itself).
     TokenId, "access token");
 id!(/// Id of a cluster.

@@ -109,6 +109,8 @@ pub struct Need {
     pub action: Action,
     /// On what.
     pub on: On,
+    /// What is needed on it besides: nobody gives what they do not have.
+    pub also: Option<Action>,
 }
 
 /// Words for looking at something.
@@ -161,11 +163,11 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
 pub fn need(verb: &str, kind: Kind) -> Result<Need> {
     let rows = || VERBS.iter().filter(|(kinds, ..)| kinds.contains(&kind));
     if let Some((_, _, action, on)) = rows().find(|(_, verbs, ..)| verbs.contains(&verb)) {
-        return Ok(Need { action: *action, on: *on });
+        return Ok(Need { action: *action, on: *on, also: also(verb, kind) });
     }
     // What has no name of its own is one for everybody.
     if let Some(action) = Action::parse(verb) {
-        return Ok(Need { action, on: whole(kind) });
+        return Ok(Need { action, on: whole(kind), also: None });
     }
     let mut known: Vec<&str> = rows().flat_map(|(_, verbs, ..)| verbs.iter().copied()).collect();
     known.extend(Action::ALL.map(Action::as_str));
@@ -173,6 +175,11 @@ pub fn need(verb: &str, kind: Kind) -> Result<Need> {
     let told =
         format!("{verb:?} is nothing that is done to a {}; there are {}", kind.as_str(), known.join(", "));
     Err(Error::invalid("verb", told))
+}
+
+/// What a verb needs besides its action: whoever lets another token stand for an account must be able to be that account.
+fn also(verb: &str, kind: Kind) -> Option<Action> {
+    (kind == Kind::ServiceAccount && verb == "federate").then_some(Action::Assume)
 }
 
 /// What decides about all things of a kind together, where each has nothing of its own that does.
@@ -243,6 +250,8 @@ mod tests {
         ] {
             assert_eq!(needs(verb, kind), expected, "{verb} {kind:?}");
         }
+        let federate = need("federate", Kind::ServiceAccount).unwrap();
+        assert_eq!((federate.action, federate.also), (Action::Admin, Some(Action::Assume)));
         let refused = need("fly", Kind::Cluster).unwrap_err().to_string();
         assert!(refused.contains("rotate-token") && refused.contains("impersonate-group"), "{refused}");
     }

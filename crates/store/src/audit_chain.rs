@@ -5,14 +5,13 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::audit_chain::{
-    AuditChainStore, AuditExpiry, BatchLines, NewLink, StoredBatch, StoredUnchained, Stray, Unchained,
+    AuditChainStore, BatchLines, NewLink, OldBatch, StoredBatch, StoredUnchained, Stray, Unchained,
     UnchainedBatch,
 };
 use plural_app::seal::Sealed;
 use plural_core::audit::AuditEntry;
-use plural_core::audit_chain::{
-    AuditBatch, AuditCheckpoint, AuditDigest, AuditLog, EXPIRED_ACTION, ExpiredFloors, LineList,
-};
+use plural_core::audit_chain::{AuditBatch, AuditCheckpoint, AuditDigest, AuditLog, LineList};
+use plural_core::audit_expiry::{EXPIRED_ACTION, ExpiredFloors};
 use plural_core::ids::AuditBatchId;
 use plural_core::{Error, Result};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
@@ -181,55 +180,6 @@ impl Database {
             updated += done.map_err(db(doing))?.rows_affected;
         }
         if updated == ids.len() as u64 { Ok(()) } else { Err(moved()) }
-    }
-
-    /// The batches of a log that may expire: those before the first that may not.
-    async fn expirable_in_tx(
-        &self,
-        write: &Write<'_>,
-        log: AuditLog,
-        before: DateTime<Utc>,
-        expiry: &AuditExpiry,
-    ) -> Result<Vec<Uuid>> {
-        let doing = "looking for old batches of the audit log";
-        let sql = "SELECT MIN(sequence) AS first FROM audit_batches WHERE log = $1 AND NOT expired AND last_at >= $2";
-        let values = [log.as_str().into(), before.into()];
-        let row = write.tx.query_one_raw(self.statement(sql, values)).await.map_err(db(doing))?;
-        let first: Option<i64> =
-            row.map(|row| row.try_get("", "first")).transpose().map_err(db(doing))?.flatten();
-        let mut last = first.map_or(i64::MAX, |first| first - 1);
-        if let Some(up_to) = expiry.up_to {
-            last = last.min(up_to.cast_signed());
-        }
-        let found = row::Entity::find()
-            .select_only()
-            .column(row::Column::Id)
-            .filter(row::Column::Log.eq(log.as_str()))
-            .filter(row::Column::Expired.eq(false))
-            .filter(row::Column::Sequence.lte(last))
-            .filter(row::Column::LastAt.lt(before))
-            .order_by_asc(row::Column::Sequence)
-            .limit(expiry.most)
-            .into_tuple()
-            .all(&write.tx)
-            .await;
-        found.map_err(db(doing))
-    }
-
-    async fn floors_on(&self, connection: &impl ConnectionTrait) -> Result<ExpiredFloors> {
-        let doing = "reading how far the audit log expired";
-        let sql = "SELECT log, MAX(sequence) AS last FROM audit_batches WHERE expired GROUP BY log";
-        let rows = connection.query_all_raw(self.statement(sql, [])).await.map_err(db(doing))?;
-        let mut floors = ExpiredFloors::default();
-        for row in rows {
-            let log: String = row.try_get("", "log").map_err(db(doing))?;
-            let last: i64 = row.try_get("", "last").map_err(db(doing))?;
-            match log_of(&log)? {
-                AuditLog::Console => floors.console = last.cast_unsigned(),
-                AuditLog::Clusters => floors.clusters = last.cast_unsigned(),
-            }
-        }
-        Ok(floors)
     }
 }
 
@@ -412,14 +362,30 @@ impl AuditChainStore for Database {
         Ok(lines.cast_unsigned())
     }
 
-    async fn audit_floors(&self) -> Result<ExpiredFloors> {
-        let found = audit::row::Entity::find()
+    async fn audit_marked_floors(&self) -> Result<ExpiredFloors> {
+        let doing = "reading how far the audit log expired";
+        let sql = "SELECT log, MAX(sequence) AS last FROM audit_batches WHERE expired GROUP BY log";
+        let rows = self.reader.query_all_raw(self.statement(sql, [])).await.map_err(db(doing))?;
+        let mut floors = ExpiredFloors::default();
+        for row in rows {
+            let log: String = row.try_get("", "log").map_err(db(doing))?;
+            let last: i64 = row.try_get("", "last").map_err(db(doing))?;
+            *floors.of_mut(log_of(&log)?) = last.cast_unsigned();
+        }
+        Ok(floors)
+    }
+
+    async fn audit_expire_lines(&self, limit: u64) -> Result<Vec<String>> {
+        audit::row::Entity::find()
+            .select_only()
+            .column(audit::row::Column::TargetName)
             .filter(audit::row::Column::Action.eq(EXPIRED_ACTION))
             .order_by_desc(audit::row::Column::Id)
-            .one(&self.reader)
+            .limit(limit)
+            .into_tuple()
+            .all(&self.reader)
             .await
-            .map_err(db("reading how far the audit log expired"))?;
-        Ok(found.and_then(|row| ExpiredFloors::parse(&row.target_name)).unwrap_or_default())
+            .map_err(db("reading how far the audit log expired"))
     }
 
     async fn audit_checkpoint_keep(&self, checkpoint: &AuditCheckpoint) -> Result<()> {
@@ -445,40 +411,59 @@ impl AuditChainStore for Database {
             .collect()
     }
 
-    async fn audit_expire(&self, by: &AuditEntry, expiry: &AuditExpiry) -> Result<u64> {
+    async fn audit_old_batches(&self, log: AuditLog, after: u64, limit: u64) -> Result<Vec<OldBatch>> {
+        let rows: Vec<(Uuid, i64, DateTime<Utc>, bool)> = row::Entity::find()
+            .select_only()
+            .columns([row::Column::Id, row::Column::Sequence, row::Column::LastAt, row::Column::Expired])
+            .filter(row::Column::Log.eq(log.as_str()))
+            .filter(row::Column::Sequence.gt(after.cast_signed()))
+            .order_by_asc(row::Column::Sequence)
+            .limit(limit)
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db("looking for old batches of the audit log"))?;
+        let batch = |(id, sequence, last_at, expired): (Uuid, i64, DateTime<Utc>, bool)| OldBatch {
+            id: AuditBatchId::from_uuid(id),
+            sequence: sequence.cast_unsigned(),
+            last_at,
+            expired,
+        };
+        Ok(rows.into_iter().map(batch).collect())
+    }
+
+    async fn audit_expire(&self, by: &AuditEntry, batches: &[(AuditLog, AuditBatchId)]) -> Result<u64> {
         let doing = "removing old lines of the audit log";
         let write = self.write().await?;
         let mut removed = 0;
-        let mut expired = false;
-        for (log, before) in [(AuditLog::Console, expiry.console), (AuditLog::Clusters, expiry.clusters)] {
-            let Some(before) = before else { continue };
-            for batch in self.expirable_in_tx(&write, log, before, expiry).await? {
-                expired = true;
-                let sql = format!("DELETE FROM {} WHERE batch_id = $1", table(log));
-                let done =
-                    write.tx.execute_raw(self.statement(&sql, [batch.into()])).await.map_err(db(doing))?;
-                removed += done.rows_affected();
-                let sql = "UPDATE audit_batches SET expired = true, list = NULL WHERE id = $1";
-                write.tx.execute_raw(self.statement(sql, [batch.into()])).await.map_err(db(doing))?;
+        for (log, batch) in batches {
+            let id = batch.uuid();
+            let sql = "UPDATE audit_batches SET expired = true, list = NULL WHERE id = $1 AND NOT expired";
+            let done = write.tx.execute_raw(self.statement(sql, [id.into()])).await.map_err(db(doing))?;
+            if done.rows_affected() != 1 {
+                return Err(Error::conflict(
+                    "a batch of the audit log expired meanwhile: nothing was removed",
+                ));
             }
+            let sql = format!("DELETE FROM {} WHERE batch_id = $1", table(*log));
+            let done = write.tx.execute_raw(self.statement(&sql, [id.into()])).await.map_err(db(doing))?;
+            removed += done.rows_affected();
         }
-        if expired {
-            let mut line = by.clone();
-            line.target.name = self.floors_on(&write.tx).await?.name();
-            write.audit(&line).await?;
-        }
-        if let Some(before) = expiry.clusters {
-            // Those of an earlier release that were never put into the chain.
-            let done = cluster_audit::row::Entity::delete_many()
-                .filter(cluster_audit::row::Column::BatchId.is_null())
-                .filter(cluster_audit::row::Column::Id.lt(first_id_of(before)))
-                .exec(&write.tx)
-                .await
-                .map_err(db(doing))?;
-            removed += done.rows_affected;
-        }
+        write.audit(by).await?;
         write.commit().await?;
         Ok(removed)
+    }
+
+    async fn audit_forget_unchained(&self, before: DateTime<Utc>) -> Result<u64> {
+        let write = self.write().await?;
+        let done = cluster_audit::row::Entity::delete_many()
+            .filter(cluster_audit::row::Column::BatchId.is_null())
+            .filter(cluster_audit::row::Column::Id.lt(first_id_of(before)))
+            .exec(&write.tx)
+            .await
+            .map_err(db("removing old lines of the audit log"))?;
+        write.commit().await?;
+        Ok(done.rows_affected)
     }
 
     async fn audit_stream_at(&self, name: &str) -> Result<Option<u64>> {

@@ -1,19 +1,21 @@
 //! Federated credentials of service accounts.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited, Authorized, Read};
 use plural_app::federated_credential::{ClaimedToken, FederatedCredentialStore};
 use plural_app::user::Proof;
 use plural_core::cluster_issuer::ClusterKey;
-use plural_core::federated_credential::{FederatedCredential, FederationTerms, MOST, TokenIssuer};
+use plural_core::federated_credential::{FederatedCredential, FederationTerms, LONGEST, MOST, TokenIssuer};
 use plural_core::ids::{ClusterId, FederatedCredentialId, MachineAccountId};
 use plural_core::machine_account::MachineAccount;
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel as _, PaginatorTrait,
-    QueryFilter, QueryOrder, QuerySelect,
+    QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use uuid::Uuid;
 
@@ -156,6 +158,49 @@ fn stored(credential: &FederatedCredential) -> Result<row::Model> {
     })
 }
 
+impl Database {
+    /// Of these credentials, those whose subject is this, and those whose pattern begins as this does: at most `limit` of each.
+    async fn that_may_fit(
+        &self,
+        of: Select<row::Entity>,
+        subject: &str,
+        limit: u64,
+    ) -> Result<Vec<FederatedCredential>> {
+        let doing = "reading federated credentials";
+        // The expressions are those of the indexes.
+        let of_claims = |postgres: &'static str, sqlite: &'static str| {
+            Expr::cust(if self.is_postgres() { postgres } else { sqlite })
+        };
+        let whole = of_claims("(claims::jsonb ->> 'sub')", "json_extract(claims, '$.sub')");
+        let exact = of.clone().filter(whole.eq(subject)).order_by_asc(row::Column::Id).limit(limit);
+        let mut rows = exact.all(&self.reader).await.map_err(db(doing))?;
+        let prefix = of_claims(
+            "split_part(claims::jsonb ->> 'sub', '*', 1)",
+            "substr(json_extract(claims, '$.sub'), 1, instr(json_extract(claims, '$.sub'), '*') - 1)",
+        );
+        let is_pattern = of_claims(
+            "position('*' in claims::jsonb ->> 'sub') > 0",
+            "instr(json_extract(claims, '$.sub'), '*') > 0",
+        );
+        // No pattern is longer than that.
+        let ends = (0..=std::cmp::min(subject.len(), LONGEST)).filter(|end| subject.is_char_boundary(*end));
+        let beginnings = ends.filter_map(|end| subject.get(..end));
+        let patterns = of
+            .filter(is_pattern)
+            .filter(prefix.clone().is_in(beginnings))
+            // Many short beginnings do not crowd out the one that is meant.
+            .order_by_desc(Expr::expr(Func::char_length(prefix)))
+            .order_by_asc(row::Column::Id)
+            .limit(limit)
+            .all(&self.reader)
+            .await
+            .map_err(db(doing))?;
+        let known: HashSet<Uuid> = rows.iter().map(|row| row.id).collect();
+        rows.extend(patterns.into_iter().filter(|row| !known.contains(&row.id)));
+        rows.into_iter().map(|row| credential(row, None)).collect()
+    }
+}
+
 #[async_trait]
 impl FederatedCredentialStore for Database {
     async fn federated_credential_create(
@@ -238,41 +283,26 @@ impl FederatedCredentialStore for Database {
 
     async fn federated_credentials_for(
         &self,
-        issuer: &str,
-        audience: &str,
+        claimed: &ClaimedToken,
         limit: u64,
     ) -> Result<Vec<FederatedCredential>> {
-        let rows = row::Entity::find()
+        let of = row::Entity::find()
             .filter(row::Column::ClusterId.is_null())
-            .filter(row::Column::Issuer.eq(issuer))
-            .filter(row::Column::Audience.eq(audience))
-            .order_by_asc(row::Column::Id)
-            .limit(limit)
-            .all(&self.reader)
-            .await;
-        rows.map_err(db("reading federated credentials"))?
-            .into_iter()
-            .map(|row| credential(row, None))
-            .collect()
+            .filter(row::Column::Issuer.eq(&claimed.issuer))
+            .filter(row::Column::Audience.eq(&claimed.audience));
+        self.that_may_fit(of, &claimed.subject, limit).await
     }
 
     async fn federated_credentials_of_cluster(
         &self,
         cluster: ClusterId,
-        audience: &str,
+        claimed: &ClaimedToken,
         limit: u64,
     ) -> Result<Vec<FederatedCredential>> {
-        let rows = row::Entity::find()
+        let of = row::Entity::find()
             .filter(row::Column::ClusterId.eq(cluster.uuid()))
-            .filter(row::Column::Audience.eq(audience))
-            .order_by_asc(row::Column::Id)
-            .limit(limit)
-            .all(&self.reader)
-            .await;
-        rows.map_err(db("reading federated credentials"))?
-            .into_iter()
-            .map(|row| credential(row, None))
-            .collect()
+            .filter(row::Column::Audience.eq(&claimed.audience));
+        self.that_may_fit(of, &claimed.subject, limit).await
     }
 
     async fn cluster_keys_for(

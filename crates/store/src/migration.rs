@@ -52,12 +52,15 @@ mod m0071_identity_providers;
 mod m0072_program_logins;
 mod m0073_federated_credentials;
 mod m0074_second_factors;
+mod m0075_passkeys;
+mod m0076_invites;
 mod m0077_sign_ins;
 mod m0078_impersonated;
 mod m0079_registration_tokens;
 mod m0080_cluster_issuers;
 mod m0081_personas;
 mod m0082_data_keys;
+mod m0086_federated_subjects;
 mod m0087_deltas;
 #[cfg(test)]
 mod tests;
@@ -122,11 +125,14 @@ impl MigratorTrait for Migrator {
             Box::new(m0072_program_logins::Migration),
             Box::new(m0073_federated_credentials::Migration),
             Box::new(m0074_second_factors::Migration),
+            Box::new(m0075_passkeys::Migration),
+            Box::new(m0076_invites::Migration),
             Box::new(m0077_sign_ins::Migration),
             Box::new(m0078_impersonated::Migration),
             Box::new(m0079_registration_tokens::Migration),
             Box::new(m0080_cluster_issuers::Migration),
             Box::new(m0081_personas::Migration),
+            Box::new(m0086_federated_subjects::Migration),
             Box::new(m0082_data_keys::Migration),
             Box::new(m0087_deltas::Migration),
         ]

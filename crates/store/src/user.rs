@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited, Authorized, Guarded, Installation, Read, Write};
 use plural_app::records::Search;
-use plural_app::user::{InitialAdmin, PasswordSet, Proof, UserCreate, UserSelector, UserStore};
+use plural_app::user::{InitialAdmin, PasswordSet, Proof, UserCreate, UserSelector, UserStore, Verified};
 use plural_core::access::{Scope, UserActor};
 use plural_core::ids::{ProjectId, UserId};
 use plural_core::specs::Email;
@@ -119,7 +119,12 @@ pub(crate) async fn proven_in_tx(
     let find = |id: UserId| rows.iter().find(|row| row.id == id.uuid());
     if let Some(Proof { caller, asked_with, verified, as_admin }) = proof {
         let caller = find(*caller).ok_or(Error::Unauthenticated)?;
-        if caller.suspended_at.is_some() || (verified.is_some() && caller.password_hash != *verified) {
+        let is_other = match verified {
+            Some(Verified::Password(hash)) => caller.password_hash.as_ref() != Some(hash),
+            // It was taken a moment ago, and was of a session that must still be there.
+            Some(Verified::Confirmation) | None => false,
+        };
+        if caller.suspended_at.is_some() || is_other {
             return Err(Error::Unauthenticated);
         }
         if let Some(token) = asked_with {
@@ -140,7 +145,7 @@ pub(crate) async fn proven_in_tx(
 }
 
 /// Whether a user has no password, and is tied to an identity provider.
-async fn signs_in_elsewhere_in_tx(write: &transaction::Write<'_>, id: UserId) -> Result<bool> {
+pub(crate) async fn signs_in_elsewhere_in_tx(write: &transaction::Write<'_>, id: UserId) -> Result<bool> {
     let doing = "reading how a user signs in";
     let user = row::Entity::find_by_id(id.uuid()).one(&write.tx).await.map_err(db(doing))?;
     if user.is_none_or(|user| user.password_hash.is_some()) {

@@ -430,6 +430,8 @@ impl State {
     pub(crate) fn replace_wanted(&mut self, service: ServiceId, mut wanted: HashMap<ObjectKey, Wanted>) {
         let known = self.services.entry(service).or_default();
         let mut before: HashMap<ObjectKey, (String, u64)> = std::mem::take(&mut known.parked);
+        // What is not recorded any more was pruned by us: that it is not there is nobody's drift, and what is there is another's.
+        before.retain(|key, _| known.recorded.contains(key));
         for (key, old) in std::mem::take(&mut known.wanted) {
             if let Some(fields) = old.applied_fields {
                 before.insert(key, (old.stamped.hash, fields));

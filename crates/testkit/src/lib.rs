@@ -10,6 +10,7 @@
 
 mod background;
 mod balancer;
+mod browser;
 pub mod cluster;
 pub mod database;
 mod exclusive;
@@ -32,6 +33,7 @@ mod run;
 mod s3_server;
 mod small_disk;
 mod small_memory;
+mod soft_authenticator;
 mod thief;
 mod transit_server;
 mod vault_server;
@@ -40,6 +42,7 @@ pub mod web_folder;
 pub mod webhook;
 
 pub use balancer::Balancer;
+pub use browser::{PasskeyVisit, browse_with_passkeys};
 pub use cluster::{Backend, TestCluster};
 pub use database::TestDatabase;
 pub use exclusive::{EXCLUSIVE_ENV, Exclusive, exclusive, exclusive_blocking};
@@ -59,6 +62,7 @@ pub use run::{CaseOutcome, run_case};
 pub use s3_server::S3Server;
 pub use small_disk::SmallDisk;
 pub use small_memory::SmallMemory;
+pub use soft_authenticator::SoftAuthenticator;
 pub use thief::Thief;
 pub use transit_server::TransitServer;
 pub use vault_server::{VaultMood, VaultRole, VaultSeen, VaultServer};

@@ -17,7 +17,7 @@ use tonic::{
 };
 
 use crate::{
-    dial::{Connector, Dialer, Line},
+    dial::{Connector, Dialer, Line, is_of_tls},
     digest::ArtifactDigest,
     proxy::Outgoing,
     v1::{
@@ -87,6 +87,12 @@ pub enum TunnelError {
         /// The transport's words.
         message: String,
     },
+    /// Somebody answered, and TLS with them did not come about. Trying again helps only once that is mended.
+    #[error("no secure connection to the console: {message}")]
+    Tls {
+        /// What TLS says.
+        message: String,
+    },
     /// The console answered with a refusal.
     #[error("the console answered {code:?}: {message}")]
     Refused {
@@ -101,6 +107,11 @@ impl TunnelError {
     /// Whether the token, not the network, is the problem.
     pub fn is_unauthorized(&self) -> bool {
         matches!(self, Self::Unauthorized { .. })
+    }
+
+    /// Whether TLS with the console does not come about.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls { .. })
     }
 
     /// Whether the console is of a release that does not know the call.
@@ -381,7 +392,12 @@ impl Console {
             Ok(answer) => answer.map_err(|status| {
                 // tonic hides a refused connection behind "transport error": say the cause.
                 if status.code() == Code::Unavailable || status.code() == Code::Unknown {
-                    TunnelError::Unavailable { message: chain(&status) }
+                    let message = chain(&status);
+                    if is_of_tls(&status) {
+                        TunnelError::Tls { message }
+                    } else {
+                        TunnelError::Unavailable { message }
+                    }
                 } else {
                     status.into()
                 }

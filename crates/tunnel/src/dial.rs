@@ -249,7 +249,8 @@ impl Proxy {
             None => Box::new(stream),
             Some(config) => {
                 let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
-                Box::new(TlsConnector::from(Arc::clone(config)).connect(name, stream).await?)
+                let connected = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
+                Box::new(connected.map_err(in_words)?)
             }
         };
         let target = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
@@ -312,9 +313,25 @@ fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
 /// What TLS refuses, as a person would say it.
 fn in_words(error: io::Error) -> io::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(tls) => io::Error::other(tls_words(&tls.to_string()).into_owned()),
+        Some(tls) => io::Error::other(TlsFault(tls_words(&tls.to_string()).into_owned())),
         None => error,
     }
+}
+
+/// TLS did not come about: time alone does not mend it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct TlsFault(String);
+
+/// Whether TLS is why an attempt failed.
+pub(crate) fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|error| {
+        // The source of an error of input and output is not what is in it, but what is below that.
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let inner = inner.and_then(|inner| inner.downcast_ref::<TlsFault>());
+        inner.is_some() || error.is::<TlsFault>()
+    })
 }
 
 fn client_config(roots: RootCertStore) -> Result<ClientConfig, String> {

@@ -17,7 +17,9 @@ mod global_service;
 mod group;
 mod helm_repository;
 mod identity_provider;
+mod invite;
 mod managed_namespace;
+mod passkey;
 mod persona;
 mod preview;
 mod project;
@@ -37,6 +39,7 @@ mod service_metadata;
 mod sync;
 mod sync_window;
 mod user;
+mod user_identity;
 
 pub use access_token::*;
 pub use audit::*;
@@ -53,7 +56,9 @@ pub use global_service::*;
 pub use group::*;
 pub use helm_repository::*;
 pub use identity_provider::*;
+pub use invite::*;
 pub use managed_namespace::*;
+pub use passkey::*;
 pub use persona::*;
 pub use preview::*;
 pub use project::*;
@@ -73,6 +78,7 @@ pub use service_metadata::*;
 pub use sync::*;
 pub use sync_window::*;
 pub use user::*;
+pub use user_identity::*;
 
 use crate::document::Operation;
 
@@ -147,12 +153,19 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateIdentityProvider::NAME, CreateIdentityProvider::DOCUMENT),
     (UpdateIdentityProvider::NAME, UpdateIdentityProvider::DOCUMENT),
     (DeleteIdentityProvider::NAME, DeleteIdentityProvider::DOCUMENT),
+    (ListInvites::NAME, ListInvites::DOCUMENT),
+    (CreateInvite::NAME, CreateInvite::DOCUMENT),
+    (CreatePasswordReset::NAME, CreatePasswordReset::DOCUMENT),
+    (DeleteInvite::NAME, DeleteInvite::DOCUMENT),
     (ListManagedNamespaces::NAME, ListManagedNamespaces::DOCUMENT),
     (GetManagedNamespace::NAME, GetManagedNamespace::DOCUMENT),
     (ListManagedNamespaceInstances::NAME, ListManagedNamespaceInstances::DOCUMENT),
     (CreateManagedNamespace::NAME, CreateManagedNamespace::DOCUMENT),
     (UpdateManagedNamespace::NAME, UpdateManagedNamespace::DOCUMENT),
     (DeleteManagedNamespace::NAME, DeleteManagedNamespace::DOCUMENT),
+    (ListPasskeys::NAME, ListPasskeys::DOCUMENT),
+    (UpdatePasskey::NAME, UpdatePasskey::DOCUMENT),
+    (DeletePasskey::NAME, DeletePasskey::DOCUMENT),
     (ListPersonas::NAME, ListPersonas::DOCUMENT),
     (GetPersona::NAME, GetPersona::DOCUMENT),
     (CreatePersona::NAME, CreatePersona::DOCUMENT),

@@ -287,12 +287,15 @@ pub(crate) struct BootstrapArgs {
 /// days, or as often as the console was told.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plural cd clusters rotate-token blue
+  plural cd clusters rotate-token blue --yes
   plural cd clusters bootstrap blue --rejoin --image IMAGE   # the agent's token is lost, or somebody else's")]
 pub(crate) struct RotateTokenArgs {
     /// The cluster: its handle or id
     #[arg(value_name = "CLUSTER")]
     pub(crate) cluster: ClusterKey,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
 /// Write a kubeconfig that reaches a cluster through the console

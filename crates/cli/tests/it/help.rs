@@ -116,6 +116,48 @@ async fn a_command_line_that_makes_no_sense_ends_with_2_on_stderr() {
     insta::assert_snapshot!("usage_service_key", person.run("cd services describe web").await.text());
 }
 
+/// What ends something that does not come back asks first, and a script says `--yes`.
+#[test]
+fn what_does_not_come_back_is_asked_about() {
+    const ENDS: [&str; 11] = [
+        "rotate-seed",
+        "approve-prune",
+        "delete",
+        "detach",
+        "disable",
+        "end-tokens",
+        "revoke",
+        "rotate-token",
+        "suspend",
+        "untie",
+        "apply",
+    ];
+    // What is taken away here is given back by the command beside it.
+    const UNDONE: [&str; 1] = ["cd access revoke"];
+    fn leaves<'a>(command: &'a clap::Command, path: &str, found: &mut Vec<(String, &'a clap::Command)>) {
+        let mut children = command.get_subcommands().filter(|child| child.get_name() != "help").peekable();
+        if children.peek().is_none() {
+            found.push((path.to_owned(), command));
+        }
+        for child in children {
+            leaves(child, format!("{path} {}", child.get_name()).trim_start(), found);
+        }
+    }
+    let program = plural_cli::command();
+    let mut found = Vec::new();
+    leaves(&program, "", &mut found);
+    let asks =
+        |command: &clap::Command| command.get_arguments().any(|argument| argument.get_long() == Some("yes"));
+    let ends = |path: &str| ENDS.iter().any(|end| path.rsplit(' ').next() == Some(end));
+    let wrong: Vec<_> = found
+        .iter()
+        .filter(|(path, command)| asks(command) != (ends(path) && !UNDONE.contains(&path.as_str())))
+        .map(|(path, _)| path.as_str())
+        .collect();
+    assert!(wrong.is_empty(), "these ask, or do not, unlike the others: {wrong:?}");
+    assert!(found.iter().filter(|(_, command)| asks(command)).count() > 20);
+}
+
 #[tokio::test]
 async fn version_and_completion() {
     let person = Person::new();

@@ -263,6 +263,21 @@ async fn a_deletion_takes_the_namespace_along_when_that_is_asked_for() {
 }
 
 #[tokio::test]
+async fn a_pinned_service_is_released_before_its_namespace_goes_with_it() {
+    let mut made = service("HEALTHY", &json!([]));
+    made["syncConfig"] = json!({"createNamespace": true, "deleteNamespace": false});
+    made["pin"] = json!({"revisionId": ID, "newestRevisionId": ID, "by": "ada@example.com", "until": "RELEASE",
+        "insertedAt": "2026-01-01T00:00:00Z"});
+    let server = Server::start().await.data("GetServiceDeployment", "serviceDeployment", &made);
+    let person = Person::of(&server.url);
+    let done = person.run("cd services delete blue/web --delete-namespace --yes").await;
+    assert_eq!(done.code, 1, "{}", done.text());
+    assert!(done.err.contains("is pinned to a revision"), "{}", done.text());
+    assert!(done.err.contains("`plural cd services release blue/web` first"), "{}", done.text());
+    assert!(server.asked("DeleteServiceDeployment").is_empty(), "nothing was deleted");
+}
+
+#[tokio::test]
 async fn a_kick_waits_for_the_fetch_the_agent_and_health() {
     let stand = |status: &str, updated: u32, pulled: u32| {
         let mut service = service(status, &json!([]));

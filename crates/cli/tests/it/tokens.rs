@@ -54,7 +54,7 @@ async fn an_agent_is_asked_to_replace_its_token() {
         "renewDeployToken",
         &json!({"id": ID, "name": "blue", "handle": "blue"}),
     );
-    let done = Person::of(&server.url).run("cd clusters rotate-token blue").await;
+    let done = Person::of(&server.url).run("cd clusters rotate-token blue --yes").await;
     let told = "the agent of cluster blue is to replace its deploy token\n";
     assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, "", told));
     assert_eq!(server.asked("RenewDeployToken"), [json!({"id": ID})]);
@@ -132,4 +132,37 @@ async fn a_new_password_needs_the_old_one_and_tells_what_remains() {
     // Nobody is here to ask.
     let done = Person::of(&server.url).run("password").await;
     assert_eq!(done.code, 2, "{}", done.err);
+}
+
+#[tokio::test]
+async fn an_account_is_untied_from_a_provider_after_a_question() {
+    let user = json!({"id": ID, "name": "Grace", "email": "grace@example.com", "suspendedAt": null,
+        "insertedAt": "2026-01-01T00:00:00Z", "roles": {"admin": false}, "groups": []});
+    let identity = json!({"id": ID, "provider": "acme", "issuer": "https://id.example.com", "subject": "248289761001",
+        "lastUsedAt": "2026-01-02T00:00:00Z", "insertedAt": "2026-01-01T00:00:00Z"});
+    let server = Server::start()
+        .await
+        .data("GetUser", "user", &user)
+        .data("ListUserIdentities", "userIdentities", &json!([identity]))
+        .data("DeleteUserIdentity", "deleteUserIdentity", &identity)
+        .data("SuspendUser", "suspendUser", &user);
+    let person = Person::of(&server.url);
+    let listed = person.run("cd users identities grace@example.com").await;
+    assert!(listed.out.contains("acme") && listed.out.contains("248289761001"), "{}", listed.text());
+    let json = person.run("cd users identities grace@example.com -o json").await;
+    assert_eq!(serde_json::from_str::<Value>(&json.out).unwrap()[0]["subject"], "248289761001");
+    let other = person.run("cd users untie grace@example.com --provider other --yes").await;
+    assert!(other.code == 1 && other.err.contains("\"other\" not found"), "{}", other.text());
+    let line = "cd users untie grace@example.com --provider acme";
+    // Nobody is here to ask, or says no.
+    let unasked = person.run(line).await;
+    assert!(unasked.code == 2 && unasked.err.contains("--yes"), "{}", unasked.text());
+    let declined = Person::of(&server.url).answering("n\n").run(line).await;
+    assert_eq!(declined.code, 1, "{}", declined.text());
+    let suspend = person.run("cd users suspend grace@example.com").await;
+    assert!(suspend.code == 2 && suspend.err.contains("--yes"), "{}", suspend.text());
+    assert!(server.asked("DeleteUserIdentity").is_empty() && server.asked("SuspendUser").is_empty());
+    let done = person.run(&format!("{line} --yes")).await;
+    assert_eq!(done.code, 0, "{}", done.text());
+    assert_eq!(server.asked("DeleteUserIdentity"), [json!({"userId": ID, "id": ID})]);
 }

@@ -93,6 +93,8 @@ struct World {
     view: Value,
     role: Value,
     machine: Value,
+    passkey: String,
+    invite: String,
     registration: Value,
     persona: Value,
     job: String,
@@ -123,6 +125,8 @@ impl World {
             managed_name,
             context: make_context(t, &name).await,
             provider: make_provider(admin).await,
+            passkey: t.plant_passkey(user["id"].as_str().unwrap()).await,
+            invite: make_invite(admin, &name).await,
             user,
             email,
             group,
@@ -169,6 +173,12 @@ impl World {
         }
         if about(&self.user) || about(&self.group) || names(&self.email) || names(&self.group_name) {
             (self.user, self.email, self.group, self.group_name) = make_member(admin, &name).await;
+        }
+        if names(&self.passkey) {
+            self.passkey = t.plant_passkey(self.user["id"].as_str().unwrap()).await;
+        }
+        if names(&self.invite) {
+            self.invite = make_invite(admin, &name).await;
         }
         if about(&self.provider) || self.provider["name"].as_str().is_some_and(names) {
             self.provider = make_provider(admin).await;
@@ -296,6 +306,12 @@ async fn make_provider(admin: &Person) -> Value {
     let create =
         "mutation ($a: IdentityProviderAttributes!) { createIdentityProvider(attributes: $a) { id name } }";
     admin.data(create, json!({"a": attributes})).await["createIdentityProvider"].clone()
+}
+
+async fn make_invite(admin: &Person, name: &str) -> String {
+    let create = "mutation ($a: InviteAttributes!) { createInvite(attributes: $a) { id } }";
+    let made = admin.data(create, json!({"a": {"email": format!("{name}-invited@example.com")}})).await;
+    made["createInvite"]["id"].as_str().unwrap().to_owned()
 }
 
 async fn make_token(admin: &Person) -> Value {

@@ -9,7 +9,12 @@ use std::{
     time::Duration,
 };
 
-use plural_app::job::{JobClaimer, JobEnd, JobStore as _, NewJob};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use plural_app::{
+    job::{JobClaimer, JobEnd, JobStore as _, NewJob},
+    jobs::sealed_context,
+    seal::{SealStore as _, SealedColumn, Sealer},
+};
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
 use plural_core::ids::ReplicaId;
 use plural_store::{Database, DatabaseOptions};
@@ -87,9 +92,15 @@ impl TestServer {
 
     /// One console on this database.
     pub(crate) async fn on(database: &TestDatabase) -> Self {
+        Self::on_with(database, |_| {}).await
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn on_with(database: &TestDatabase, change: impl FnOnce(&mut ConsoleConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = local_config(&folder.path().join("data"));
         config.database_url = Some(SecretString::from(database.url()));
+        change(&mut config);
         let console = RunningConsole::start(config, None).await.unwrap();
         Self::with_people(console, Vec::new(), folder, database.url().to_owned()).await
     }
@@ -100,6 +111,30 @@ impl TestServer {
         let connection = sea_orm::Database::connect(&self.database_url).await.unwrap();
         connection.execute_unprepared(sql).await.unwrap();
         connection.close().await.unwrap();
+    }
+
+    /// A passkey of a user that no device holds; its id.
+    pub(crate) async fn plant_passkey(&self, user: &str) -> String {
+        use sea_orm::ConnectionTrait as _;
+        let connection = sea_orm::Database::connect(&self.database_url).await.unwrap();
+        let sql = "INSERT INTO passkeys (id, user_id, name, credential_id, public_key, state, created_at) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let id = uuid::Uuid::now_v7();
+        let user: uuid::Uuid = user.parse().unwrap();
+        let values = [
+            id.into(),
+            user.into(),
+            "planted".into(),
+            id.as_bytes().to_vec().into(),
+            vec![0_u8].into(),
+            vec![0_u8].into(),
+            self.console.app().now().into(),
+        ];
+        let statement =
+            sea_orm::Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+        connection.execute_raw(statement).await.unwrap();
+        connection.close().await.unwrap();
+        id.to_string()
     }
 
     /// Three replicas on one PostgreSQL: each request goes to another one than the request before it.
@@ -153,6 +188,18 @@ impl TestServer {
         assert!(database.job_end(&claim, &end, at).await.unwrap());
         database.close().await.unwrap();
         claim.id.to_string()
+    }
+
+    /// What a column keeps sealed, opened with the key of the console's folder. A test alone may look.
+    pub(crate) async fn opened(&self, column: SealedColumn) -> Vec<Vec<u8>> {
+        let key = std::fs::read_to_string(self.folder.path().join("data/encryption.key")).unwrap();
+        let key = STANDARD.decode(key.lines().next().unwrap().trim()).unwrap();
+        let sealer = Sealer::new(&key.try_into().unwrap(), &[]);
+        let database = Database::open(&DatabaseOptions::new(&self.database_url)).await.unwrap();
+        // No key has this id.
+        let sealed = database.sealed_otherwise(column, [0; 8], 0, 1_000).await.unwrap();
+        database.close().await.unwrap();
+        sealed.iter().map(|one| sealer.open(&sealed_context(column, one.of), &one.sealed).unwrap()).collect()
     }
 
     /// Stops all replicas.

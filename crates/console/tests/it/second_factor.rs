@@ -23,7 +23,7 @@ const CONFIRM: &str = "mutation ($c: String!) { confirmSecondFactor(code: $c) }"
 const END: &str = "mutation ($u: ID, $p: String, $c: String) { endSecondFactor(userId: $u, currentPassword: $p, code: $c) }";
 
 /// What is in a secret that people type.
-fn decoded(secret: &str) -> Vec<u8> {
+pub(crate) fn decoded(secret: &str) -> Vec<u8> {
     let (mut held, mut bits, mut bytes) = (0_u32, 0, Vec::new());
     for letter in secret.bytes() {
         let number = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().position(|known| *known == letter).unwrap();
@@ -38,7 +38,7 @@ fn decoded(secret: &str) -> Vec<u8> {
 }
 
 /// What an app with this secret shows so many steps from now.
-fn shown(secret: &str, later: i64) -> String {
+pub(crate) fn shown(secret: &str, later: i64) -> String {
     code_at(&decoded(secret), chrono::Utc::now().timestamp() / 30 + later)
 }
 
@@ -51,7 +51,7 @@ fn is_in(answer: &Answer) -> bool {
 }
 
 /// The secret and the recovery codes of somebody who has a second factor from now on.
-async fn enabled(person: &Person) -> (String, Vec<String>) {
+pub(crate) async fn enabled(person: &Person) -> (String, Vec<String>) {
     let secret =
         person.data(BEGIN, json!({})).await["beginSecondFactor"]["secret"].as_str().unwrap().to_owned();
     let codes = person.data(CONFIRM, json!({"c": shown(&secret, -1)})).await["confirmSecondFactor"].clone();

@@ -18,6 +18,7 @@ each_database!(
     a_provider_that_cannot_be_asked_again_vouches_for_half_a_day,
     a_suspended_user_has_nothing_and_gets_nothing,
     a_session_is_listed_and_ends,
+    an_account_is_untied_from_its_provider,
     a_provider_that_is_removed_takes_its_logins_along,
 );
 
@@ -122,6 +123,67 @@ async fn accounts_are_tied_to_the_subject_and_found_by_a_verified_address(databa
     second.say(&json!({"sub": "1", "email": "reader@example.com"}));
     let refused = Browser::new(&t).sign_in("other").await;
     assert!(refused.status == 403 && refused.text.contains("domain"), "{refused:?}");
+    t.stop().await;
+}
+
+async fn an_account_is_untied_from_its_provider(database: TestDatabase) {
+    let (t, issuer) = (TestServer::on(&database).await, FakeIssuer::start().unwrap());
+    let ops = add_group(&t, "ops").await;
+    let mapped = json!([{"claim": "ops", "groupId": ops}]);
+    add_provider(&t, &issuer, "acme", json!({"groupsClaim": "groups", "groups": mapped})).await;
+    issuer.say(&json!({"sub": "1", "email": "reader@example.com", "groups": ["ops"]}));
+    let mut browser = Browser::new(&t);
+    browser.sign_in("acme").await;
+    assert_eq!(groups(&browser.gql(ME).await), ["ops"]);
+
+    let list = "query ($id: ID!) { userIdentities(userId: $id) { id provider issuer subject lastUsedAt insertedAt } }";
+    let found = t.admin.data(list, json!({"id": t.reader.id})).await["userIdentities"].clone();
+    let identity = &found[0];
+    assert_eq!((&identity["provider"], &identity["subject"]), (&json!("acme"), &json!("1")), "{found}");
+    assert_eq!(identity["issuer"], issuer.url(), "{found}");
+    assert!(identity["lastUsedAt"].as_str() >= identity["insertedAt"].as_str(), "{found}");
+    assert_eq!(found.as_array().unwrap().len(), 1);
+    // Who signs in sees their own, and unties nobody.
+    let own = t.reader.data(list, json!({"id": t.reader.id})).await["userIdentities"].clone();
+    assert_eq!(own, found);
+    let untie = "mutation ($u: ID!, $id: ID!) { deleteUserIdentity(userId: $u, id: $id) { subject } }";
+    let which = json!({"u": t.reader.id, "id": identity["id"]});
+    assert_eq!(t.reader.ask(untie, which.clone()).await.outcome(), "FORBIDDEN");
+    // An identity is of one account.
+    let other = json!({"u": t.owner.id, "id": identity["id"]});
+    assert_eq!(t.admin.ask(untie, other).await.outcome(), "NOT_FOUND");
+
+    let gone = t.admin.data(untie, which.clone()).await;
+    assert_eq!(gone["deleteUserIdentity"]["subject"], "1");
+    assert_eq!(t.admin.ask(untie, which).await.outcome(), "NOT_FOUND");
+    assert!(browser.gql(ME).await["data"]["me"].is_null(), "the session that it made ended");
+    // A login with a password is none of the provider's, the groups that it gave are.
+    let me = t.reader.ask(ME, json!({})).await;
+    assert_eq!((me.status, groups(&me.body).len()), (200, 0), "{me:?}");
+    let audit = "{ audits(first: 5) { edges { node { action targetName } } } }";
+    let audit = t.admin.data(audit, json!({})).await.to_string();
+    assert!(audit.contains("identity.untie"), "{audit}");
+    // Its address is somebody else's at the provider by now: that one is tied.
+    issuer.say(&json!({"sub": "2", "email": "reader@example.com"}));
+    let mut next = Browser::new(&t);
+    next.sign_in("acme").await;
+    assert_eq!(next.gql(ME).await["data"]["me"]["email"], "reader@example.com");
+    let found = t.admin.data(list, json!({"id": t.reader.id})).await["userIdentities"].clone();
+    assert_eq!(found[0]["subject"], "2", "{found}");
+
+    // An account without a password that is untied has no way in, and no token.
+    issuer.say(&json!({"sub": "3", "email": "new@example.com"}));
+    let mut only = Browser::new(&t);
+    only.sign_in("acme").await;
+    let made = only.gql("mutation { createAccessToken { token } }").await;
+    let token = made["data"]["createAccessToken"]["token"].as_str().unwrap_or_else(|| panic!("{made}"));
+    let program = t.nobody.with_token(token);
+    assert_eq!(program.ask(ME, json!({})).await.status, 200);
+    let id =
+        t.admin.data("{ user(email: \"new@example.com\") { id } }", json!({})).await["user"]["id"].clone();
+    let found = t.admin.data(list, json!({"id": id})).await["userIdentities"].clone();
+    t.admin.data(untie, json!({"u": id, "id": found[0]["id"]})).await;
+    assert_eq!(program.ask(ME, json!({})).await.status, 401);
     t.stop().await;
 }
 

@@ -15,6 +15,7 @@ use plural_agent::{Agent, AgentConfig};
 use plural_testkit::{TestCluster, eventually, run_case};
 use plural_tunnel::{Console, ConsoleOptions, Line, Transport};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
@@ -22,7 +23,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::program::{Home, finish};
+use crate::program::{AgentProcess, Home, finish};
 use crate::world::{PATIENCE, World, map};
 
 /// A commit reaches the cluster along this line, and another after the console's stream was cut.
@@ -105,6 +106,34 @@ fn an_authority_as_a_server_is_refused_in_words_that_help() {
         })?;
         let error = console.join("join-x", "deploy-x").await.unwrap_err().to_string();
         assert!(error.contains("CA:TRUE") && error.contains("CA:FALSE"), "{error}");
+        anyhow::Ok(())
+    });
+}
+
+/// Waiting does not mend a certificate: the agent warns, with the cause and what to look at.
+#[test]
+fn an_agent_warns_of_a_certificate_that_it_does_not_trust() {
+    run_case(async {
+        let front = Front::start(([127, 0, 0, 1], 9).into()).await?;
+        let another = Front::start(([127, 0, 0, 1], 9).into()).await?;
+        let home = Home::new()?;
+        let ca = home.path().join("ca.pem");
+        std::fs::write(&ca, &another.ca_pem)?;
+        let cluster = TestCluster::kubesim().await?;
+        let url = format!("https://{}", front.address);
+        let agent = AgentProcess::start_with(&home, (&url, "deploy-x"), &cluster, "info", |program| {
+            program.flag("console-ca-file", ca.display().to_string())
+        })
+        .await?;
+        let line = eventually(PATIENCE, async || {
+            let log = agent.log();
+            let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            lines.find(|line| line.to_string().contains("no secure connection")).ok_or(log)
+        })
+        .await;
+        assert_eq!(line["level"], "WARN", "{line}");
+        let line = line.to_string();
+        assert!(line.contains("not trusted here") && line.contains("--console-ca-file"), "{line}");
         anyhow::Ok(())
     });
 }

@@ -15,6 +15,7 @@ mod asker;
 mod attacks;
 mod backup;
 mod canaries;
+mod canary_inputs;
 mod chart_days;
 mod charts;
 mod cluster_days;

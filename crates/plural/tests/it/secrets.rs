@@ -50,7 +50,7 @@ impl Operation for Audit {
         } } } }";
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         if entry.file_type().unwrap().is_dir() {

@@ -18,8 +18,10 @@ mod group;
 mod helm_repository;
 mod identity_provider;
 mod installation;
+mod invite;
 mod machine_account;
 mod managed_namespace;
+mod passkey;
 mod persona;
 mod project;
 mod question;
@@ -80,7 +82,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 24] = [
+const CASES: [fn() -> Vec<Case>; 26] = [
     project::cases,
     user::cases,
     group::cases,
@@ -103,6 +105,8 @@ const CASES: [fn() -> Vec<Case>; 24] = [
     role::cases,
     question::cases,
     machine_account::cases,
+    passkey::cases,
+    invite::cases,
     registration_token::cases,
     persona::cases,
 ];

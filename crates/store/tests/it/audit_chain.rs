@@ -5,13 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::{DateTime, TimeDelta, Utc};
 use futures::TryStreamExt as _;
 use parking_lot::Mutex;
 use plural_app::audit_chain::AuditChainStore as _;
 use plural_app::audit_stream::AuditSink;
 use plural_app::audit_verify::{AuditVerification, AuditVerify};
-use plural_app::ctx::{Clock, SystemClock};
 use plural_app::lease::Fence;
 use plural_app::proxy::ProxyStore as _;
 use plural_app::replica::{ReplicaBeat, ReplicaStore as _};
@@ -34,9 +32,9 @@ each_database!(
     what_is_done_to_a_batch_is_named,
     a_cut_or_rewritten_chain_is_found_from_outside,
     a_replica_that_lost_its_lease_links_nothing_and_the_next_goes_on,
-    lines_expire_with_a_line_that_says_so,
     lines_of_the_release_before_are_put_into_the_chain,
     a_stream_that_is_down_gets_everything_in_order_when_it_is_back,
+    what_a_stream_got_finds_a_chain_that_was_cut_or_written_anew,
     an_export_is_checked_by_its_text_alone,
     lines_tell_from_where_with_what_and_what_changed,
     lists_are_filtered,
@@ -64,13 +62,13 @@ fn request(door: &Door) -> ClusterAuditEntry {
     }
 }
 
-async fn requests(door: &Door, count: usize) {
+pub(crate) async fn requests(door: &Door, count: usize) {
     let entries: Vec<_> = std::iter::repeat_with(|| request(door)).take(count).collect();
     door.database.cluster_audit_write(&entries).await.unwrap();
 }
 
 /// A console with lines of both logs in three batches and one checkpoint.
-async fn filled(database: TestDatabase) -> (Door, DatabaseConnection) {
+pub(crate) async fn filled(database: TestDatabase) -> (Door, DatabaseConnection) {
     let door = Door::new(database).await;
     door.project("one").await;
     door.app.audit_chain_all().await.unwrap();
@@ -85,30 +83,34 @@ async fn filled(database: TestDatabase) -> (Door, DatabaseConnection) {
     (door, other)
 }
 
-async fn verified(door: &Door, checkpoints: Vec<AuditCheckpoint>, blob_store: bool) -> AuditVerification {
+pub(crate) async fn verified(
+    door: &Door,
+    checkpoints: Vec<AuditCheckpoint>,
+    blob_store: bool,
+) -> AuditVerification {
     let verify = AuditVerify { after: 0, limit: 100, checkpoints, blob_store };
     let found = door.app.audit_verify(&door.admin, verify).await.unwrap();
     assert!(!found.more);
     found
 }
 
-async fn problems(door: &Door) -> Vec<(Kind, Option<u64>, Option<Uuid>)> {
+pub(crate) async fn problems(door: &Door) -> Vec<(Kind, Option<u64>, Option<Uuid>)> {
     let found = verified(door, Vec::new(), false).await;
     found.problems.into_iter().map(|it| (it.kind, it.sequence, it.line)).collect()
 }
 
-async fn sql(other: &DatabaseConnection, sql: &str) -> u64 {
+pub(crate) async fn sql(other: &DatabaseConnection, sql: &str) -> u64 {
     let statement = Statement::from_string(other.get_database_backend(), sql);
     other.execute_raw(statement).await.unwrap().rows_affected()
 }
 
-async fn ids(other: &DatabaseConnection, sql: &str) -> Vec<Uuid> {
+pub(crate) async fn ids(other: &DatabaseConnection, sql: &str) -> Vec<Uuid> {
     let statement = Statement::from_string(other.get_database_backend(), sql);
     let rows = other.query_all_raw(statement).await.unwrap();
     rows.iter().map(|row| row.try_get("", "id").unwrap()).collect()
 }
 
-const THIRD: &str = "(SELECT id FROM audit_batches WHERE sequence = 3)";
+pub(crate) const THIRD: &str = "(SELECT id FROM audit_batches WHERE sequence = 3)";
 
 async fn what_use_cases_write_is_in_the_chain_a_moment_later(database: TestDatabase) {
     let mut door = Door::new(database).await;
@@ -334,48 +336,6 @@ async fn a_replica_that_lost_its_lease_links_nothing_and_the_next_goes_on(databa
     assert!(matches!(late, Error::Conflict { .. }), "{}", late.log_text());
 }
 
-/// Later than the machine's clock by so much.
-struct Later(Mutex<TimeDelta>);
-
-impl Clock for Later {
-    fn now(&self) -> DateTime<Utc> {
-        SystemClock.now() + *self.0.lock()
-    }
-}
-
-async fn lines_expire_with_a_line_that_says_so(database: TestDatabase) {
-    let clock = Arc::new(Later(Mutex::new(TimeDelta::zero())));
-    let opening =
-        Opening { clock: Arc::clone(&clock) as Arc<dyn Clock>, audit_days: Some(400), ..Opening::default() };
-    let door = Door::open_as(Arc::new(database), opening).await;
-    door.project("old").await;
-    requests(&door, 3).await;
-    door.app.audit_chain_all().await.unwrap();
-    let signed = door.app.audit_checkpoint_now().await.unwrap().unwrap();
-    let other = sea_orm::Database::connect(door.source.url()).await.unwrap();
-    // Requests go after 30 days, changes after 400.
-    for (days, rows) in [(31, "cluster_audit_rows"), (401, "audit_rows")] {
-        *clock.0.lock() = TimeDelta::days(days);
-        door.project(&format!("p{days}")).await;
-        door.app.audit_chain_all().await.unwrap();
-        assert!(door.app.audit_forget().await.unwrap() > 0);
-        let of = "SELECT id FROM audit_batches WHERE sequence <= 2";
-        let left = ids(&other, &format!("SELECT id FROM {rows} WHERE batch_id IN ({of})")).await;
-        assert!(left.is_empty(), "{rows}: {left:?}");
-        door.app.audit_chain_all().await.unwrap();
-        let found = verified(&door, vec![signed.clone()], true).await;
-        assert_eq!((found.unchained, found.problems.len()), (0, 0), "{found:?}");
-    }
-    // Where somebody else removes lines and marks their batch, no line says so.
-    *clock.0.lock() = TimeDelta::days(402);
-    let last =
-        "(SELECT id FROM audit_batches WHERE log = 'console' AND NOT expired ORDER BY sequence DESC LIMIT 1)";
-    sql(&other, &format!("DELETE FROM audit_rows WHERE batch_id = {last}")).await;
-    sql(&other, &format!("UPDATE audit_batches SET expired = true, list = NULL WHERE id = {last}")).await;
-    let found = problems(&door).await;
-    assert!(found.iter().any(|(kind, ..)| *kind == Kind::Expired), "{found:?}");
-}
-
 async fn lines_of_the_release_before_are_put_into_the_chain(database: TestDatabase) {
     let door = Door::new(database).await;
     requests(&door, 3).await;
@@ -462,6 +422,57 @@ async fn a_stream_that_is_down_gets_everything_in_order_when_it_is_back(database
         let signed = AuditCheckpoint::parse(lines.lines().last().unwrap()).unwrap();
         assert!(signed.is_of(&chain) && signed.sequence == *at);
     }
+}
+
+async fn what_a_stream_got_finds_a_chain_that_was_cut_or_written_anew(database: TestDatabase) {
+    let sink = Arc::new(Sink::default());
+    let opening = Opening { sinks: vec![Arc::clone(&sink) as Arc<dyn AuditSink>], ..Opening::default() };
+    let mut door = Door::open_as(Arc::new(database), opening).await;
+    door.start();
+    for name in ["one", "two"] {
+        door.project(name).await;
+        eventually(async || {
+            let sent = sink
+                .got
+                .lock()
+                .iter()
+                .any(|(_, lines)| lines.contains(&format!("\"targetName\":\"{name}\"")));
+            if sent { Ok(()) } else { Err(format!("{:?}", sink.got.lock())) }
+        })
+        .await;
+    }
+    door.stop().await;
+    let checkpoints = || -> Vec<AuditCheckpoint> {
+        let got = sink.got.lock();
+        got.iter().map(|(_, lines)| AuditCheckpoint::parse(lines.lines().last().unwrap()).unwrap()).collect()
+    };
+    let last = checkpoints().iter().map(|it| it.sequence).max().unwrap();
+    assert!(last >= 2, "{:?}", checkpoints());
+    assert_eq!(verified(&door, checkpoints(), false).await.problems, []);
+    // The end is cut, with what the database and the blob store know of it.
+    let other = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let of = format!("(SELECT id FROM audit_batches WHERE sequence >= {last})");
+    sql(&other, &format!("DELETE FROM audit_rows WHERE batch_id IN {of}")).await;
+    sql(&other, &format!("DELETE FROM audit_batches WHERE sequence >= {last}")).await;
+    sql(&other, "DELETE FROM audit_checkpoints").await;
+    assert_eq!(problems(&door).await, []);
+    let kinds = |found: AuditVerification| found.problems.into_iter().map(|it| it.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(verified(&door, checkpoints(), false).await), [Kind::Cut]);
+    // All of it is written anew, with the console's own key.
+    for change in [
+        "UPDATE audit_rows SET batch_id = NULL",
+        "DELETE FROM audit_batches",
+        "UPDATE audit_rows SET actor = 'eve'",
+    ] {
+        sql(&other, change).await;
+    }
+    for _ in 0..last {
+        door.project(&format!("p{}", Uuid::now_v7().simple())).await;
+        door.app.audit_chain_all().await.unwrap();
+    }
+    assert_eq!(problems(&door).await, []);
+    let found = kinds(verified(&door, checkpoints(), false).await);
+    assert!(!found.is_empty() && found.iter().all(|kind| *kind == Kind::Rewritten), "{found:?}");
 }
 
 async fn an_export_is_checked_by_its_text_alone(database: TestDatabase) {

@@ -32,12 +32,12 @@ each_database!(
     a_project_that_goes_takes_its_roles_along,
 );
 
-async fn role(door: &Door, name: &str, actions: &[Action]) -> RoleId {
+pub(crate) async fn role(door: &Door, name: &str, actions: &[Action]) -> RoleId {
     let new = NewRole { name: name.parse().unwrap(), description: None, rights: Rights::of(actions) };
     door.app.role_create(&door.admin, &new).await.unwrap().id
 }
 
-async fn give(
+pub(crate) async fn give(
     app: &App,
     by: &OpCtx,
     on: impl Into<Policy>,

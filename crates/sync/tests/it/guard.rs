@@ -23,6 +23,7 @@ each_cluster!(
     fields_that_others_applied_go_with_git,
     ignored_fields_are_nobodys_fight,
     changes_are_told_with_who_made_them,
+    what_we_pruned_is_no_drift_when_it_is_wanted_again,
     without_self_heal_changes_are_told_and_left,
     a_manual_service_waits_for_a_person,
     a_paused_service_is_left_alone,
@@ -294,6 +295,28 @@ async fn changes_are_told_with_who_made_them(cluster: TestCluster) -> anyhow::Re
     let events = f.engine.drift_events(f.target.id);
     assert_eq!(events.len(), 2, "{events:?}");
     assert_eq!(events[1].drift.what, "it was deleted");
+    Ok(())
+}
+
+async fn what_we_pruned_is_no_drift_when_it_is_wanted_again(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let (with, without) = (maps(10), maps(8));
+    f.sync(with.clone()).await;
+    let outcome = f.sync(without.clone()).await;
+    assert_eq!((outcome.deleted, outcome.drift.len()), (2, 0), "{outcome:?}");
+    // Somebody makes one of them by hand meanwhile; then git has both again.
+    let by_hand = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m08"}, "data": {"key": "theirs"}});
+    let maps = f.config_maps();
+    maps.create(&kube::api::PostParams::default(), &serde_json::from_value(by_hand)?).await?;
+    let outcome = f.sync(with.clone()).await;
+    assert!(outcome.applied, "{outcome:?}");
+    assert_eq!(outcome.drift.len(), 0, "what we deleted was not deleted by another: {outcome:?}");
+    assert!(f.engine.drift_events(f.target.id).is_empty());
+    assert_eq!(f.config_map_names().await?.len(), 10);
+    // What is deleted from then on is.
+    maps.delete("m09", &kube::api::DeleteParams::default()).await?;
+    f.settle(&with, |outcome| !outcome.drift.is_empty()).await?;
+    assert_eq!(f.engine.drift_events(f.target.id)[0].drift.what, "it was deleted");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{ADMINS, Line, USERS};
+use super::table::{ADMINS, Line, SECRET, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -47,6 +47,19 @@ pub(super) const ROWS: &[Line] = &[
         document: "mutation ($id: ID!) { resumeUser(id: $id) { id suspendedAt } }",
         variables: |w| json!({"id": w.user["id"]}),
     },
+    Line {
+        field: "userIdentities",
+        expected: ADMINS,
+        document: "query ($id: ID!) { userIdentities(userId: $id) { id subject } }",
+        variables: |w| json!({"id": w.user["id"]}),
+    },
+    // Whoever may, is told that there is no such identity.
+    Line {
+        field: "deleteUserIdentity",
+        expected: ["401", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "NOT_FOUND"],
+        document: "mutation ($id: ID!, $i: ID!) { deleteUserIdentity(userId: $id, id: $i) { id } }",
+        variables: |w| json!({"id": w.user["id"], "i": "0190c8a0-0000-7000-8000-000000000000"}),
+    },
     // Everybody has their own.
     Line {
         field: "beginSecondFactor",
@@ -65,6 +78,54 @@ pub(super) const ROWS: &[Line] = &[
         expected: USERS,
         document: "mutation { endSecondFactor }",
         variables: |_| json!({}),
+    },
+    Line {
+        field: "passkeys",
+        expected: USERS,
+        document: "{ passkeys { id name lastUsedAt } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "passkeys",
+        expected: ADMINS,
+        document: "query ($u: ID) { passkeys(userId: $u) { id name } }",
+        variables: |w| json!({"u": w.user["id"]}),
+    },
+    Line {
+        field: "updatePasskey",
+        expected: SECRET,
+        document: "mutation ($id: ID!) { updatePasskey(id: $id, attributes: {name: \"other\"}) { id } }",
+        variables: |w| json!({"id": w.passkey}),
+    },
+    Line {
+        field: "deletePasskey",
+        expected: SECRET,
+        document: "mutation ($id: ID!) { deletePasskey(id: $id) { id } }",
+        variables: |w| json!({"id": w.passkey}),
+    },
+    Line {
+        field: "invites",
+        expected: ADMINS,
+        document: "{ invites { edges { node { id email } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createInvite",
+        expected: ADMINS,
+        document: "mutation ($a: InviteAttributes!) { createInvite(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"email": format!("invited-{}", w.email), "groupIds": [w.group["id"]]}}),
+    },
+    Line {
+        field: "createPasswordReset",
+        expected: ADMINS,
+        document: "mutation ($u: ID!) { createPasswordReset(userId: $u) { id } }",
+        variables: |w| json!({"u": w.user["id"]}),
+    },
+    Line {
+        field: "deleteInvite",
+        expected: ADMINS,
+        document: "mutation ($id: ID!) { deleteInvite(id: $id) { id } }",
+        variables: |w| json!({"id": w.invite}),
     },
     Line {
         field: "deleteUser",

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
+use plural_app::seal::SealedColumn;
 use plural_testkit::{GitRemote, eventually};
 use serde_json::{Value, json};
 
@@ -38,9 +42,11 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("identityProvider", "(name: \"acme\")"),
     ("identityProviders", ""),
     ("installationDataKeys", ""),
+    ("invites", ""),
     ("managedNamespace", "(id: \"$managed\")"),
     ("managedNamespaces", ""),
     ("me", ""),
+    ("passkeys", ""),
     ("persona", "(name: \"developers\")"),
     ("personas", ""),
     ("project", "(id: \"$project\")"),
@@ -64,6 +70,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("serviceTarball", "(id: \"$service\")"),
     ("syncWindows", "(serviceId: \"$service\")"),
     ("user", "(email: \"admin@example.com\")"),
+    ("userIdentities", "(userId: \"$user\")"),
     ("users", ""),
     ("webhookSecret", ""),
 ];
@@ -90,6 +97,12 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("upsertHelmRepository", "(url: \"https://charts.invalid/stable\")"),
 ];
 
+/// Sealed columns that have nothing in this world, and the tests that plant something there.
+const ELSEWHERE: [(SealedColumn, &str); 2] = [
+    (SealedColumn::RecordingCommand, "attack_19_no_secret_leaves_its_place (plural: secrets.rs)"),
+    (SealedColumn::IdentityRefresh, "who_is_gone_at_the_provider_is_gone_here (console: sso.rs)"),
+];
+
 /// What is there, and what must not be seen.
 pub(super) struct World {
     t: TestServer,
@@ -108,6 +121,12 @@ impl Canaries {
         let text = format!("canary-{}-of-{}", self.0.len(), place.replace(' ', "-"));
         self.keep(place, &text);
         text
+    }
+
+    fn keep_bytes(&mut self, place: &str, bytes: &[u8]) {
+        let encoded = STANDARD.encode(bytes).trim_end_matches('=').to_owned();
+        let forms = [encoded, URL_SAFE_NO_PAD.encode(bytes), hex::encode(bytes), hex::encode_upper(bytes)];
+        self.0.push((place.to_owned(), forms.to_vec()));
     }
 
     fn keep(&mut self, place: &str, text: &str) {
@@ -282,6 +301,11 @@ impl World {
         let create =
             "mutation ($a: IdentityProviderAttributes!) { createIdentityProvider(attributes: $a) { id } }";
         admin.data(create, json!({"a": provider})).await;
+        let invite = "mutation ($a: InviteAttributes!) { createInvite(attributes: $a) { id token } }";
+        let invite =
+            admin.data(invite, json!({"a": {"email": "invited@example.com", "groupIds": [group]}})).await;
+        canaries.keep("code of an invitation", invite["createInvite"]["token"].as_str().unwrap());
+        t.plant_passkey(&t.admin.id).await;
         let view = json!({"name": "All", "page": "services", "query": ""});
         let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
         let view = made(create, json!({"a": view})).await;
@@ -299,6 +323,32 @@ impl World {
         let sessions = [&t.admin, &t.reader, &writer].map(|person| person.token.clone().unwrap());
         for session in &sessions {
             canaries.keep("session", session);
+        }
+
+        let begin = "mutation { beginSecondFactor { secret } }";
+        let begun = writer.data(begin, json!({})).await;
+        canaries.keep("second factor", begun["beginSecondFactor"]["secret"].as_str().unwrap());
+        // Whatever is sealed has a canary: the values that were planted above, and keys that the console made itself.
+        for column in SealedColumn::ALL {
+            let opened = t.opened(column).await;
+            if let Some((_, test)) = ELSEWHERE.iter().find(|(of, _)| *of == column) {
+                assert!(opened.is_empty(), "{column:?} has values here, and needs no {test}");
+                continue;
+            }
+            let is_planted = |value: &[u8]| {
+                let text = String::from_utf8_lossy(value);
+                canaries.0.iter().any(|(_, forms)| text.contains(&forms[0]))
+            };
+            let mut has_canary = false;
+            for value in opened {
+                // Of settings that hold nothing secret in this world.
+                let is_empty = serde_json::from_slice::<Value>(&value).is_ok() && !is_planted(&value);
+                has_canary |= !is_empty;
+                if !is_empty && !is_planted(&value) {
+                    canaries.keep_bytes(&format!("{column:?}"), &value);
+                }
+            }
+            assert!(has_canary, "no secret is planted in {column:?}: plant one, or say which test does");
         }
 
         // The artifact is there, and so is what it renders to.

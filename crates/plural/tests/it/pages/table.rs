@@ -56,6 +56,11 @@ pub(super) const PAGES: &[Followed] = &[
             ("--name 'Grace Hopper'", "--name 'Grace Hopper' --stdin < passwords"),
             ("users delete grace@example.com", "users delete grace@example.com --yes"),
             (
+                "lovelace@example.com --group shop-team",
+                "lovelace@example.com --group shop-team --password-stdin < password",
+            ),
+            ("reset-password ada@example.com", "reset-password ada@example.com --password-stdin < password"),
+            (
                 "--subject repo:acme/shop:ref:refs/heads/main",
                 "--subject repo:acme/shop:ref:refs/heads/main --password-stdin < password",
             ),

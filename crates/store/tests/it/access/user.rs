@@ -2,6 +2,7 @@
 
 use plural_app::records::Search;
 use plural_app::user::UserSelector;
+use plural_core::ids::UserIdentityId;
 use plural_core::user::{NewUser, User, UserChange};
 use plural_core::{Error, PageArgs};
 
@@ -21,6 +22,14 @@ pub(super) fn cases() -> Vec<Case> {
         case!("user_update", "udddda", w, c => w.door.app.user_update(c, w.user.id, &UserChange::default(), None)),
         case!("user_suspend", "udddda", w, c => w.door.app.user_suspend(c, w.user.id)),
         case!("user_resume", "udddda", w, c => w.door.app.user_resume(c, w.user.id)),
+        case!("user_identities", "udddda", w, c => w.door.app.user_identities(c, w.user.id)),
+        // Whoever may, is told that there is no such identity.
+        case!("user_identity_delete", "udddda", w, c => async {
+            match w.door.app.user_identity_delete(c, w.user.id, UserIdentityId::new()).await {
+                Err(Error::NotFound { .. }) => Ok(()),
+                other => other.map(drop),
+            }
+        }),
         case!("second_factor_is_on", "udddda", w, c => w.door.app.second_factor_is_on(c, w.user.id)),
         case!("second_factor_begin", "uaaaaa", w, c => w.door.app.second_factor_begin(c, None)),
         // Whose code is wrong may try.

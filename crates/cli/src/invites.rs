@@ -1,0 +1,196 @@
+//! `plural cd users invite|invites|uninvite|reset-password`.
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+use plural_wire::{
+    Client, CreateInvite, CreatePasswordReset, CreatedInvite, DeleteInvite, GetGroup, Invite,
+    InviteAttributes, ListInvites, PAGE_SIZE, all_pages,
+};
+
+use crate::{
+    args::{ConfirmArgs, ListOutputArgs},
+    error::CliError,
+    key,
+    output::{self, Row, age, or_dash},
+    proof::{Proof, send_proven},
+    terminal::Terminal,
+    users,
+};
+
+const NOTHING: &str = "no invitations wait; `plural cd users invite EMAIL` makes one";
+
+/// Invite somebody to make their own account, and print the link once
+///
+/// They open the link in a browser, and choose a password or a passkey. It is good once, within seven days, in the place of another
+/// invitation of theirs, and while you are an administrator. The console sends no mail: give them the link on a way that only they
+/// read.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd users invite grace@example.com
+  plural cd users invite grace@example.com --group dev --group ops")]
+pub(crate) struct InviteArgs {
+    /// E-mail address, which the user signs in with
+    #[arg(value_name = "EMAIL")]
+    pub(crate) email: String,
+
+    /// Group that the user is made a member of; may be given several times
+    #[arg(long = "group", value_name = "NAME")]
+    pub(crate) groups: Vec<String>,
+
+    /// Read your own password from standard input instead of asking
+    #[arg(long)]
+    pub(crate) password_stdin: bool,
+}
+
+/// List the invitations that wait to be accepted
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd users invites
+  plural cd users invites -o json")]
+pub(crate) struct InvitesArgs {
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
+}
+
+/// Revoke an invitation
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd users uninvite 0190b8a2-7c11-7def-8000-0123456789ab --yes")]
+pub(crate) struct UninviteArgs {
+    /// Its id, as `plural cd users invites` shows it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}
+
+/// Let a user choose another password who has forgotten theirs, and print the link once
+///
+/// It is good once, within a day. Until it is used the old password stays as it is; then the user's sessions end. A second factor
+/// stays: `plural second-factor disable --user EMAIL` ends one whose app is lost.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd users reset-password grace@example.com")]
+pub(crate) struct ResetPasswordArgs {
+    /// E-mail address
+    #[arg(value_name = "EMAIL")]
+    pub(crate) email: String,
+
+    /// Read your own password from standard input instead of asking
+    #[arg(long)]
+    pub(crate) password_stdin: bool,
+}
+
+impl Row for Invite {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["EMAIL", "FOR", "GROUPS", "INVITED BY", "EXPIRES", "AGE", "ID"], 7);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("invite/{}", self.id)
+    }
+
+    fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
+        let groups: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
+        let expires = self.expires_at.map(|at| at.format("%Y-%m-%d %H:%M").to_string());
+        vec![
+            or_dash(Some(&self.email)),
+            if self.user.is_some() { "another password" } else { "an account" }.to_owned(),
+            or_dash(Some(&groups.join(", "))),
+            or_dash(self.inviter.as_ref().map(|user| user.email.as_str())),
+            or_dash(expires.as_deref()),
+            age(self.inserted_at, now),
+            self.id.clone(),
+        ]
+    }
+}
+
+pub(crate) async fn create(
+    args: InviteArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let InviteArgs { email, groups, password_stdin } = args;
+    let mut group_ids = Vec::new();
+    for name in groups {
+        let found = client.send(&GetGroup { name: name.clone() }).await.map_err(|error| {
+            let hint = "`plural cd groups list` shows the groups";
+            CliError::absent(error, || CliError::missing(format_args!("group {name:?}"), hint))
+        })?;
+        group_ids.push(found.id);
+    }
+    let attributes = InviteAttributes { email, group_ids: (!group_ids.is_empty()).then_some(group_ids) };
+    let request = CreateInvite { attributes, current_password: None };
+    let proof = proof(password_stdin);
+    let made =
+        send_proven(request, |request| &mut request.current_password, &proof, client, terminal).await?;
+    print(&made, terminal)
+}
+
+pub(crate) async fn reset_password(
+    args: ResetPasswordArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ResetPasswordArgs { email, password_stdin } = args;
+    let user_id = users::find(&email, client).await?.id;
+    let request = CreatePasswordReset { user_id, current_password: None };
+    let proof = proof(password_stdin);
+    let made =
+        send_proven(request, |request| &mut request.current_password, &proof, client, terminal).await?;
+    print(&made, terminal)
+}
+
+const fn proof(stdin: bool) -> Proof<'static> {
+    Proof {
+        stdin,
+        why: "a link that makes somebody an account, or gives them another password, needs your own password",
+        hint: "add --password-stdin and pipe your password in",
+    }
+}
+
+/// The link, once.
+fn print(made: &CreatedInvite, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let token = made.token.as_ref().ok_or_else(|| CliError::new("the console told no code"))?;
+    let until = made.expires_at.map(|at| at.format("%Y-%m-%d %H:%M UTC").to_string());
+    terminal.say(format_args!(
+        "give this to {} on a way that nobody else reads; it is good once, until {}:",
+        made.email,
+        or_dash(until.as_deref())
+    ));
+    match &made.page {
+        Some(page) => writeln!(terminal.out, "{page}#{}", token.expose())?,
+        None => writeln!(terminal.out, "{}", token.expose())?,
+    }
+    Ok(terminal.out.flush()?)
+}
+
+pub(crate) async fn list(
+    args: InvitesArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let invites = all_pages(client, |after| ListInvites { after, first: PAGE_SIZE }).await?;
+    output::list(&invites, &args.output, NOTHING, terminal)
+}
+
+pub(crate) async fn delete(
+    args: UninviteArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let UninviteArgs { id, confirm } = args;
+    let id = key::bare_id("invite", &id).to_owned();
+    terminal.confirm(&format!("revoke invitation {id}"), confirm.yes)?;
+    client.send(&DeleteInvite { id: id.clone() }).await.map_err(|error| {
+        CliError::absent(error, || {
+            CliError::missing(format!("invitation {id}"), "`plural cd users invites` shows them")
+        })
+    })?;
+    terminal.say(format_args!("invitation {id} revoked"));
+    Ok(())
+}

@@ -1,0 +1,142 @@
+import { Group, Text } from '@mantine/core';
+import { infiniteQueryOptions, keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
+import { getRouteApi } from '@tanstack/react-router';
+import { useCallback } from 'react';
+
+import { graphql } from '../generated';
+import type { AuditsQuery } from '../generated/graphql';
+import { ask } from '../lib/client';
+import { Search } from '../parts/filter';
+import { Empty, Fault, Page } from '../parts/page';
+import { Table, type Columns } from '../parts/table';
+import { Ago, Name } from '../parts/text';
+
+const Audits = graphql(/* GraphQL */ `
+  query Audits($after: String, $actor: String, $action: String, $target: String, $requestId: ID) {
+    audits(first: 100, after: $after, actor: $actor, action: $action, target: $target, requestId: $requestId) {
+      pageInfo {
+        hasNextPage
+        endCursor
+      }
+      edges {
+        node {
+          id
+          insertedAt
+          actorName
+          action
+          noun
+          targetName
+          address
+          requestId
+          times
+        }
+      }
+    }
+  }
+`);
+
+export interface AuditFilter {
+  actor?: string | undefined;
+  action?: string | undefined;
+  target?: string | undefined;
+}
+
+type Row = NonNullable<NonNullable<NonNullable<NonNullable<AuditsQuery['audits']>['edges']>[number]>['node']>;
+
+function auditsQuery({ actor, action, target }: AuditFilter) {
+  return infiniteQueryOptions({
+    queryKey: ['audit', 'list', { actor, action, target }],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) =>
+      ask(
+        Audits,
+        { after: pageParam ?? null, actor: actor ?? null, action: action ?? null, target: target ?? null, requestId: null },
+        signal,
+      ),
+    getNextPageParam: ({ audits: page }) =>
+      page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined,
+    select: ({ pages }): Row[] => pages.flatMap(({ audits: page }) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? [])),
+  });
+}
+
+const columns: Columns<Row> = [
+  { id: 'at', header: 'When', meta: { track: '90px' }, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'who', header: 'Who', meta: { track: 'minmax(100px, 1fr)' }, cell: ({ row }) => <Name of={row.original.actorName} /> },
+  { id: 'what', header: 'Action', meta: { track: 'minmax(110px, 0.9fr)' }, cell: ({ row }) => <Name of={row.original.action} /> },
+  {
+    id: 'target',
+    header: 'On',
+    meta: { track: 'minmax(120px, 1.4fr)', from: 560 },
+    cell: ({ row: { original: row } }) => (
+      <>
+        <Text component="span" size="sm" c="dimmed">
+          {row.noun}
+        </Text>{' '}
+        <Name of={row.targetName} />
+      </>
+    ),
+  },
+  {
+    id: 'times',
+    header: 'Times',
+    meta: { track: '60px', from: 760, isNumber: true },
+    cell: ({ row }) => row.original.times ?? 1,
+  },
+  {
+    id: 'from',
+    header: 'From',
+    meta: { track: '130px', from: 860 },
+    cell: ({ row }) => <Name of={row.original.address ?? ''} />,
+  },
+  {
+    id: 'request',
+    header: 'Request',
+    meta: { track: 'minmax(110px, 0.7fr)', from: 1100 },
+    cell: ({ row }) => (
+      <Text component="span" size="xs" ff="monospace">
+        <Name of={row.original.requestId} />
+      </Text>
+    ),
+  },
+];
+
+const route = getRouteApi('/audit');
+
+/** The audit log: who did what to what. For administrators. */
+export function AuditPage() {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const list = useInfiniteQuery({ ...auditsQuery(search), placeholderData: keepPreviousData });
+  const set = (change: AuditFilter) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
+  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
+  const more = useCallback(() => {
+    if (!isFetchingNextPage) void fetchNextPage();
+  }, [fetchNextPage, isFetchingNextPage]);
+  const given = (text: string) => (text === '' ? undefined : text);
+  return (
+    <Page title="Audit" isFull>
+      <Group gap="sm">
+        <Search label="Who, exactly" value={search.actor ?? ''} onChange={(text) => set({ actor: given(text) })} />
+        <Search label="Action, such as service.*" value={search.action ?? ''} onChange={(text) => set({ action: given(text) })} />
+        <Search label="Thing: name or id" value={search.target ?? ''} onChange={(text) => set({ target: given(text) })} />
+      </Group>
+      {list.isError && list.data === undefined ? (
+        <Fault error={list.error} what="the audit log" retry={() => void list.refetch()} />
+      ) : (
+        <Table
+          label="Audit log"
+          rows={list.data ?? []}
+          columns={columns}
+          id={({ id }) => id}
+          isWaiting={list.isPending}
+          {...(hasNextPage && { more })}
+          empty={
+            <Empty title="Nothing matches">
+              Names of actors and things are exact; an action may end in <code>.*</code>.
+            </Empty>
+          }
+        />
+      )}
+    </Page>
+  );
+}

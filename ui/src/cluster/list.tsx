@@ -1,0 +1,68 @@
+import { Button, Group } from '@mantine/core';
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
+import { getRouteApi } from '@tanstack/react-router';
+import { IconX } from '@tabler/icons-react';
+import { useCallback } from 'react';
+
+import { Command } from '../parts/action';
+import { Search } from '../parts/filter';
+import { Empty, Fault, Page } from '../parts/page';
+import { Table } from '../parts/table';
+import { Name } from '../parts/text';
+import { clustersQuery } from './queries';
+import { clusterColumns } from './table';
+
+const route = getRouteApi('/clusters');
+
+/** All clusters that one may see. */
+export function ClustersPage() {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const list = useInfiniteQuery({ ...clustersQuery(search), placeholderData: keepPreviousData });
+  const set = (change: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
+  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
+  const more = useCallback(() => {
+    if (!isFetchingNextPage) void fetchNextPage();
+  }, [fetchNextPage, isFetchingNextPage]);
+  const rows = list.data ?? [];
+  return (
+    <Page title="Clusters" isFull>
+      <Group gap="sm">
+        <Search label="Search by name or handle" value={search.q ?? ''} onChange={(q) => set({ q: q === '' ? undefined : q })} />
+        {search.tag !== undefined && (
+          <Button
+            variant="default"
+            rightSection={<IconX size={14} aria-label="remove" />}
+            onClick={() => set({ tag: undefined })}
+          >
+            Tag <Name of={search.tag} />
+          </Button>
+        )}
+      </Group>
+      {list.isError && list.data === undefined ? (
+        <Fault error={list.error} what="clusters" retry={() => void list.refetch()} />
+      ) : (
+        <Table
+          label="Clusters"
+          rows={rows}
+          columns={clusterColumns}
+          id={(cluster) => cluster.id}
+          isWaiting={list.isPending}
+          {...(!hasNextPage && { total: rows.length })}
+          {...(hasNextPage && { more })}
+          empty={
+            search.q !== undefined || search.tag !== undefined ? (
+              <Empty title="No cluster matches">Change the search or remove the tag.</Empty>
+            ) : (
+              <Empty title="No clusters yet">
+                An agent in the cluster connects to this console; the console needs no access to the cluster. With kubectl at the
+                cluster, run this:
+                <Command line="plural cd clusters bootstrap blue --image IMAGE --apply --wait" />
+              </Empty>
+            )
+          }
+        />
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,241 @@
+import { Tabs, Text } from '@mantine/core';
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { getRouteApi } from '@tanstack/react-router';
+import { useCallback, type ReactNode } from 'react';
+
+import type { ClusterAuditQuery, ClusterQuery } from '../generated/graphql';
+import { paths } from '../paths';
+import { Command } from '../parts/action';
+import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
+import { clusterState, serviceStatuses, State, statusOrder } from '../parts/state';
+import { Table, type Columns } from '../parts/table';
+import { Ago, Name, RouteLink } from '../parts/text';
+import { servicesQuery, statusesQuery } from '../service/queries';
+import { serviceColumns } from '../service/table';
+import { clusterAuditQuery, clusterQuery } from './queries';
+import { Tag } from './table';
+
+const route = getRouteApi('/clusters/$handle');
+
+export const clusterTabs = ['services', 'deprecations', 'audit', 'kubectl'] as const;
+export type ClusterTab = (typeof clusterTabs)[number];
+
+const tabNames: Record<ClusterTab, string> = {
+  services: 'Services',
+  deprecations: 'APIs that end',
+  audit: 'Requests',
+  kubectl: 'kubectl',
+};
+
+/** One cluster: its agent, what runs in it, what its next upgrade would break. */
+export function ClusterPage() {
+  const { handle } = route.useParams();
+  const { tab = 'services' } = route.useSearch();
+  const navigate = route.useNavigate();
+  const query = useQuery(clusterQuery(handle));
+  const cluster = query.data;
+  const within = [{ name: 'Clusters', to: paths.clusters() }];
+  if (cluster == null) {
+    return (
+      <Page title={handle} within={within}>
+        {query.isError && <Fault error={query.error} what={`cluster ${handle}`} retry={() => void query.refetch()} />}
+        {query.isPending && <Waiting lines={10} />}
+        {query.isSuccess && (
+          <Empty title="There is no such cluster">
+            It is gone, or you may not see it. <RouteLink to={paths.clusters()}>All clusters</RouteLink>
+          </Empty>
+        )}
+      </Page>
+    );
+  }
+  const conditions = (cluster.status?.conditions ?? []).flatMap((condition) => condition ?? []);
+  const ends = (cluster.apiDeprecations ?? []).flatMap((one) => one ?? []);
+  return (
+    <Page title={cluster.handle ?? handle} within={within} state={<State look={clusterState(cluster)} />}>
+      <Panel title="Cluster">
+        <Facts
+          facts={[
+            ['Name', <Name key="name" of={cluster.name} />],
+            ['Kubernetes', cluster.currentVersion ?? 'not known yet'],
+            ['Distribution', cluster.distro?.toLowerCase()],
+            [
+              'Agent',
+              cluster.agentVersion == null
+                ? 'never connected'
+                : `${cluster.agentVersion}${cluster.agentOutdated === true ? ', of an earlier build' : ''}`,
+            ],
+            ['Last heard', <Ago key="heard" at={cluster.pingedAt} absent="never" />],
+            ['Nodes', cluster.nodeCount],
+            ['Pods', cluster.podCount],
+            ['Namespaces', cluster.namespaceCount],
+            ['Project', cluster.project && <Name of={cluster.project.name} />],
+            [
+              'Tags',
+              (cluster.tags ?? []).length > 0 &&
+                (cluster.tags ?? []).map((tag) => tag && <Tag key={tag.name} name={tag.name} value={tag.value} />),
+            ],
+            ['Protected', cluster.protect === true && 'deleting it is refused'],
+            ['Added', <Ago key="added" at={cluster.insertedAt} />],
+            ...conditions.map(({ type, status, reason, message }): [string, ReactNode] => [
+              type ?? 'Condition',
+              <Name key={type} of={[status, reason, message].filter((part) => part != null && part !== '').join(', ')} />,
+            ]),
+          ]}
+        />
+      </Panel>
+      <Tabs
+        value={tab}
+        keepMounted={false}
+        onChange={(next) => void navigate({ search: { tab: next as ClusterTab }, replace: true })}
+      >
+        <Tabs.List mb="md">
+          {clusterTabs.map((one) => (
+            <Tabs.Tab key={one} value={one}>
+              {tabNames[one]}
+              {one === 'deprecations' && ends.length > 0 && ` (${ends.length})`}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value="services">
+          <Services id={cluster.id} handle={handle} />
+        </Tabs.Panel>
+        <Tabs.Panel value="deprecations">
+          <Panel title="Objects of APIs that a later Kubernetes does not serve">
+            {ends.length === 0 ? (
+              <Empty title="No service uses an API that ends" />
+            ) : (
+              <Table
+                isShort
+                label="APIs that end"
+                rows={ends}
+                columns={endColumns}
+                id={(end) => `${end.component?.id ?? ''}${end.removedIn ?? ''}`}
+                empty={null}
+              />
+            )}
+          </Panel>
+        </Tabs.Panel>
+        <Tabs.Panel value="audit">
+          <Requests handle={handle} />
+        </Tabs.Panel>
+        <Tabs.Panel value="kubectl">
+          <Panel title="kubectl through the console">
+            <div style={{ padding: 12 }}>
+              <Text size="sm" mb="sm">
+                This writes a kubeconfig that holds no token: kubectl asks the command line for one.
+              </Text>
+              <Command line={`plural cd clusters get-credentials ${handle}`} />
+            </div>
+          </Panel>
+        </Tabs.Panel>
+      </Tabs>
+    </Page>
+  );
+}
+
+function Services({ id, handle }: { id: string; handle: string }) {
+  const list = useInfiniteQuery(servicesQuery({ cluster: handle }));
+  const counts = useQuery(statusesQuery({ clusterId: id }));
+  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
+  const more = useCallback(() => {
+    if (!isFetchingNextPage) void fetchNextPage();
+  }, [fetchNextPage, isFetchingNextPage]);
+  if (list.isError) return <Fault error={list.error} what="its services" retry={() => void list.refetch()} />;
+  return (
+    <Panel
+      title="Services"
+      aside={
+        <Text size="sm" component="div" style={{ display: 'flex', gap: 16, flexWrap: 'wrap' }}>
+          {statusOrder
+            .filter((status) => (counts.data?.get(status) ?? 0) > 0)
+            .map((status) => (
+              <span key={status}>
+                <State look={serviceStatuses[status]} /> {counts.data?.get(status)}
+              </span>
+            ))}
+          <RouteLink to={paths.services()} search={{ cluster: handle }}>
+            Search in them
+          </RouteLink>
+        </Text>
+      }
+    >
+      <Table
+        isShort
+        label="Services"
+        rows={list.data ?? []}
+        columns={serviceColumns.filter(({ id: column }) => column !== 'cluster')}
+        id={(service) => service.id}
+        isWaiting={list.isPending}
+        {...(hasNextPage && { more })}
+        empty={
+          <Empty title="No services here yet">
+            <Command line={`plural cd services create --help`} />
+          </Empty>
+        }
+      />
+    </Panel>
+  );
+}
+
+type End = NonNullable<NonNullable<NonNullable<ClusterQuery['cluster']>['apiDeprecations']>[number]>;
+
+const endColumns: Columns<End> = [
+  {
+    id: 'object',
+    header: 'Object',
+    meta: { track: 'minmax(160px, 1.5fr)' },
+    cell: ({ row: { original: end } }) => (
+      <>
+        {end.component?.kind} <Name of={end.component?.name ?? ''} />
+      </>
+    ),
+  },
+  {
+    id: 'service',
+    header: 'Service',
+    meta: { track: 'minmax(100px, 1fr)', from: 480 },
+    cell: ({ row }) => <Name of={row.original.component?.service?.name ?? ''} />,
+  },
+  { id: 'removed', header: 'Gone in', meta: { track: '90px' }, cell: ({ row }) => row.original.removedIn ?? '–' },
+  {
+    id: 'use',
+    header: 'Use instead',
+    meta: { track: 'minmax(120px, 1fr)', from: 560 },
+    cell: ({ row }) => row.original.replacement ?? '–',
+  },
+];
+
+type Log = NonNullable<
+  NonNullable<NonNullable<NonNullable<NonNullable<ClusterAuditQuery['cluster']>['auditLogs']>['edges']>[number]>['node']
+>;
+
+const logColumns: Columns<Log> = [
+  { id: 'at', header: 'When', meta: { track: '100px' }, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'who', header: 'Who', meta: { track: 'minmax(100px, 0.6fr)' }, cell: ({ row }) => <Name of={row.original.actorName} /> },
+  {
+    id: 'what',
+    header: 'Request',
+    meta: { track: 'minmax(160px, 2fr)', from: 480 },
+    cell: ({ row }) => <Name of={`${row.original.method} ${row.original.path}`} />,
+  },
+  { id: 'code', header: 'Answer', meta: { track: '70px', isNumber: true }, cell: ({ row }) => row.original.responseCode },
+];
+
+function Requests({ handle }: { handle: string }) {
+  const query = useQuery(clusterAuditQuery(handle));
+  if (query.isPending) return <Waiting />;
+  if (query.isError) return <Fault error={query.error} what="requests" retry={() => void query.refetch()} />;
+  const rows = (query.data?.auditLogs?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
+  return (
+    <Panel title="Requests of people to its API server, newest first">
+      <Table
+        isShort
+        label="Requests"
+        rows={rows}
+        columns={logColumns}
+        id={({ id }) => id}
+        empty={<Empty title="Nobody asked through the console yet">Requests of kubectl through the console stand here.</Empty>}
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,161 @@
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+
+import { graphql } from '../generated';
+import type { ClustersQuery } from '../generated/graphql';
+import { ask } from '../lib/client';
+
+const Clusters = graphql(/* GraphQL */ `
+  query Clusters($after: String, $first: Int, $q: String, $tagQuery: TagQuery, $projectId: ID) {
+    clusters(after: $after, first: $first, q: $q, tagQuery: $tagQuery, projectId: $projectId) {
+      pageInfo {
+        hasNextPage
+        endCursor
+      }
+      edges {
+        node {
+          id
+          handle
+          name
+          distro
+          currentVersion
+          agentVersion
+          agentOutdated
+          connected
+          pingedAt
+          deletedAt
+          nodeCount
+          podCount
+          tags {
+            name
+            value
+          }
+          project {
+            id
+            name
+          }
+        }
+      }
+    }
+  }
+`);
+
+export interface ClusterFilter {
+  q?: string | undefined;
+  tag?: string | undefined;
+  project?: string | undefined;
+}
+
+type Edge = NonNullable<NonNullable<NonNullable<ClustersQuery['clusters']>['edges']>[number]>;
+export type ClusterRow = NonNullable<Edge['node']>;
+
+/** Clusters a page at a time, searched and filtered at the server. */
+export function clustersQuery({ q, tag, project }: ClusterFilter, first = 100) {
+  const [name = '', ...value] = (tag ?? '').split('=');
+  const tagQuery = name === '' ? null : { op: 'AND' as const, tags: [{ name, value: value.join('=') }] };
+  return infiniteQueryOptions({
+    queryKey: ['cluster', 'list', { q, tag, project }, first],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) =>
+      ask(Clusters, { after: pageParam ?? null, first, q: q ?? null, tagQuery, projectId: project ?? null }, signal),
+    getNextPageParam: ({ clusters: page }) =>
+      page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined,
+    select: ({ pages }): ClusterRow[] =>
+      pages.flatMap(({ clusters: page }) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? [])),
+  });
+}
+
+const One = graphql(/* GraphQL */ `
+  query Cluster($handle: String!) {
+    cluster(handle: $handle) {
+      id
+      handle
+      name
+      distro
+      version
+      currentVersion
+      agentVersion
+      agentUrl
+      agentOutdated
+      connected
+      pingedAt
+      insertedAt
+      updatedAt
+      deletedAt
+      protect
+      self
+      nodeCount
+      podCount
+      namespaceCount
+      kasUrl
+      metadata
+      tags {
+        name
+        value
+      }
+      project {
+        id
+        name
+      }
+      status {
+        conditions {
+          type
+          status
+          reason
+          message
+        }
+      }
+      apiDeprecations {
+        availableIn
+        deprecatedIn
+        removedIn
+        replacement
+        blocking
+        component {
+          id
+          kind
+          namespace
+          name
+          service {
+            name
+          }
+        }
+      }
+    }
+  }
+`);
+
+/** One cluster as its page shows it. */
+export function clusterQuery(handle: string) {
+  return queryOptions({
+    queryKey: ['cluster', 'one', handle],
+    queryFn: async ({ signal }) => (await ask(One, { handle }, signal)).cluster,
+  });
+}
+
+const AuditOf = graphql(/* GraphQL */ `
+  query ClusterAudit($handle: String!) {
+    cluster(handle: $handle) {
+      id
+      auditLogs(last: 50) {
+        edges {
+          node {
+            id
+            actorName
+            method
+            path
+            responseCode
+            insertedAt
+          }
+        }
+      }
+    }
+  }
+`);
+
+/** Who asked its API server for what through the console: the newest fifty. */
+export function clusterAuditQuery(handle: string) {
+  return queryOptions({
+    queryKey: ['cluster', 'audit', handle],
+    queryFn: async ({ signal }) => (await ask(AuditOf, { handle }, signal)).cluster,
+  });
+}

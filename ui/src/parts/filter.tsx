@@ -1,0 +1,67 @@
+import { Kbd, TextInput, UnstyledButton } from '@mantine/core';
+import { useDebouncedCallback, useHotkeys } from '@mantine/hooks';
+import { IconSearch } from '@tabler/icons-react';
+import { useRef, useState, type ReactNode } from 'react';
+
+import classes from './filter.module.css';
+
+/** Searches at the server as one types; `/` goes to it. */
+export function Search({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) {
+  const [typed, setTyped] = useState(value);
+  const [known, setKnown] = useState(value);
+  const input = useRef<HTMLInputElement>(null);
+  // The address changed without this box: back, or a link.
+  if (value !== known) {
+    setKnown(value);
+    if (value !== typed.trim()) setTyped(value);
+  }
+  const tell = useDebouncedCallback((text: string) => onChange(text.trim()), 120);
+  useHotkeys([['/', () => input.current?.focus()]]);
+  return (
+    <TextInput
+      ref={input}
+      type="search"
+      aria-label={label}
+      placeholder={label}
+      value={typed}
+      maxLength={200}
+      leftSection={<IconSearch size={14} aria-hidden />}
+      rightSection={<Kbd size="xs">/</Kbd>}
+      className={classes['search'] ?? ''}
+      onChange={({ currentTarget }) => {
+        setTyped(currentTarget.value);
+        tell(currentTarget.value);
+      }}
+    />
+  );
+}
+
+interface Choice<Value extends string> {
+  value: Value | undefined;
+  label: ReactNode;
+  count?: number | undefined;
+}
+
+/** One of a few: how many there are of each, and which is shown. */
+export function Facets<Value extends string>(props: {
+  label: string;
+  choices: Choice<Value>[];
+  value: Value | undefined;
+  onChange: (value: Value | undefined) => void;
+}) {
+  return (
+    <div role="group" aria-label={props.label} className={classes['facets']}>
+      {props.choices.map(({ value, label, count }) => (
+        <UnstyledButton
+          key={value ?? 'all'}
+          className={classes['facet'] ?? ''}
+          aria-pressed={props.value === value}
+          onClick={() => props.onChange(value)}
+        >
+          {label}
+          {count !== undefined && <span className={classes['count']}>{count.toLocaleString('en')}</span>}
+        </UnstyledButton>
+      ))}
+    </div>
+  );
+}

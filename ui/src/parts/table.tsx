@@ -1,0 +1,140 @@
+import { Text } from '@mantine/core';
+import { useElementSize, useMergedRef } from '@mantine/hooks';
+import { flexRender, getCoreRowModel, useReactTable, type ColumnDef, type RowData } from '@tanstack/react-table';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { useEffect, useRef, type KeyboardEvent, type ReactNode } from 'react';
+
+import { Waiting } from './page';
+import classes from './table.module.css';
+
+declare module '@tanstack/react-table' {
+  // eslint-disable-next-line @typescript-eslint/no-unused-vars -- the library's shape
+  interface ColumnMeta<TData extends RowData, TValue> {
+    /** Width of the column, as a track of a CSS grid. */
+    track: string;
+    /** Shown from this width of the table on, in pixels. */
+    from?: number;
+    isNumber?: boolean;
+  }
+}
+
+export type Columns<Row> = ColumnDef<Row>[];
+
+interface TableProps<Row> {
+  /** What the rows are, for people who hear the page. */
+  label: string;
+  rows: Row[];
+  columns: Columns<Row>;
+  id: (row: Row) => string;
+  /** How many there are in all, if known. */
+  total?: number;
+  isWaiting?: boolean;
+  /** In place of rows where there are none. */
+  empty: ReactNode;
+  /** Reads the next page; absent at the end. */
+  more?: () => void;
+  /** As high as its rows: for a few of them inside of a panel. */
+  isShort?: boolean;
+}
+
+const ROW = 36;
+
+/** A dense table that draws only the rows in sight. Arrow keys and j, k move; Enter opens. */
+export function Table<Row>({
+  label,
+  rows,
+  columns,
+  id,
+  total,
+  isWaiting = false,
+  empty,
+  more,
+  isShort = false,
+}: TableProps<Row>) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const { ref: sized, width } = useElementSize<HTMLDivElement>();
+  const ref = useMergedRef(scroller, sized);
+  const table = useReactTable({ data: rows, columns, getCoreRowModel: getCoreRowModel(), getRowId: id });
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW,
+    overscan: 12,
+    initialRect: { width: 1000, height: 800 },
+  });
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (more && last >= rows.length - 30) more();
+  }, [more, last, rows.length]);
+
+  const shown = table.getAllLeafColumns().filter(({ columnDef }) => width === 0 || (columnDef.meta?.from ?? 0) <= width);
+  const grid = { gridTemplateColumns: shown.map(({ columnDef }) => columnDef.meta?.track ?? '1fr').join(' ') };
+
+  const move = (event: KeyboardEvent) => {
+    const by = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
+    if (by === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const at = (document.activeElement?.closest('[data-index]') as HTMLElement | null)?.dataset['index'];
+    const next = Math.min(rows.length - 1, Math.max(0, at === undefined ? 0 : Number(at) + by));
+    virtual.scrollToIndex(next);
+    requestAnimationFrame(() =>
+      scroller.current?.querySelector<HTMLElement>(`[data-index="${next}"] a, [data-index="${next}"] button`)?.focus(),
+    );
+  };
+
+  const rowModel = table.getRowModel().rows;
+  return (
+    <div className={classes['frame']} data-short={isShort || undefined}>
+      <div ref={ref} className={classes['scroller']} tabIndex={0} onKeyDown={move} role="region" aria-label={`${label}, scrolls`}>
+        <div role="table" aria-label={label} aria-rowcount={(total ?? rows.length) + 1} aria-busy={isWaiting}>
+          <div role="rowgroup" className={classes['head']}>
+            <div role="row" className={classes['row']} style={grid} aria-rowindex={1}>
+              {table.getLeafHeaders().map(
+                (header) =>
+                  shown.includes(header.column) && (
+                    <div key={header.id} role="columnheader" data-number={header.column.columnDef.meta?.isNumber}>
+                      {flexRender(header.column.columnDef.header, header.getContext())}
+                    </div>
+                  ),
+              )}
+            </div>
+          </div>
+          <div role="rowgroup" className={classes['rows']} style={{ height: virtual.getTotalSize() }}>
+            {items.map(({ index, start }) => {
+              const row = rowModel[index];
+              return (
+                row && (
+                  <div
+                    key={row.id}
+                    role="row"
+                    data-index={index}
+                    aria-rowindex={index + 2}
+                    className={classes['row']}
+                    style={{ ...grid, transform: `translateY(${start}px)` }}
+                  >
+                    {row.getVisibleCells().map(
+                      (cell) =>
+                        shown.includes(cell.column) && (
+                          <div key={cell.id} role="cell" data-number={cell.column.columnDef.meta?.isNumber}>
+                            {flexRender(cell.column.columnDef.cell, cell.getContext())}
+                          </div>
+                        ),
+                    )}
+                  </div>
+                )
+              );
+            })}
+          </div>
+        </div>
+        {rows.length === 0 && (isWaiting ? <Waiting lines={8} /> : empty)}
+      </div>
+      {!isShort && rows.length > 0 && (
+        <Text size="xs" c="dimmed" className={classes['foot']} role="status">
+          {rows.length.toLocaleString('en')}
+          {total !== undefined ? ` of ${total.toLocaleString('en')}` : more ? ' read, more below' : ''}
+        </Text>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,104 @@
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
+
+import type { ComponentState, ServiceDeploymentStatus } from './generated/graphql';
+import { Empty, Fault, Page } from './parts/page';
+import { RouteLink } from './parts/text';
+import { paths } from './paths';
+import { Shell } from './shell/shell';
+
+const words = (value: unknown): string | undefined => {
+  if (typeof value === 'string') return value === '' ? undefined : value;
+  return typeof value === 'number' ? String(value) : undefined;
+};
+const oneOf = <Value extends string>(values: readonly Value[], value: unknown): Value | undefined =>
+  values.find((one) => one === value);
+/** Leaves out what is not set: an address shows what was chosen and nothing else. */
+const given = <Search extends object>(search: Search): Search =>
+  Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined)) as Search;
+
+const root = createRootRoute({
+  component: Shell,
+  errorComponent: ({ error }) => <Fault error={error} what="this page" />,
+  notFoundComponent: () => (
+    <Page title="There is no such page">
+      <Empty title="The address names no page of this console">
+        <RouteLink to={paths.home()}>To the fleet</RouteLink>
+      </Empty>
+    </Page>
+  ),
+});
+
+const home = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  component: lazyRouteComponent(() => import('./home/page'), 'HomePage'),
+});
+
+const statuses = ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'] as const satisfies ServiceDeploymentStatus[];
+const services = createRoute({
+  getParentRoute: () => root,
+  path: '/services',
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): { q?: string | undefined; status?: ServiceDeploymentStatus | undefined; cluster?: string | undefined } =>
+    given({ q: words(search['q']), status: oneOf(statuses, search['status']), cluster: words(search['cluster']) }),
+  component: lazyRouteComponent(() => import('./service/list'), 'ServicesPage'),
+});
+
+const states = ['FAILED', 'PAUSED', 'PENDING', 'RUNNING'] as const satisfies ComponentState[];
+const serviceTabs = ['components', 'revisions', 'changes', 'configuration', 'dependencies', 'events'] as const;
+const service = createRoute({
+  getParentRoute: () => root,
+  path: '/services/$cluster/$name',
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): { tab?: (typeof serviceTabs)[number] | undefined; state?: ComponentState | undefined; object?: string | undefined } =>
+    given({ tab: oneOf(serviceTabs, search['tab']), state: oneOf(states, search['state']), object: words(search['object']) }),
+  component: lazyRouteComponent(() => import('./service/page'), 'ServicePage'),
+});
+
+const clusters = createRoute({
+  getParentRoute: () => root,
+  path: '/clusters',
+  validateSearch: (search: Record<string, unknown>): { q?: string | undefined; tag?: string | undefined } =>
+    given({ q: words(search['q']), tag: words(search['tag']) }),
+  component: lazyRouteComponent(() => import('./cluster/list'), 'ClustersPage'),
+});
+
+const clusterTabs = ['services', 'deprecations', 'audit', 'kubectl'] as const;
+const cluster = createRoute({
+  getParentRoute: () => root,
+  path: '/clusters/$handle',
+  validateSearch: (search: Record<string, unknown>): { tab?: (typeof clusterTabs)[number] | undefined } =>
+    given({ tab: oneOf(clusterTabs, search['tab']) }),
+  component: lazyRouteComponent(() => import('./cluster/page'), 'ClusterPage'),
+});
+
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: '/audit',
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): { actor?: string | undefined; action?: string | undefined; target?: string | undefined } =>
+    given({ actor: words(search['actor']), action: words(search['action']), target: words(search['target']) }),
+  component: lazyRouteComponent(() => import('./audit/page'), 'AuditPage'),
+});
+
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: '/settings/$noun',
+  validateSearch: (search: Record<string, unknown>): { q?: string | undefined } => given({ q: words(search['q']) }),
+  component: lazyRouteComponent(() => import('./settings/page'), 'SettingsPage'),
+});
+
+export const router = createRouter({
+  routeTree: root.addChildren([home, services, service, clusters, cluster, audit, settings]),
+  defaultPreload: 'intent',
+  scrollRestoration: true,
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

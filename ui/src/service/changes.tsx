@@ -1,0 +1,157 @@
+import { Badge, Code, Group, Stack, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+
+import type { DriftKind, PlanAction, ServiceChangesOfQuery } from '../generated/graphql';
+import { counted } from '../lib/text';
+import { Empty, Fault, Panel, Waiting } from '../parts/page';
+import { Ago, Name } from '../parts/text';
+import { changesQuery } from './queries';
+import classes from './changes.module.css';
+
+const actionWords: Record<PlanAction, string> = {
+  BLOCKED: 'blocked',
+  CHANGE: 'change',
+  CONFLICT: 'conflict',
+  CREATE: 'create',
+  PRUNE: 'delete',
+  RUN_HOOK: 'run hook',
+  UNCHANGED: 'unchanged',
+};
+
+const driftWords: Record<DriftKind, string> = {
+  FIGHT: 'changed again and again',
+  LEFT: 'left as it was found',
+  REPAIRED: 'repaired',
+};
+
+type Plan = NonNullable<
+  NonNullable<NonNullable<NonNullable<NonNullable<ServiceChangesOfQuery['serviceDeployment']>['plans']>['edges']>[number]>['node']
+>;
+type Field = NonNullable<NonNullable<NonNullable<NonNullable<Plan['objects']>[number]>['fields']>[number]>;
+
+/** What syncs changed in the cluster, and what others changed there. */
+export function Changes({ cluster, name }: { cluster: string; name: string }) {
+  const query = useQuery(changesQuery(cluster, name));
+  if (query.isPending) return <Waiting />;
+  if (query.isError) return <Fault error={query.error} what="changes" retry={() => void query.refetch()} />;
+  const plans = (query.data?.plans?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
+  const drift = (query.data?.drift?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
+  return (
+    <Stack gap="md">
+      <Panel title="Drift: changes that did not come from git">
+        {drift.length === 0 ? (
+          <Empty title="Nobody changed anything behind git’s back" />
+        ) : (
+          drift.map((event) => (
+            <div key={event.id} className={classes['entry']}>
+              <Group gap="sm">
+                <Badge variant="default" tt="none" fw={400}>
+                  {driftWords[event.kind]}
+                </Badge>
+                <Text size="sm">
+                  {event.object.kind} <Name of={event.object.name} />
+                </Text>
+                <Text size="sm" c="dimmed">
+                  <Ago at={event.updatedAt} />
+                  {event.count != null && event.count > 1 && `, ${event.count} times`}
+                </Text>
+              </Group>
+              {event.what != null && (
+                <Text size="sm">
+                  <Name of={event.what} />
+                </Text>
+              )}
+              <Fields fields={event.fields} />
+            </div>
+          ))
+        )}
+      </Panel>
+      <Panel title="What the last syncs and plans changed">
+        {plans.length === 0 ? (
+          <Empty title="No sync changed anything yet">
+            To see what a sync would do, ask for a plan: <Code>plural cd services plan {`${cluster}/${name}`}</Code>
+          </Empty>
+        ) : (
+          plans.map((plan) => <PlanEntry key={plan.id} plan={plan} />)
+        )}
+      </Panel>
+    </Stack>
+  );
+}
+
+function PlanEntry({ plan }: { plan: Plan }) {
+  const objects = (plan.objects ?? []).flatMap((object) => object ?? []);
+  return (
+    <div className={classes['entry']}>
+      <Text size="sm" c="dimmed">
+        <Ago at={plan.insertedAt} />: {counted(objects.length + (plan.omitted ?? 0), 'object')} differ, {plan.unchanged ?? 0} as
+        they should be
+      </Text>
+      {plan.error != null && (
+        <Text size="sm" style={{ color: 'var(--tone-bad)' }}>
+          <Name of={plan.error} />
+        </Text>
+      )}
+      {objects.map(({ action, object, why, fields }, at) => (
+        <div key={at}>
+          <Group gap="sm">
+            <Badge variant="default" tt="none" fw={400}>
+              {actionWords[action]}
+            </Badge>
+            <Text size="sm">
+              {object.kind} <Name of={object.namespace == null ? object.name : `${object.namespace}/${object.name}`} />
+            </Text>
+            {why != null && (
+              <Text size="sm" c="dimmed">
+                <Name of={why} />
+              </Text>
+            )}
+          </Group>
+          <Fields fields={fields} />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** Field by field: what was, what is now, and who wrote it. */
+function Fields({ fields }: { fields: readonly (Field | null)[] | null | undefined }) {
+  const known = (fields ?? []).flatMap((field) => field ?? []);
+  if (known.length === 0) return null;
+  return (
+    <ul className={classes['fields']}>
+      {known.map((field, at) => (
+        <li key={at}>
+          <code className={classes['path']}>
+            <Name of={field.path} />
+          </code>
+          {field.hidden === true ? (
+            <Text size="sm" c="dimmed">
+              changed; values are hidden
+            </Text>
+          ) : (
+            <>
+              {field.before != null && (
+                <del>
+                  <span aria-hidden>− </span>
+                  <Name of={field.before} />
+                </del>
+              )}
+              {field.after != null && (
+                <ins>
+                  <span aria-hidden>+ </span>
+                  <Name of={field.after} />
+                </ins>
+              )}
+            </>
+          )}
+          {field.manager != null && (
+            <Text size="xs" c="dimmed">
+              written by <Name of={field.manager} />
+            </Text>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}

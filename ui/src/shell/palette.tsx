@@ -1,0 +1,115 @@
+import { Modal, Text, TextInput, UnstyledButton } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { IconSearch, IconServer2, IconStack2, type Icon } from '@tabler/icons-react';
+import { useState, type KeyboardEvent } from 'react';
+
+import { clustersQuery } from '../cluster/queries';
+import { paths } from '../paths';
+import { Name } from '../parts/text';
+import { servicesQuery } from '../service/queries';
+import classes from './palette.module.css';
+import { places } from './shell';
+
+interface Choice {
+  id: string;
+  to: string;
+  name: string;
+  what: string;
+  icon: Icon;
+}
+
+/** Goes anywhere by name: pages at once, clusters and services as the server finds them. */
+export default function Palette({ close }: { close: () => void }) {
+  const [typed, setTyped] = useState('');
+  const [q] = useDebouncedValue(typed.trim(), 120);
+  const [at, setAt] = useState(0);
+  const navigate = useNavigate();
+  const enabled = q !== '';
+  const clusters = useInfiniteQuery({ ...clustersQuery({ q }, 8), enabled, placeholderData: keepPreviousData });
+  const services = useInfiniteQuery({ ...servicesQuery({ q }, 12), enabled, placeholderData: keepPreviousData });
+  const wanted = typed.trim().toLowerCase();
+  const choices: Choice[] = [
+    ...places
+      .filter(({ name }) => name.toLowerCase().includes(wanted))
+      .map((place) => ({ ...place, id: place.to, what: 'Page' })),
+    ...(enabled ? (clusters.data ?? []) : []).map(({ id, handle }) => ({
+      id,
+      to: paths.cluster(handle ?? ''),
+      name: handle ?? '',
+      what: 'Cluster',
+      icon: IconServer2,
+    })),
+    ...(enabled ? (services.data ?? []) : []).flatMap(({ id, name, cluster }) =>
+      cluster?.handle == null
+        ? []
+        : [{ id, to: paths.service(cluster.handle, name), name: `${cluster.handle}/${name}`, what: 'Service', icon: IconStack2 }],
+    ),
+  ];
+  const chosen = Math.min(at, choices.length - 1);
+  const go = (choice: Choice | undefined) => {
+    if (!choice) return;
+    close();
+    void navigate({ to: choice.to });
+  };
+  const keys = (event: KeyboardEvent) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by !== undefined) {
+      event.preventDefault();
+      setAt(Math.max(0, Math.min(choices.length - 1, chosen + by)));
+    } else if (event.key === 'Enter') {
+      event.preventDefault();
+      go(choices[chosen]);
+    }
+  };
+  return (
+    <Modal opened onClose={close} withCloseButton={false} padding={0} size={560} yOffset="12dvh" aria-label="Go to">
+      <TextInput
+        data-autofocus
+        role="combobox"
+        aria-label="Go to a cluster, service or page"
+        aria-expanded
+        aria-controls="palette"
+        aria-activedescendant={choices[chosen] && `palette-${chosen}`}
+        placeholder="Name of a cluster, service or page"
+        size="sm"
+        variant="unstyled"
+        leftSection={<IconSearch size={16} aria-hidden />}
+        value={typed}
+        onChange={({ currentTarget }) => {
+          setTyped(currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={keys}
+        className={classes['input'] ?? ''}
+      />
+      <div id="palette" role="listbox" aria-label="Places" className={classes['list']}>
+        {choices.map((choice, index) => (
+          <UnstyledButton
+            key={choice.id}
+            id={`palette-${index}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={index === chosen}
+            className={classes['choice'] ?? ''}
+            onClick={() => go(choice)}
+          >
+            <choice.icon size={16} aria-hidden />
+            <span>
+              <Name of={choice.name} />
+            </span>
+            <Text size="xs" c="dimmed" ml="auto">
+              {choice.what}
+            </Text>
+          </UnstyledButton>
+        ))}
+      </div>
+      {choices.length === 0 && (
+        <Text size="sm" c="dimmed" p="md" role="status">
+          Nothing has this in its name.
+        </Text>
+      )}
+    </Modal>
+  );
+}

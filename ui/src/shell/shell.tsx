@@ -1,0 +1,203 @@
+import { AppShell, Burger, Button, Group, Menu, NavLink, Text, UnstyledButton, useMantineColorScheme } from '@mantine/core';
+import { useDisclosure, useHotkeys } from '@mantine/hooks';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
+import {
+  IconFileSearch,
+  IconHome,
+  IconLogout,
+  IconMoon,
+  IconSearch,
+  IconServer2,
+  IconSettings,
+  IconStack2,
+  IconSun,
+  IconSunMoon,
+  IconUser,
+  type Icon,
+} from '@tabler/icons-react';
+import { lazy, Suspense, useEffect, useState } from 'react';
+
+import { graphql } from '../generated';
+import { ask } from '../lib/client';
+import { useConnection } from '../lib/connection';
+import { listen } from '../lib/live';
+import { useNow } from '../lib/now';
+import { ago, visible } from '../lib/text';
+import { paths } from '../paths';
+import classes from './shell.module.css';
+
+const Palette = lazy(() => import('./palette'));
+
+const Me = graphql(/* GraphQL */ `
+  query Me {
+    me {
+      id
+      name
+      email
+      roles {
+        admin
+      }
+    }
+  }
+`);
+
+/** The places of the console. `g` and then the letter goes there. */
+export const places: { name: string; to: string; icon: Icon; key: string }[] = [
+  { name: 'Fleet', to: paths.home(), icon: IconHome, key: 'h' },
+  { name: 'Clusters', to: paths.clusters(), icon: IconServer2, key: 'c' },
+  { name: 'Services', to: paths.services(), icon: IconStack2, key: 's' },
+  { name: 'Audit', to: paths.audit(), icon: IconFileSearch, key: 'a' },
+  { name: 'Settings', to: paths.settings(), icon: IconSettings, key: 'e' },
+];
+
+/** What is around every page. */
+export function Shell() {
+  const [isOpen, { toggle, close }] = useDisclosure(false);
+  const [finds, setFinds] = useState(false);
+  const queries = useQueryClient();
+  const pathname = useRouterState({ select: ({ location }) => location.pathname });
+  useEffect(() => listen(queries), [queries]);
+  useEffect(() => close(), [pathname, close]);
+  useHotkeys([['mod+K', () => setFinds(true)]], []);
+  useGo();
+  const here = (to: string) => (to === '/' ? pathname === '/' : pathname.startsWith(to.split('/').slice(0, 2).join('/')));
+  return (
+    <AppShell header={{ height: 48 }} navbar={{ width: 200, breakpoint: 'sm', collapsed: { mobile: !isOpen } }} padding={0}>
+      <AppShell.Header className={classes['bar'] ?? ''}>
+        <a className={classes['skip']} href="#main">
+          To the content
+        </a>
+        <Group h="100%" px="lg" justify="space-between" wrap="nowrap">
+          <Group gap="sm" wrap="nowrap">
+            <Burger opened={isOpen} onClick={toggle} hiddenFrom="sm" size="sm" aria-label="Navigation" />
+            <Text fw={600} component={Link} to={paths.home()} c="inherit" td="none">
+              Plural
+            </Text>
+          </Group>
+          <UnstyledButton className={classes['find'] ?? ''} onClick={() => setFinds(true)}>
+            <IconSearch size={14} aria-hidden />
+            <span className={classes['words']}>Go to a cluster, service or page</span>
+            <span className={classes['keys']}>Ctrl K</span>
+          </UnstyledButton>
+          <Group gap="sm" wrap="nowrap">
+            <AsOf />
+            <UserMenu />
+          </Group>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="sm" aria-label="Places" className={classes['bar'] ?? ''}>
+        {places.map(({ name, to, icon: Sign, key }) => (
+          <NavLink
+            key={to}
+            component={Link}
+            to={to}
+            label={name}
+            leftSection={<Sign size={16} aria-hidden />}
+            active={here(to)}
+            {...(here(to) && { 'aria-current': 'page' as const })}
+            aria-keyshortcuts={`g ${key}`}
+            className={classes['place'] ?? ''}
+          />
+        ))}
+      </AppShell.Navbar>
+      <AppShell.Main id="main" tabIndex={-1}>
+        <Lost />
+        <Outlet />
+      </AppShell.Main>
+      <Suspense>{finds && <Palette close={() => setFinds(false)} />}</Suspense>
+    </AppShell>
+  );
+}
+
+/** `g` and then a letter. */
+function useGo(): void {
+  const navigate = useNavigate();
+  useEffect(() => {
+    let isGoing = false;
+    const hear = (event: KeyboardEvent) => {
+      const isTyping = event.target instanceof HTMLElement && event.target.closest('input, textarea, [contenteditable]') !== null;
+      if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+      const place = isGoing ? places.find(({ key }) => key === event.key) : undefined;
+      isGoing = event.key === 'g';
+      if (place) void navigate({ to: place.to });
+    };
+    window.addEventListener('keydown', hear);
+    return () => window.removeEventListener('keydown', hear);
+  }, [navigate]);
+}
+
+function AsOf() {
+  const { isLive, heardAt } = useConnection();
+  const now = useNow();
+  return (
+    <Text size="xs" c="dimmed" visibleFrom="sm" title="Whether this page hears of changes by itself">
+      {isLive ? 'Live' : `As of ${ago(new Date(heardAt).toISOString(), now)} ago`}
+    </Text>
+  );
+}
+
+/** The connection is lost: what one sees may be old. */
+function Lost() {
+  const { isReachable, heardAt } = useConnection();
+  const now = useNow();
+  const queries = useQueryClient();
+  useEffect(() => {
+    if (isReachable) return;
+    const timer = window.setInterval(() => void queries.refetchQueries({ type: 'active' }), 5000);
+    return () => window.clearInterval(timer);
+  }, [isReachable, queries]);
+  if (isReachable) return null;
+  return (
+    <div role="alert" className={classes['lost']}>
+      The console cannot be reached. What you see is {ago(new Date(heardAt).toISOString(), now)} old. Trying again every 5
+      seconds.
+      <Button size="compact-xs" variant="default" onClick={() => void queries.refetchQueries({ type: 'active' })}>
+        Try now
+      </Button>
+    </div>
+  );
+}
+
+function UserMenu() {
+  const me = useQuery({ queryKey: ['me'], queryFn: ({ signal }) => ask(Me, {}, signal), staleTime: Infinity }).data?.me;
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const schemes = [
+    ['light', 'Light', IconSun],
+    ['dark', 'Dark', IconMoon],
+    ['auto', 'As the system', IconSunMoon],
+  ] as const;
+  return (
+    <Menu position="bottom-end" width={220}>
+      <Menu.Target>
+        <Button variant="default" leftSection={<IconUser size={14} aria-hidden />} aria-label="Your account">
+          <span className={classes['words']}>
+            <bdi>{visible(me?.name ?? '…')}</bdi>
+          </span>
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>
+          <bdi>{visible(me?.email ?? '')}</bdi>
+          {me?.roles?.admin === true && ', administrator'}
+        </Menu.Label>
+        {schemes.map(([scheme, word, Sign]) => (
+          <Menu.Item
+            key={scheme}
+            leftSection={<Sign size={14} aria-hidden />}
+            onClick={() => setColorScheme(scheme)}
+            rightSection={colorScheme === scheme ? <Text size="xs">chosen</Text> : null}
+          >
+            {word}
+          </Menu.Item>
+        ))}
+        <Menu.Divider />
+        <form method="post" action="/auth/sign-out">
+          <Menu.Item type="submit" leftSection={<IconLogout size={14} aria-hidden />} closeMenuOnClick={false}>
+            Sign out
+          </Menu.Item>
+        </form>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

@@ -1,0 +1,26 @@
+import { createTheme } from '@mantine/core';
+
+export const theme = createTheme({
+  fontFamily: 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif',
+  fontFamilyMonospace: 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace',
+  fontSizes: { xs: '12px', sm: '13px', md: '14px', lg: '18px', xl: '22px' },
+  lineHeights: { xs: '16px', sm: '20px', md: '20px', lg: '24px', xl: '28px' },
+  spacing: { xs: '4px', sm: '8px', md: '12px', lg: '16px', xl: '24px' },
+  defaultRadius: 4,
+  primaryShade: { light: 8, dark: 4 },
+  autoContrast: true,
+  headings: {
+    fontWeight: '600',
+    sizes: {
+      h1: { fontSize: '22px', lineHeight: '28px' },
+      h2: { fontSize: '14px', lineHeight: '20px' },
+      h3: { fontSize: '13px', lineHeight: '20px' },
+    },
+  },
+  components: {
+    Button: { defaultProps: { size: 'xs' } },
+    TextInput: { defaultProps: { size: 'xs' } },
+    Select: { defaultProps: { size: 'xs' } },
+    Anchor: { defaultProps: { inherit: true } },
+  },
+});

@@ -1,0 +1,151 @@
+// A console that answers GraphQL from a made world, for screenshots and for failures that a real one does not have on demand.
+//
+//   world.mjs ROWS    serves dist and /gql on a free port, and prints the address
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+
+import { buildSchema, graphql } from 'graphql';
+
+const here = import.meta.dirname;
+const schema = buildSchema(readFileSync(join(here, '../../docs/reference/schema.graphql'), 'utf8'));
+const STATUSES = ['HEALTHY', 'HEALTHY', 'HEALTHY', 'STALE', 'FAILED', 'HEALTHY', 'SYNCED', 'PAUSED', 'HEALTHY', 'HEALTHY'];
+const REASONS = {
+  FAILED: { kind: 'COMPONENT', message: 'Deployment web/web: container web waits, ImagePullBackOff: registry.example.com/shop/web:1.9 does not exist', terminal: false },
+  STALE: { kind: 'PROGRESSING', message: 'wave 2 of 3: waits for StatefulSet db, 1 of 3 ready', terminal: false },
+  PAUSED: { kind: 'APPROVAL', message: '12 objects wait to be deleted; the limit is 10', terminal: false },
+};
+const ago = (seconds) => new Date(Date.now() - seconds * 1000).toISOString();
+export const HOSTILE = '<img src=x onerror=alert(1)>\u202egnp.exe';
+
+/** A world of so many services. */
+export function world(rows) {
+  const clusters = Array.from({ length: Math.min(rows, Math.ceil(rows / 3)) }, (_, at) => ({
+    id: `c${at}`,
+    handle: `${['eu', 'us', 'ap'][at % 3]}-${['prod', 'stage'][at % 2]}-${at}`,
+    name: `Cluster ${at}`,
+    distro: ['EKS', 'GKE', 'K3S'][at % 3],
+    currentVersion: ['1.33.4', '1.34.1', '1.32.9'][at % 3],
+    agentVersion: '0.9.0',
+    agentOutdated: at % 17 === 3,
+    connected: at % 13 !== 5,
+    pingedAt: at % 29 === 11 ? null : ago(at % 13 === 5 ? 9000 : at % 30),
+    insertedAt: ago(90 * 86400),
+    nodeCount: 3 + (at % 40),
+    podCount: 60 + ((at * 37) % 900),
+    namespaceCount: 12,
+    tags: [{ name: 'tier', value: at % 2 ? 'stage' : 'prod' }],
+    project: { id: 'p', name: 'default' },
+    status: { conditions: [] },
+    apiDeprecations: at === 0 ? [{ removedIn: 'v1.36', replacement: 'policy/v1', blocking: true, component: { id: 'x', kind: 'PodDisruptionBudget', name: 'web', service: { name: 'web' } } }] : [],
+    auditLogs: { edges: [], pageInfo: { hasNextPage: false, hasPreviousPage: false } },
+  }));
+  const services = Array.from({ length: rows }, (_, at) => {
+    const status = STATUSES[(at + 4) % STATUSES.length];
+    const cluster = clusters[at % clusters.length];
+    return {
+      id: `s${at}`,
+      name: at === 1 ? HOSTILE : `${['web', 'cart', 'ingress', 'monitoring', 'db'][at % 5]}-${at}`,
+      namespace: 'shop',
+      version: '1.0.0',
+      status,
+      reason: REASONS[status] ?? null,
+      errors: status === 'FAILED' ? [{ source: 'render', message: 'values.yaml: image.tag is not a string', location: 'shop/values.yaml:14', terminal: true, warning: false }] : [],
+      componentStatus: status === 'FAILED' ? '3 / 4' : '4 / 4',
+      sha: '8f08c05fb0e47cdc472367efb81af8f1db335400',
+      message: at === 2 ? HOSTILE : 'Raise the limits of the web front end',
+      author: 'Ada',
+      updatedAt: ago(30 + at * 7),
+      insertedAt: ago(86400 * 30),
+      cluster,
+      paused: false,
+      dryRun: false,
+      git: { ref: 'main', folder: 'shop/web' },
+      repository: { id: 'r', url: 'https://git.example.com/shop/deploy.git' },
+      syncConfig: { policy: { manual: false, prune: true, selfHeal: true } },
+      revision: { id: 'r9' },
+      components: [
+        { id: 'k1', kind: 'ConfigMap', namespace: 'shop', name: 'web', state: 'RUNNING', synced: true, children: [] },
+        { id: 'k2', kind: 'Deployment', namespace: 'shop', name: 'web', state: status === 'FAILED' ? 'FAILED' : 'RUNNING', synced: true, message: status === 'FAILED' ? 'ImagePullBackOff' : null,
+          children: [{ kind: 'ReplicaSet', namespace: 'shop', name: 'web-7d9', state: 'PENDING', uid: 'u1', version: 'v1' }, { kind: 'Pod', namespace: 'shop', name: 'web-7d9-x2', state: status === 'FAILED' ? 'FAILED' : 'RUNNING', uid: 'u2', parentUid: 'u1', message: status === 'FAILED' ? 'container web: ImagePullBackOff' : null, version: 'v1' }] },
+        { id: 'k3', kind: 'Service', namespace: 'shop', name: 'web', state: 'RUNNING', synced: true, children: [] },
+        { id: 'k4', kind: 'Ingress', namespace: 'shop', name: 'web', state: 'RUNNING', synced: false, children: [] },
+      ],
+      dependencies: [],
+      dependents: [],
+      apiDeprecations: [],
+      revisions: connection([9, 8, 7].reverse().map((n) => ({ id: `r${n}`, sha: `${n}f08c05fb0e47`, message: `Change number ${n}`, author: 'Ada', by: 'git', version: '1.0.0', insertedAt: ago((10 - n) * 5000), healthyAt: n === 9 ? null : ago((10 - n) * 4900), restorable: n !== 7 })), {}),
+      events: connection([{ id: 'e1', action: 'service.create', actorName: 'ada@example.com', insertedAt: ago(99999), times: 1 }], {}),
+      plans: connection([{ id: 'p1', insertedAt: ago(400), revisionId: 'r9', unchanged: 3, omitted: 0, objects: [{ action: 'CHANGE', object: { kind: 'Deployment', name: 'web', namespace: 'shop', group: 'apps' }, fields: [{ path: 'spec.replicas', before: '2', after: '3', manager: 'plural' }, { path: 'spec.template.spec.containers[0].env[2].value', hidden: true }] }] }], {}),
+      drift: connection([{ id: 'd1', kind: 'REPAIRED', count: 2, insertedAt: ago(900), updatedAt: ago(300), object: { kind: 'Deployment', name: 'web', namespace: 'shop', group: 'apps' }, what: 'kubectl edit changed the number of replicas', fields: [{ path: 'spec.replicas', before: '3', after: '9', manager: 'kubectl-edit' }] }], {}),
+      configuration: [{ name: 'DB_PASSWORD', value: 'the secret' }],
+    };
+  });
+  return { clusters, services };
+}
+
+function connection(nodes, { first = 100, after }) {
+  const from = after ? Number(after) : 0;
+  const page = nodes.slice(from, from + first);
+  return {
+    edges: page.map((node) => ({ node })),
+    pageInfo: { hasNextPage: from + first < nodes.length, hasPreviousPage: from > 0, endCursor: String(from + page.length) },
+  };
+}
+
+function root({ clusters, services }, rows) {
+  const has = (q) => (thing) => !q || thing.name.includes(q) || thing.handle?.includes(q);
+  const named = (noun, make) => (args) => connection(Array.from({ length: rows }, (_, at) => make(at)).filter(has(args.q)), args);
+  return {
+    me: { id: 'u', name: 'Ada', email: 'ada@example.com', roles: { admin: true } },
+    clusters: (args) => connection(clusters.filter(has(args.q)), args),
+    cluster: ({ handle }) => clusters.find((cluster) => cluster.handle === handle),
+    serviceDeployments: (args) =>
+      connection(services.filter(has(args.q)).filter((s) => (!args.status || s.status === args.status) && (!args.cluster || s.cluster.handle === args.cluster)), args),
+    serviceDeployment: ({ cluster, name }) => services.find((s) => s.cluster.handle === cluster && s.name === name),
+    serviceStatuses: ({ q }) =>
+      ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'].map((status) => ({ status, count: services.filter(has(q)).filter((s) => s.status === status).length })),
+    syncWindows: [],
+    accessDecision: ({ verb }) => ({ allowed: verb !== 'pause', action: 'write', meaning: 'change it', reason: 'you may read it, not change it', needed: 'the role write on it, its cluster or its project', givers: [] }),
+    audits: named('audit', (at) => ({ id: `a${at}`, insertedAt: ago(at * 60), actorName: 'ada@example.com', action: at % 2 ? 'service.kick' : 'service.update', noun: 'service', name: '', targetName: `eu-prod-0/web-${at}`, address: '192.0.2.7', requestId: `req-${at}`, times: 1 })),
+    gitRepositories: named('repository', (at) => ({ id: `g${at}`, name: '', url: `https://git.example.com/shop/deploy-${at}.git`, health: at % 9 === 2 ? 'FAILED' : 'PULLABLE', error: at % 9 === 2 ? 'the host key is not known' : null, authMethod: 'BASIC', pulledAt: ago(at) })),
+    projects: named('project', (at) => ({ id: `p${at}`, name: `project-${at}`, insertedAt: ago(at * 900) })),
+    users: named('user', (at) => ({ id: `u${at}`, name: `User ${at}`, email: `user-${at}@example.com`, roles: { admin: at === 0 }, insertedAt: ago(at * 900) })),
+    groups: named('group', (at) => ({ id: `o${at}`, name: `group-${at}`, insertedAt: ago(at * 900) })),
+    accessTokens: named('token', (at) => ({ id: `t${at}`, name: '', hint: `console-…${1000 + at}`, session: at === 0, scopes: [], insertedAt: ago(at * 900) })),
+  };
+}
+
+const CSP =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-test'; connect-src 'self'; img-src 'self' data:; font-src 'self'; manifest-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+const TYPES = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
+
+/** Serves it on a free port of loopback. */
+export async function serve(rows) {
+  const values = root(world(rows), rows);
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url, 'http://localhost');
+    if (pathname === '/gql') {
+      let body = '';
+      request.on('data', (part) => (body += part));
+      request.on('end', async () => {
+        const { query, variables } = JSON.parse(body || '{}');
+        const answer = await graphql({ schema, source: query ?? '', rootValue: values, variableValues: variables });
+        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+      });
+      return;
+    }
+    const type = TYPES[pathname.split('.').at(-1)];
+    try {
+      if (type) return response.writeHead(200, { 'content-type': type, 'content-security-policy': CSP }).end(readFileSync(join(here, '../dist', pathname)));
+    } catch {
+      return response.writeHead(404).end();
+    }
+    const page = readFileSync(join(here, '../dist/index.html'), 'utf8').replace('__CSP_NONCE__', 'test');
+    response.writeHead(200, { 'content-type': 'text/html', 'content-security-policy': CSP }).end(page);
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+}
+
+if (process.argv[1] === import.meta.filename) console.log((await serve(Number(process.argv[2] ?? 3))).url);

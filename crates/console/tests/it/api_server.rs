@@ -11,12 +11,15 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use plural_app::{
+    data_key::DataKeyStore as _,
     job::{JobClaimer, JobEnd, JobStore as _, NewJob},
     jobs::sealed_context,
-    seal::{SealStore as _, SealedColumn, Sealer},
+    keyring::{OpenKey, PREFIX},
+    ports::key_encryption::LocalKey,
+    seal::{SealStore as _, SealedColumn},
 };
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
-use plural_core::ids::ReplicaId;
+use plural_core::ids::{DataKeyId, ReplicaId};
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::TestDatabase;
 use secrecy::SecretString;
@@ -194,12 +197,18 @@ impl TestServer {
     pub(crate) async fn opened(&self, column: SealedColumn) -> Vec<Vec<u8>> {
         let key = std::fs::read_to_string(self.folder.path().join("data/encryption.key")).unwrap();
         let key = STANDARD.decode(key.lines().next().unwrap().trim()).unwrap();
-        let sealer = Sealer::new(&key.try_into().unwrap(), &[]);
+        let local = LocalKey::new(&key.try_into().unwrap());
         let database = Database::open(&DatabaseOptions::new(&self.database_url)).await.unwrap();
-        // No key has this id.
-        let sealed = database.sealed_otherwise(column, [0; 8], 0, 1_000).await.unwrap();
+        let mut opened = Vec::new();
+        for value in database.sealed_all(column, 1_000).await.unwrap() {
+            let bytes = value.sealed.as_bytes();
+            let id = uuid::Uuid::from_slice(&bytes[1..PREFIX]).unwrap();
+            let row = database.data_key(DataKeyId::from_uuid(id)).await.unwrap().unwrap();
+            let key = OpenKey::of(&row, &local).await.unwrap();
+            opened.push(key.open(&sealed_context(column, value.of), bytes).unwrap());
+        }
         database.close().await.unwrap();
-        sealed.iter().map(|one| sealer.open(&sealed_context(column, one.of), &one.sealed).unwrap()).collect()
+        opened
     }
 
     /// Stops all replicas.

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use plural_app::invite::CreatedInvite;
 use plural_app::records::Search;
 use plural_core::ids::{GroupId, UserId};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     error::{IntoGraphql, List, Nullable, id, items, nullable, parse},

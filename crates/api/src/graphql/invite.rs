@@ -19,7 +19,6 @@ use super::{
 
 /// A code with which somebody makes an account, or chooses another password.
 pub(crate) struct Invite {
-    #[expect(clippy::struct_field_names, reason = "what this is the shape of")]
     invite: plural_core::invite::Invite,
     code: Option<SecretString>,
 }

@@ -19,7 +19,6 @@ use super::{
 
 /// A code with which somebody makes an account, or chooses another password.
 pub(crate) struct Invite {
-    #[expect(clippy::struct_field_names, reason = "what this is the shape of")]
     invite: plural_core::invite::Invite,
     code: Option<SecretString>,
 }
@@ -80,7 +79,7 @@ impl Invite {
 
     /// The code; told only by the mutation that made it, once.
     async fn token(&self) -> Option<&str> {
-        self.code.as_ref().map(ExposeSecret::expose_secret)
+        self.code.as_ref().map(secrecy::ExposeSecret::expose_secret)
     }
 
     /// The page that takes the code; with `#` and the code behind it, it is a link. Absent where browsers cannot sign in.

@@ -204,10 +204,10 @@ function root({ clusters, services }, rows) {
         args,
       ),
     serviceDeployment: ({ cluster, name }) => services.find((s) => s.cluster.handle === cluster && s.name === name),
-    serviceStatuses: ({ q }) =>
+    serviceStatuses: ({ q, clusterId }) =>
       ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'].map((status) => ({
         status,
-        count: services.filter(has(q)).filter((s) => s.status === status).length,
+        count: services.filter(has(q)).filter((s) => s.status === status && (!clusterId || s.cluster.id === clusterId)).length,
       })),
     syncWindows: [],
     accessDecision: ({ verb }) => ({

@@ -113,7 +113,16 @@ function Why({ service }: { service: Service }) {
       icon={isBad ? <IconAlertTriangle /> : <IconInfoCircle />}
       color={isBad ? 'red' : 'blue'}
       title={isBad ? 'Why it fails' : 'Why it is not as it should be'}
-      styles={{ title: { color: 'var(--mantine-color-text)' } }}
+      styles={{
+        root: {
+          borderColor: isBad ? 'var(--tone-bad)' : 'var(--tone-busy)',
+          background: 'var(--panel)',
+          color: 'var(--mantine-color-text)',
+        },
+        icon: { color: isBad ? 'var(--tone-bad)' : 'var(--tone-busy)' },
+        title: { color: 'var(--mantine-color-text)' },
+        message: { color: 'var(--mantine-color-text)' },
+      }}
     >
       {reason && (
         <Text size="sm">

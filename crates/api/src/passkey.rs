@@ -86,7 +86,7 @@ pub(crate) fn forgotten(site: &Site, mut response: Response) -> Response {
 
 /// `POST /auth/sign-in/challenge`
 pub(crate) async fn sign_in_challenge(State(api): State<Api>, Sender(visitor): Sender) -> Response {
-    asked(&visitor.site, api.app.passkey_sign_in_begin(&visitor.op, visitor.site.origin()))
+    asked(&visitor.site, api.app.passkey_sign_in_begin(&visitor.op, visitor.site.origin()).await)
 }
 
 /// `POST /auth/sign-in/passkey`

@@ -249,7 +249,7 @@ impl App {
         let user = UserId::new();
         let shown = name.map_or(invite.email.as_str(), Name::as_str);
         let asked = party.begin_adding(user.uuid(), invite.email.as_str(), shown, &[])?;
-        self.challenge(ctx, Purpose::Accept { invite: invite.id, user }, asked)
+        self.challenge(ctx, Purpose::Accept { invite: invite.id, user }, asked).await
     }
 
     /// Accepts an invitation with the passkey that the browser answers with.
@@ -265,7 +265,7 @@ impl App {
         (cookie, answer): (&str, &str),
     ) -> Result<User> {
         let invite = self.invite_look(ctx, code).await?;
-        let challenge = self.challenge_read(ctx, cookie).ok_or(Error::Unauthenticated)?;
+        let challenge = self.challenge_read(ctx, cookie).await.ok_or(Error::Unauthenticated)?;
         let user = match &challenge.purpose {
             Purpose::Accept { invite: of, user } if *of == invite.id => *user,
             Purpose::Accept { .. } | Purpose::SignIn | Purpose::Add { .. } => {

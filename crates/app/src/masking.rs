@@ -230,14 +230,18 @@ pub(crate) fn seal_told(key: &Sealing<'_>, id: ServiceId, report: &mut SyncRepor
 impl App {
     /// Opens what [`seal_told`] sealed. Those of an earlier release are not sealed.
     async fn open_told(&self, id: ServiceId, fields: &mut [FieldChange]) {
-        for value in fields.iter_mut().flat_map(|field| [&mut field.before, &mut field.after]).flatten() {
-            let Some(sealed) = value.strip_prefix(SEALED) else { continue };
-            let opened = match hex::decode(sealed) {
-                Ok(bytes) => self.sealer.open(&told_context(id), &Sealed::from_bytes(bytes)).await.ok(),
-                Err(_) => None,
-            };
-            let opened = opened.and_then(|bytes| String::from_utf8(bytes).ok());
-            *value = opened.unwrap_or_else(|| MASK.to_owned());
+        // Loops instead of closures: what is borrowed across an await must not depend on a closure's lifetime.
+        for field in fields {
+            for value in [&mut field.before, &mut field.after] {
+                let Some(text) = value else { continue };
+                let Some(sealed) = text.strip_prefix(SEALED) else { continue };
+                let opened = match hex::decode(sealed) {
+                    Ok(bytes) => self.sealer.open(&told_context(id), &Sealed::from_bytes(bytes)).await.ok(),
+                    Err(_) => None,
+                };
+                let opened = opened.and_then(|bytes| String::from_utf8(bytes).ok());
+                *text = opened.unwrap_or_else(|| MASK.to_owned());
+            }
         }
     }
 

@@ -29,6 +29,7 @@ use crate::seal::Sealed;
 use crate::token::{CreatedToken, parent, proof_of};
 use crate::user::{Proof, UserSelector};
 use crate::webauthn::{Assertion, AssertionError, Ceremony, RelyingParty};
+use plural_core::data_key::KeyOwner;
 
 pub use crate::webauthn::PasskeyKey;
 
@@ -162,8 +163,8 @@ impl App {
     ///
     /// # Errors
     /// [`Error::Forbidden`] at an origin without a host name.
-    pub fn passkey_sign_in_begin(&self, ctx: &OpCtx, origin: &str) -> Result<BegunPasskey> {
-        self.challenge(ctx, Purpose::SignIn, party(origin)?.begin_sign_in()?)
+    pub async fn passkey_sign_in_begin(&self, ctx: &OpCtx, origin: &str) -> Result<BegunPasskey> {
+        self.challenge(ctx, Purpose::SignIn, party(origin)?.begin_sign_in()?).await
     }
 
     /// Signs somebody in with the passkey that their browser answers with.
@@ -195,7 +196,7 @@ impl App {
         whose: &mut Option<User>,
     ) -> Result<CreatedToken> {
         let party = party(origin)?;
-        let challenge = self.challenge_read(ctx, cookie).ok_or(Error::Unauthenticated)?;
+        let challenge = self.challenge_read(ctx, cookie).await.ok_or(Error::Unauthenticated)?;
         let answer = Some(answer).filter(|answer| answer.len() <= LONGEST).and_then(Assertion::read);
         let answer = answer.ok_or(Error::Unauthenticated)?;
         if challenge.purpose != Purpose::SignIn {
@@ -266,7 +267,7 @@ impl App {
         let known = self.store.passkeys_of(&user).await?;
         let known: Vec<Vec<u8>> = known.into_iter().map(|(_, credential)| credential).collect();
         let asked = party.begin_adding(user.id.uuid(), user.email.as_str(), user.name.as_str(), &known)?;
-        self.challenge(ctx, Purpose::Add { user: id, session: session.id }, asked)
+        self.challenge(ctx, Purpose::Add { user: id, session: session.id }, asked).await
     }
 
     /// Keeps the passkey that the caller's browser answers with.
@@ -283,7 +284,7 @@ impl App {
     ) -> Result<Passkey> {
         let user = person(ctx)?.id;
         let session = parent(ctx).ok_or(Error::Unauthenticated)?.id;
-        let challenge = self.challenge_read(ctx, cookie);
+        let challenge = self.challenge_read(ctx, cookie).await;
         let challenge = challenge.filter(|asked| asked.purpose == Purpose::Add { user, session });
         let challenge = challenge.ok_or(Error::Unauthenticated)?;
         let create = passkey_answered(origin, challenge, answer, name)?;
@@ -307,22 +308,27 @@ impl App {
     }
 
     /// Seals what is needed to judge the answer, for the browser to keep.
-    pub(crate) fn challenge(&self, ctx: &OpCtx, purpose: Purpose, asked: Ceremony) -> Result<BegunPasskey> {
+    pub(crate) async fn challenge(
+        &self,
+        ctx: &OpCtx,
+        purpose: Purpose,
+        asked: Ceremony,
+    ) -> Result<BegunPasskey> {
         let Ceremony { options, state } = asked;
         let asked = Asked { purpose, began: ctx.now(), state: URL_SAFE_NO_PAD.encode(state) };
         let json =
             serde_json::to_vec(&asked).map_err(|cause| Error::internal("writing a challenge", cause))?;
-        let sealed = self.sealer.seal(CONTEXT, &json)?;
+        let sealed = self.sealer.seal(KeyOwner::Installation, CONTEXT, &json).await?;
         Ok(BegunPasskey { options, cookie: URL_SAFE_NO_PAD.encode(sealed.as_bytes()) })
     }
 
     /// The challenge that a browser kept, while it counts.
-    pub(crate) fn challenge_read(&self, ctx: &OpCtx, cookie: &str) -> Option<Challenge> {
+    pub(crate) async fn challenge_read(&self, ctx: &OpCtx, cookie: &str) -> Option<Challenge> {
         if cookie.len() > LONGEST {
             return None;
         }
         let sealed = Sealed::from_bytes(URL_SAFE_NO_PAD.decode(cookie).ok()?);
-        let json = self.sealer.open(CONTEXT, &sealed).ok()?;
+        let json = self.sealer.open(CONTEXT, &sealed).await.ok()?;
         let Asked { purpose, began, state } = serde_json::from_slice(&json).ok()?;
         let age = ctx.now() - began;
         if age < TimeDelta::zero() || age > PATIENCE {

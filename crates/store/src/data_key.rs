@@ -363,7 +363,7 @@ impl DataKeyStore for Database {
         let sql = "SELECT r.id, r.service_id, c.handle, s.name, r.configuration, r.helm_values, r.renderer_values \
                    FROM revisions r JOIN services s ON s.id = r.service_id JOIN clusters c ON c.id = s.cluster_id \
                    WHERE c.project_id = $1 AND r.id > $2 ORDER BY r.id LIMIT $3";
-        let after = after.map_or_else(Uuid::nil, |id| id.uuid());
+        let after = after.map_or_else(Uuid::nil, RevisionId::uuid);
         let values = [project.id.uuid().into(), after.into(), limit.cast_signed().into()];
         let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
         rows.into_iter().map(|row| held_revision(&row).map_err(db(doing))).collect()

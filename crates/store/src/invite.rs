@@ -63,7 +63,7 @@ impl TryFrom<row::Model> for Invite {
 
     fn try_from(row: row::Model) -> Result<Self> {
         let row::Model { id, hash: _, email, group_ids, user_id, inviter_id, created_at, expires_at } = row;
-        let groups = group_ids.split_whitespace().map(|id| id.parse::<GroupId>());
+        let groups = group_ids.split_whitespace().map(str::parse::<GroupId>);
         Ok(Self {
             id: InviteId::from_uuid(id),
             email: parse(&email, "the address of an invitation")?,

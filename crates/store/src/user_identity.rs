@@ -17,7 +17,7 @@ use crate::error::db;
 use crate::{given_membership, identity, identity_provider, token, user};
 
 /// An identity with its provider's row.
-fn told(row: identity::row::Model, provider: identity_provider::row::Model) -> Result<UserIdentity> {
+fn told(row: identity::row::Model, provider: &identity_provider::row::Model) -> Result<UserIdentity> {
     Ok(UserIdentity {
         id: UserIdentityId::from_uuid(row.id),
         user_id: UserId::from_uuid(row.user_id),
@@ -51,7 +51,7 @@ impl UserIdentityStore for Database {
         let mut identities = Vec::with_capacity(rows.len());
         for row in rows {
             let provider = provider_on(&self.reader, &row).await?;
-            identities.push(told(row, provider)?);
+            identities.push(told(row, &provider)?);
         }
         Ok(identities)
     }
@@ -93,6 +93,6 @@ impl UserIdentityStore for Database {
         let provider = provider_on(&write.tx, &row).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
-        told(row, provider)
+        told(row, &provider)
     }
 }

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use plural_app::invite::CreatedInvite;
 use plural_app::records::Search;
 use plural_core::ids::{GroupId, UserId};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     error::{IntoGraphql, List, Nullable, id, items, nullable, parse},
@@ -19,7 +19,6 @@ use super::{
 
 /// A code with which somebody makes an account, or chooses another password.
 pub(crate) struct Invite {
-    #[expect(clippy::struct_field_names, reason = "what this is the shape of")]
     invite: plural_core::invite::Invite,
     code: Option<SecretString>,
 }

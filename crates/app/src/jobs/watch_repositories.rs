@@ -101,7 +101,7 @@ fn spawn(
     let (kick, kicked) = watch::channel(0);
     let (app, stop) = (Arc::clone(app), stop.clone());
     let abort = running.spawn(async move {
-        stop.or(look_after(&app, id, kicked)).await;
+        stop.or(Box::pin(look_after(&app, id, kicked))).await;
         id
     });
     tasks.insert(id, Task { kick, abort });

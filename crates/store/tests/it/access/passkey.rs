@@ -10,7 +10,7 @@ const ORIGIN: &str = "https://console.example.com";
 pub(super) fn cases() -> Vec<Case> {
     vec![
         // Anybody may be asked for one, and nobody comes back who was not.
-        case!("passkey_sign_in_begin", "aaaaaa", w, c => async { w.door.app.passkey_sign_in_begin(c, ORIGIN) }),
+        case!("passkey_sign_in_begin", "aaaaaa", w, c => w.door.app.passkey_sign_in_begin(c, ORIGIN)),
         case!("passkey_sign_in_finish", "uuuuuu", w, c => w.door.app.passkey_sign_in_finish(c, ORIGIN, "x", "{}")),
         case!("passkeys", "uaaaaa", w, c => w.door.app.passkeys(c, None)),
         case!("passkeys", "udddda", w, c => w.door.app.passkeys(c, Some(w.user.id))),

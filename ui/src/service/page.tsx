@@ -103,7 +103,7 @@ export function ServicePage() {
 function Why({ service }: { service: Service }) {
   const { reason, pendingApproval: pending } = service;
   const errors = (service.errors ?? []).flatMap((error) => error ?? []);
-  const others = errors.filter(({ message }) => message !== reason?.message);
+  const others = errors.filter(({ message }) => reason?.message.includes(message) !== true);
   const waiting = service.sync?.waitingFor ?? [];
   if (!reason && others.length === 0 && !pending) return null;
   const isBad = service.status === 'FAILED';
@@ -127,7 +127,7 @@ function Why({ service }: { service: Service }) {
       {reason && (
         <Text size="sm">
           <Name of={reason.message} />
-          {reason.terminal && ' It stays so until somebody changes something.'}
+          {reason.terminal && '. It stays so until somebody changes something.'}
           {reason.until != null && <> Until {new Date(reason.until).toLocaleString()}.</>}
         </Text>
       )}

@@ -146,6 +146,11 @@ async function real(link) {
   await page.goto(`${new URL(link).origin}/audit?action=service.*`);
   await settled(page);
   await page.getByText('service.pause').first().waitFor();
+  assert.match(
+    await page.getByRole('table', { name: 'Audit log' }).getByRole('row').nth(1).innerText(),
+    /service\.pause/,
+    'newest first',
+  );
   await page.getByRole('button', { name: 'Your account' }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.waitForURL(/auth/);

@@ -180,7 +180,13 @@ export function world(rows) {
   return { clusters, services };
 }
 
-function connection(nodes, { first = 100, after }) {
+function connection(nodes, { first = 100, after, last, before }) {
+  if (last) {
+    const end = before ? Number(before) : nodes.length;
+    const start = Math.max(0, end - last);
+    const edges = nodes.slice(start, end).map((node) => ({ node }));
+    return { edges, pageInfo: { hasNextPage: end < nodes.length, hasPreviousPage: start > 0, startCursor: String(start) } };
+  }
   const from = after ? Number(after) : 0;
   const page = nodes.slice(from, from + first);
   return {
@@ -204,10 +210,10 @@ function root({ clusters, services }, rows) {
         args,
       ),
     serviceDeployment: ({ cluster, name }) => services.find((s) => s.cluster.handle === cluster && s.name === name),
-    serviceStatuses: ({ q }) =>
+    serviceStatuses: ({ q, clusterId }) =>
       ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'].map((status) => ({
         status,
-        count: services.filter(has(q)).filter((s) => s.status === status).length,
+        count: services.filter(has(q)).filter((s) => s.status === status && (!clusterId || s.cluster.id === clusterId)).length,
       })),
     syncWindows: [],
     accessDecision: ({ verb }) => ({
@@ -220,7 +226,7 @@ function root({ clusters, services }, rows) {
     }),
     audits: named('audit', (at) => ({
       id: `a${at}`,
-      insertedAt: ago(at * 60),
+      insertedAt: ago((rows - at) * 60),
       actorName: 'ada@example.com',
       action: at % 2 ? 'service.kick' : 'service.update',
       noun: 'service',

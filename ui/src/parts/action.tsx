@@ -47,11 +47,11 @@ export function Copy({ text, label }: { text: string; label: string }) {
 }
 
 /** The same by command line. */
-export function Command({ line }: { line: string }) {
+export function Command({ line, caption = 'The same by command line' }: { line: string; caption?: string }) {
   return (
     <Stack gap={4}>
       <Text size="xs" c="dimmed">
-        The same by command line
+        {caption}
       </Text>
       <Group gap="xs" wrap="nowrap">
         <Code block flex={1} style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>

@@ -103,7 +103,7 @@ export function ServicePage() {
 function Why({ service }: { service: Service }) {
   const { reason, pendingApproval: pending } = service;
   const errors = (service.errors ?? []).flatMap((error) => error ?? []);
-  const others = errors.filter(({ message }) => message !== reason?.message);
+  const others = errors.filter(({ message }) => reason?.message.includes(message) !== true);
   const waiting = service.sync?.waitingFor ?? [];
   if (!reason && others.length === 0 && !pending) return null;
   const isBad = service.status === 'FAILED';
@@ -113,12 +113,21 @@ function Why({ service }: { service: Service }) {
       icon={isBad ? <IconAlertTriangle /> : <IconInfoCircle />}
       color={isBad ? 'red' : 'blue'}
       title={isBad ? 'Why it fails' : 'Why it is not as it should be'}
-      styles={{ title: { color: 'var(--mantine-color-text)' } }}
+      styles={{
+        root: {
+          borderColor: isBad ? 'var(--tone-bad)' : 'var(--tone-busy)',
+          background: 'var(--panel)',
+          color: 'var(--mantine-color-text)',
+        },
+        icon: { color: isBad ? 'var(--tone-bad)' : 'var(--tone-busy)' },
+        title: { color: 'var(--mantine-color-text)' },
+        message: { color: 'var(--mantine-color-text)' },
+      }}
     >
       {reason && (
         <Text size="sm">
           <Name of={reason.message} />
-          {reason.terminal && ' It stays so until somebody changes something.'}
+          {reason.terminal && '. It stays so until somebody changes something.'}
           {reason.until != null && <> Until {new Date(reason.until).toLocaleString()}.</>}
         </Text>
       )}

@@ -25,7 +25,8 @@ impl Flags {
             (command, matches) = (found, below);
         }
         let mut flags = Self::default();
-        for argument in command.get_arguments() {
+        // Where the console is, is no argument of what it is asked for.
+        for argument in command.get_arguments().filter(|argument| !argument.is_global_set()) {
             if let Some(long) = argument.get_long() {
                 flags.long.insert(long.to_owned());
             } else if argument.is_positional() {

@@ -179,7 +179,7 @@ async fn bad_input_is_told_with_its_field() {
     let told = w.fails("cd clusters create blue").await;
     assert!(told.contains("blue") || told.contains("handle"), "{told}");
     let told = w.fails("cd repositories create ext::sh").await;
-    assert!(told.starts_with("error: URL: must be https://"), "{told}");
+    assert!(told.starts_with("error: --url: must be https://"), "{told}");
     let told = w.fails("cd services create blue/web --repository nowhere --ref main --folder x").await;
     assert!(
         told.starts_with("error: repository \"nowhere\" not found (or you have no access)\nhint: "),

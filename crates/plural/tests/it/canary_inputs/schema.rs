@@ -246,7 +246,7 @@ impl Inputs {
                 (whole[..end].to_owned(), Value::Null)
             }
             Malformed::Unknown => {
-                let more = format!("mutation {{ {mutation}({CORE}: \"{CORE}\"){selection} }}");
+                let more = format!("mutation {{ {mutation}(somethingElse: \"{CORE}\"){selection} }}");
                 (more, Value::Null)
             }
             Malformed::Undeclared => {

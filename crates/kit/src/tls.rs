@@ -10,6 +10,8 @@ pub fn tls_words(rustls: &str) -> Cow<'_, str> {
             "its certificate is that of a certificate authority (basicConstraints CA:TRUE), which no server may use. \
              Make one with CA:FALSE and the server's names, and name it or its authority as the trusted one",
         ),
+        // An authority of the same name, with another key.
+        ("BadSignature", "its certificate is not signed with the key of the authority that is trusted here"),
         ("InvalidContentType", "it does not speak TLS: is it an address of plain HTTP?"),
         ("UnknownIssuer", "its certificate is signed by an authority that is not trusted here"),
     ];

@@ -160,7 +160,7 @@ async fn an_account_is_untied_from_its_provider(database: TestDatabase) {
     // A login with a password is none of the provider's, the groups that it gave are.
     let me = t.reader.ask(ME, json!({})).await;
     assert_eq!((me.status, groups(&me.body).len()), (200, 0), "{me:?}");
-    let audit = "{ audits(first: 5) { edges { node { action targetName } } } }";
+    let audit = "{ audits(last: 20) { edges { node { action targetName } } } }";
     let audit = t.admin.data(audit, json!({})).await.to_string();
     assert!(audit.contains("identity.untie"), "{audit}");
     // Its address is somebody else's at the provider by now: that one is tied.

@@ -251,7 +251,7 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
             holds_none(&file.display().to_string(), &content, &secrets);
             looked_at += usize::from(name.starts_with("plural.db"));
             // Whatever is sealed begins with the version of its envelope; sources do not.
-            let is_sealed = |inner: Vec<u8>| inner.first() == Some(&1);
+            let is_sealed = |inner: Vec<u8>| inner.first() == Some(&plural_app::keyring::VERSION);
             sealed += usize::from(name.ends_with(".zst") && zstd::decode_all(&*content).is_ok_and(is_sealed));
         }
     }

@@ -120,6 +120,7 @@ async function keycloak(console_url, account, password, target) {
       seen.allowed = await page.locator('body').innerText();
       return;
     }
+    await page.goto(`${console_url}/auth/account`);
     seen.account = await page.locator('main').innerText();
     await page.goto(`${console_url}/healthz`);
     seen.gql = await page.evaluate(async (url) => {

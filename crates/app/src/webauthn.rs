@@ -8,9 +8,10 @@ use uuid::Uuid;
 use webauthn_rp::bin::{Decode as _, Encode as _};
 use webauthn_rp::request::auth::AuthenticationVerificationOptions;
 use webauthn_rp::request::register::{
-    Nickname, PublicKeyCredentialUserEntity, RegistrationVerificationOptions, UserHandle16, Username,
+    CredProtect, Nickname, PublicKeyCredentialUserEntity, RegistrationVerificationOptions, UserHandle16,
+    Username,
 };
-use webauthn_rp::request::{AsciiDomain, DomainOrigin, PublicKeyCredentialDescriptor, RpId};
+use webauthn_rp::request::{AsciiDomain, DomainOrigin, ExtensionInfo, PublicKeyCredentialDescriptor, RpId};
 use webauthn_rp::response::auth::DiscoverableAuthentication16;
 use webauthn_rp::response::auth::error::AuthCeremonyErr;
 use webauthn_rp::response::register::{CompressedPubKey, DynamicState, StaticState};
@@ -85,7 +86,10 @@ impl<'a> RelyingParty<'a> {
         let transports = || AuthTransports::decode(0).ok();
         let known =
             known.filter_map(|id| Some(PublicKeyCredentialDescriptor { id, transports: transports()? }));
-        let options = PublicKeyCredentialCreationOptions::passkey(&self.id, entity, known.collect());
+        let mut options = PublicKeyCredentialCreationOptions::passkey(&self.id, entity, known.collect());
+        // Devices that cannot protect a key further are as good: each use needs a verified person in any case.
+        options.extensions.cred_protect =
+            CredProtect::UserVerificationRequired(ExtensionInfo::AllowDontEnforceValue);
         let (server, client) = options.start_ceremony().map_err(|cause| asking(&cause))?;
         let options = serde_json::to_value(&client).map_err(|cause| asking(&cause))?;
         Ok(Ceremony { options, state: server.encode().map_err(|cause| asking(&cause))? })
@@ -212,6 +216,7 @@ mod tests {
         assert_eq!(selection["userVerification"], "required", "{}", asked.options);
         assert_eq!(selection["residentKey"], "required", "{}", asked.options);
         assert_eq!(asked.options["attestation"], "none");
+        assert_eq!(asked.options["extensions"]["enforceCredentialProtectionPolicy"], false);
         assert_eq!(asked.options["rp"]["id"], "console.example.com");
         assert_eq!(asked.options["excludeCredentials"].as_array().map(Vec::len), Some(1));
         let asked = party.begin_sign_in().unwrap();

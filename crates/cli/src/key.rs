@@ -296,7 +296,7 @@ mod tests {
         {
             assert_eq!(parse_lifetime(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "h", "720", "-1h", "0h", "9999999999999999h", "4000d", "30y", "é"] {
+        for text in ["", "h", "-1h", "0h", "9999999999999999h", "4000d", "30y", "é"] {
             assert!(parse_lifetime(text).is_err(), "{text}");
         }
     }

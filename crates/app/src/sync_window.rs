@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
-use plural_core::access::{Actor, Scope};
+use plural_core::access::{Scope, visibility};
 use plural_core::ids::{ServiceId, SyncWindowId};
 use plural_core::policy::Policy;
 use plural_core::service::Service;
@@ -84,9 +84,8 @@ impl App {
 
     /// The windows of all that the caller may read, each with what it is of; of the oldest [`MOST_LISTED`] of the installation.
     pub async fn sync_window_list_all(&self, ctx: &OpCtx) -> Result<Vec<(Policy, SyncWindow)>> {
-        if matches!(ctx.actor(), Actor::Nobody) {
-            return Err(Error::Unauthenticated);
-        }
+        // As for every list: agents and machines with registration tokens have none.
+        visibility(ctx.actor())?;
         let mut windows = self.store.sync_window_list_all(MOST_LISTED).await?;
         let mut of: Vec<Policy> = windows.iter().map(|(policy, _)| *policy).collect();
         of.sort_unstable_by_key(|policy| policy.id());

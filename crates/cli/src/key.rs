@@ -151,6 +151,27 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     parse_seconds(text).map(Duration::from)
 }
 
+/// How long a credential holds: as [`parse_duration`], and beyond a week.
+pub(crate) fn parse_lifetime(text: &str) -> Result<Duration, String> {
+    const DECADE: u64 = 3_660 * 24 * 3_600;
+    if let Ok(duration) = parse_duration(text) {
+        return Ok(duration);
+    }
+    let told =
+        || "must be a number with m, h, d or w, as in 90m, 720h or 30d, and ten years at most".to_owned();
+    let unit = text.chars().next_back().ok_or_else(told)?;
+    let seconds: u64 = match unit {
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 24 * 3_600,
+        'w' => 7 * 24 * 3_600,
+        _ => return Err(told()),
+    };
+    let number = text.strip_suffix(unit).and_then(|number| number.parse::<u64>().ok());
+    let total = number.and_then(|number| number.checked_mul(seconds));
+    total.filter(|total| (1..=DECADE).contains(total)).map(Duration::from_secs).ok_or_else(told)
+}
+
 impl ClusterKey {
     /// As a person writes it.
     pub(crate) fn text(&self) -> &str {
@@ -267,6 +288,18 @@ mod tests {
     use super::*;
 
     const ID: &str = "0190b8a2-7c11-7def-8000-0123456789ab";
+
+    #[test]
+    fn credentials_hold_for_longer_than_a_week() {
+        for (text, seconds) in
+            [("90m", 5_400), ("8h", 28_800), ("720h", 2_592_000), ("30d", 2_592_000), ("8784h", 31_622_400)]
+        {
+            assert_eq!(parse_lifetime(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "h", "-1h", "0h", "9999999999999999h", "4000d", "30y", "é"] {
+            assert!(parse_lifetime(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_cluster_is_named_by_handle_or_id() {

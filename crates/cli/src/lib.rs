@@ -78,7 +78,7 @@ mod users;
 mod wait;
 mod watch;
 
-use std::{ffi::OsString, path::Path, process::ExitCode};
+use std::{ffi::OsString, future::Future, path::Path, pin::Pin, process::ExitCode};
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
@@ -236,65 +236,12 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
             let connection = connect(&args.connection, terminal)?;
             auth::run(args.command, &connection.client, terminal).await
         }
-        Verb::Apply(args) => documents::apply(*args, terminal).await,
-        Verb::Diff(args) => documents::diff(args, terminal).await,
-        Verb::Get(args) => documents::get(args, terminal).await,
-        Verb::Delete(args) => documents::delete(args, terminal).await,
+        Verb::Apply(args) => apart(move || documents::apply(*args, terminal)).await,
+        Verb::Diff(args) => apart(move || documents::diff(args, terminal)).await,
+        Verb::Get(args) => apart(move || documents::get(args, terminal)).await,
+        Verb::Delete(args) => apart(move || documents::delete(args, terminal)).await,
         Verb::Explain(args) => documents::explain(&args, terminal),
-        Verb::Cd(args) => {
-            let mut args = *args;
-            if let CdCommand::Login(login) = args.command {
-                return login::cd_login(login, args.connection, terminal).await;
-            }
-            if let CdCommand::Repositories(noun) = &mut args.command
-                && let RepositoryCommand::Create(create) = &mut noun.command
-                && create.repository.is_some()
-                && let Some(url) = create.url.take()
-            {
-                // Beside a repository, it is what --url is everywhere else.
-                args.connection.url = Some(url);
-            }
-            let connection = match token_file(&args.command) {
-                Some(file) => connect_as(&args.connection, bootstrap::token(file, terminal)?, terminal)?,
-                None => connect(&args.connection, terminal)?,
-            };
-            let client = &connection.client;
-            match args.command {
-                CdCommand::Login(_) => Ok(()),
-                CdCommand::Bootstrap(args) => bootstrap::run(*args, &connection, terminal).await,
-                CdCommand::Clusters(noun) => clusters::run(noun.command, &connection, terminal).await,
-                CdCommand::Repositories(noun) => repositories::run(noun.command, client, terminal).await,
-                CdCommand::HelmRepositories(noun) => {
-                    helm_repositories::run(noun.command, client, terminal).await
-                }
-                CdCommand::Projects(noun) => projects::run(noun.command, client, terminal).await,
-                CdCommand::SyncWindows(noun) => sync_windows::run(noun.command, client, terminal).await,
-                CdCommand::Services(noun) => services::run(noun.command, client, terminal).await,
-                CdCommand::GlobalServices(noun) => global_services::run(noun.command, client, terminal).await,
-                CdCommand::ManagedNamespaces(noun) => {
-                    managed_namespaces::run(noun.command, client, terminal).await
-                }
-                CdCommand::Contexts(noun) => contexts::run(noun.command, client, terminal).await,
-                CdCommand::SavedViews(noun) => saved_views::run(noun.command, client, terminal).await,
-                CdCommand::Users(noun) => users::run(noun.command, client, terminal).await,
-                CdCommand::Groups(noun) => groups::run(noun.command, client, terminal).await,
-                CdCommand::Providers(noun) => providers::run(noun.command, client, terminal).await,
-                CdCommand::Access(noun) => access::run(noun.command, client, terminal).await,
-                CdCommand::FederatedCredentials(noun) => {
-                    federated_credentials::run(noun.command, client, terminal).await
-                }
-                CdCommand::ServiceAccounts(noun) => {
-                    service_accounts::run(noun.command, client, terminal).await
-                }
-                CdCommand::Personas(noun) => personas::run(noun.command, client, terminal).await,
-                CdCommand::RegistrationTokens(noun) => {
-                    registration_tokens::run(noun.command, client, terminal).await
-                }
-                CdCommand::Roles(noun) => roles::run(noun.command, client, terminal).await,
-                CdCommand::DataKeys(noun) => data_keys::run(noun.command, client, terminal).await,
-                CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,
-            }
-        }
+        Verb::Cd(args) => apart(move || cd(*args, terminal)).await,
         Verb::Version(args) => output::version(args.output, terminal),
         Verb::Completion(args) => {
             let mut command = command;
@@ -303,5 +250,71 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
             terminal.out.write_all(&script)?;
             Ok(())
         }
+    }
+}
+
+/// What a command does, out of the way: without optimisation the frame of whoever awaits them all would hold one of each.
+fn apart<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::pin(make())
+}
+
+async fn cd(mut args: CdArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    if let CdCommand::Login(login) = args.command {
+        return login::cd_login(login, args.connection, terminal).await;
+    }
+    if let CdCommand::Repositories(noun) = &mut args.command
+        && let RepositoryCommand::Create(create) = &mut noun.command
+        && create.repository.is_some()
+        && let Some(url) = create.url.take()
+    {
+        // Beside a repository, it is what --url is everywhere else.
+        args.connection.url = Some(url);
+    }
+    let connection = match token_file(&args.command) {
+        Some(file) => connect_as(&args.connection, bootstrap::token(file, terminal)?, terminal)?,
+        None => connect(&args.connection, terminal)?,
+    };
+    let connection = &connection;
+    let client = &connection.client;
+    match args.command {
+        CdCommand::Login(_) => Ok(()),
+        CdCommand::Bootstrap(args) => apart(move || bootstrap::run(*args, connection, terminal)).await,
+        CdCommand::Clusters(noun) => apart(move || clusters::run(noun.command, connection, terminal)).await,
+        CdCommand::Repositories(noun) => {
+            apart(move || repositories::run(noun.command, client, terminal)).await
+        }
+        CdCommand::HelmRepositories(noun) => {
+            apart(move || helm_repositories::run(noun.command, client, terminal)).await
+        }
+        CdCommand::Projects(noun) => apart(move || projects::run(noun.command, client, terminal)).await,
+        CdCommand::SyncWindows(noun) => {
+            apart(move || sync_windows::run(noun.command, client, terminal)).await
+        }
+        CdCommand::Services(noun) => apart(move || services::run(noun.command, client, terminal)).await,
+        CdCommand::GlobalServices(noun) => {
+            apart(move || global_services::run(noun.command, client, terminal)).await
+        }
+        CdCommand::ManagedNamespaces(noun) => {
+            apart(move || managed_namespaces::run(noun.command, client, terminal)).await
+        }
+        CdCommand::Contexts(noun) => apart(move || contexts::run(noun.command, client, terminal)).await,
+        CdCommand::SavedViews(noun) => apart(move || saved_views::run(noun.command, client, terminal)).await,
+        CdCommand::Users(noun) => apart(move || users::run(noun.command, client, terminal)).await,
+        CdCommand::Groups(noun) => apart(move || groups::run(noun.command, client, terminal)).await,
+        CdCommand::Providers(noun) => apart(move || providers::run(noun.command, client, terminal)).await,
+        CdCommand::Access(noun) => apart(move || access::run(noun.command, client, terminal)).await,
+        CdCommand::FederatedCredentials(noun) => {
+            apart(move || federated_credentials::run(noun.command, client, terminal)).await
+        }
+        CdCommand::ServiceAccounts(noun) => {
+            apart(move || service_accounts::run(noun.command, client, terminal)).await
+        }
+        CdCommand::Personas(noun) => apart(move || personas::run(noun.command, client, terminal)).await,
+        CdCommand::RegistrationTokens(noun) => {
+            apart(move || registration_tokens::run(noun.command, client, terminal)).await
+        }
+        CdCommand::Roles(noun) => apart(move || roles::run(noun.command, client, terminal)).await,
+        CdCommand::DataKeys(noun) => apart(move || data_keys::run(noun.command, client, terminal)).await,
+        CdCommand::Jobs(noun) => apart(move || jobs::run(noun.command, client, terminal)).await,
     }
 }

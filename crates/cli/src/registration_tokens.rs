@@ -12,7 +12,7 @@ use plural_wire::{
 use crate::{
     args::{ConfirmArgs, ListOutputArgs},
     error::CliError,
-    key::{self, parse_duration, parse_pair},
+    key::{self, parse_lifetime, parse_pair},
     output::{self, Row, age, or_dash},
     proof::{Proof, send_proven},
     service_accounts,
@@ -74,7 +74,7 @@ pub(crate) struct RegistrationTokenCreateArgs {
     pub(crate) name: Option<String>,
 
     /// How long it holds: 90m, 8h, 720h; thirty days when absent, 8784h at most
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, value_parser = parse_lifetime, value_name = "DURATION")]
     pub(crate) valid_for: Option<Duration>,
 
     /// Clusters that it makes at most

@@ -14,7 +14,7 @@ use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
     groups,
-    key::{self, parse_duration},
+    key::{self, parse_lifetime},
     output::{self, Row, age, or_dash},
     proof::{Proof, send_proven},
     terminal::Terminal,
@@ -142,7 +142,7 @@ pub(crate) struct ServiceAccountTokenArgs {
     pub(crate) account: String,
 
     /// How long it holds: 90m, 8h, 720h; until it is revoked when absent
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, value_parser = parse_lifetime, value_name = "DURATION")]
     pub(crate) valid_for: Option<Duration>,
 
     /// Read your password from standard input instead of asking

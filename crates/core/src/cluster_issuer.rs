@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(kept(&[bad.clone(), ec.clone()]), ["ec"], "{bad}");
             assert!(kept(&[bad]).is_empty());
         }
-        let many: Vec<Value> = (0..100).map(|number| rsa(&format!("{number:03}"))).collect();
+        let many: Vec<Value> = (0..40).map(|number| rsa(&format!("{number:03}"))).collect();
         assert_eq!(kept(&many).len(), MOST_KEYS);
     }
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::{ConfirmArgs, ListOutputArgs, OutputArgs, WaitArgs};
 use crate::{
     deprecations::ClusterDeprecationsArgs,
-    key::{ClusterKey, parse_duration, parse_pair},
+    key::{ClusterKey, parse_lifetime, parse_pair},
     recordings::RecordingsArgs,
     selector::TagSelector,
 };
@@ -266,7 +266,7 @@ pub(crate) struct BootstrapArgs {
     pub(crate) token_file: Option<PathBuf>,
 
     /// How long the join token holds: 30m, 24h, 720h at most; a day when absent
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, value_parser = parse_lifetime, value_name = "DURATION")]
     pub(crate) valid_for: Option<Duration>,
 
     /// Apply with kubectl instead of printing

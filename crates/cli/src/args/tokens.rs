@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::{ConfirmArgs, ConnectionArgs, ListOutputArgs};
-use crate::key::{ClusterKey, parse_duration};
+use crate::key::{ClusterKey, parse_lifetime};
 
 /// Access tokens of yours: list, create, revoke
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ pub(crate) struct TokenListArgs {
   plural tokens create --password-stdin < password.txt > token.txt")]
 pub(crate) struct TokenCreateArgs {
     /// How long it holds: 90m, 8h, 720h; until it is revoked when absent
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, value_parser = parse_lifetime, value_name = "DURATION")]
     pub(crate) valid_for: Option<Duration>,
 
     /// Reach the Kubernetes API of this cluster and nothing else; may be given several times

@@ -292,6 +292,15 @@ fn plain(
         "/version" => json(&inner.version()),
         "/.well-known/openid-configuration" => json(&Signer::description(&inner.address())),
         "/openid/v1/jwks" => {
+            // It has one form, and no other is made of it.
+            let takes = |part: &str| {
+                let kind = part.split(';').next().unwrap_or_default().trim();
+                matches!(kind, "" | "*/*" | "application/*" | "application/jwk-set+json")
+            };
+            if !accept.split(',').any(takes) {
+                let told = "406: Not Acceptable\n\nAvailable representations: application/jwk-set+json";
+                return Err(ApiError::new(406, "NotAcceptable", told));
+            }
             let keys = reply::full(inner.tokens.signer.keys()?.to_string());
             Ok(reply::respond(200, "application/jwk-set+json", keys))
         }

@@ -21,7 +21,7 @@ struct Case {
 const WRITERS_WRITE: [&str; 2] = ["OK", "FORBIDDEN"];
 const NEITHER: [&str; 2] = ["FORBIDDEN", "FORBIDDEN"];
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 14] = [
     Case {
         field: "createProject",
         expected: NEITHER,
@@ -83,6 +83,19 @@ const CASES: [Case; 12] = [
         document: "mutation ($id: ID!, $a: ServiceAccountAttributes!) { updateServiceAccount(id: $id, attributes: $a) { id } }",
         variables: |w, name| json!({"id": w.machine["id"], "a": {"name": name}}),
     },
+    // They decide nothing, and are for administrators of the installation all the same.
+    Case {
+        field: "createPersona",
+        expected: NEITHER,
+        document: "mutation ($a: PersonaAttributes!) { createPersona(attributes: $a) { id } }",
+        variables: |_, name| json!({"a": {"name": name}}),
+    },
+    Case {
+        field: "updatePersona",
+        expected: NEITHER,
+        document: "mutation ($id: ID!, $a: PersonaAttributes!) { updatePersona(id: $id, attributes: $a) { id } }",
+        variables: |w, name| json!({"id": w.persona["id"], "a": {"name": name}}),
+    },
     Case {
         field: "changeBindings",
         // It is about nothing else.
@@ -117,8 +130,11 @@ async fn who_may_write_decides_not_who_else_may() {
         for (name, expected) in [("bound", bound), ("free", free)] {
             let mut variables = variables(&world, name);
             if name == "bound" {
-                let bindings =
-                    if field.ends_with("ServiceAccount") { "assumeBindings" } else { "readBindings" };
+                let bindings = match field {
+                    "createServiceAccount" | "updateServiceAccount" => "assumeBindings",
+                    "createPersona" | "updatePersona" => "bindings",
+                    _ => "readBindings",
+                };
                 variables["a"][bindings] = json!([{"userId": t.reader.id}]);
             }
             let answer = writer.ask(document, variables).await;

@@ -152,7 +152,8 @@ async fn token_for_an_audience(cluster: TestCluster) {
     assert_eq!(claims["kubernetes.io"]["serviceaccount"], account);
     assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 600);
     assert_eq!(claims["nbf"], claims["iat"]);
-    let keys = a.get("/openid/v1/jwks").await.expect(200);
+    a.get("/openid/v1/jwks").await.refused(406, "NotAcceptable");
+    let keys = a.get_as("/openid/v1/jwks", "application/jwk-set+json").await.expect(200);
     let key = keys["keys"].as_array().unwrap().iter().find(|key| key["kid"] == head["kid"]).unwrap().clone();
     assert_eq!((&key["use"], &key["alg"]), (&json!("sig"), &head["alg"]));
     // It opens nothing here.

@@ -29,15 +29,20 @@ try {
     for (const size of sizes.split(',')) {
       const [width, height] = size.split('x').map(Number);
       for (const scheme of schemes.split(',')) {
-        const page = await browser.newPage({ viewport: { width, height }, colorScheme: scheme });
+        const page = await browser.newPage({ viewport: { width, height }, colorScheme: scheme, reducedMotion: 'reduce' });
         page.on('console', (message) => {
-          if (message.type() === 'error' && !message.text().includes('WebSocket')) console.error(`${count} ${page.url()}: ${message.text()}`);
+          if (message.type() === 'error' && !message.text().includes('WebSocket'))
+            console.error(`${count} ${page.url()}: ${message.text()}`);
         });
         page.on('pageerror', (error) => console.error(`${count} ${page.url()}: ${error}`));
         for (const [name, path] of PAGES) {
           await page.goto(console_.url + path);
           await page.locator('h1').waitFor();
-          await page.waitForFunction(() => document.querySelector('[aria-busy="true"]') === null);
+          await page.waitForFunction(() => document.querySelector('[aria-busy="true"], .mantine-Button-loader') === null);
+          // The loader of a button leaves with a transition.
+          await page.evaluate(() =>
+            Promise.all(document.getAnimations().map((animation) => animation.finished.catch(() => undefined))),
+          );
           await page.screenshot({ path: join(folder, `${name}-${count}-${size}-${scheme}.png`) });
         }
         await page.close();

@@ -11,7 +11,11 @@ const here = import.meta.dirname;
 const schema = buildSchema(readFileSync(join(here, '../../docs/reference/schema.graphql'), 'utf8'));
 const STATUSES = ['HEALTHY', 'HEALTHY', 'HEALTHY', 'STALE', 'FAILED', 'HEALTHY', 'SYNCED', 'PAUSED', 'HEALTHY', 'HEALTHY'];
 const REASONS = {
-  FAILED: { kind: 'COMPONENT', message: 'Deployment web/web: container web waits, ImagePullBackOff: registry.example.com/shop/web:1.9 does not exist', terminal: false },
+  FAILED: {
+    kind: 'COMPONENT',
+    message: 'Deployment web/web: container web waits, ImagePullBackOff: registry.example.com/shop/web:1.9 does not exist',
+    terminal: false,
+  },
   STALE: { kind: 'PROGRESSING', message: 'wave 2 of 3: waits for StatefulSet db, 1 of 3 ready', terminal: false },
   PAUSED: { kind: 'APPROVAL', message: '12 objects wait to be deleted; the limit is 10', terminal: false },
 };
@@ -37,7 +41,17 @@ export function world(rows) {
     tags: [{ name: 'tier', value: at % 2 ? 'stage' : 'prod' }],
     project: { id: 'p', name: 'default' },
     status: { conditions: [] },
-    apiDeprecations: at === 0 ? [{ removedIn: 'v1.36', replacement: 'policy/v1', blocking: true, component: { id: 'x', kind: 'PodDisruptionBudget', name: 'web', service: { name: 'web' } } }] : [],
+    apiDeprecations:
+      at === 0
+        ? [
+            {
+              removedIn: 'v1.36',
+              replacement: 'policy/v1',
+              blocking: true,
+              component: { id: 'x', kind: 'PodDisruptionBudget', name: 'web', service: { name: 'web' } },
+            },
+          ]
+        : [],
     auditLogs: { edges: [], pageInfo: { hasNextPage: false, hasPreviousPage: false } },
   }));
   const services = Array.from({ length: rows }, (_, at) => {
@@ -50,7 +64,18 @@ export function world(rows) {
       version: '1.0.0',
       status,
       reason: REASONS[status] ?? null,
-      errors: status === 'FAILED' ? [{ source: 'render', message: 'values.yaml: image.tag is not a string', location: 'shop/values.yaml:14', terminal: true, warning: false }] : [],
+      errors:
+        status === 'FAILED'
+          ? [
+              {
+                source: 'render',
+                message: 'values.yaml: image.tag is not a string',
+                location: 'shop/values.yaml:14',
+                terminal: true,
+                warning: false,
+              },
+            ]
+          : [],
       componentStatus: status === 'FAILED' ? '3 / 4' : '4 / 4',
       sha: '8f08c05fb0e47cdc472367efb81af8f1db335400',
       message: at === 2 ? HOSTILE : 'Raise the limits of the web front end',
@@ -66,25 +91,102 @@ export function world(rows) {
       revision: { id: 'r9' },
       components: [
         { id: 'k1', kind: 'ConfigMap', namespace: 'shop', name: 'web', state: 'RUNNING', synced: true, children: [] },
-        { id: 'k2', kind: 'Deployment', namespace: 'shop', name: 'web', state: status === 'FAILED' ? 'FAILED' : 'RUNNING', synced: true, message: status === 'FAILED' ? 'ImagePullBackOff' : null,
-          children: [{ kind: 'ReplicaSet', namespace: 'shop', name: 'web-7d9', state: 'PENDING', uid: 'u1', version: 'v1' }, { kind: 'Pod', namespace: 'shop', name: 'web-7d9-x2', state: status === 'FAILED' ? 'FAILED' : 'RUNNING', uid: 'u2', parentUid: 'u1', message: status === 'FAILED' ? 'container web: ImagePullBackOff' : null, version: 'v1' }] },
+        {
+          id: 'k2',
+          kind: 'Deployment',
+          namespace: 'shop',
+          name: 'web',
+          state: status === 'FAILED' ? 'FAILED' : 'RUNNING',
+          synced: true,
+          message: status === 'FAILED' ? 'ImagePullBackOff' : null,
+          children: [
+            { kind: 'ReplicaSet', namespace: 'shop', name: 'web-7d9', state: 'PENDING', uid: 'u1', version: 'v1' },
+            {
+              kind: 'Pod',
+              namespace: 'shop',
+              name: 'web-7d9-x2',
+              state: status === 'FAILED' ? 'FAILED' : 'RUNNING',
+              uid: 'u2',
+              parentUid: 'u1',
+              message: status === 'FAILED' ? 'container web: ImagePullBackOff' : null,
+              version: 'v1',
+            },
+          ],
+        },
         { id: 'k3', kind: 'Service', namespace: 'shop', name: 'web', state: 'RUNNING', synced: true, children: [] },
         { id: 'k4', kind: 'Ingress', namespace: 'shop', name: 'web', state: 'RUNNING', synced: false, children: [] },
       ],
       dependencies: [],
       dependents: [],
       apiDeprecations: [],
-      revisions: connection([9, 8, 7].reverse().map((n) => ({ id: `r${n}`, sha: `${n}f08c05fb0e47`, message: `Change number ${n}`, author: 'Ada', by: 'git', version: '1.0.0', insertedAt: ago((10 - n) * 5000), healthyAt: n === 9 ? null : ago((10 - n) * 4900), restorable: n !== 7 })), {}),
-      events: connection([{ id: 'e1', action: 'service.create', actorName: 'ada@example.com', insertedAt: ago(99999), times: 1 }], {}),
-      plans: connection([{ id: 'p1', insertedAt: ago(400), revisionId: 'r9', unchanged: 3, omitted: 0, objects: [{ action: 'CHANGE', object: { kind: 'Deployment', name: 'web', namespace: 'shop', group: 'apps' }, fields: [{ path: 'spec.replicas', before: '2', after: '3', manager: 'plural' }, { path: 'spec.template.spec.containers[0].env[2].value', hidden: true }] }] }], {}),
-      drift: connection([{ id: 'd1', kind: 'REPAIRED', count: 2, insertedAt: ago(900), updatedAt: ago(300), object: { kind: 'Deployment', name: 'web', namespace: 'shop', group: 'apps' }, what: 'kubectl edit changed the number of replicas', fields: [{ path: 'spec.replicas', before: '3', after: '9', manager: 'kubectl-edit' }] }], {}),
+      revisions: connection(
+        [9, 8, 7].reverse().map((n) => ({
+          id: `r${n}`,
+          sha: `${n}f08c05fb0e47`,
+          message: `Change number ${n}`,
+          author: 'Ada',
+          by: 'git',
+          version: '1.0.0',
+          insertedAt: ago((10 - n) * 5000),
+          healthyAt: n === 9 ? null : ago((10 - n) * 4900),
+          restorable: n !== 7,
+        })),
+        {},
+      ),
+      events: connection(
+        [{ id: 'e1', action: 'service.create', actorName: 'ada@example.com', insertedAt: ago(99999), times: 1 }],
+        {},
+      ),
+      plans: connection(
+        [
+          {
+            id: 'p1',
+            insertedAt: ago(400),
+            revisionId: 'r9',
+            unchanged: 3,
+            omitted: 0,
+            objects: [
+              {
+                action: 'CHANGE',
+                object: { kind: 'Deployment', name: 'web', namespace: 'shop', group: 'apps' },
+                fields: [
+                  { path: 'spec.replicas', before: '2', after: '3', manager: 'plural' },
+                  { path: 'spec.template.spec.containers[0].env[2].value', hidden: true },
+                ],
+              },
+            ],
+          },
+        ],
+        {},
+      ),
+      drift: connection(
+        [
+          {
+            id: 'd1',
+            kind: 'REPAIRED',
+            count: 2,
+            insertedAt: ago(900),
+            updatedAt: ago(300),
+            object: { kind: 'Deployment', name: 'web', namespace: 'shop', group: 'apps' },
+            what: 'kubectl edit changed the number of replicas',
+            fields: [{ path: 'spec.replicas', before: '3', after: '9', manager: 'kubectl-edit' }],
+          },
+        ],
+        {},
+      ),
       configuration: [{ name: 'DB_PASSWORD', value: 'the secret' }],
     };
   });
   return { clusters, services };
 }
 
-function connection(nodes, { first = 100, after }) {
+function connection(nodes, { first = 100, after, last, before }) {
+  if (last) {
+    const end = before ? Number(before) : nodes.length;
+    const start = Math.max(0, end - last);
+    const edges = nodes.slice(start, end).map((node) => ({ node }));
+    return { edges, pageInfo: { hasNextPage: end < nodes.length, hasPreviousPage: start > 0, startCursor: String(start) } };
+  }
   const from = after ? Number(after) : 0;
   const page = nodes.slice(from, from + first);
   return {
@@ -101,18 +203,65 @@ function root({ clusters, services }, rows) {
     clusters: (args) => connection(clusters.filter(has(args.q)), args),
     cluster: ({ handle }) => clusters.find((cluster) => cluster.handle === handle),
     serviceDeployments: (args) =>
-      connection(services.filter(has(args.q)).filter((s) => (!args.status || s.status === args.status) && (!args.cluster || s.cluster.handle === args.cluster)), args),
+      connection(
+        services
+          .filter(has(args.q))
+          .filter((s) => (!args.status || s.status === args.status) && (!args.cluster || s.cluster.handle === args.cluster)),
+        args,
+      ),
     serviceDeployment: ({ cluster, name }) => services.find((s) => s.cluster.handle === cluster && s.name === name),
-    serviceStatuses: ({ q }) =>
-      ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'].map((status) => ({ status, count: services.filter(has(q)).filter((s) => s.status === status).length })),
+    serviceStatuses: ({ q, clusterId }) =>
+      ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'].map((status) => ({
+        status,
+        count: services.filter(has(q)).filter((s) => s.status === status && (!clusterId || s.cluster.id === clusterId)).length,
+      })),
     syncWindows: [],
-    accessDecision: ({ verb }) => ({ allowed: verb !== 'pause', action: 'write', meaning: 'change it', reason: 'you may read it, not change it', needed: 'the role write on it, its cluster or its project', givers: [] }),
-    audits: named('audit', (at) => ({ id: `a${at}`, insertedAt: ago(at * 60), actorName: 'ada@example.com', action: at % 2 ? 'service.kick' : 'service.update', noun: 'service', name: '', targetName: `eu-prod-0/web-${at}`, address: '192.0.2.7', requestId: `req-${at}`, times: 1 })),
-    gitRepositories: named('repository', (at) => ({ id: `g${at}`, name: '', url: `https://git.example.com/shop/deploy-${at}.git`, health: at % 9 === 2 ? 'FAILED' : 'PULLABLE', error: at % 9 === 2 ? 'the host key is not known' : null, authMethod: 'BASIC', pulledAt: ago(at) })),
+    accessDecision: ({ verb }) => ({
+      allowed: verb !== 'pause',
+      action: 'write',
+      meaning: 'change it',
+      reason: 'you may read it, not change it',
+      needed: 'the role write on it, its cluster or its project',
+      givers: [],
+    }),
+    audits: named('audit', (at) => ({
+      id: `a${at}`,
+      insertedAt: ago((rows - at) * 60),
+      actorName: 'ada@example.com',
+      action: at % 2 ? 'service.kick' : 'service.update',
+      noun: 'service',
+      name: '',
+      targetName: `eu-prod-0/web-${at}`,
+      address: '192.0.2.7',
+      requestId: `req-${at}`,
+      times: 1,
+    })),
+    gitRepositories: named('repository', (at) => ({
+      id: `g${at}`,
+      name: '',
+      url: `https://git.example.com/shop/deploy-${at}.git`,
+      health: at % 9 === 2 ? 'FAILED' : 'PULLABLE',
+      error: at % 9 === 2 ? 'the host key is not known' : null,
+      authMethod: 'BASIC',
+      pulledAt: ago(at),
+    })),
     projects: named('project', (at) => ({ id: `p${at}`, name: `project-${at}`, insertedAt: ago(at * 900) })),
-    users: named('user', (at) => ({ id: `u${at}`, name: `User ${at}`, email: `user-${at}@example.com`, roles: { admin: at === 0 }, insertedAt: ago(at * 900) })),
+    users: named('user', (at) => ({
+      id: `u${at}`,
+      name: `User ${at}`,
+      email: `user-${at}@example.com`,
+      roles: { admin: at === 0 },
+      insertedAt: ago(at * 900),
+    })),
     groups: named('group', (at) => ({ id: `o${at}`, name: `group-${at}`, insertedAt: ago(at * 900) })),
-    accessTokens: named('token', (at) => ({ id: `t${at}`, name: '', hint: `console-…${1000 + at}`, session: at === 0, scopes: [], insertedAt: ago(at * 900) })),
+    accessTokens: named('token', (at) => ({
+      id: `t${at}`,
+      name: '',
+      hint: `console-…${1000 + at}`,
+      session: at === 0,
+      scopes: [],
+      insertedAt: ago(at * 900),
+    })),
   };
 }
 
@@ -137,7 +286,10 @@ export async function serve(rows) {
     }
     const type = TYPES[pathname.split('.').at(-1)];
     try {
-      if (type) return response.writeHead(200, { 'content-type': type, 'content-security-policy': CSP }).end(readFileSync(join(here, '../dist', pathname)));
+      if (type)
+        return response
+          .writeHead(200, { 'content-type': type, 'content-security-policy': CSP })
+          .end(readFileSync(join(here, '../dist', pathname)));
     } catch {
       return response.writeHead(404).end();
     }

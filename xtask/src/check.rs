@@ -2,11 +2,12 @@
 
 use std::{process::Command, time::Instant};
 
-use crate::{cargo_deny, install, shell, tidy};
+use crate::{cargo_deny, install, shell, tidy, web_console};
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 4] = [("fmt", fmt), ("clippy", clippy), ("deny", deny), ("tidy", tidy::run)];
+const STEPS: [Step; 5] =
+    [("fmt", fmt), ("clippy", clippy), ("deny", deny), ("tidy", tidy::run), ("ui", web_console::check)];
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut lines = Vec::new();

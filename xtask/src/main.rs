@@ -1,4 +1,4 @@
-//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `advisories`, `house`, `tidy`.
+//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `advisories`, `house`, `ui`, `gallery`, `tidy`.
 //!
 //! Kept small on purpose: it is the first thing that a newcomer compiles. What needs the product's crates is a
 //! binary of theirs that a task builds and runs.
@@ -53,6 +53,10 @@ enum Task {
     Advisories(advisories::Args),
     /// What a change costs here: touch points, lists, exported names, circles, build times
     House(house::Args),
+    /// Build the web console into ui/dist, from where the program embeds it
+    Ui,
+    /// Screenshots of every page of the web console into ui/gallery
+    Gallery,
     /// Undeclared files, file sizes, crate layering, dependencies that nothing uses
     Tidy,
 }
@@ -67,6 +71,8 @@ fn main() -> ExitCode {
         Task::Accept(args) => accept::run(&args),
         Task::Advisories(args) => advisories::run(&args),
         Task::House(args) => house::run(&args),
+        Task::Ui => web_console::build(),
+        Task::Gallery => web_console::gallery(),
         Task::Tidy => tidy::run(),
     };
     match done {

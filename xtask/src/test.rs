@@ -24,7 +24,7 @@ use anyhow::Context as _;
 use crate::{
     debian,
     go_programs::{self, User},
-    install, keycloak, node_programs, shell,
+    install, keycloak, node_programs, shell, web_console,
 };
 use lanes::{Job, Outcome, Runner};
 use options::Options;
@@ -108,6 +108,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .chain(node_programs::needs()?)
         .collect();
     install::install(needs, !args.no_install)?;
+    // The programs under test embed it.
+    web_console::build()?;
     if args.no_install {
         install::install(keycloak::needs()?, false)?;
     }

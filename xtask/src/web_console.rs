@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use crate::shell::{self, which};
 
 /// Folders of `ui` that are made from the rest.
-const MADE: [&str; 2] = ["dist", "node_modules"];
+const MADE: [&str; 3] = ["dist", "gallery", "node_modules"];
 
 /// Builds `ui/dist` unless it is newer than all that it is made from. Without Node.js the program is built without it, which is
 /// said.
@@ -31,14 +31,40 @@ pub(crate) fn build() -> anyhow::Result<()> {
         eprintln!("npm is not on $PATH: the program is built without the web console");
         return Ok(());
     };
-    // What npm writes when it has installed everything.
-    let installed = changed(&ui.join("node_modules/.package-lock.json"));
-    if installed.is_none() || installed < changed(&ui.join("package-lock.json")) {
-        shell::run(Command::new(&npm).args(["ci", "--no-audit", "--no-fund"]).current_dir(&ui))?;
-    }
+    install(&npm, &ui)?;
     // What it prints goes to stderr, with the rest of the progress.
     let shown = shell::stdout_of(Command::new(&npm).args(["run", "build"]).current_dir(&ui))?;
     eprint!("{shown}");
+    Ok(())
+}
+
+/// Types, lints and format of its sources, where Node.js is.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let Some(npm) = which("npm") else {
+        eprintln!("npm is not on $PATH: the web console is not checked");
+        return Ok(());
+    };
+    let ui = shell::root().join("ui");
+    install(&npm, &ui)?;
+    shell::run(Command::new(&npm).args(["run", "--silent", "check"]).current_dir(&ui))
+}
+
+/// Pictures of every page into `ui/gallery`, of what is built.
+pub(crate) fn gallery() -> anyhow::Result<()> {
+    build()?;
+    let ui = shell::root().join("ui");
+    shell::run(Command::new("node").args(["tests/gallery.mjs", "gallery"]).current_dir(&ui))
+}
+
+/// Its packages, where they are not those of the lock file. None of them needs a script of its own.
+fn install(npm: &Path, ui: &Path) -> anyhow::Result<()> {
+    // What npm writes when it has installed everything.
+    let installed = changed(&ui.join("node_modules/.package-lock.json"));
+    if installed.is_none() || installed < changed(&ui.join("package-lock.json")) {
+        shell::run(
+            Command::new(npm).args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(ui),
+        )?;
+    }
     Ok(())
 }
 

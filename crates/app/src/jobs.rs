@@ -37,7 +37,7 @@ use fetch_turns::FetchTurns;
 
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub(crate) use reseal::reseal_job;
-pub use reseal::{Reseal, Resealed, ResealedWith, context as sealed_context};
+pub use reseal::{Reseal, Resealed, ResealedWith};
 pub(crate) use sync_global_services::GlobalServicesChanged;
 pub(crate) use watch_sources::DirtySources;
 

@@ -93,7 +93,8 @@ impl OpenKey {
         Ok(Sealed::from_bytes(out))
     }
 
-    fn open(&self, context: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+    /// What it sealed for `context`; nothing when it was changed, or sealed by another key or for another place.
+    pub fn open(&self, context: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let (salt, rest) = sealed.get(PREFIX..)?.split_at_checked(SALT)?;
         let (nonce, value) = rest.split_at_checked(NONCE)?;
         let nonce = <[u8; NONCE]>::try_from(nonce).ok()?;

@@ -12,7 +12,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::{Actor, UserActor};
-use plural_core::data_key::KeyOwner;
 use plural_core::ids::{InviteId, PasskeyId, TokenId, UserId};
 use plural_core::passkey::Passkey;
 use plural_core::specs::Name;
@@ -30,6 +29,7 @@ use crate::seal::Sealed;
 use crate::token::{CreatedToken, parent, proof_of};
 use crate::user::{Proof, UserSelector};
 use crate::webauthn::{Assertion, AssertionError, Ceremony, RelyingParty};
+use plural_core::data_key::KeyOwner;
 
 pub use crate::webauthn::PasskeyKey;
 

@@ -113,6 +113,8 @@ pub trait SealStore: Send + Sync + 'static {
     /// Values of a column that are not sealed with the current data key of their owner, the first `skip` of them left out.
     async fn sealed_otherwise(&self, column: SealedColumn, skip: u64, limit: u64)
     -> Result<Vec<SealedValue>>;
+    /// All values of a column, whatever seals them: for who looks for what is stored.
+    async fn sealed_all(&self, column: SealedColumn, limit: u64) -> Result<Vec<SealedValue>>;
     /// Puts values in the place of others; one that was changed meanwhile stays.
     async fn sealed_replace(&self, column: SealedColumn, changes: &[(SealedValue, Sealed)]) -> Result<()>;
     /// Pieces of recordings that are not known to be sealed with the current data key of their owner.

@@ -104,33 +104,30 @@ fn length(prefix: &[u8]) -> i32 {
     i32::try_from(prefix.len()).unwrap_or(i32::MAX)
 }
 
-#[async_trait]
-impl SealStore for Database {
-    async fn sealed_otherwise(
+impl Database {
+    /// Values of a column for which `which` holds, in the order of their things; `k` is the current key of the owner of `v.sealed`.
+    async fn sealed_where(
         &self,
         column: SealedColumn,
-        skip: u64,
-        limit: u64,
+        which: &str,
+        (skip, limit): (u64, u64),
     ) -> Result<Vec<SealedValue>> {
-        let doing = "looking for what is sealed with an old key";
+        let doing = "looking for what is sealed";
         let Place { table, column, id, project, purpose } = place(column);
-        let order = id.map_or_else(|| "v.sealed".to_owned(), |_| "v.thing".to_owned());
+        let order = if id.is_some() { "v.thing" } else { "v.sealed" };
         let thing = id.map(|id| format!("t.{id} AS thing, ")).unwrap_or_default();
         let wanted = if id.is_some() { "v.thing AS thing, " } else { "" };
-        let project = if project == NONE { "$1".to_owned() } else { format!("COALESCE({project}, $1)") };
-        let cast = if self.is_postgres() { "::uuid" } else { "" };
-        let project = project.replace("$1", &format!("$1{cast}"));
+        let none = if self.is_postgres() { "$1::uuid" } else { "$1" };
+        let project = if project == NONE { none.to_owned() } else { format!("COALESCE({project}, {none})") };
         let sql = format!(
             "SELECT {wanted}v.project AS project, v.sealed AS sealed \
              FROM (SELECT {thing}{project} AS project, t.{column} AS sealed FROM {table} t \
                    WHERE t.{column} IS NOT NULL) v \
              LEFT JOIN data_keys k ON k.owner_id = v.project AND k.purpose = '{purpose}' AND k.retired_at IS NULL \
-             WHERE k.prefix IS NULL OR substr(v.sealed, 1, $2) <> k.prefix ORDER BY {order} LIMIT $3 OFFSET $4",
+             WHERE {which} ORDER BY {order} LIMIT $2 OFFSET $3",
             purpose = purpose.as_str(),
         );
-        let prefix = i32::try_from(PREFIX).unwrap_or(i32::MAX);
-        let values =
-            [Uuid::nil().into(), prefix.into(), limit.cast_signed().into(), skip.cast_signed().into()];
+        let values = [Uuid::nil().into(), limit.cast_signed().into(), skip.cast_signed().into()];
         let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
         rows.into_iter()
             .map(|row| {
@@ -145,6 +142,23 @@ impl SealStore for Database {
                 Ok(SealedValue { of, owner, sealed: Sealed::from_bytes(sealed) })
             })
             .collect()
+    }
+}
+
+#[async_trait]
+impl SealStore for Database {
+    async fn sealed_otherwise(
+        &self,
+        column: SealedColumn,
+        skip: u64,
+        limit: u64,
+    ) -> Result<Vec<SealedValue>> {
+        let which = format!("k.prefix IS NULL OR substr(v.sealed, 1, {PREFIX}) <> k.prefix");
+        self.sealed_where(column, &which, (skip, limit)).await
+    }
+
+    async fn sealed_all(&self, column: SealedColumn, limit: u64) -> Result<Vec<SealedValue>> {
+        self.sealed_where(column, "1 = 1", (0, limit)).await
     }
 
     async fn sealed_replace(&self, column: SealedColumn, changes: &[(SealedValue, Sealed)]) -> Result<()> {

@@ -12,11 +12,11 @@ import { Table, type Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';
 
 const Audits = graphql(/* GraphQL */ `
-  query Audits($after: String, $actor: String, $action: String, $target: String, $requestId: ID) {
-    audits(first: 100, after: $after, actor: $actor, action: $action, target: $target, requestId: $requestId) {
+  query Audits($before: String, $actor: String, $action: String, $target: String, $requestId: ID) {
+    audits(last: 100, before: $before, actor: $actor, action: $action, target: $target, requestId: $requestId) {
       pageInfo {
-        hasNextPage
-        endCursor
+        hasPreviousPage
+        startCursor
       }
       edges {
         node {
@@ -43,6 +43,7 @@ export interface AuditFilter {
 
 type Row = NonNullable<NonNullable<NonNullable<NonNullable<AuditsQuery['audits']>['edges']>[number]>['node']>;
 
+/** Newest first: the API tells lists oldest first, so it is read from its end. */
 function auditsQuery({ actor, action, target }: AuditFilter) {
   return infiniteQueryOptions({
     queryKey: ['audit', 'list', { actor, action, target }],
@@ -50,12 +51,13 @@ function auditsQuery({ actor, action, target }: AuditFilter) {
     queryFn: ({ pageParam, signal }) =>
       ask(
         Audits,
-        { after: pageParam ?? null, actor: actor ?? null, action: action ?? null, target: target ?? null, requestId: null },
+        { before: pageParam ?? null, actor: actor ?? null, action: action ?? null, target: target ?? null, requestId: null },
         signal,
       ),
     getNextPageParam: ({ audits: page }) =>
-      page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined,
-    select: ({ pages }): Row[] => pages.flatMap(({ audits: page }) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? [])),
+      page?.pageInfo.hasPreviousPage === true ? (page.pageInfo.startCursor ?? undefined) : undefined,
+    select: ({ pages }): Row[] =>
+      pages.flatMap(({ audits: page }) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse()),
   });
 }
 
@@ -117,8 +119,18 @@ export function AuditPage() {
     <Page title="Audit" isFull>
       <Group gap="sm">
         <Search label="Who, exactly" value={search.actor ?? ''} onChange={(text) => set({ actor: given(text) })} />
-        <Search label="Action, such as service.*" value={search.action ?? ''} onChange={(text) => set({ action: given(text) })} />
-        <Search label="Thing: name or id" value={search.target ?? ''} onChange={(text) => set({ target: given(text) })} />
+        <Search
+          hasKey={false}
+          label="Action, such as service.*"
+          value={search.action ?? ''}
+          onChange={(text) => set({ action: given(text) })}
+        />
+        <Search
+          hasKey={false}
+          label="Thing: name or id"
+          value={search.target ?? ''}
+          onChange={(text) => set({ target: given(text) })}
+        />
       </Group>
       {list.isError && list.data === undefined ? (
         <Fault error={list.error} what="the audit log" retry={() => void list.refetch()} />

@@ -57,7 +57,10 @@ export function ClustersPage() {
               <Empty title="No clusters yet">
                 An agent in the cluster connects to this console; the console needs no access to the cluster. With kubectl at the
                 cluster, run this:
-                <Command line="plural cd clusters bootstrap blue --image IMAGE --apply --wait" />
+                <Command
+                  caption="With the kubeconfig of an administrator of the cluster"
+                  line="plural cd clusters bootstrap blue --image IMAGE --apply --wait"
+                />
               </Empty>
             )
           }

@@ -124,7 +124,7 @@ export function ClusterPage() {
               <Text size="sm" mb="sm">
                 This writes a kubeconfig that holds no token: kubectl asks the command line for one.
               </Text>
-              <Command line={`plural cd clusters get-credentials ${handle}`} />
+              <Command caption="Run this where you use kubectl" line={`plural cd clusters get-credentials ${handle}`} />
             </div>
           </Panel>
         </Tabs.Panel>
@@ -169,7 +169,7 @@ function Services({ id, handle }: { id: string; handle: string }) {
         {...(hasNextPage && { more })}
         empty={
           <Empty title="No services here yet">
-            <Command line={`plural cd services create --help`} />
+            <Command caption="How to make one" line="plural cd services create --help" />
           </Empty>
         }
       />

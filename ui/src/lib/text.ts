@@ -1,3 +1,4 @@
+// eslint-disable-next-line no-control-regex -- they are what it looks for
 const MARKS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 
 /** Text from a fleet with what would hide or reorder it made visible: controls, zero widths, marks of direction. */

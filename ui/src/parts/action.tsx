@@ -47,11 +47,11 @@ export function Copy({ text, label }: { text: string; label: string }) {
 }
 
 /** The same by command line. */
-export function Command({ line }: { line: string }) {
+export function Command({ line, caption = 'The same by command line' }: { line: string; caption?: string }) {
   return (
     <Stack gap={4}>
       <Text size="xs" c="dimmed">
-        The same by command line
+        {caption}
       </Text>
       <Group gap="xs" wrap="nowrap">
         <Code block flex={1} style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
@@ -76,11 +76,14 @@ interface ActionProps {
   run: () => Promise<unknown>;
   done: string;
   noun: 'service' | 'cluster';
+  /** In a row of a table. */
+  isSmall?: boolean;
 }
 
 /** A change: asked for once more with what it does, or disabled with the reason. */
 export function Action(props: ActionProps) {
-  const { label, icon: Sign, right, unless } = props;
+  const { label, icon: Sign, right, unless, isSmall = false } = props;
+  const size = isSmall ? 'compact-xs' : 'xs';
   const decision = useQuery({
     queryKey: ['decision', right.verb, right.thing],
     queryFn: ({ signal }) => ask(Decision, right, signal),
@@ -97,6 +100,7 @@ export function Action(props: ActionProps) {
         <Popover.Target>
           <Button
             variant="default"
+            size={size}
             aria-disabled
             c="dimmed"
             leftSection={refused ? <IconLock size={14} /> : <Sign size={14} />}
@@ -137,7 +141,7 @@ export function Action(props: ActionProps) {
   }
   return (
     <>
-      <Button variant="default" leftSection={<Sign size={14} />} loading={decision.isPending} onClick={open}>
+      <Button variant="default" size={size} leftSection={<Sign size={14} />} loading={decision.isPending} onClick={open}>
         {label}
       </Button>
       <Ask {...props} opened={asks} close={close} />

@@ -6,7 +6,18 @@ import { useRef, useState, type ReactNode } from 'react';
 import classes from './filter.module.css';
 
 /** Searches at the server as one types; `/` goes to it. */
-export function Search({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) {
+export function Search({
+  label,
+  value,
+  onChange,
+  hasKey = true,
+}: {
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+  /** Of several on a page, `/` goes to one. */
+  hasKey?: boolean;
+}) {
   const [typed, setTyped] = useState(value);
   const [known, setKnown] = useState(value);
   const input = useRef<HTMLInputElement>(null);
@@ -16,7 +27,7 @@ export function Search({ label, value, onChange }: { label: string; value: strin
     if (value !== typed.trim()) setTyped(value);
   }
   const tell = useDebouncedCallback((text: string) => onChange(text.trim()), 120);
-  useHotkeys([['/', () => input.current?.focus()]]);
+  useHotkeys(hasKey ? [['/', () => input.current?.focus()]] : []);
   return (
     <TextInput
       ref={input}
@@ -26,7 +37,7 @@ export function Search({ label, value, onChange }: { label: string; value: strin
       value={typed}
       maxLength={200}
       leftSection={<IconSearch size={14} aria-hidden />}
-      rightSection={<Kbd size="xs">/</Kbd>}
+      rightSection={hasKey && <Kbd size="xs">/</Kbd>}
       className={classes['search'] ?? ''}
       onChange={({ currentTarget }) => {
         setTyped(currentTarget.value);

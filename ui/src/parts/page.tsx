@@ -126,7 +126,7 @@ export function Facts({ facts }: { facts: [term: string, value: ReactNode][] }) 
   return (
     <dl className={classes['facts']}>
       {facts
-        .filter(([, value]) => value !== null && value !== undefined && value !== '')
+        .filter(([, value]) => value !== null && value !== undefined && value !== false && value !== '')
         .map(([term, value]) => (
           <div key={term}>
             <dt>{term}</dt>

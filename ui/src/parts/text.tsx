@@ -13,7 +13,17 @@ export function Name({ of }: { of: string }) {
 }
 
 /** A link to a page of this console; addresses come from `paths`. */
-export function RouteLink({ to, search = {}, children, strong = false }: { to: string; search?: Record<string, string>; children: ReactNode; strong?: boolean }) {
+export function RouteLink({
+  to,
+  search = {},
+  children,
+  strong = false,
+}: {
+  to: string;
+  search?: Record<string, string>;
+  children: ReactNode;
+  strong?: boolean;
+}) {
   return (
     <Link to={to} search={search as never} className={strong ? classes.strong : classes.link}>
       {children}

@@ -34,6 +34,7 @@ export function ServiceActions({ service, handle }: { service: Service; handle: 
       />
       {service.paused === true ? (
         <Action
+          key="resume"
           noun="service"
           label="Resume"
           icon={IconPlayerPlay}
@@ -46,6 +47,7 @@ export function ServiceActions({ service, handle }: { service: Service; handle: 
         />
       ) : (
         <Action
+          key="pause"
           noun="service"
           label="Pause"
           icon={IconPlayerPause}

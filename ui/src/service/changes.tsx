@@ -84,8 +84,8 @@ function PlanEntry({ plan }: { plan: Plan }) {
   return (
     <div className={classes['entry']}>
       <Text size="sm" c="dimmed">
-        <Ago at={plan.insertedAt} />: {counted(objects.length + (plan.omitted ?? 0), 'object')} differ, {plan.unchanged ?? 0} as
-        they should be
+        <Ago at={plan.insertedAt} />: {counted(objects.length + (plan.omitted ?? 0), 'difference')}, {plan.unchanged ?? 0} as they
+        should be
       </Text>
       {plan.error != null && (
         <Text size="sm" style={{ color: 'var(--tone-bad)' }}>

@@ -70,6 +70,7 @@ function columns(service: Service, handle: string): Columns<Revision> {
         ) : (
           <Action
             noun="service"
+            isSmall
             label="Roll back"
             icon={IconArrowBackUp}
             right={{ verb: 'rollback', thing: `service/${handle}/${service.name}` }}

@@ -103,7 +103,7 @@ export function ServicePage() {
 function Why({ service }: { service: Service }) {
   const { reason, pendingApproval: pending } = service;
   const errors = (service.errors ?? []).flatMap((error) => error ?? []);
-  const others = errors.filter(({ message }) => message !== reason?.message);
+  const others = errors.filter(({ message }) => reason?.message.includes(message) !== true);
   const waiting = service.sync?.waitingFor ?? [];
   if (!reason && others.length === 0 && !pending) return null;
   const isBad = service.status === 'FAILED';
@@ -113,12 +113,21 @@ function Why({ service }: { service: Service }) {
       icon={isBad ? <IconAlertTriangle /> : <IconInfoCircle />}
       color={isBad ? 'red' : 'blue'}
       title={isBad ? 'Why it fails' : 'Why it is not as it should be'}
-      styles={{ title: { color: 'var(--mantine-color-text)' } }}
+      styles={{
+        root: {
+          borderColor: isBad ? 'var(--tone-bad)' : 'var(--tone-busy)',
+          background: 'var(--panel)',
+          color: 'var(--mantine-color-text)',
+        },
+        icon: { color: isBad ? 'var(--tone-bad)' : 'var(--tone-busy)' },
+        title: { color: 'var(--mantine-color-text)' },
+        message: { color: 'var(--mantine-color-text)' },
+      }}
     >
       {reason && (
         <Text size="sm">
           <Name of={reason.message} />
-          {reason.terminal && ' It stays so until somebody changes something.'}
+          {reason.terminal && '. It stays so until somebody changes something.'}
           {reason.until != null && <> Until {new Date(reason.until).toLocaleString()}.</>}
         </Text>
       )}
@@ -218,7 +227,7 @@ function Summary({ service }: { service: Service }) {
                   window && (
                     <div key={window.id}>
                       {window.kind === 'ALLOW' ? 'only' : 'not'} at <code>{window.schedule}</code> ({window.timeZone}) for{' '}
-                      {Math.round(window.duration / 60)} min: <Name of={window.name} />
+                      {Math.round(window.duration / 60)} min: <Name of={window.name ?? ''} />
                     </div>
                   ),
               ),
@@ -255,7 +264,7 @@ function Dependencies({ service }: { service: Service }) {
             facts={needs.map((need) => [
               need.name,
               <span key={need.id}>
-                <State look={serviceStatuses[need.status ?? "STALE"]} />{' '}
+                <State look={serviceStatuses[need.status ?? 'STALE']} />{' '}
                 <RouteLink to={paths.service(need.cluster ?? service.cluster?.handle ?? '', need.name)}>
                   <Name of={`${need.cluster ?? service.cluster?.handle ?? ''}/${need.name}`} />
                 </RouteLink>{' '}

@@ -100,7 +100,7 @@ export function statusesQuery({
     queryKey: ['service', 'statuses', { q, clusterId, repositoryId }],
     queryFn: ({ signal }) =>
       ask(Statuses, { q: q ?? null, clusterId: clusterId ?? null, repositoryId: repositoryId ?? null }, signal),
-    select: (data) => new Map((data.serviceStatuses ?? []).flatMap((row) => (row ? [[row.status, row.count] as const] : []))),
+    select: (data) => new Map((data.serviceStatuses ?? []).map((row) => [row.status, row.count] as const)),
   });
 }
 

@@ -75,7 +75,11 @@ export function Shell() {
               Plural
             </Text>
           </Group>
-          <UnstyledButton className={classes['find'] ?? ''} onClick={() => setFinds(true)}>
+          <UnstyledButton
+            aria-label="Go to a cluster, service or page"
+            className={classes['find'] ?? ''}
+            onClick={() => setFinds(true)}
+          >
             <IconSearch size={14} aria-hidden />
             <span className={classes['words']}>Go to a cluster, service or page</span>
             <span className={classes['keys']}>Ctrl K</span>

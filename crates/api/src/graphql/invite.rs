@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use plural_app::invite::CreatedInvite;
 use plural_app::records::Search;
 use plural_core::ids::{GroupId, UserId};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     error::{IntoGraphql, List, Nullable, id, items, nullable, parse},
@@ -79,7 +79,7 @@ impl Invite {
 
     /// The code; told only by the mutation that made it, once.
     async fn token(&self) -> Option<&str> {
-        self.code.as_ref().map(secrecy::ExposeSecret::expose_secret)
+        self.code.as_ref().map(ExposeSecret::expose_secret)
     }
 
     /// The page that takes the code; with `#` and the code behind it, it is a link. Absent where browsers cannot sign in.

@@ -300,7 +300,7 @@ impl App {
 }
 
 /// What a value of a column is sealed for.
-pub fn context(column: SealedColumn, of: Uuid) -> String {
+fn context(column: SealedColumn, of: Uuid) -> String {
     match column {
         SealedColumn::KeyCheck => crate::app::KEY_CHECK.to_owned(),
         SealedColumn::ProxyKey => crate::proxy::KEY.to_owned(),

@@ -414,6 +414,7 @@ mod tests {
         ServiceSpec {
             id: ServiceId::new(),
             name: "web".parse().unwrap(),
+            project: "shop".to_owned(),
             namespace: "apps".parse().unwrap(),
             intent: Intent::Apply,
             revision_id: RevisionId::new(),

@@ -9,14 +9,9 @@ use std::{
     time::Duration,
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use plural_app::{
-    job::{JobClaimer, JobEnd, JobStore as _, NewJob},
-    jobs::sealed_context,
-    seal::{SealStore as _, SealedColumn, Sealer},
-};
+use plural_app::job::{JobClaimer, JobEnd, JobStore as _, NewJob};
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
-use plural_core::ids::ReplicaId;
+use plural_core::ids::{DataKeyId, ReplicaId};
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::TestDatabase;
 use secrecy::SecretString;
@@ -188,18 +183,6 @@ impl TestServer {
         assert!(database.job_end(&claim, &end, at).await.unwrap());
         database.close().await.unwrap();
         claim.id.to_string()
-    }
-
-    /// What a column keeps sealed, opened with the key of the console's folder. A test alone may look.
-    pub(crate) async fn opened(&self, column: SealedColumn) -> Vec<Vec<u8>> {
-        let key = std::fs::read_to_string(self.folder.path().join("data/encryption.key")).unwrap();
-        let key = STANDARD.decode(key.lines().next().unwrap().trim()).unwrap();
-        let sealer = Sealer::new(&key.try_into().unwrap(), &[]);
-        let database = Database::open(&DatabaseOptions::new(&self.database_url)).await.unwrap();
-        // No key has this id.
-        let sealed = database.sealed_otherwise(column, [0; 8], 0, 1_000).await.unwrap();
-        database.close().await.unwrap();
-        sealed.iter().map(|one| sealer.open(&sealed_context(column, one.of), &one.sealed).unwrap()).collect()
     }
 
     /// Stops all replicas.

@@ -204,12 +204,9 @@ async fn attack_25_an_answer_is_good_once_from_its_browser_and_origin(database: 
     let mut browser = Browser::new(&t);
     let options = ask(&mut browser).await;
     let said = device.get(&options, ORIGIN);
-    let forged = browser.submit_from(
-        &[("origin", "https://evil.test")],
-        "/auth/sign-in/passkey",
-        &[("answer", &said)],
-    );
-    assert_eq!(forged.await.status, 403);
+    let foreign = [("origin", "https://evil.test")];
+    let forged = browser.submit_from(&foreign, "/auth/sign-in/passkey", &[("answer", &said)]).await;
+    assert_eq!(forged.status, 403);
     for nonsense in ["", "{}", "[]", "\u{0}", &"x".repeat(7000)] {
         let mut browser = Browser::new(&t);
         ask(&mut browser).await;

@@ -34,7 +34,7 @@ impl Person {
         self.ask(REGISTER, json!({"a": attributes})).await
     }
 
-    async fn token(&self, id: &Value) -> Value {
+    async fn registration(&self, id: &Value) -> Value {
         let ask = "query ($id: ID!) { bootstrapToken(id: $id) { token hint uses lastUsedAt } }";
         self.data(ask, json!({"id": id})).await["bootstrapToken"].clone()
     }
@@ -68,7 +68,7 @@ async fn a_machine_makes_clusters_of_its_project(database: TestDatabase) {
     assert!(t.console.app().agent_authenticate(deploy).is_ok());
     assert!(made["joinToken"].as_str().unwrap().starts_with("join-"), "{made}");
     // Its text is told once; that it was used is told to those who see the project.
-    let known = t.reader.token(&token["id"]).await;
+    let known = t.reader.registration(&token["id"]).await;
     assert_eq!((&known["token"], &known["uses"]), (&Value::Null, &json!(1)));
     assert!(known["lastUsedAt"].is_string(), "{known}");
 
@@ -77,7 +77,7 @@ async fn a_machine_makes_clusters_of_its_project(database: TestDatabase) {
     assert_eq!(again["id"], made["id"]);
     assert_ne!(again["deployToken"], made["deployToken"]);
     assert!(t.console.app().agent_authenticate(deploy).is_err(), "the token before has ended");
-    assert_eq!(t.reader.token(&token["id"]).await["uses"], 1);
+    assert_eq!(t.reader.registration(&token["id"]).await["uses"], 1);
 
     // Once an agent has joined, it is not its to ask for any more.
     let app = t.console.app();
@@ -217,7 +217,7 @@ async fn a_limit_counts_machines_that_start_at_once(database: TestDatabase) {
     let made = answers.iter().filter(|answer| answer.outcome() == "OK").count();
     let refused = answers.iter().filter(|answer| answer.outcome() == "CONFLICT").count();
     assert_eq!((made, refused), (3, 5), "{answers:?}");
-    assert_eq!(t.owner.token(&token["id"]).await["uses"], 3);
+    assert_eq!(t.owner.registration(&token["id"]).await["uses"], 3);
     for wrong in
         [json!({"limit": 0}), json!({"limit": -1}), json!({"prefix": "-a"}), json!({"expiry": "400d"})]
     {

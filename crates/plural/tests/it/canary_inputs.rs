@@ -48,9 +48,13 @@ async fn attack_19_what_comes_in_as_a_secret_comes_out_nowhere(database: TestDat
     let canaries = [("canary", CORE.to_owned())];
 
     let owner = admin.user("owner@example.com").await?;
-    admin.bind("projectId", &ids["project"], json!({"adminBindings": [{"userId": owner.id}]})).await?;
+    admin
+        .bind("projectId", ids["project"].as_str().unwrap(), json!({"adminBindings": [{"userId": owner.id}]}))
+        .await?;
     let reader = admin.user("reader@example.com").await?;
-    admin.bind("projectId", &ids["project"], json!({"readBindings": [{"userId": reader.id}]})).await?;
+    admin
+        .bind("projectId", ids["project"].as_str().unwrap(), json!({"readBindings": [{"userId": reader.id}]}))
+        .await?;
     let machine = "mutation ($id: ID!) { createServiceAccountToken(id: $id, expiry: \"1h\") { token } }";
     let machine = admin.data(machine, json!({"id": ids["account"]})).await?;
     let machine = machine["createServiceAccountToken"]["token"].as_str().unwrap().to_owned();

@@ -164,13 +164,13 @@ async fn a_persons_cluster_and_repository_stay_as_they_were(cluster: TestCluster
 }
 
 /// A demo that goes on, and what it told when it was ready.
-struct Watched {
+pub(crate) struct Watched {
     child: tokio::process::Child,
     lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
-    ready: Value,
+    pub(crate) ready: Value,
 }
 
-async fn watched(mut command: tokio::process::Command) -> anyhow::Result<Watched> {
+pub(crate) async fn watched(mut command: tokio::process::Command) -> anyhow::Result<Watched> {
     let mut child = command.spawn()?;
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let ready = async {
@@ -203,7 +203,7 @@ impl Watched {
         tokio::time::timeout(LIMIT, wait).await?
     }
 
-    async fn end(mut self, by: Signal) -> anyhow::Result<()> {
+    pub(crate) async fn end(mut self, by: Signal) -> anyhow::Result<()> {
         signal(self.child.id().unwrap(), by);
         let status = tokio::time::timeout(LIMIT, self.child.wait()).await??;
         assert_eq!(status.code(), Some(0), "{status:?}");

@@ -74,6 +74,7 @@ mod template;
 mod tenancy;
 mod tokens;
 mod vault;
+mod web_console;
 mod world;
 
 /// As in the program: renders are held to what they really hold.

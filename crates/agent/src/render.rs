@@ -39,6 +39,18 @@ impl Obstacle {
         Self { source, problems: vec![(message, String::new())], retry }
     }
 
+    /// The same, where files stayed encrypted that may be the cause.
+    fn with_closed(mut self, files: &BTreeMap<String, String>) -> Self {
+        if !files.is_empty() {
+            let told =
+                files.iter().map(|(path, why)| (format!("the file stays encrypted: {why}"), path.clone()));
+            self.problems.extend(told);
+            // A key may come.
+            self.retry = self.retry.sooner(Retry::Later);
+        }
+        self
+    }
+
     /// One that stays until the service changes.
     pub(crate) fn lasting(message: String) -> Self {
         Self::new("render", message, Retry::OnChange)
@@ -172,7 +184,8 @@ async fn attempt(
             let Unlocked { tree, values, locked, secrets, problems: _ } =
                 unlocked(&core, &runtime, &encrypted, (id, &service))?;
             inputs.configuration.extend(values);
-            let rendered = objects(&core, runtime, &tree, inputs, asker, &hold)?;
+            let rendered = objects(&core, runtime, &tree, inputs, asker, &hold)
+                .map_err(|obstacle| obstacle.with_closed(&locked))?;
             let problems = sealed_objects(&rendered.objects, &locked);
             if problems.is_empty() {
                 return Ok((rendered, !secrets.is_empty()));

@@ -205,10 +205,13 @@ pub(crate) fn plain(format: Format, content: &[u8]) -> Result<Vec<Node>, SopsErr
     Ok(match format {
         Format::Yaml => {
             let text = std::str::from_utf8(content).map_err(|_| SopsError::Text("YAML"))?;
-            let read = |document: &&str| yaml::parse_with(document.as_bytes(), &mut Ordered);
-            let documents = yaml::split_documents(text);
-            let documents: Result<Vec<Node>, _> = documents.iter().map(read).collect();
-            documents.map_err(|_| SopsError::Text("YAML"))?
+            // The split takes the end of the last line, which a text in it may need.
+            let documents = yaml::split_documents(text).into_iter().map(|document| format!("{document}\n"));
+            let read = |document: String| {
+                yaml::parse_with(document.as_bytes(), &mut Ordered).map_err(|_| SopsError::Text("YAML"))
+            };
+            let documents: Result<Vec<Node>, SopsError> = documents.map(read).collect();
+            documents?
         }
         Format::Json | Format::Binary => {
             vec![serde_json::from_slice(content).map_err(|_| SopsError::Text("JSON"))?]

@@ -189,6 +189,11 @@ impl News {
 impl Subscribers {
     fn join(&self, seat: &Arc<Seat>) -> Option<DeltaPosition> {
         let mut state = self.state.lock();
+        state.seats.retain(|seat| seat.strong_count() > 0);
+        if state.seats.is_empty() {
+            // Nobody was read for since the last one left.
+            state.position = None;
+        }
         state.seats.push(Arc::downgrade(seat));
         state.position
     }

@@ -52,7 +52,8 @@ fn documents() -> Vec<(String, String, Vec<String>)> {
             let (name, selections) = match operation {
                 OperationDefinition::Query(it) => (it.name.clone().unwrap(), &it.selection_set),
                 OperationDefinition::Mutation(it) => (it.name.clone().unwrap(), &it.selection_set),
-                other => panic!("{other:?}"),
+                OperationDefinition::Subscription(it) => (it.name.clone().unwrap(), &it.selection_set),
+                other @ OperationDefinition::SelectionSet(_) => panic!("{other:?}"),
             };
             let mut reached = BTreeSet::new();
             let mut open = vec![selections];

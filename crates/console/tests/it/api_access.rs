@@ -444,7 +444,7 @@ async fn a_registration_token_does_one_thing() {
         let is_right = match line.field {
             "createCluster" => outcome == "OK",
             _ if line.expected[0] == "OK" => outcome == "OK",
-            // Whoever is no user watches nothing.
+            // Sockets are for users.
             _ if line.document.starts_with("subscription") => outcome == "401",
             // That there is nothing for it, in whichever words; never a word of what there is.
             _ => matches!(outcome.as_str(), "NOT_FOUND" | "FORBIDDEN" | "UNAUTHENTICATED" | "INVALID"),

@@ -64,6 +64,7 @@ async fn old_rows_go_and_who_is_far_behind_reads_everything(database: TestDataba
     let begun = door.app.deltas_subscribe(&door.admin, DeltaFilter::Clusters { id: None }, None).await;
     let mut begun = begun.unwrap();
     let cursor = door.app.deltas_take(&door.admin, &mut begun).await.unwrap().unwrap().cursor;
+    drop(begun);
     let all = DeltaFilter::Services { id: None, cluster: None };
 
     // What a cursor leads over is told by id. Other databases of the server may hold it back for a moment.

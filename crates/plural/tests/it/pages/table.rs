@@ -257,7 +257,12 @@ pub(super) const PAGES: &[Followed] = &[
     },
     Followed {
         page: "docs/web-console.md",
-        not_run: &[("cd ui", BUILDS), ("cargo build", BUILDS)],
+        not_run: &[
+            ("cargo xtask ui", BUILDS),
+            ("cargo build", BUILDS),
+            ("cd ui", "the folder of the sources"),
+            ("PLURAL_CONSOLE_URL", "Vite serves until it is stopped"),
+        ],
         ..NOTHING
     },
     Followed {

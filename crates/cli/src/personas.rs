@@ -224,7 +224,7 @@ fn decided(
 ) -> Result<PersonaConfiguration, CliError> {
     let unknown = || {
         CliError::usage(format!("{part:?} is no part of the web console")).hint(
-            "parts are all, home.manager, deployments.clusters, sidebar.cd …: docs/access.md lists them",
+            "parts are all, home.manager, deployments.clusters, sidebar.cd …: docs/users.md lists them",
         )
     };
     let mut value = serde_json::to_value(configuration).map_err(|_| unknown())?;

@@ -62,7 +62,7 @@ pub(crate) enum SopsError {
     Ini,
     #[error("none of the project's age identities opens it; it is encrypted for {0}")]
     NoIdentity(String),
-    #[error("its key: {0}")]
+    #[error("its key cannot be read")]
     Key(#[source] AgeError),
     #[error("the value {0} was changed, or was moved from elsewhere")]
     Value(String),

@@ -1,4 +1,6 @@
 //! Machines at the console: a cluster that brings itself in, and a pod that logs in by its service account.
+//!
+//! One backend is enough: for the second cluster of those that report one issuer; the first is of both kinds.
 
 use std::process::Stdio;
 

@@ -223,9 +223,8 @@ fn decided(
     is_shown: bool,
 ) -> Result<PersonaConfiguration, CliError> {
     let unknown = || {
-        CliError::usage(format!("{part:?} is no part of the web console")).hint(
-            "parts are all, home.manager, deployments.clusters, sidebar.cd …: docs/users.md lists them",
-        )
+        CliError::usage(format!("{part:?} is no part of the web console"))
+            .hint("parts are all, home.manager, deployments.clusters, sidebar.cd …: docs/users.md lists them")
     };
     let mut value = serde_json::to_value(configuration).map_err(|_| unknown())?;
     let all = value.as_object_mut().ok_or_else(unknown)?;

@@ -44,7 +44,8 @@ pub(crate) async fn send_proven<O: Operation>(
     }
 }
 
-/// Whether the password would help: who lacks a right is not asked for it.
+/// Whether the password would help: who lacks a right is not asked for it. The console names the argument that it wants, whatever
+/// else it says.
 fn is_wanted(error: &ClientError) -> bool {
-    error.code() == Some(ErrorCode::Forbidden) && error.to_string().contains("current password")
+    error.code() == Some(ErrorCode::Forbidden) && error.to_string().contains("currentPassword")
 }

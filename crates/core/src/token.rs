@@ -249,7 +249,8 @@ pub fn issue_token(
     Err(unproven("a token that outlasts the one that it is made with"))
 }
 
-/// The refusal of something that only the person themselves may do, not whoever holds a token of theirs.
+/// The refusal of something that only the person themselves may do, not whoever holds a token of theirs. It names the argument:
+/// clients ask for the password where they find it.
 pub fn unproven(what: &str) -> Error {
     Error::forbidden(format!(
         "{what} needs your current password (currentPassword), or a session that you signed in to less than {} minutes ago",

@@ -16,6 +16,7 @@ mod managed_namespaces;
 mod names;
 mod original;
 mod output;
+mod proof;
 mod repositories;
 mod run;
 mod server;

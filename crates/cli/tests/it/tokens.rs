@@ -75,7 +75,11 @@ async fn tokens_are_made_listed_and_revoked() {
             "createAccessToken",
             &json!({"id": ID, "token": "console-new", "expiresAt": "2026-01-01T08:00:00Z"}),
         )
-        .error("CreateLastingAccessToken", "FORBIDDEN", "a token that outlasts needs your current password")
+        .error(
+            "CreateLastingAccessToken",
+            "FORBIDDEN",
+            "a token that outlasts needs your current password (currentPassword)",
+        )
         .data(
             "CreateLastingAccessToken",
             "createAccessToken",

@@ -82,7 +82,7 @@ use std::{ffi::OsString, future::Future, path::Path, pin::Pin, process::ExitCode
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use args::{CdCommand, Cli, ClusterCommand, RepositoryCommand, ServiceCommand, Verb};
+use args::{CdArgs, CdCommand, Cli, ClusterCommand, RepositoryCommand, ServiceCommand, Verb};
 pub use completion::{Lookup, complete, completions};
 use connect::{connect, connect_as};
 pub use error::CliError;

@@ -256,4 +256,6 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (DeleteUser::NAME, DeleteUser::DOCUMENT),
     (SuspendUser::NAME, SuspendUser::DOCUMENT),
     (ResumeUser::NAME, ResumeUser::DOCUMENT),
+    (ListUserIdentities::NAME, ListUserIdentities::DOCUMENT),
+    (DeleteUserIdentity::NAME, DeleteUserIdentity::DOCUMENT),
 ];

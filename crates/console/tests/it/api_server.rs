@@ -11,7 +11,7 @@ use std::{
 
 use plural_app::job::{JobClaimer, JobEnd, JobStore as _, NewJob};
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
-use plural_core::ids::{DataKeyId, ReplicaId};
+use plural_core::ids::ReplicaId;
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::TestDatabase;
 use secrecy::SecretString;

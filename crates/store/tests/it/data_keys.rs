@@ -301,7 +301,7 @@ async fn what_a_deleted_project_left_in_a_backup_opens_no_more(database: TestDat
     let found = door.app.context_save(&door.admin, "network".parse().unwrap(), change).await;
     match found {
         Err(error @ Error::Internal { .. }) => {
-            assert!(error.log_text().contains("was destroyed"), "{}", error.log_text())
+            assert!(error.log_text().contains("was destroyed"), "{}", error.log_text());
         }
         other => panic!("{other:?}"),
     }

@@ -321,7 +321,6 @@ fn open(name: &str) -> Value {
     json!(match name {
         "email" => "victim@example.com",
         "issuer" => "https://id.invalid",
-        "folder" | "path" => "web",
         "ref" => "main",
         "cluster" => "blue",
         "interval" | "retryWait" | "retryMaxWait" | "waveTimeout" => "1m",

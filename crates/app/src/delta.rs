@@ -38,7 +38,7 @@ const RESUME: TimeDelta = TimeDelta::minutes(30);
 /// Ids that wait for one subscriber.
 pub const MOST_NEWS: usize = 1_000;
 /// Ids of which a subscriber is known to have seen them.
-const MOST_TOLD: usize = 10_000;
+const MOST_TOLD: usize = 2_000;
 /// Between two events of one subscription.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Between two reads of the table.
@@ -239,7 +239,7 @@ pub struct DeltaSubscription {
     seat: Arc<Seat>,
     /// What they were told of, or asked for by id: that it is gone is no news about what they may not see.
     told: HashSet<Uuid>,
-    /// When they were told something.
+    /// When it was looked what to tell them.
     last: Option<Instant>,
     /// They come back: what went meanwhile cannot be told by id where nobody knows whether they knew it.
     resumes: bool,
@@ -252,7 +252,7 @@ impl std::fmt::Debug for DeltaSubscription {
 }
 
 impl DeltaSubscription {
-    /// Waits until there is something to tell: at once for the first time, then once a second at most.
+    /// Waits until there may be something to tell: at once for the first time, then once a second at most.
     pub async fn ready(&self) {
         let Some(last) = self.last else { return };
         while self.seat.news.lock().is_empty() {
@@ -326,7 +326,8 @@ impl App {
         ctx: &OpCtx,
         subscription: &mut DeltaSubscription,
     ) -> Result<Option<DeltaEvent>> {
-        let is_first = subscription.last.is_none();
+        // Also when all that changed is nothing that the caller may know of: looking is what costs.
+        let is_first = subscription.last.replace(Instant::now()).is_none();
         let News { ids, all, position } = {
             let mut news = subscription.seat.news.lock();
             let position = news.position;
@@ -353,7 +354,6 @@ impl App {
         }
         let room = MOST_TOLD.saturating_sub(subscription.told.len());
         subscription.told.extend(changed.iter().copied().take(room));
-        subscription.last = Some(Instant::now());
         let cursor = DeltaCursor { epoch: self.fleet.epoch(), position, at: ctx.now() };
         Ok(Some(DeltaEvent { changed, deleted, read_again, cursor: cursor.text() }))
     }

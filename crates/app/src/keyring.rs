@@ -320,12 +320,19 @@ impl Keyring {
             return Ok(KeyOwner::Project(*project));
         }
         let project = self.store.cluster_project(cluster).await?.ok_or(Error::not_found("cluster"))?;
-        let mut clusters = self.clusters.write();
-        if clusters.len() >= MOST {
-            clusters.clear();
-        }
-        clusters.insert(cluster, project);
+        self.know_projects([(cluster, project)]);
         Ok(KeyOwner::Project(project))
+    }
+
+    /// Spares [`Self::owner_on`] a look-up for each of these clusters, of which somebody knows the project.
+    pub(crate) fn know_projects(&self, known: impl IntoIterator<Item = (ClusterId, ProjectId)>) {
+        let mut clusters = self.clusters.write();
+        for (cluster, project) in known {
+            if clusters.len() >= MOST {
+                clusters.clear();
+            }
+            clusters.insert(cluster, project);
+        }
     }
 
     /// A new key, wrapped, which nobody has yet.

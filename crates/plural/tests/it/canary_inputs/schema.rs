@@ -35,6 +35,8 @@ pub(super) enum Filled {
     All,
     /// What has to be there, and secrets.
     Needed,
+    /// As before, and addresses have no password, which is refused wherever it is.
+    Accepted,
     /// As before, with secrets of characters that have to be escaped.
     Odd,
     /// With secrets that are too long.
@@ -42,16 +44,20 @@ pub(super) enum Filled {
 }
 
 impl Filled {
-    pub(super) const ALL: [Self; 4] = [Self::All, Self::Needed, Self::Odd, Self::Long];
+    pub(super) const ALL: [Self; 5] = [Self::All, Self::Needed, Self::Accepted, Self::Odd, Self::Long];
 
     fn secret(self, number: u32, kind: Kind) -> String {
         let core = format!("{CORE}x{number}");
         let text = match self {
-            Self::All | Self::Needed => core,
+            Self::All | Self::Needed | Self::Accepted => core,
             Self::Odd => format!("\"{core}\\\u{7}%<é>'\u{202e}"),
             Self::Long => core + &"x".repeat(70_000),
         };
-        if kind == Kind::Url { format!("https://ada:{text}@git.invalid/{number}.git") } else { text }
+        match (kind, self) {
+            (Kind::Url, Self::Accepted) => format!("https://git.invalid/{number}.git"),
+            (Kind::Url, _) => format!("https://ada:{text}@git.invalid/{number}.git"),
+            _ => text,
+        }
     }
 }
 

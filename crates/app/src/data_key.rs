@@ -23,6 +23,8 @@ use crate::seal::Sealed;
 pub const RETIRED_KEPT: TimeDelta = TimeDelta::hours(1);
 /// The action of the audit log's line.
 const ROTATE: &str = "project.key.rotate";
+/// How often the keys of a project are rotated within an hour: rows of destroyed keys stay.
+const HOURLY: usize = 10;
 
 /// A data key as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,6 +139,12 @@ impl App {
     /// Other data keys for a project. What the ones of before sealed is sealed anew in the background; then they are destroyed.
     pub async fn project_keys_rotate(&self, ctx: &OpCtx, id: ProjectId) -> Result<Vec<DataKey>> {
         let project = self.authorized::<Project, Admin>(ctx, &ProjectSelector::Id(id)).await?;
+        let known = self.store.data_keys_of(&[KeyOwner::Project(project.id)]).await?;
+        if known.iter().filter(|key| key.created_at > self.now() - TimeDelta::hours(1)).count() > HOURLY {
+            return Err(Error::conflict(format!(
+                "the project got {HOURLY} other keys within the hour, each of which seals everything anew: try again later"
+            )));
+        }
         let mut rows = Vec::with_capacity(2);
         for owner in owners(project.id) {
             rows.push(self.sealer.new_key(owner).await?);

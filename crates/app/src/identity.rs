@@ -293,7 +293,7 @@ impl App {
             return Err(Error::Unauthenticated);
         }
         let sealed = URL_SAFE_NO_PAD.decode(cookie).map_err(|_| Error::Unauthenticated)?;
-        let json = self.sealer.open(CONTEXT, &Sealed::from_bytes(sealed)).await;
+        let json = self.sealer.open_kept_outside(CONTEXT, &Sealed::from_bytes(sealed)).await;
         let json = json.map_err(|_| Error::Unauthenticated)?;
         let flow: Flow = serde_json::from_slice(&json).map_err(|_| Error::Unauthenticated)?;
         let age = ctx.now() - flow.began;

@@ -278,6 +278,23 @@ impl Keyring {
         key.open(context, bytes).ok_or_else(|| failed("it was changed"))
     }
 
+    /// Opens what a browser kept for us. No database and no key service is asked for a key that anybody may name: it is one that is open
+    /// already, or seals for the installation now.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; and for any other key.
+    pub(crate) async fn open_kept_outside(&self, context: &str, sealed: &Sealed) -> Result<Vec<u8>> {
+        if is_of_data_key(sealed) {
+            let id = sealed.as_bytes().get(1..PREFIX).and_then(|id| Uuid::from_slice(id).ok());
+            let id = id.map(DataKeyId::from_uuid);
+            let is_open = id.is_some_and(|id| self.known(id).is_some());
+            if !is_open && id != Some(self.current(KeyOwner::Installation).await?.id) {
+                return Err(Error::internal(format!("opening {context}"), "another key sealed it"));
+            }
+        }
+        self.open(context, sealed).await
+    }
+
     /// 32 bytes that only this installation can make for the place that `context` names: a secret that need not be kept.
     pub(crate) fn tag(&self, context: &str) -> [u8; 32] {
         self.tagging.first().map(|key| tag(key.expose_secret(), context)).unwrap_or_default()

@@ -200,6 +200,18 @@ async fn who_is_gone_at_the_provider_is_gone_here(database: TestDatabase) {
         made["data"]["createAccessToken"]["token"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
     let program = t.nobody.with_token(&token);
     assert_eq!(program.ask(ME, json!({})).await.status, 200);
+    let may =
+        "mutation ($g: ID!, $p: ID) { changeBindings(role: WRITE, add: [{groupId: $g}], projectId: $p) }";
+    t.admin.data(may, json!({"g": ops, "p": t.project})).await;
+    let made = format!(
+        "mutation {{ createBootstrapToken(attributes: {{projectId: \"{}\"}}) {{ token }} }}",
+        t.project
+    );
+    let made = browser.gql(&made).await;
+    let machine = made["data"]["createBootstrapToken"]["token"].as_str().unwrap_or_else(|| panic!("{made}"));
+    let machine = t.nobody.with_token(machine);
+    let register = "mutation ($n: String!) { createCluster(attributes: {name: $n}) { id } }";
+    assert_eq!(machine.ask(register, json!({"n": "one"})).await.outcome(), "OK");
 
     let long_ago = "UPDATE user_identities SET checked_at = '2001-01-01T00:00:00+00:00', tried_at = '2001-01-01T00:00:00+00:00'";
     let an_hour_ago = chrono::Utc::now() - chrono::TimeDelta::hours(1);
@@ -214,6 +226,8 @@ async fn who_is_gone_at_the_provider_is_gone_here(database: TestDatabase) {
     t.sql(&an_hour_ago).await;
     assert_eq!(t.console.app().identities_check().await.unwrap(), 1);
     assert_eq!(program.ask(ME, json!({})).await.status, 401);
+    // Nor does a machine go on in their name.
+    assert_eq!(machine.ask(register, json!({"n": "two"})).await.outcome(), "401");
     let home = browser.home.clone();
     assert_eq!(browser.gql_from(&[("origin", &home), ("x-plural-csrf", "1")], ME).await.status, 401);
     assert!(browser.get("/auth/account").await.location().ends_with("/auth/sign-in"));

@@ -150,7 +150,8 @@ impl App {
         if user.id == inviter {
             // Else whoever leaves the identity provider could have kept a way in.
             return Err(Error::conflict(
-                "nobody resets their own password: change it with `plural password`, or ask another administrator",
+                "nobody resets their own password: change it with `plural password`; without it, ask another administrator, or run \
+                 `plural console reset-password` where the console runs",
             ));
         }
         let invite = Invite {

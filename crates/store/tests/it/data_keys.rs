@@ -38,6 +38,7 @@ each_database!(
     recordings_outlive_their_project_and_their_key_goes_with_the_last,
     the_console_says_what_secrets_it_holds,
     keys_are_rotated_under_load_and_killed_at_every_step,
+    a_project_gets_ten_other_keys_an_hour,
 );
 
 one_database!(
@@ -404,6 +405,21 @@ async fn killed_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<
         work.as_mut().poll(context).map(Some)
     })
     .await
+}
+
+async fn a_project_gets_ten_other_keys_an_hour(database: TestDatabase) {
+    let (clock, git) = (Arc::new(Wrong::default()), Arc::new(FakeGit::default()));
+    let door = Door::open_as(Arc::new(database), by_clock(&clock, LocalKey::all(&KEY, &[]), &git)).await;
+    service_with(&door, "0").await;
+    let (project, other) = (door.default_project().await.id, door.project("shop").await.id);
+    for _ in 0..10 {
+        door.app.project_keys_rotate(&door.admin, project).await.unwrap();
+    }
+    let refused = door.app.project_keys_rotate(&door.admin, project).await.unwrap_err();
+    assert_eq!(refused.code(), plural_core::ErrorCode::Conflict, "{refused:?}");
+    door.app.project_keys_rotate(&door.admin, other).await.unwrap();
+    clock.0.store(HOUR + 60, Ordering::Relaxed);
+    door.app.project_keys_rotate(&door.admin, project).await.unwrap();
 }
 
 /// Both kinds of keys are replaced again and again, by a console that dies in the middle of it, while values are written and read.

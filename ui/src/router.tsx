@@ -46,14 +46,33 @@ const services = createRoute({
 });
 
 const states = ['FAILED', 'PAUSED', 'PENDING', 'RUNNING'] as const satisfies ComponentState[];
-const serviceTabs = ['components', 'revisions', 'changes', 'configuration', 'dependencies', 'events'] as const;
+const serviceTabs = ['components', 'revisions', 'changes', 'configuration', 'dependencies', 'events', 'settings'] as const;
+const objectTabs = ['state', 'live', 'rendered', 'diff', 'events', 'logs'] as const;
 const service = createRoute({
   getParentRoute: () => root,
   path: '/services/$cluster/$name',
   validateSearch: (
     search: Record<string, unknown>,
-  ): { tab?: (typeof serviceTabs)[number] | undefined; state?: ComponentState | undefined; object?: string | undefined } =>
-    given({ tab: oneOf(serviceTabs, search['tab']), state: oneOf(states, search['state']), object: words(search['object']) }),
+  ): {
+    tab?: (typeof serviceTabs)[number] | undefined;
+    state?: ComponentState | undefined;
+    object?: string | undefined;
+    view?: 'list' | undefined;
+    at?: string | undefined;
+    show?: (typeof objectTabs)[number] | undefined;
+    from?: string | undefined;
+    to?: string | undefined;
+  } =>
+    given({
+      tab: oneOf(serviceTabs, search['tab']),
+      state: oneOf(states, search['state']),
+      object: words(search['object']),
+      view: oneOf(['list'] as const, search['view']),
+      at: words(search['at']),
+      show: oneOf(objectTabs, search['show']),
+      from: words(search['from']),
+      to: words(search['to']),
+    }),
   component: lazyRouteComponent(() => import('./service/page'), 'ServicePage'),
 });
 
@@ -84,15 +103,22 @@ const audit = createRoute({
   component: lazyRouteComponent(() => import('./audit/page'), 'AuditPage'),
 });
 
+interface SettingsSearch {
+  q?: string | undefined;
+  state?: string | undefined;
+  project?: string | undefined;
+}
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings/$noun',
-  validateSearch: (search: Record<string, unknown>): { q?: string | undefined } => given({ q: words(search['q']) }),
+  validateSearch: (search: Record<string, unknown>): SettingsSearch =>
+    given({ q: words(search['q']), state: words(search['state']), project: words(search['project']) }),
   component: lazyRouteComponent(() => import('./settings/page'), 'SettingsPage'),
 });
+const setting = createRoute({ getParentRoute: () => settings, path: '$id' });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, services, service, clusters, cluster, audit, settings]),
+  routeTree: root.addChildren([home, services, service, clusters, cluster, audit, settings.addChildren([setting])]),
   defaultPreload: 'intent',
   scrollRestoration: true,
 });

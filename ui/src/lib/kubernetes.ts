@@ -52,7 +52,8 @@ async function place(cluster: string, { group, version, kind, namespace, name }:
     resources?: { name: string; kind: string; namespaced: boolean }[];
   };
   const resource = list.resources?.find((one) => one.kind === kind && !one.name.includes('/'));
-  if (!resource) throw new ApiError(`the cluster serves no ${kind} of ${group === '' ? 'v1' : `${group}/${version}`}`, 'NOT_FOUND');
+  if (!resource)
+    throw new ApiError(`the cluster serves no ${kind} of ${group === '' ? 'v1' : `${group}/${version}`}`, 'NOT_FOUND');
   const where = resource.namespaced ? `/namespaces/${part(namespace ?? 'default')}` : '';
   return `${root}${where}/${part(resource.name)}/${part(name)}`;
 }
@@ -62,6 +63,9 @@ export async function liveObject(cluster: string, ref: KubeRef, signal: AbortSig
   const object = (await (await get(cluster, await place(cluster, ref, signal), signal)).json()) as KubeObject;
   if (object.metadata) delete object.metadata.managedFields;
   if (object.kind === 'Secret') {
+    // kubectl keeps a copy of the values here.
+    const notes = (object.metadata as { annotations?: Record<string, string> } | undefined)?.annotations;
+    if (notes) delete notes['kubectl.kubernetes.io/last-applied-configuration'];
     for (const field of ['data', 'stringData']) {
       const values = object[field];
       if (typeof values === 'object' && values !== null)

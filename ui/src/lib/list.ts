@@ -10,10 +10,11 @@ export interface Lists<Row> {
     edges?: ({ node?: Row | null } | null)[] | null;
   } | null;
 }
+type RowIn<Data> = Data extends Lists<infer Row> ? Row : never;
 export type RowOf<Document> = Document extends TypedDocumentString<Lists<infer Row>, never> ? Row : never;
 
 /** A list a page at a time, searched at the server. */
-export function listQuery<Row, Data extends Lists<Row>, Variables>(
+export function listQuery<Data extends Lists<unknown>, Variables>(
   noun: string,
   document: TypedDocumentString<Data, Variables>,
   variables: Record<string, unknown> = {},
@@ -21,10 +22,10 @@ export function listQuery<Row, Data extends Lists<Row>, Variables>(
   return infiniteQueryOptions({
     queryKey: [noun, 'list', variables],
     initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam, signal }): Promise<Lists<Row>> =>
-      ask(document, { ...variables, after: pageParam ?? null } as Variables, signal),
+    queryFn: ({ pageParam, signal }) => ask(document, { ...variables, after: pageParam ?? null } as Variables, signal),
     getNextPageParam: ({ list: page }) =>
       page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined,
-    select: ({ pages }): Row[] => pages.flatMap(({ list: page }) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? [])),
+    select: ({ pages }): RowIn<Data>[] =>
+      pages.flatMap(({ list: page }) => (page?.edges ?? []).flatMap((edge) => edge?.node == null ? [] : [edge.node as RowIn<Data>])),
   });
 }

@@ -36,7 +36,7 @@ export function Listing<Row extends { id?: string | null }, Data extends Lists<R
   const { q } = route.useSearch();
   const navigate = route.useNavigate();
   const list = useInfiniteQuery({
-    ...listQuery<Row, Data, Variables>(noun, document, { ...variables, ...(isSearched && { q: q ?? null }) }),
+    ...listQuery<Data, Variables>(noun, document, { ...variables, ...(isSearched && { q: q ?? null }) }),
     placeholderData: keepPreviousData,
   });
   const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
@@ -64,7 +64,7 @@ export function Listing<Row extends { id?: string | null }, Data extends Lists<R
       ) : (
         <Table
           label={title}
-          rows={list.data ?? []}
+          rows={(list.data ?? []) as unknown as Row[]}
           columns={columns}
           id={(row) => row.id ?? ''}
           isWaiting={list.isPending}

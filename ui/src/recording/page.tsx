@@ -4,7 +4,6 @@ import { lazy, Suspense } from 'react';
 
 import { graphql } from '../generated';
 import type { RecordingState } from '../generated/graphql';
-import { ask } from '../lib/client';
 import type { RowOf } from '../lib/list';
 import { size } from '../lib/text';
 import { Command } from '../parts/action';

@@ -79,7 +79,7 @@ export function ServiceActions({ service, handle }: { service: Service; handle: 
           ],
         })}
         command={isManual ? `plural cd services sync ${which}` : `plural cd services kick ${which}`}
-        run={(values) =>
+        run={(values): Promise<unknown> =>
           isManual
             ? ask(Sync, {
                 id,

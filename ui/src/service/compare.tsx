@@ -25,7 +25,7 @@ function sum(revisions: Revision[]): Change[] {
       if (!planned) continue;
       const { kind, namespace, name } = planned.object;
       const object = `${kind} ${namespace == null ? '' : `${namespace}/`}${name}`;
-      const change = all.get(object) ?? { object, words: [], fields: new Map() };
+      const change: Change = all.get(object) ?? { object, words: [], fields: new Map() };
       all.set(object, change);
       const word = actionWords[planned.action];
       if (change.words.at(-1) !== word) change.words.push(word);

@@ -16,7 +16,7 @@ import { configurationQuery, configurationValue, Update, type Service } from './
 type One = NonNullable<NonNullable<NonNullable<ServiceConfigurationOfQuery['serviceDeployment']>['configuration']>[number]>;
 
 /** Where a value is found, as the command line writes it. */
-function reference({ valueFrom }: One): string | undefined {
+function reference({ valueFrom }: One): string | undefined | null {
   if (!valueFrom) return undefined;
   const { secretKeyRef, configMapKeyRef, vaultKeyRef, sopsKeyRef, ageKeyRef } = valueFrom;
   const key = (kind: string, { namespace, name, key: at }: { namespace?: string | null; name: string; key: string }) =>
@@ -116,7 +116,7 @@ function columns(service: Service, cluster: string): Columns<One> {
       meta: { track: 'minmax(160px, 2fr)' },
       cell: ({ row: { original: one } }) => {
         const from = reference(one);
-        return from === undefined ? (
+        return from == null ? (
           <Secret cluster={cluster} service={service.name} of={one.name} />
         ) : (
           <>

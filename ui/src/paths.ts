@@ -2,9 +2,8 @@
 export const paths = {
   home: () => '/',
   clusters: () => '/clusters',
-  connect: () => '/clusters/connect',
+  connect: () => '/connect',
   cluster: (handle: string) => `/clusters/${encodeURIComponent(handle)}`,
-  recording: (id: string) => `/recordings/${encodeURIComponent(id)}`,
   services: () => '/services',
   service: (cluster: string, name: string) => `/services/${encodeURIComponent(cluster)}/${encodeURIComponent(name)}`,
   audit: () => '/audit',

@@ -28,9 +28,12 @@ const root = createRootRoute({
   ),
 });
 
+const groupings = ['state', 'version', 'distribution', 'project', 'tag'] as const;
 const home = createRoute({
   getParentRoute: () => root,
   path: '/',
+  validateSearch: (search: Record<string, unknown>): { by?: (typeof groupings)[number] | undefined } =>
+    given({ by: oneOf(groupings, search['by']) }),
   component: lazyRouteComponent(() => import('./home/page'), 'HomePage'),
 });
 
@@ -84,7 +87,7 @@ const clusters = createRoute({
   component: lazyRouteComponent(() => import('./cluster/list'), 'ClustersPage'),
 });
 
-const clusterTabs = ['services', 'deprecations', 'audit', 'kubectl'] as const;
+const clusterTabs = ['services', 'deprecations', 'audit', 'recordings', 'kubectl', 'metadata', 'settings'] as const;
 const cluster = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle',
@@ -93,13 +96,18 @@ const cluster = createRoute({
   component: lazyRouteComponent(() => import('./cluster/page'), 'ClusterPage'),
 });
 
+const connect = createRoute({
+  getParentRoute: () => root,
+  path: '/connect',
+  component: lazyRouteComponent(() => import('./cluster/connect'), 'ConnectPage'),
+});
+
+const auditFilters = ['actor', 'action', 'target', 'noun', 'request', 'since', 'until'] as const;
 const audit = createRoute({
   getParentRoute: () => root,
   path: '/audit',
-  validateSearch: (
-    search: Record<string, unknown>,
-  ): { actor?: string | undefined; action?: string | undefined; target?: string | undefined } =>
-    given({ actor: words(search['actor']), action: words(search['action']), target: words(search['target']) }),
+  validateSearch: (search: Record<string, unknown>): Partial<Record<(typeof auditFilters)[number], string | undefined>> =>
+    given(Object.fromEntries(auditFilters.map((filter) => [filter, words(search[filter])]))),
   component: lazyRouteComponent(() => import('./audit/page'), 'AuditPage'),
 });
 
@@ -118,7 +126,7 @@ const settings = createRoute({
 const setting = createRoute({ getParentRoute: () => settings, path: '$id' });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, services, service, clusters, cluster, audit, settings.addChildren([setting])]),
+  routeTree: root.addChildren([home, services, service, clusters, cluster, connect, audit, settings.addChildren([setting])]),
   defaultPreload: 'intent',
   scrollRestoration: true,
 });

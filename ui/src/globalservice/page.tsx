@@ -6,7 +6,7 @@ import { useCallback } from 'react';
 import { graphql } from '../generated';
 import type { GlobalInstancesQuery, GlobalServiceQuery, RolloutState, RolloutSteering } from '../generated/graphql';
 import { ask } from '../lib/client';
-import { listQuery, type RowOf } from '../lib/list';
+import type { RowOf } from '../lib/list';
 import { counted, quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
@@ -19,45 +19,8 @@ import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { servicesQuery } from '../service/queries';
+import { Globals } from './queries';
 
-const Globals = graphql(/* GraphQL */ `
-  query GlobalServices($after: String, $q: String) {
-    list: globalServices(first: 100, after: $after, q: $q) {
-      pageInfo {
-        hasNextPage
-        endCursor
-      }
-      edges {
-        node {
-          id
-          name
-          error
-          spread
-          deletedAt
-          updatedAt
-          distro
-          tags {
-            name
-            value
-          }
-          project {
-            name
-          }
-          instanceCounts {
-            all
-            healthy
-            newest
-            leaving
-          }
-          rollout {
-            state
-            cohort
-          }
-        }
-      }
-    }
-  }
-`);
 const GlobalOf = graphql(/* GraphQL */ `
   query GlobalService($name: String!) {
     globalService(name: $name) {
@@ -524,6 +487,3 @@ function InstancesOf({ name, newest }: { name: string; newest: string }) {
     </Panel>
   );
 }
-
-/** Read by the home page too: rollouts that wait for a person. */
-export const globalsQuery = listQuery('global services', Globals);

@@ -26,6 +26,8 @@ export function listQuery<Data extends Lists<unknown>, Variables>(
     getNextPageParam: ({ list: page }) =>
       page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined,
     select: ({ pages }): RowIn<Data>[] =>
-      pages.flatMap(({ list: page }) => (page?.edges ?? []).flatMap((edge) => edge?.node == null ? [] : [edge.node as RowIn<Data>])),
+      pages.flatMap(({ list: page }) =>
+        (page?.edges ?? []).flatMap((edge) => (edge?.node == null ? [] : [edge.node as RowIn<Data>])),
+      ),
   });
 }

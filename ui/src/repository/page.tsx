@@ -17,32 +17,10 @@ import { Empty, Facts, Panel } from '../parts/page';
 import { componentStates, State, type Look } from '../parts/state';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, Outside } from '../parts/text';
+import { Repositories } from './queries';
 import { servicesQuery, statusesQuery } from '../service/queries';
 import { serviceColumns } from '../service/table';
 
-const Repositories = graphql(/* GraphQL */ `
-  query Repositories($after: String, $q: String) {
-    list: gitRepositories(first: 100, after: $after, q: $q) {
-      pageInfo {
-        hasNextPage
-        endCursor
-      }
-      edges {
-        node {
-          id
-          url
-          health
-          error
-          authMethod
-          pulledAt
-          project {
-            name
-          }
-        }
-      }
-    }
-  }
-`);
 const Repository = graphql(/* GraphQL */ `
   query Repository($id: ID!) {
     gitRepository(id: $id) {

@@ -67,6 +67,7 @@ function Attention({ status, title, none }: { status: 'FAILED' | 'PAUSED'; title
       ) : (
         <Table
           isShort
+          hasHead={rows.length > 0}
           label={title}
           rows={rows}
           columns={serviceColumns}

@@ -91,8 +91,11 @@ export default function Graph(props: { name: string; items: Drawn[]; chosen: str
       })),
     [items],
   );
+  const lowest = Math.max(...[...places.values()].map(({ y }) => y + HEIGHT));
+  // As high as it must be: few objects need no room to move in.
+  const height = `min(62dvh, ${Math.max(200, lowest + 80)}px)`;
   return (
-    <div className={classes['graph']}>
+    <div className={classes['graph']} style={{ height }}>
       <ReactFlow
         key={items.length}
         nodes={nodes}

@@ -113,7 +113,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
   const [told, setTold] = useState(false);
   const refused = decision.data?.allowed === false ? decision.data : undefined;
 
-  if (right && (refused || unless !== undefined)) {
+  if (refused || unless !== undefined) {
     return (
       <Popover opened={told} onChange={setTold} width={340} withArrow shadow="sm" trapFocus>
         <Popover.Target>
@@ -133,7 +133,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
             <Text size="sm" fw={600}>
               Why can’t I?
             </Text>
-            {refused ? (
+            {refused && right ? (
               <>
                 <Text size="sm">
                   <Name of={refused.reason} />

@@ -64,7 +64,7 @@ export function Listing<Row extends { id?: string | null }, Data extends Lists<R
       ) : (
         <Table
           label={title}
-          rows={(list.data ?? []) as unknown as Row[]}
+          rows={list.data ?? []}
           columns={columns}
           id={(row) => row.id ?? ''}
           isWaiting={list.isPending}

@@ -243,7 +243,22 @@ async function life(page, origin) {
   await dialog.getByText('plural cd services create demo-1/walk').waitFor();
   await dialog.getByRole('button', { name: 'Make a service' }).click();
   await page.getByRole('heading', { name: 'walk', level: 1 }).waitFor();
+  // Its template wants a value that it does not have: the reason says so, and how to set it.
+  await page.getByText('the configuration has no value "greeting"').first().waitFor({ timeout: 90_000 });
+  await page.getByRole('tab', { name: 'Configuration' }).click();
+  await page.getByRole('button', { name: 'Add a value' }).click();
+  await fill(/^Name \*/, 'greeting');
+  await dialog.getByLabel('Value', { exact: true }).fill('hello-from-the-walk');
+  await dialog.getByRole('button', { name: 'Add a value' }).click();
+  await page.getByRole('button', { name: 'Show greeting' }).waitFor();
+  assert.equal(await page.getByText('hello-from-the-walk').count(), 0, 'a value is shown unasked');
   await page.locator('[data-tone="good"]').getByText('Healthy', { exact: true }).first().waitFor({ timeout: 90_000 });
+  await page.getByRole('tab', { name: 'Components' }).click();
+  await page.getByRole('button', { name: /Deployment .*web/ }).click();
+  await page.getByRole('tab', { name: 'Rendered and live' }).click();
+  await page.getByText('All that the revision says is so in the cluster.').waitFor();
+  await judge(page, 'an object beside its service');
+  await page.keyboard.press('Escape');
   await judge(page, 'a service that is healthy');
 
   await page.getByRole('tab', { name: 'Settings' }).click();
@@ -259,19 +274,12 @@ async function life(page, origin) {
 
   await page.getByRole('tab', { name: 'Revisions' }).click();
   await page.getByRole('region', { name: 'Difference between two revisions' }).waitFor();
-  await page.getByRole('button', { name: 'Roll back' }).last().click();
+  // The newest is the broken one, the one before was healthy.
+  await page.getByRole('button', { name: 'Roll back' }).first().click();
   await dialog.getByText('plural cd services rollback demo-1/walk').waitFor();
   await dialog.getByRole('button', { name: 'Roll back' }).click();
   await page.getByRole('button', { name: 'Release' }).waitFor({ timeout: 90_000 });
   await page.getByText('Why it fails').waitFor({ state: 'detached', timeout: 90_000 });
-
-  await page.getByRole('tab', { name: 'Configuration' }).click();
-  await page.getByRole('button', { name: 'Add a value' }).click();
-  await fill(/^Name \*/, 'greeting');
-  await fill('Value', 'hello-from-the-walk');
-  await dialog.getByRole('button', { name: 'Add a value' }).click();
-  await page.getByRole('button', { name: 'Show greeting' }).waitFor();
-  assert.equal(await page.getByText('hello-from-the-walk').count(), 0, 'a value is shown unasked');
 
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   await dialog.getByText(/These go, in this order/).waitFor();

@@ -14,6 +14,13 @@ import classes from './page.module.css';
 const route = getRouteApi('/');
 const kinds = ['state', 'version', 'distribution', 'project', 'tag'] as const;
 type Kind = (typeof kinds)[number];
+const words: Record<Kind, string> = {
+  state: 'State',
+  version: 'Version',
+  distribution: 'Distribution',
+  project: 'Project',
+  tag: 'Tag',
+};
 
 /** With more clusters than this, names do not fit: each is a square, and its name is told when one points at it. */
 const NAMED = 400;
@@ -60,7 +67,7 @@ export function ClusterGrid() {
             aria-label="Grouped by"
             value={by}
             onChange={(next) => void navigate({ search: { by: next === 'state' ? undefined : (next as Kind) }, replace: true })}
-            data={kinds.map((value) => ({ value, label: `By ${value}` }))}
+            data={kinds.map((value) => ({ value, label: words[value] }))}
           />
           <Text size="sm" c="dimmed">
             {query.data?.isWhole === false && `the first ${MOST.toLocaleString('en')}; `}

@@ -4,20 +4,28 @@ import { Terminal } from '@xterm/xterm';
 
 import { nonce } from '../lib/page';
 
-/** A document whose style elements carry the page's nonce: the terminal makes some, which the policy would not apply. */
-function withNonce(): Document {
-  return new Proxy(document, {
-    get(target, name) {
-      if (name === 'createElement')
-        return (tag: string, options?: ElementCreationOptions) => {
-          const element = target.createElement(tag, options);
-          if (tag.toLowerCase() === 'style') element.nonce = nonce;
-          return element;
-        };
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value;
-    },
-  });
+/**
+ * Opens a terminal. The library makes style sheets while it does, and sets colours by attribute when it draws: the first need the
+ * page's nonce, and the second the object model, or the policy does not apply them.
+ */
+export function openTerminal(terminal: Terminal, place: HTMLElement): void {
+  /* eslint-disable @typescript-eslint/no-deprecated -- one overload of it is deprecated, and all of them pass here */
+  HTMLSpanElement.prototype.setAttribute = function (name: string, value: string) {
+    if (name === 'style') this.style.cssText = value;
+    else Element.prototype.setAttribute.call(this, name, value);
+  };
+  const make = document.createElement.bind(document);
+  document.createElement = (tag: string, options?: ElementCreationOptions) => {
+    const element = make(tag, options);
+    if (tag === 'style') element.nonce = nonce;
+    return element;
+  };
+  try {
+    terminal.open(place);
+  } finally {
+    delete (document as Partial<Document>).createElement;
+  }
+  /* eslint-enable @typescript-eslint/no-deprecated */
 }
 
 /** A terminal that shows and does not act: no links, no clipboard, no titles of the window. */
@@ -25,7 +33,6 @@ export function makeTerminal(cols: number, rows: number): Terminal {
   return new Terminal({
     cols: Math.min(500, Math.max(20, cols)),
     rows: Math.min(200, Math.max(5, rows)),
-    documentOverride: withNonce(),
     disableStdin: true,
     fontSize: 13,
     fontFamily: 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace',

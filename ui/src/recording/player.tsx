@@ -4,7 +4,7 @@ import { IconPlayerPauseFilled, IconPlayerPlayFilled, IconRefresh } from '@table
 import { useEffect, useMemo, useRef, useState } from 'react';
 
 import { Panel } from '../parts/page';
-import { makeTerminal } from '../parts/terminal';
+import { makeTerminal, openTerminal } from '../parts/terminal';
 import { parseCast, withoutPauses } from './cast';
 import classes from './player.module.css';
 
@@ -26,7 +26,7 @@ export default function Player({ cast }: { cast: string }) {
   useEffect(() => {
     if (!place.current) return;
     const made = makeTerminal(film.width, film.height);
-    made.open(place.current);
+    openTerminal(made, place.current);
     terminal.current = made;
     shown.current = 0;
     return () => {

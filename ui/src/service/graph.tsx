@@ -76,6 +76,8 @@ export default function Graph(props: { name: string; items: Drawn[]; chosen: str
       width: WIDTH,
       height: HEIGHT,
       focusable: false,
+      // Nothing is selected or moved here; the button in it is pressed.
+      style: { pointerEvents: 'all' },
       data: { item, name: label, isChosen: id === chosen, open },
     };
   }

@@ -249,7 +249,11 @@ function Compared(props: { cluster: string; service: string; item: Item; live: K
             ? 'All that the revision says is so in the cluster.'
             : 'Fields that the revision names. What the cluster adds by itself is left out; the tab Live has it.'}
       </Text>
-      <Diff before={before} after={after} names={['Rendered', 'Live']} />
+      {before === after ? (
+        <Yaml text={after} label="Rendered and live" />
+      ) : (
+        <Diff before={before} after={after} names={['Rendered', 'Live']} />
+      )}
     </>
   );
 }

@@ -1,7 +1,7 @@
 import { Tabs, Text } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { useCallback, type ReactNode } from 'react';
+import { lazy, Suspense, useCallback, type ReactNode } from 'react';
 
 import type { ClusterAuditQuery, ClusterQuery } from '../generated/graphql';
 import { paths } from '../paths';
@@ -12,19 +12,28 @@ import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { servicesQuery, statusesQuery } from '../service/queries';
 import { serviceColumns } from '../service/table';
-import { clusterAuditQuery, clusterQuery } from './queries';
+import { document } from '../lib/yaml';
+import { recordingColumns } from '../recording/page';
+import { Kubectl } from './kubeconfig';
+import { clusterAuditQuery, clusterQuery, clusterRecordingsQuery } from './queries';
+import { ClusterSettings } from './settings';
 import { Tag } from './table';
+
+const Yaml = lazy(async () => ({ default: (await import('../parts/code')).Yaml }));
 
 const route = getRouteApi('/clusters/$handle');
 
-export const clusterTabs = ['services', 'deprecations', 'audit', 'kubectl'] as const;
+export const clusterTabs = ['services', 'deprecations', 'audit', 'recordings', 'kubectl', 'metadata', 'settings'] as const;
 export type ClusterTab = (typeof clusterTabs)[number];
 
 const tabNames: Record<ClusterTab, string> = {
   services: 'Services',
   deprecations: 'APIs that end',
   audit: 'Requests',
+  recordings: 'Recordings',
   kubectl: 'kubectl',
+  metadata: 'Metadata',
+  settings: 'Settings',
 };
 
 /** One cluster: its agent, what runs in it, what its next upgrade would break. */
@@ -118,18 +127,57 @@ export function ClusterPage() {
         <Tabs.Panel value="audit">
           <Requests handle={handle} />
         </Tabs.Panel>
+        <Tabs.Panel value="recordings">
+          <Recordings handle={handle} />
+        </Tabs.Panel>
         <Tabs.Panel value="kubectl">
-          <Panel title="kubectl through the console">
-            <div style={{ padding: 12 }}>
-              <Text size="sm" mb="sm">
-                This writes a kubeconfig that holds no token: kubectl asks the command line for one.
-              </Text>
-              <Command caption="Run this where you use kubectl" line={`plural cd clusters get-credentials ${handle}`} />
-            </div>
+          <Kubectl cluster={cluster} />
+        </Tabs.Panel>
+        <Tabs.Panel value="metadata">
+          <Panel title="Metadata, for templates">
+            {isEmpty(cluster.metadata) ? (
+              <Empty title="No metadata">
+                Templates read it as <code>cluster.metadata</code>. It is set under Settings.
+              </Empty>
+            ) : (
+              <Suspense fallback={<Waiting />}>
+                <Yaml text={document(cluster.metadata)} label="Metadata" />
+              </Suspense>
+            )}
           </Panel>
+        </Tabs.Panel>
+        <Tabs.Panel value="settings">
+          <ClusterSettings cluster={cluster} />
         </Tabs.Panel>
       </Tabs>
     </Page>
+  );
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value !== 'object' || value === null || Object.keys(value).length === 0;
+}
+
+function Recordings({ handle }: { handle: string }) {
+  const query = useQuery(clusterRecordingsQuery(handle));
+  if (query.isPending) return <Waiting />;
+  if (query.isError) return <Fault error={query.error} what="recordings" retry={() => void query.refetch()} />;
+  const rows = (query.data?.recordings?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
+  return (
+    <Panel title="Recordings of shells, newest first">
+      <Table
+        isShort
+        label="Recordings"
+        rows={rows}
+        columns={recordingColumns}
+        id={({ id }) => id}
+        empty={
+          <Empty title="No recordings that you may read">
+            Administrators of its project switch recordings on, and name who may read them.
+          </Empty>
+        }
+      />
+    </Panel>
   );
 }
 
@@ -211,12 +259,26 @@ type Log = NonNullable<
 
 const logColumns: Columns<Log> = [
   { id: 'at', header: 'When', meta: { track: '100px' }, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
-  { id: 'who', header: 'Who', meta: { track: 'minmax(100px, 0.6fr)' }, cell: ({ row }) => <Name of={row.original.actorName} /> },
+  {
+    id: 'who',
+    header: 'Who',
+    meta: { track: 'minmax(100px, 0.6fr)' },
+    cell: ({ row: { original: row } }) => (
+      <Name of={row.impersonatedUser == null ? row.actorName : `${row.actorName} as ${row.impersonatedUser}`} />
+    ),
+  },
   {
     id: 'what',
     header: 'Request',
     meta: { track: 'minmax(160px, 2fr)', from: 480 },
     cell: ({ row }) => <Name of={`${row.original.method} ${row.original.path}`} />,
+  },
+  {
+    id: 'recording',
+    header: 'Recording',
+    meta: { track: '90px', from: 760 },
+    cell: ({ row }) =>
+      row.original.recordingId != null && <RouteLink to={paths.setting('recordings', row.original.recordingId)}>Play</RouteLink>,
   },
   { id: 'code', header: 'Answer', meta: { track: '70px', isNumber: true }, cell: ({ row }) => row.original.responseCode },
 ];

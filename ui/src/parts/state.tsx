@@ -18,7 +18,7 @@ import classes from './state.module.css';
 /** What colours mean, everywhere: red is broken, amber waits for a person or soon breaks, blue is on its way, green is well, grey is unknown. */
 export type Tone = 'bad' | 'warn' | 'busy' | 'good' | 'none';
 
-interface Look {
+export interface Look {
   word: string;
   tone: Tone;
   Icon: Icon;

@@ -35,6 +35,8 @@ interface TableProps<Row> {
   more?: () => void;
   /** As high as its rows: for a few of them inside of a panel. */
   isShort?: boolean;
+  /** Without names of columns where it is empty, and says why. */
+  hasHead?: boolean;
 }
 
 const ROW = 36;
@@ -50,6 +52,7 @@ export function Table<Row>({
   empty,
   more,
   isShort = false,
+  hasHead = true,
 }: TableProps<Row>) {
   const scroller = useRef<HTMLDivElement>(null);
   const { ref: sized, width } = useElementSize<HTMLDivElement>();
@@ -88,7 +91,7 @@ export function Table<Row>({
     <div className={classes['frame']} data-short={isShort || undefined}>
       <div ref={ref} className={classes['scroller']} tabIndex={0} onKeyDown={move} role="region" aria-label={`${label}, scrolls`}>
         <div role="table" aria-label={label} aria-rowcount={(total ?? rows.length) + 1} aria-busy={isWaiting}>
-          <div role="rowgroup" className={classes['head']}>
+          <div role="rowgroup" className={classes['head']} hidden={!hasHead}>
             <div role="row" className={classes['row']} style={grid} aria-rowindex={1}>
               {table.getLeafHeaders().map(
                 (header) =>

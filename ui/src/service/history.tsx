@@ -1,4 +1,4 @@
-import { Text } from '@mantine/core';
+import { Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { IconArrowBackUp } from '@tabler/icons-react';
 
@@ -9,10 +9,11 @@ import { Action } from '../parts/action';
 import { Empty, Fault, Panel, Waiting } from '../parts/page';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';
+import { Compare } from './compare';
 import { historyQuery, Rollback, type Service } from './queries';
 
 type History = NonNullable<ServiceHistoryQuery['serviceDeployment']>;
-type Revision = NonNullable<NonNullable<NonNullable<NonNullable<History['revisions']>['edges']>[number]>['node']>;
+export type Revision = NonNullable<NonNullable<NonNullable<NonNullable<History['revisions']>['edges']>[number]>['node']>;
 type Event = NonNullable<NonNullable<NonNullable<NonNullable<History['events']>['edges']>[number]>['node']>;
 
 function columns(service: Service, handle: string): Columns<Revision> {
@@ -67,6 +68,8 @@ function columns(service: Service, handle: string): Columns<Revision> {
           <Text size="sm" fw={600}>
             Current
           </Text>
+        ) : service.pin?.revisionId === revision.id ? (
+          <Text size="sm">Pinned</Text>
         ) : (
           <Action
             noun="service"
@@ -82,11 +85,28 @@ function columns(service: Service, handle: string): Columns<Revision> {
             explains={
               <>
                 Applies {revision.sha == null ? 'that revision' : <code>{short(revision.sha)}</code>} again and pins the service
-                there. New commits wait until somebody releases it.
+                there. New commits wait as long.
               </>
             }
-            command={`plural cd services rollback ${quoted(`${handle}/${service.name}`)} ${revision.id}`}
-            run={() => ask(Rollback, { id: service.id, revisionId: revision.id })}
+            fields={[
+              {
+                name: 'until',
+                label: 'Stays there until',
+                kind: 'choice',
+                isRequired: true,
+                initial: 'RELEASE',
+                options: [
+                  { value: 'RELEASE', label: 'somebody releases it' },
+                  { value: 'NEXT_COMMIT', label: 'the next commit that changes it' },
+                ],
+              },
+            ]}
+            command={({ until }) =>
+              `plural cd services rollback ${quoted(`${handle}/${service.name}`)} ${revision.id}${until === 'NEXT_COMMIT' ? ' --until-next-commit' : ''}`
+            }
+            run={({ until }) =>
+              ask(Rollback, { id: service.id, revisionId: revision.id, until: until === 'NEXT_COMMIT' ? until : 'RELEASE' })
+            }
             done={`Rolled back ${service.name}`}
           />
         ),
@@ -101,16 +121,23 @@ export function Revisions({ service, handle }: { service: Service; handle: strin
   if (query.isError) return <Fault error={query.error} what="revisions" retry={() => void query.refetch()} />;
   const rows = (query.data?.revisions?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   return (
-    <Panel title="Revisions, newest first">
-      <Table
-        isShort
-        label="Revisions"
-        rows={rows}
-        columns={columns(service, handle)}
-        id={({ id }) => id}
-        empty={<Empty title="No revisions yet" />}
-      />
-    </Panel>
+    <Stack gap="md">
+      <Panel title="Revisions, newest first">
+        <Table
+          isShort
+          label="Revisions"
+          rows={rows}
+          columns={columns(service, handle)}
+          id={({ id }) => id}
+          empty={
+            <Empty title="No revisions yet">
+              The console has not fetched its source yet. If this stays so, the reason above says why.
+            </Empty>
+          }
+        />
+      </Panel>
+      {rows.length > 1 && <Compare revisions={rows} />}
+    </Stack>
   );
 }
 

@@ -11,6 +11,8 @@ import { Empty, Fault, Page } from '../parts/page';
 import { State, serviceStatuses, statusOrder } from '../parts/state';
 import { Table } from '../parts/table';
 import { Name } from '../parts/text';
+import { SaveView } from '../savedview/save';
+import { CreateService } from './create';
 import { servicesQuery, statusesQuery } from './queries';
 import { serviceColumns } from './table';
 
@@ -37,7 +39,16 @@ export function ServicesPage() {
   const total = search.status === undefined ? all : known?.get(search.status);
   const isFiltered = search.q !== undefined || search.status !== undefined || search.cluster !== undefined;
   return (
-    <Page title="Services" isFull>
+    <Page
+      title="Services"
+      isFull
+      actions={
+        <>
+          <SaveView page="services" search={search} />
+          <CreateService cluster={search.cluster} />
+        </>
+      }
+    >
       <Group gap="sm">
         <Search label="Search by name" value={search.q ?? ''} onChange={(q) => set({ q: q === '' ? undefined : q })} />
         <Facets<ServiceDeploymentStatus>

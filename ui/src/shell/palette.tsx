@@ -2,13 +2,14 @@ import { Modal, Text, TextInput, UnstyledButton } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { IconSearch, IconServer2, IconStack2, type Icon } from '@tabler/icons-react';
+import { IconPlus, IconSearch, IconServer2, IconSettings, IconStack2, type Icon } from '@tabler/icons-react';
 import { useState, type KeyboardEvent } from 'react';
 
 import { clustersQuery } from '../cluster/queries';
-import { paths } from '../paths';
+import { paths, settings } from '../paths';
 import { Name } from '../parts/text';
 import { servicesQuery } from '../service/queries';
+import { titles } from '../settings/nouns';
 import classes from './palette.module.css';
 import { places } from './shell';
 
@@ -34,6 +35,12 @@ export default function Palette({ close }: { close: () => void }) {
     ...places
       .filter(({ name }) => name.toLowerCase().includes(wanted))
       .map((place) => ({ ...place, id: place.to, what: 'Page' })),
+    ...(wanted === '' ? [] : settings)
+      .filter((noun) => noun !== 'global-services' && titles[noun].toLowerCase().includes(wanted))
+      .map((noun) => ({ id: noun, to: paths.settings(noun), name: titles[noun], what: 'Settings', icon: IconSettings })),
+    ...('connect a cluster'.includes(wanted) && wanted !== ''
+      ? [{ id: 'connect', to: paths.connect(), name: 'Connect a cluster', what: 'Page', icon: IconPlus }]
+      : []),
     ...(enabled ? (clusters.data ?? []) : []).map(({ id, handle }) => ({
       id,
       to: paths.cluster(handle ?? ''),

@@ -14,6 +14,7 @@ import {
   IconSun,
   IconSunMoon,
   IconUser,
+  IconWorld,
   type Icon,
 } from '@tabler/icons-react';
 import { lazy, Suspense, useEffect, useState } from 'react';
@@ -47,6 +48,7 @@ export const places: { name: string; to: string; icon: Icon; key: string }[] = [
   { name: 'Fleet', to: paths.home(), icon: IconHome, key: 'h' },
   { name: 'Clusters', to: paths.clusters(), icon: IconServer2, key: 'c' },
   { name: 'Services', to: paths.services(), icon: IconStack2, key: 's' },
+  { name: 'Global services', to: paths.settings('global-services'), icon: IconWorld, key: 'l' },
   { name: 'Audit', to: paths.audit(), icon: IconFileSearch, key: 'a' },
   { name: 'Settings', to: paths.settings(), icon: IconSettings, key: 'e' },
 ];
@@ -61,7 +63,12 @@ export function Shell() {
   useEffect(() => close(), [pathname, close]);
   useHotkeys([['mod+K', () => setFinds(true)]], []);
   useGo();
-  const here = (to: string) => (to === '/' ? pathname === '/' : pathname.startsWith(to.split('/').slice(0, 2).join('/')));
+  const global = paths.settings('global-services');
+  const here = (to: string) => {
+    if (to === '/') return pathname === '/';
+    if (to === global || pathname.startsWith(global)) return to === global && pathname.startsWith(global);
+    return pathname.startsWith(`/${to.split('/')[1] ?? ''}`);
+  };
   return (
     <AppShell header={{ height: 48 }} navbar={{ width: 200, breakpoint: 'sm', collapsed: { mobile: !isOpen } }} padding={0}>
       <AppShell.Header className={classes['bar'] ?? ''}>

@@ -32,3 +32,11 @@ export const settingGroups = {
 
 export type Setting = (typeof settingGroups)[keyof typeof settingGroups][number];
 export const settings: readonly Setting[] = Object.values(settingGroups).flat();
+
+/** What a service's page can show below its state. */
+export const serviceTabs = ['components', 'revisions', 'changes', 'configuration', 'dependencies', 'events', 'settings'] as const;
+export type ServiceTab = (typeof serviceTabs)[number];
+
+/** What a cluster's page can show below its facts. */
+export const clusterTabs = ['services', 'deprecations', 'audit', 'recordings', 'kubectl', 'metadata', 'settings'] as const;
+export type ClusterTab = (typeof clusterTabs)[number];

@@ -3,7 +3,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '
 import type { ComponentState, ServiceDeploymentStatus } from './generated/graphql';
 import { Empty, Fault, Page } from './parts/page';
 import { RouteLink } from './parts/text';
-import { paths } from './paths';
+import { clusterTabs, paths, serviceTabs, type ClusterTab, type ServiceTab } from './paths';
 import { Shell } from './shell/shell';
 
 const words = (value: unknown): string | undefined => {
@@ -49,7 +49,6 @@ const services = createRoute({
 });
 
 const states = ['FAILED', 'PAUSED', 'PENDING', 'RUNNING'] as const satisfies ComponentState[];
-const serviceTabs = ['components', 'revisions', 'changes', 'configuration', 'dependencies', 'events', 'settings'] as const;
 const objectTabs = ['state', 'live', 'rendered', 'diff', 'events', 'logs'] as const;
 const service = createRoute({
   getParentRoute: () => root,
@@ -57,7 +56,7 @@ const service = createRoute({
   validateSearch: (
     search: Record<string, unknown>,
   ): {
-    tab?: (typeof serviceTabs)[number] | undefined;
+    tab?: ServiceTab | undefined;
     state?: ComponentState | undefined;
     object?: string | undefined;
     view?: 'list' | undefined;
@@ -87,11 +86,10 @@ const clusters = createRoute({
   component: lazyRouteComponent(() => import('./cluster/list'), 'ClustersPage'),
 });
 
-const clusterTabs = ['services', 'deprecations', 'audit', 'recordings', 'kubectl', 'metadata', 'settings'] as const;
 const cluster = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle',
-  validateSearch: (search: Record<string, unknown>): { tab?: (typeof clusterTabs)[number] | undefined } =>
+  validateSearch: (search: Record<string, unknown>): { tab?: ClusterTab | undefined } =>
     given({ tab: oneOf(clusterTabs, search['tab']) }),
   component: lazyRouteComponent(() => import('./cluster/page'), 'ClusterPage'),
 });

@@ -2,13 +2,14 @@ import { Button, Group, Text, TextInput } from '@mantine/core';
 import { infiniteQueryOptions, keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { IconX } from '@tabler/icons-react';
-import { useCallback } from 'react';
 
 import { graphql } from '../generated';
 import type { AuditsQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { useNext } from '../lib/list';
 import { Search } from '../parts/filter';
-import { Empty, Fault, Page } from '../parts/page';
+import { Empty, Page } from '../parts/page';
+import { Shown } from '../parts/shown';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
@@ -154,10 +155,7 @@ export function AuditPage() {
   const navigate = route.useNavigate();
   const list = useInfiniteQuery({ ...auditsQuery(search), placeholderData: keepPreviousData });
   const set = (change: AuditFilter) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
-  const more = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, isFetchingNextPage]);
+  const next = useNext(list);
   const given = (text: string) => (text === '' ? undefined : text);
   return (
     <Page title="Audit" isFull actions={<Verify />}>
@@ -197,23 +195,21 @@ export function AuditPage() {
           </Button>
         )}
       </Group>
-      {list.isError && list.data === undefined ? (
-        <Fault error={list.error} what="the audit log" retry={() => void list.refetch()} />
-      ) : (
+      <Shown query={list} what="the audit log">
         <Table
           label="Audit log"
           rows={list.data ?? []}
           columns={columns}
           id={({ id }) => id}
           isWaiting={list.isPending}
-          {...(hasNextPage && { more })}
+          next={next}
           empty={
             <Empty title="Nothing matches">
               Names of actors and things are exact; an action may end in <code>.*</code>.
             </Empty>
           }
         />
-      )}
+      </Shown>
     </Page>
   );
 }

@@ -2,10 +2,11 @@ import { Button, Group } from '@mantine/core';
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { IconPlus, IconX } from '@tabler/icons-react';
-import { useCallback } from 'react';
 
+import { useNext } from '../lib/list';
 import { Search } from '../parts/filter';
-import { Empty, Fault, Page } from '../parts/page';
+import { Empty, Page } from '../parts/page';
+import { Shown } from '../parts/shown';
 import { Table } from '../parts/table';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
@@ -21,10 +22,7 @@ export function ClustersPage() {
   const navigate = route.useNavigate();
   const list = useInfiniteQuery({ ...clustersQuery(search), placeholderData: keepPreviousData });
   const set = (change: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
-  const more = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, isFetchingNextPage]);
+  const next = useNext(list);
   const rows = list.data ?? [];
   return (
     <Page
@@ -51,17 +49,15 @@ export function ClustersPage() {
           </Button>
         )}
       </Group>
-      {list.isError && list.data === undefined ? (
-        <Fault error={list.error} what="clusters" retry={() => void list.refetch()} />
-      ) : (
+      <Shown query={list} what="clusters">
         <Table
           label="Clusters"
           rows={rows}
           columns={clusterColumns}
           id={(cluster) => cluster.id}
           isWaiting={list.isPending}
-          {...(!hasNextPage && { total: rows.length })}
-          {...(hasNextPage && { more })}
+          {...(!list.hasNextPage && { total: rows.length })}
+          next={next}
           empty={
             search.q !== undefined || search.tag !== undefined ? (
               <Empty title="No cluster matches">Change the search or remove the tag.</Empty>
@@ -73,7 +69,7 @@ export function ClustersPage() {
             )
           }
         />
-      )}
+      </Shown>
     </Page>
   );
 }

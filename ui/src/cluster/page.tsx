@@ -1,12 +1,14 @@
 import { Tabs, Text } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { lazy, Suspense, useCallback, type ReactNode } from 'react';
+import { lazy, Suspense, type ReactNode } from 'react';
 
 import type { ClusterAuditQuery, ClusterQuery } from '../generated/graphql';
-import { paths } from '../paths';
+import { useNext } from '../lib/list';
+import { clusterTabs, paths, type ClusterTab } from '../paths';
 import { Command } from '../parts/action';
 import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
+import { held, Shown, Stale } from '../parts/shown';
 import { clusterState, serviceStatuses, State, statusOrder } from '../parts/state';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
@@ -23,12 +25,9 @@ const Yaml = lazy(async () => ({ default: (await import('../parts/code')).Yaml }
 
 const route = getRouteApi('/clusters/$handle');
 
-export const clusterTabs = ['services', 'deprecations', 'audit', 'recordings', 'kubectl', 'metadata', 'settings'] as const;
-export type ClusterTab = (typeof clusterTabs)[number];
-
 const tabNames: Record<ClusterTab, string> = {
   services: 'Services',
-  deprecations: 'APIs that end',
+  deprecations: 'Deprecated APIs',
   audit: 'Requests',
   recordings: 'Recordings',
   kubectl: 'kubectl',
@@ -42,7 +41,7 @@ export function ClusterPage() {
   const { tab = 'services' } = route.useSearch();
   const navigate = route.useNavigate();
   const query = useQuery(clusterQuery(handle));
-  const cluster = query.data;
+  const cluster = held(query);
   const within = [{ name: 'Clusters', to: paths.clusters() }];
   if (cluster == null) {
     return (
@@ -61,6 +60,7 @@ export function ClusterPage() {
   const ends = (cluster.apiDeprecations ?? []).flatMap((one) => one ?? []);
   return (
     <Page title={cluster.handle ?? handle} within={within} state={<State look={clusterState(cluster)} />}>
+      <Stale query={query} what={`cluster ${handle}`} />
       <Panel title="Cluster">
         <Facts
           facts={[
@@ -95,7 +95,7 @@ export function ClusterPage() {
       <Tabs
         value={tab}
         keepMounted={false}
-        onChange={(next) => void navigate({ search: { tab: next as ClusterTab }, replace: true })}
+        onChange={(next) => void navigate({ search: (old) => ({ ...old, tab: next as ClusterTab }), replace: true })}
       >
         <Tabs.List mb="md">
           {clusterTabs.map((one) => (
@@ -111,11 +111,11 @@ export function ClusterPage() {
         <Tabs.Panel value="deprecations">
           <Panel title="Objects of APIs that a later Kubernetes does not serve">
             {ends.length === 0 ? (
-              <Empty title="No service uses an API that ends" />
+              <Empty title="No service uses a deprecated API" />
             ) : (
               <Table
                 isShort
-                label="APIs that end"
+                label="Deprecated APIs"
                 rows={ends}
                 columns={endColumns}
                 id={(end) => `${end.component?.id ?? ''}${end.removedIn ?? ''}`}
@@ -161,22 +161,23 @@ function isEmpty(value: unknown): boolean {
 function Recordings({ handle }: { handle: string }) {
   const query = useQuery(clusterRecordingsQuery(handle));
   if (query.isPending) return <Waiting />;
-  if (query.isError) return <Fault error={query.error} what="recordings" retry={() => void query.refetch()} />;
   const rows = (query.data?.recordings?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   return (
     <Panel title="Recordings of shells, newest first">
-      <Table
-        isShort
-        label="Recordings"
-        rows={rows}
-        columns={recordingColumns}
-        id={({ id }) => id}
-        empty={
-          <Empty title="No recordings that you may read">
-            Administrators of its project switch recordings on, and name who may read them.
-          </Empty>
-        }
-      />
+      <Shown query={query} what="recordings">
+        <Table
+          isShort
+          label="Recordings"
+          rows={rows}
+          columns={recordingColumns}
+          id={({ id }) => id}
+          empty={
+            <Empty title="No recordings that you may read">
+              Administrators of its project switch recordings on, and name who may read them.
+            </Empty>
+          }
+        />
+      </Shown>
     </Panel>
   );
 }
@@ -184,11 +185,7 @@ function Recordings({ handle }: { handle: string }) {
 function Services({ id, handle }: { id: string; handle: string }) {
   const list = useInfiniteQuery(servicesQuery({ cluster: handle }));
   const counts = useQuery(statusesQuery({ clusterId: id }));
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
-  const more = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, isFetchingNextPage]);
-  if (list.isError) return <Fault error={list.error} what="its services" retry={() => void list.refetch()} />;
+  const next = useNext(list);
   return (
     <Panel
       title="Services"
@@ -207,20 +204,22 @@ function Services({ id, handle }: { id: string; handle: string }) {
         </Text>
       }
     >
-      <Table
-        isShort
-        label="Services"
-        rows={list.data ?? []}
-        columns={serviceColumns.filter(({ id: column }) => column !== 'cluster')}
-        id={(service) => service.id}
-        isWaiting={list.isPending}
-        {...(hasNextPage && { more })}
-        empty={
-          <Empty title="No services here yet">
-            <Command caption="How to make one" line="plural cd services create --help" />
-          </Empty>
-        }
-      />
+      <Shown query={list} what="its services">
+        <Table
+          isShort
+          label="Services"
+          rows={list.data ?? []}
+          columns={serviceColumns.filter(({ id: column }) => column !== 'cluster')}
+          id={(service) => service.id}
+          isWaiting={list.isPending}
+          next={next}
+          empty={
+            <Empty title="No services here yet">
+              <Command caption="How to make one" line="plural cd services create --help" />
+            </Empty>
+          }
+        />
+      </Shown>
     </Panel>
   );
 }
@@ -286,18 +285,19 @@ const logColumns: Columns<Log> = [
 function Requests({ handle }: { handle: string }) {
   const query = useQuery(clusterAuditQuery(handle));
   if (query.isPending) return <Waiting />;
-  if (query.isError) return <Fault error={query.error} what="requests" retry={() => void query.refetch()} />;
   const rows = (query.data?.auditLogs?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   return (
-    <Panel title="Requests of people to its API server, newest first">
-      <Table
-        isShort
-        label="Requests"
-        rows={rows}
-        columns={logColumns}
-        id={({ id }) => id}
-        empty={<Empty title="Nobody asked through the console yet">Requests of kubectl through the console stand here.</Empty>}
-      />
+    <Panel title="API requests by users, newest first">
+      <Shown query={query} what="requests">
+        <Table
+          isShort
+          label="Requests"
+          rows={rows}
+          columns={logColumns}
+          id={({ id }) => id}
+          empty={<Empty title="No requests yet">Requests of kubectl through the console stand here.</Empty>}
+        />
+      </Shown>
     </Panel>
   );
 }

@@ -15,6 +15,7 @@ import { given, type Field } from '../parts/form';
 import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Empty, Facts, Panel, Waiting } from '../parts/page';
+import { Shown } from '../parts/shown';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';
 import { servicesQuery } from '../service/queries';
@@ -221,15 +222,17 @@ function UsedBy({ id }: { id: string }) {
   const list = useInfiniteQuery(servicesQuery({ contextId: id }));
   return (
     <Panel title="Services that read it">
-      <Table
-        isShort
-        label="Services that read it"
-        rows={list.data ?? []}
-        columns={serviceColumns}
-        id={(service) => service.id}
-        isWaiting={list.isPending}
-        empty={<Empty title="No service reads it">It can be deleted.</Empty>}
-      />
+      <Shown query={list} what="its services">
+        <Table
+          isShort
+          label="Services that read it"
+          rows={list.data ?? []}
+          columns={serviceColumns}
+          id={(service) => service.id}
+          isWaiting={list.isPending}
+          empty={<Empty title="No service reads it">It can be deleted.</Empty>}
+        />
+      </Shown>
       {list.hasNextPage && (
         <Text size="xs" c="dimmed" p="sm">
           The first hundred.

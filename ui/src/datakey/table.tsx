@@ -21,7 +21,7 @@ const columns: Columns<Key> = [
     meta: tracks.wide,
     cell: ({ row }) => text([row.original.encryptedBy, row.original.version].filter((part) => part != null).join(', version ')),
   },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
 
 /** Data keys: what they seal, which key-encryption key opens them. The keys themselves are told to nobody. */

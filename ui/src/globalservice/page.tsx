@@ -1,19 +1,19 @@
 import { Progress, Text } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { IconArrowBackUp, IconHandStop, IconPlayerPlay, IconPlus, IconTrash } from '@tabler/icons-react';
-import { useCallback } from 'react';
 
 import { graphql } from '../generated';
 import type { GlobalInstancesQuery, GlobalServiceQuery, RolloutState, RolloutSteering } from '../generated/graphql';
 import { ask } from '../lib/client';
-import type { RowOf } from '../lib/list';
+import { useNext, type RowOf } from '../lib/list';
 import { counted, quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
 import { given, isOn, pairs } from '../parts/form';
 import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
-import { Empty, Facts, Fault, Panel } from '../parts/page';
+import { Empty, Facts, Panel } from '../parts/page';
+import { Shown } from '../parts/shown';
 import { componentStates, serviceStatuses, State, type Look } from '../parts/state';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
@@ -406,7 +406,7 @@ function RolloutPanel({ one }: { one: GlobalService }) {
           ['At once', strategy?.maxUnavailable],
           ['May fail', strategy?.maxFailures],
           ['Soaks', strategy && `${strategy.soakSeconds} s`],
-          ['When it would halt', strategy?.undo === true ? 'everybody is moved back' : 'it waits for a person'],
+          ['When it would halt', strategy?.undo === true ? 'everybody is moved back' : 'it waits for approval'],
           [
             'Cohorts',
             (strategy?.cohorts ?? []).map((cohort) => (
@@ -438,10 +438,7 @@ function InstancesOf({ name, newest }: { name: string; newest: string }) {
     getNextPageParam: (page) => (page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined),
     select: ({ pages }): Instance[] => pages.flatMap((page) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? [])),
   });
-  const { fetchNextPage, isFetchingNextPage, hasNextPage } = list;
-  const more = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, isFetchingNextPage]);
+  const next = useNext(list);
   const instanceColumns: Columns<Instance> = [
     {
       id: 'cluster',
@@ -470,9 +467,7 @@ function InstancesOf({ name, newest }: { name: string; newest: string }) {
   ];
   return (
     <Panel title="Instances">
-      {list.isError ? (
-        <Fault error={list.error} what="its instances" retry={() => void list.refetch()} />
-      ) : (
+      <Shown query={list} what="its instances">
         <Table
           isShort
           label="Instances"
@@ -480,10 +475,10 @@ function InstancesOf({ name, newest }: { name: string; newest: string }) {
           columns={instanceColumns}
           id={({ serviceId }) => serviceId}
           isWaiting={list.isPending}
-          {...(hasNextPage && { more })}
+          next={next}
           empty={<Empty title="No cluster is a target">Give clusters the tags that it names.</Empty>}
         />
-      )}
+      </Shown>
     </Panel>
   );
 }

@@ -94,7 +94,7 @@ const columns: Columns<RowOf<typeof Groups>> = [
     meta: { track: '110px', from: 480 },
     cell: ({ row }) => (row.original.global === true ? 'every user' : 'chosen'),
   },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
 
 export function List() {
@@ -229,7 +229,7 @@ export function One({ id: name }: { id: string }) {
               facts={[
                 ['What it is for', group.description != null && <Name of={group.description} />],
                 ['Members', group.global === true ? 'every user' : (group.members ?? []).length],
-                ['Made', <Ago key="at" at={group.insertedAt} />],
+                ['Created', <Ago key="at" at={group.insertedAt} />],
               ]}
             />
           </Panel>

@@ -5,7 +5,8 @@ import { useMemo } from 'react';
 
 import { byVersion, fleetQuery, minor, MOST, type FleetCluster } from '../cluster/fleet';
 import { visible } from '../lib/text';
-import { Empty, Fault, Panel, Waiting } from '../parts/page';
+import { Empty, Panel, Waiting } from '../parts/page';
+import { held, Shown } from '../parts/shown';
 import { clusterState, State } from '../parts/state';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
@@ -54,7 +55,7 @@ export function ClusterGrid() {
   const { by = 'state' } = route.useSearch();
   const navigate = route.useNavigate();
   const query = useQuery(fleetQuery);
-  const clusters = query.data?.clusters;
+  const clusters = held(query)?.clusters;
   const shown = useMemo(() => groups(clusters ?? [], by), [clusters, by]);
   const isSmall = (clusters?.length ?? 0) > NAMED;
   return (
@@ -77,45 +78,46 @@ export function ClusterGrid() {
       }
     >
       {query.isPending && <Waiting lines={3} />}
-      {query.isError && <Fault error={query.error} what="clusters" retry={() => void query.refetch()} />}
-      {clusters?.length === 0 && (
-        <Empty title="No clusters yet">
-          A cluster joins when its agent connects to this console: one command.{' '}
-          <RouteLink to={paths.connect()}>Connect a cluster</RouteLink>
-        </Empty>
-      )}
-      {shown.map(([name, members]) => {
-        const [first] = members;
-        if (!first) return null;
-        return (
-          <div key={name} className={classes['group']}>
-            <Group gap="sm">
-              {by === 'state' ? (
-                <State look={clusterState(first)} />
-              ) : by === 'tag' && name !== 'no tag' ? (
-                <Text size="sm">
-                  <RouteLink to={paths.clusters()} search={{ tag: name }}>
+      <Shown query={query} what="clusters">
+        {clusters?.length === 0 && (
+          <Empty title="No clusters yet">
+            A cluster joins when its agent connects to this console: one command.{' '}
+            <RouteLink to={paths.connect()}>Connect a cluster</RouteLink>
+          </Empty>
+        )}
+        {shown.map(([name, members]) => {
+          const [first] = members;
+          if (!first) return null;
+          return (
+            <div key={name} className={classes['group']}>
+              <Group gap="sm">
+                {by === 'state' ? (
+                  <State look={clusterState(first)} />
+                ) : by === 'tag' && name !== 'no tag' ? (
+                  <Text size="sm">
+                    <RouteLink to={paths.clusters()} search={{ tag: name }}>
+                      <Name of={name} />
+                    </RouteLink>
+                  </Text>
+                ) : (
+                  <Text size="sm">
+                    {by === 'version' && 'Kubernetes '}
                     <Name of={name} />
-                  </RouteLink>
+                  </Text>
+                )}
+                <Text size="sm" c="dimmed">
+                  {members.length.toLocaleString('en')}
                 </Text>
-              ) : (
-                <Text size="sm">
-                  {by === 'version' && 'Kubernetes '}
-                  <Name of={name} />
-                </Text>
-              )}
-              <Text size="sm" c="dimmed">
-                {members.length.toLocaleString('en')}
-              </Text>
-            </Group>
-            <ul className={isSmall ? classes['squares'] : classes['grid']}>
-              {members.map((cluster) => (
-                <Cell key={cluster.id} cluster={cluster} isSmall={isSmall} />
-              ))}
-            </ul>
-          </div>
-        );
-      })}
+              </Group>
+              <ul className={isSmall ? classes['squares'] : classes['grid']}>
+                {members.map((cluster) => (
+                  <Cell key={cluster.id} cluster={cluster} isSmall={isSmall} />
+                ))}
+              </ul>
+            </div>
+          );
+        })}
+      </Shown>
     </Panel>
   );
 }

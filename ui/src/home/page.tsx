@@ -7,6 +7,7 @@ import { paths } from '../paths';
 import { byVersion, fleetQuery, minor } from '../cluster/fleet';
 import { globalsQuery } from '../globalservice/queries';
 import { Empty, Facts, Fault, Page, Panel } from '../parts/page';
+import { held, Shown, Stale } from '../parts/shown';
 import { serviceStatuses, State, statusOrder } from '../parts/state';
 import { Table } from '../parts/table';
 import { Name, RouteLink } from '../parts/text';
@@ -21,7 +22,7 @@ export function HomePage() {
     <Page title="Fleet">
       <Counts />
       <Attention status="FAILED" title="Failing services" none="No service fails" />
-      <Attention status="PAUSED" title="Waiting for a person" none="Nothing waits for a person" />
+      <Attention status="PAUSED" title="Services that need approval" none="No service needs approval" />
       <Rollouts />
       <OutOfDate />
       <ClusterGrid />
@@ -31,18 +32,19 @@ export function HomePage() {
 
 function Counts() {
   const counts = useQuery(statusesQuery({}));
-  if (counts.isError) return <Fault error={counts.error} what="the counts of services" retry={() => void counts.refetch()} />;
   return (
-    <SimpleGrid cols={{ base: 2, sm: 5 }} spacing="sm">
-      {statusOrder.map((status) => (
-        <Link key={status} to={paths.services()} search={{ status }} className={classes['count'] ?? ''}>
-          <State look={serviceStatuses[status]} />
-          <Text size="xl" fw={600} component="span">
-            {counts.data?.get(status)?.toLocaleString('en') ?? '–'}
-          </Text>
-        </Link>
-      ))}
-    </SimpleGrid>
+    <Shown query={counts} what="the counts of services">
+      <SimpleGrid cols={{ base: 2, sm: 5 }} spacing="sm">
+        {statusOrder.map((status) => (
+          <Link key={status} to={paths.services()} search={{ status }} className={classes['count'] ?? ''}>
+            <State look={serviceStatuses[status]} />
+            <Text size="xl" fw={600} component="span">
+              {counts.data?.get(status)?.toLocaleString('en') ?? '–'}
+            </Text>
+          </Link>
+        ))}
+      </SimpleGrid>
+    </Shown>
   );
 }
 
@@ -62,9 +64,7 @@ function Attention({ status, title, none }: { status: 'FAILED' | 'PAUSED'; title
         )
       }
     >
-      {list.isError ? (
-        <Fault error={list.error} what="these services" retry={() => void list.refetch()} />
-      ) : (
+      <Shown query={list} what="these services">
         <Table
           isShort
           hasHead={rows.length > 0}
@@ -75,7 +75,7 @@ function Attention({ status, title, none }: { status: 'FAILED' | 'PAUSED'; title
           isWaiting={list.isPending}
           empty={<Empty title={none} />}
         />
-      )}
+      </Shown>
     </Panel>
   );
 }
@@ -83,11 +83,12 @@ function Attention({ status, title, none }: { status: 'FAILED' | 'PAUSED'; title
 /** Rollouts that halted or are under way. */
 function Rollouts() {
   const list = useInfiniteQuery(globalsQuery);
-  const rows = (list.data ?? []).filter(({ rollout, error }) => error != null || (rollout && rollout.state !== 'COMPLETE'));
-  if (list.isError) return <Fault error={list.error} what="rollouts" retry={() => void list.refetch()} />;
+  const rows = (held(list) ?? []).filter(({ rollout, error }) => error != null || (rollout && rollout.state !== 'COMPLETE'));
+  if (list.isError && rows.length === 0) return <Fault error={list.error} what="rollouts" retry={() => void list.refetch()} />;
   if (rows.length === 0) return null;
   return (
     <Panel title="Rollouts that are not complete">
+      <Stale query={list} what="rollouts" />
       <Facts
         facts={rows.map((one) => [
           one.name,
@@ -109,7 +110,7 @@ function Rollouts() {
 /** What is behind: agents of earlier builds, Kubernetes that is two minor versions behind the newest here, repositories that fail. */
 function OutOfDate() {
   const fleet = useQuery(fleetQuery);
-  const clusters = fleet.data?.clusters ?? [];
+  const clusters = held(fleet)?.clusters ?? [];
   const minors = [...new Set(clusters.flatMap(({ currentVersion }) => minor(currentVersion) ?? []))].sort(byVersion);
   const [newest] = minors;
   const old = minors.filter((version) => {

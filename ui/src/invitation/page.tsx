@@ -82,7 +82,7 @@ const columns: Columns<RowOf<typeof Invites>> = [
     meta: { track: '170px', from: 760 },
     cell: ({ row }) => (row.original.expiresAt == null ? '–' : new Date(row.original.expiresAt).toLocaleString()),
   },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
   {
     id: 'do',
     header: '',

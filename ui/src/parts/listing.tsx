@@ -1,12 +1,13 @@
 import { Group } from '@mantine/core';
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { useCallback, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
 
 import type { TypedDocumentString } from '../generated/graphql';
-import { listQuery, type Lists } from '../lib/list';
+import { listQuery, useNext, type Lists } from '../lib/list';
 import { Search } from './filter';
-import { Empty, Fault, Page } from './page';
+import { Empty, Page } from './page';
+import { Shown } from './shown';
 import { Table, type Columns } from './table';
 
 const route = getRouteApi('/settings/$noun');
@@ -39,10 +40,7 @@ export function Listing<Row extends { id?: string | null }, Data extends Lists<R
     ...listQuery<Data, Variables>(noun, document, { ...variables, ...(isSearched && { q: q ?? null }) }),
     placeholderData: keepPreviousData,
   });
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
-  const more = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, isFetchingNextPage]);
+  const next = useNext(list);
   return (
     <Page title={title} isFull actions={actions}>
       {(isSearched || filters !== undefined) && (
@@ -59,16 +57,14 @@ export function Listing<Row extends { id?: string | null }, Data extends Lists<R
           {filters}
         </Group>
       )}
-      {list.isError && list.data === undefined ? (
-        <Fault error={list.error} what={noun} retry={() => void list.refetch()} />
-      ) : (
+      <Shown query={list} what={noun}>
         <Table
           label={title}
           rows={list.data ?? []}
           columns={columns}
           id={(row) => row.id ?? ''}
           isWaiting={list.isPending}
-          {...(hasNextPage && { more })}
+          next={next}
           empty={
             q === undefined ? (
               <Empty title={`No ${noun} yet`}>
@@ -85,7 +81,7 @@ export function Listing<Row extends { id?: string | null }, Data extends Lists<R
             )
           }
         />
-      )}
+      </Shown>
     </Page>
   );
 }

@@ -3,6 +3,7 @@ import type { ReactNode } from 'react';
 
 import { paths, type Setting } from '../paths';
 import { Empty, Fault, Page, Waiting } from './page';
+import { held, Stale } from './shown';
 import { RouteLink } from './text';
 
 interface OneProps<Thing> {
@@ -21,7 +22,7 @@ interface OneProps<Thing> {
 /** One thing of a noun, or why it cannot be shown. */
 export function One<Thing>({ noun, many, name, query, title, state, actions, children }: OneProps<Thing>) {
   const within = [{ name: many, to: paths.settings(noun) }];
-  const thing = query.data;
+  const thing = held(query);
   if (thing == null) {
     return (
       <Page title={name} within={within}>
@@ -37,6 +38,7 @@ export function One<Thing>({ noun, many, name, query, title, state, actions, chi
   }
   return (
     <Page title={title(thing)} within={within} state={state?.(thing)} actions={actions?.(thing)}>
+      <Stale query={query} what={name} />
       {children(thing)}
     </Page>
   );

@@ -26,9 +26,9 @@ export interface Look {
 
 export const serviceStatuses: Record<ServiceDeploymentStatus, Look> = {
   FAILED: { word: 'Failed', tone: 'bad', Icon: IconCircleXFilled },
-  PAUSED: { word: 'Waits for a person', tone: 'warn', Icon: IconPlayerPauseFilled },
-  STALE: { word: 'In progress', tone: 'busy', Icon: IconProgress },
-  SYNCED: { word: 'Applied', tone: 'none', Icon: IconCircleDashed },
+  PAUSED: { word: 'Needs approval', tone: 'warn', Icon: IconPlayerPauseFilled },
+  STALE: { word: 'Stale', tone: 'busy', Icon: IconProgress },
+  SYNCED: { word: 'Synced', tone: 'none', Icon: IconCircleDashed },
   HEALTHY: { word: 'Healthy', tone: 'good', Icon: IconCircleCheckFilled },
 };
 

@@ -127,7 +127,7 @@ const columns: Columns<RowOf<typeof Personas>> = [
     meta: { track: '120px', from: 480 },
     cell: ({ row }) => text(row.original.role?.toLowerCase()),
   },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
 
 export function List() {
@@ -219,7 +219,7 @@ export function One({ id: name }: { id: string }) {
                       ),
                   ),
                 ],
-                ['Made', <Ago key="at" at={persona.insertedAt} />],
+                ['Created', <Ago key="at" at={persona.insertedAt} />],
                 ['Changed', <Ago key="ch" at={persona.updatedAt} />],
               ]}
             />

@@ -148,7 +148,7 @@ const columns: Columns<RowOf<typeof Projects>> = [
     ),
   },
   { id: 'description', header: 'Description', meta: tracks.mid, cell: ({ row }) => text(row.original.description) },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
 
 export function List() {
@@ -337,7 +337,7 @@ export function One({ id: name }: { id: string }) {
               facts={[
                 ['Description', project.description != null && <Name of={project.description} />],
                 ['Default', project.default === true && 'things that name no project go here'],
-                ['Made', <Ago key="at" at={project.insertedAt} />],
+                ['Created', <Ago key="at" at={project.insertedAt} />],
                 ['Changed', <Ago key="ch" at={project.updatedAt} />],
               ]}
             />

@@ -128,7 +128,7 @@ const columns: Columns<RowOf<typeof Providers>> = [
     meta: { track: '100px', from: 760 },
     cell: ({ row }) => (row.original.createsUsers ? 'are made' : 'are refused'),
   },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
 
 export function List() {
@@ -249,7 +249,7 @@ export function One({ id: name }: { id: string }) {
                   </div>
                 )),
               ],
-              ['Made', <Ago key="at" at={provider.insertedAt} />],
+              ['Created', <Ago key="at" at={provider.insertedAt} />],
               ['Changed', <Ago key="ch" at={provider.updatedAt} />],
             ]}
           />

@@ -6,7 +6,7 @@ import { projectsQuery } from '../access/queries';
 import { graphql } from '../generated';
 import type { GitAttributes, GitHealth } from '../generated/graphql';
 import { ask } from '../lib/client';
-import type { RowOf } from '../lib/list';
+import { useNext, type RowOf } from '../lib/list';
 import { quoted } from '../lib/text';
 import { Action, Once } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
@@ -15,6 +15,7 @@ import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Empty, Facts, Panel } from '../parts/page';
 import { componentStates, State, type Look } from '../parts/state';
+import { Shown } from '../parts/shown';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, Outside } from '../parts/text';
 import { Repositories } from './queries';
@@ -264,6 +265,7 @@ export function One({ id }: { id: string }) {
 
 function Uses({ id }: { id: string }) {
   const list = useInfiniteQuery(servicesQuery({ repositoryId: id }));
+  const next = useNext(list);
   const counts = useQuery(statusesQuery({ repositoryId: id }));
   const all = [...(counts.data?.values() ?? [])].reduce((sum, count) => sum + count, 0);
   return (
@@ -275,16 +277,18 @@ function Uses({ id }: { id: string }) {
         </Text>
       }
     >
-      <Table
-        isShort
-        label="Services"
-        rows={list.data ?? []}
-        columns={serviceColumns}
-        id={(service) => service.id}
-        isWaiting={list.isPending}
-        {...(list.hasNextPage && { more: () => void (list.isFetchingNextPage || list.fetchNextPage()) })}
-        empty={<Empty title="No service is read from it">It can be deleted.</Empty>}
-      />
+      <Shown query={list} what="its services">
+        <Table
+          isShort
+          label="Services"
+          rows={list.data ?? []}
+          columns={serviceColumns}
+          id={(service) => service.id}
+          isWaiting={list.isPending}
+          next={next}
+          empty={<Empty title="No service is read from it">It can be deleted.</Empty>}
+        />
+      </Shown>
     </Panel>
   );
 }

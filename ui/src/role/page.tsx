@@ -56,7 +56,7 @@ const actions: Record<string, string> = {
   'impersonate-group': 'the console names the user’s groups to the cluster',
   write: 'create, change and delete services; syncs, windows, contexts; read configuration and secrets',
   rollback: 'return a service to an earlier revision',
-  prune: 'approve the deletions of a service that wait for a person',
+  prune: 'approve the deletions of a service that need approval',
   approve: 'let a canary go on or back',
   admin: 'bindings, limits, recordings on or off, tokens and the audit log of a cluster; delete clusters and projects',
   assume: 'make tokens of a service account, and so act as it',
@@ -94,7 +94,7 @@ const columns: Columns<RowOf<typeof Roles>> = [
   },
   { id: 'actions', header: 'Allows', meta: tracks.wide, cell: ({ row }) => text((row.original.actions ?? []).join(', ')) },
   { id: 'description', header: 'What it is for', meta: tracks.mid, cell: ({ row }) => text(row.original.description) },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
 
 export function List() {
@@ -169,7 +169,7 @@ export function One({ id: name }: { id: string }) {
             facts={[
               ['What it is for', role.description != null && <Name of={role.description} />],
               ...(role.actions ?? []).map((action): [string, string] => [action ?? '', actions[action ?? ''] ?? '']),
-              ['Made', <Ago key="at" at={role.insertedAt} />],
+              ['Created', <Ago key="at" at={role.insertedAt} />],
               ['Changed', <Ago key="ch" at={role.updatedAt} />],
             ]}
           />

@@ -63,7 +63,7 @@ const columns: Columns<RowOf<typeof Views>> = [
   { id: 'page', header: 'Page', meta: { track: '100px' }, cell: ({ row }) => text(row.original.page) },
   { id: 'query', header: 'Shows', meta: tracks.wide, cell: ({ row }) => text(row.original.query) },
   { id: 'owner', header: 'Of', meta: tracks.mid, cell: ({ row }) => text(row.original.owner?.email) },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
   {
     id: 'do',
     header: '',

@@ -99,7 +99,7 @@ export function ServiceActions({ service, handle }: { service: Service; handle: 
         command={`plural cd services plan ${which}`}
         run={async () => {
           await ask(PlanService, { id });
-          await navigate({ search: { tab: 'changes' }, replace: true });
+          await navigate({ search: (old) => ({ ...old, tab: 'changes' }), replace: true });
         }}
         done="The plan is asked for: it stands under Changes when the agent has answered"
       />

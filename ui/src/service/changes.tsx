@@ -6,7 +6,8 @@ import type { DriftKind, PlanAction, ServiceChangesOfQuery } from '../generated/
 import { ask } from '../lib/client';
 import { counted, quoted } from '../lib/text';
 import { Action } from '../parts/action';
-import { Empty, Fault, Panel, Waiting } from '../parts/page';
+import { Empty, Panel, Waiting } from '../parts/page';
+import { held, Shown, Stale } from '../parts/shown';
 import { Ago, Name } from '../parts/text';
 import { changesQuery, IgnoreDrift } from './queries';
 import classes from './changes.module.css';
@@ -43,11 +44,17 @@ interface Field {
 export function Changes({ cluster, name }: { cluster: string; name: string }) {
   const query = useQuery(changesQuery(cluster, name));
   if (query.isPending) return <Waiting />;
-  if (query.isError) return <Fault error={query.error} what="changes" retry={() => void query.refetch()} />;
+  if (held(query) === undefined)
+    return (
+      <Shown query={query} what="changes">
+        {null}
+      </Shown>
+    );
   const plans = (query.data?.plans?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   const drift = (query.data?.drift?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   return (
     <Stack gap="md">
+      <Stale query={query} what="changes" />
       <Panel title="Drift: changes that did not come from git">
         {drift.length === 0 ? (
           <Empty title="Nobody changed anything behind git’s back" />

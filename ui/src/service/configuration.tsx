@@ -15,17 +15,34 @@ import { configurationQuery, configurationValue, Update, type Service } from './
 
 type One = NonNullable<NonNullable<NonNullable<ServiceConfigurationOfQuery['serviceDeployment']>['configuration']>[number]>;
 
-/** Where a value is found, as the command line writes it. */
-function reference({ valueFrom }: One): string | undefined | null {
+type From = NonNullable<One['valueFrom']>;
+/** All kinds that can be set: a further one does not compile without its fields in the query and a line in `written`. */
+type Kind = keyof NonNullable<ConfigAttributes['valueFrom']>;
+type InCluster = NonNullable<From['secretKeyRef' | 'configMapKeyRef']>;
+type InFile = NonNullable<From['sopsKeyRef' | 'ageKeyRef']>;
+
+const clusterKey = ({ namespace, name, key }: InCluster) => `${namespace == null ? '' : `${namespace}/`}${name}#${key}`;
+const fileKey = ({ file, key }: InFile) => `${file}${key == null ? '' : `#${key}`}`;
+
+/** How the command line writes each kind of reference. */
+const written: { [K in Kind]-?: (of: NonNullable<From[K]>) => string } = {
+  secretKeyRef: (of) => `secret:${clusterKey(of)}`,
+  configMapKeyRef: (of) => `configmap:${clusterKey(of)}`,
+  vaultKeyRef: ({ path, key }) => `vault:${path}#${key}`,
+  sopsKeyRef: (of) => `sops:${fileKey(of)}`,
+  ageKeyRef: (of) => `age:${fileKey(of)}`,
+};
+
+/** Where a value is found, as the command line writes it; nothing for a value that the console holds itself. */
+function reference({ valueFrom }: One): string | undefined {
   if (!valueFrom) return undefined;
-  const { secretKeyRef, configMapKeyRef, vaultKeyRef, sopsKeyRef, ageKeyRef } = valueFrom;
-  const key = (kind: string, { namespace, name, key: at }: { namespace?: string | null; name: string; key: string }) =>
-    `${kind}:${namespace == null ? '' : `${namespace}/`}${name}#${at}`;
-  if (secretKeyRef) return key('secret', secretKeyRef);
-  if (configMapKeyRef) return key('configmap', configMapKeyRef);
-  if (vaultKeyRef) return `vault:${vaultKeyRef.path}#${vaultKeyRef.key}`;
-  const file = sopsKeyRef ?? ageKeyRef;
-  return file && `${sopsKeyRef ? 'sops' : 'age'}:${file.file}${file.key == null ? '' : `#${file.key}`}`;
+  const of = (kind: Kind) => {
+    const at = valueFrom[kind];
+    return at && (written[kind] as (of: typeof at) => string)(at);
+  };
+  const told = (Object.keys(written) as Kind[]).map(of).find((text) => text != null);
+  // A console of a later release may know more kinds: none of them is a value here.
+  return told ?? 'a reference of a kind that this page does not know';
 }
 
 const is = (kind: string) => (values: Values) => values['kind'] === kind;

@@ -6,7 +6,8 @@ import type { ServiceHistoryQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { quoted, short } from '../lib/text';
 import { Action } from '../parts/action';
-import { Empty, Fault, Panel, Waiting } from '../parts/page';
+import { Empty, Panel, Waiting } from '../parts/page';
+import { Shown } from '../parts/shown';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';
 import { Compare } from './compare';
@@ -43,13 +44,13 @@ function columns(service: Service, handle: string): Columns<Revision> {
     },
     {
       id: 'by',
-      header: 'Made by',
+      header: 'Created by',
       meta: { track: 'minmax(80px, 0.7fr)', from: 900 },
       cell: ({ row }) => <Name of={row.original.by ?? ''} />,
     },
     {
       id: 'at',
-      header: 'Made',
+      header: 'Created',
       meta: { track: '90px', from: 480, isNumber: true },
       cell: ({ row }) => <Ago at={row.original.insertedAt} />,
     },
@@ -118,26 +119,27 @@ function columns(service: Service, handle: string): Columns<Revision> {
 export function Revisions({ service, handle }: { service: Service; handle: string }) {
   const query = useQuery(historyQuery(handle, service.name));
   if (query.isPending) return <Waiting />;
-  if (query.isError) return <Fault error={query.error} what="revisions" retry={() => void query.refetch()} />;
   const rows = (query.data?.revisions?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   return (
-    <Stack gap="md">
-      <Panel title="Revisions, newest first">
-        <Table
-          isShort
-          label="Revisions"
-          rows={rows}
-          columns={columns(service, handle)}
-          id={({ id }) => id}
-          empty={
-            <Empty title="No revisions yet">
-              The console has not fetched its source yet. If this stays so, the reason above says why.
-            </Empty>
-          }
-        />
-      </Panel>
-      {rows.length > 1 && <Compare revisions={rows} />}
-    </Stack>
+    <Shown query={query} what="revisions">
+      <Stack gap="md">
+        <Panel title="Revisions, newest first">
+          <Table
+            isShort
+            label="Revisions"
+            rows={rows}
+            columns={columns(service, handle)}
+            id={({ id }) => id}
+            empty={
+              <Empty title="No revisions yet">
+                The console has not fetched its source yet. If this stays so, the reason above says why.
+              </Empty>
+            }
+          />
+        </Panel>
+        {rows.length > 1 && <Compare revisions={rows} />}
+      </Stack>
+    </Shown>
   );
 }
 
@@ -157,18 +159,19 @@ const eventColumns: Columns<Event> = [
 export function Events({ cluster, name }: { cluster: string; name: string }) {
   const query = useQuery(historyQuery(cluster, name));
   if (query.isPending) return <Waiting />;
-  if (query.isError) return <Fault error={query.error} what="events" retry={() => void query.refetch()} />;
   const rows = (query.data?.events?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   return (
     <Panel title="Who did what, newest first">
-      <Table
-        isShort
-        label="Events"
-        rows={rows}
-        columns={eventColumns}
-        id={({ id }) => id}
-        empty={<Empty title="Nobody did anything yet" />}
-      />
+      <Shown query={query} what="events">
+        <Table
+          isShort
+          label="Events"
+          rows={rows}
+          columns={eventColumns}
+          id={({ id }) => id}
+          empty={<Empty title="Nobody did anything yet" />}
+        />
+      </Shown>
     </Panel>
   );
 }

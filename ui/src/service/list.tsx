@@ -2,12 +2,13 @@ import { Button, Group } from '@mantine/core';
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { IconX } from '@tabler/icons-react';
-import { useCallback } from 'react';
 
 import type { ServiceDeploymentStatus } from '../generated/graphql';
+import { useNext } from '../lib/list';
 import { Copy } from '../parts/action';
 import { Facets, Search } from '../parts/filter';
-import { Empty, Fault, Page } from '../parts/page';
+import { Empty, Page } from '../parts/page';
+import { Shown } from '../parts/shown';
 import { State, serviceStatuses, statusOrder } from '../parts/state';
 import { Table } from '../parts/table';
 import { Name } from '../parts/text';
@@ -29,10 +30,7 @@ export function ServicesPage() {
     enabled: search.cluster === undefined,
   });
   const set = (change: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
-  const more = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, isFetchingNextPage]);
+  const next = useNext(list);
 
   const known = search.cluster === undefined ? counts.data : undefined;
   const all = known && [...known.values()].reduce((sum, count) => sum + count, 0);
@@ -74,9 +72,7 @@ export function ServicesPage() {
           </Button>
         )}
       </Group>
-      {list.isError && list.data === undefined ? (
-        <Fault error={list.error} what="services" retry={() => void list.refetch()} />
-      ) : (
+      <Shown query={list} what="services">
         <Table
           label="Services"
           rows={list.data ?? []}
@@ -84,7 +80,7 @@ export function ServicesPage() {
           id={(service) => service.id}
           isWaiting={list.isPending}
           {...(total !== undefined && { total })}
-          {...(hasNextPage && { more })}
+          next={next}
           empty={
             isFiltered ? (
               <Empty title="No service matches">Change the search or show all states.</Empty>
@@ -97,7 +93,7 @@ export function ServicesPage() {
             )
           }
         />
-      )}
+      </Shown>
     </Page>
   );
 }

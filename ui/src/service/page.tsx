@@ -5,9 +5,10 @@ import { IconAlertTriangle, IconInfoCircle, IconTrash } from '@tabler/icons-reac
 
 import { ask } from '../lib/client';
 import { counted, quoted, short } from '../lib/text';
-import { paths } from '../paths';
+import { paths, serviceTabs, type ServiceTab } from '../paths';
 import { Action, Copy } from '../parts/action';
 import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
+import { held, Stale } from '../parts/shown';
 import { serviceStatuses, State } from '../parts/state';
 import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { ServiceActions } from './actions';
@@ -20,10 +21,6 @@ import { ServiceSettings } from './settings';
 import { Timeline } from './timeline';
 
 const route = getRouteApi('/services/$cluster/$name');
-
-/** What a service's page can show below its state. */
-export const serviceTabs = ['components', 'revisions', 'changes', 'configuration', 'dependencies', 'events', 'settings'] as const;
-export type ServiceTab = (typeof serviceTabs)[number];
 
 const tabNames: Record<ServiceTab, string> = {
   components: 'Components',
@@ -41,7 +38,7 @@ export function ServicePage() {
   const { tab = 'components' } = route.useSearch();
   const navigate = route.useNavigate();
   const query = useQuery(serviceQuery(cluster, name));
-  const service = query.data;
+  const service = held(query);
   const within = [
     { name: 'Clusters', to: paths.clusters() },
     { name: cluster, to: paths.cluster(cluster) },
@@ -66,13 +63,14 @@ export function ServicePage() {
       state={<State look={serviceStatuses[service.status]} />}
       actions={<ServiceActions service={service} handle={cluster} />}
     >
+      <Stale query={query} what={`service ${cluster}/${name}`} />
       <Why service={service} handle={cluster} />
       <Timeline service={service} cluster={cluster} />
       <Summary service={service} />
       <Tabs
         value={tab}
         keepMounted={false}
-        onChange={(next) => void navigate({ search: { tab: next as ServiceTab }, replace: true })}
+        onChange={(next) => void navigate({ search: (old) => ({ ...old, tab: next as ServiceTab }), replace: true })}
       >
         <Tabs.List mb="md">
           {serviceTabs.map((one) => (
@@ -201,7 +199,7 @@ function Summary({ service }: { service: Service }) {
   const { git, helm, sync } = service;
   const policy = service.syncConfig?.policy;
   return (
-    <Panel title="What should run">
+    <Panel title="Desired state">
       <Facts
         facts={[
           [
@@ -294,7 +292,7 @@ function Summary({ service }: { service: Service }) {
               ),
           ],
           [
-            'APIs that end',
+            'Deprecated APIs',
             (service.apiDeprecations ?? []).length > 0 &&
               (service.apiDeprecations ?? []).map(
                 (api, at) =>

@@ -3,6 +3,7 @@ import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { graphql } from '../generated';
 import type { ServiceDeploymentStatus, ServiceQuery, ServicesQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { PAGE } from '../lib/list';
 
 export const Services = graphql(/* GraphQL */ `
   query Services(
@@ -75,8 +76,6 @@ export interface ServiceFilter {
 
 type Edge = NonNullable<NonNullable<NonNullable<ServicesQuery['serviceDeployments']>['edges']>[number]>;
 export type ServiceRow = NonNullable<Edge['node']>;
-
-const PAGE = 100;
 
 /** Services a page at a time, searched and filtered at the server. */
 export function servicesQuery(filter: ServiceFilter, first = PAGE) {
@@ -527,6 +526,9 @@ export function configurationQuery(cluster: string, name: string) {
     queryKey: ['service', 'configuration', cluster, name],
     queryFn: async ({ signal }) => (await ask(Configuration, { cluster, name }, signal)).serviceDeployment,
     gcTime: 0,
+    // Its secrets are opened for each answer: it is read when somebody looks or changes it, not again and again.
+    refetchInterval: false,
+    refetchOnWindowFocus: false,
   });
 }
 

@@ -131,7 +131,7 @@ export function ServiceSettings({ service, cluster }: { service: Service; cluste
               'What left git',
               policy?.prune === false
                 ? 'stays'
-                : `is deleted; more than ${policy?.prunePercent ?? 20} % and ${policy?.pruneObjects ?? 10} objects wait for a person`,
+                : `is deleted; more than ${policy?.prunePercent ?? 20} % and ${policy?.pruneObjects ?? 10} objects need approval`,
             ],
             ['Foreign changes', policy?.selfHeal === false ? 'are told and left' : 'are put right'],
             [

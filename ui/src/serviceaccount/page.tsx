@@ -127,7 +127,7 @@ const columns: Columns<RowOf<typeof Accounts>> = [
   },
   { id: 'email', header: 'Address', meta: tracks.mid, cell: ({ row }) => text(row.original.email) },
   { id: 'project', header: 'Project', meta: tracks.mid, cell: ({ row }) => text(row.original.project?.name) },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
 
 export function List() {
@@ -250,7 +250,7 @@ export function One({ id }: { id: string }) {
               facts={[
                 ['Address', <Name key="e" of={account.email} />],
                 ['Project', account.project && <Name of={account.project.name} />],
-                ['Is', account.roles?.admin === true ? 'administrator of the installation' : 'a machine'],
+                ['Role', account.roles?.admin === true ? 'administrator of the installation' : 'a machine'],
                 [
                   'May assume it',
                   (account.assumeBindings ?? []).map(
@@ -263,7 +263,7 @@ export function One({ id }: { id: string }) {
                       ),
                   ),
                 ],
-                ['Made', <Ago key="at" at={account.insertedAt} />],
+                ['Created', <Ago key="at" at={account.insertedAt} />],
               ]}
             />
           </Panel>

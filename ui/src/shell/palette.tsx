@@ -1,4 +1,4 @@
-import { Modal, Text, TextInput, UnstyledButton } from '@mantine/core';
+import { Button, Group, Modal, Text, TextInput, UnstyledButton } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
@@ -6,6 +6,7 @@ import { IconPlus, IconSearch, IconServer2, IconSettings, IconStack2, type Icon 
 import { useState, type KeyboardEvent } from 'react';
 
 import { clustersQuery } from '../cluster/queries';
+import { explain } from '../lib/client';
 import { paths, settings } from '../paths';
 import { Name } from '../parts/text';
 import { servicesQuery } from '../service/queries';
@@ -30,6 +31,11 @@ export default function Palette({ close }: { close: () => void }) {
   const enabled = q !== '';
   const clusters = useInfiniteQuery({ ...clustersQuery({ q }, 8), enabled, placeholderData: keepPreviousData });
   const services = useInfiniteQuery({ ...servicesQuery({ q }, 12), enabled, placeholderData: keepPreviousData });
+  const isSearching = typed.trim() !== q || (enabled && (clusters.isFetching || services.isFetching));
+  const failed = [
+    { what: 'clusters', list: clusters },
+    { what: 'services', list: services },
+  ].filter(({ list }) => enabled && list.isError);
   const wanted = typed.trim().toLowerCase();
   const choices: Choice[] = [
     ...places
@@ -76,7 +82,7 @@ export default function Palette({ close }: { close: () => void }) {
         data-autofocus
         role="combobox"
         aria-label="Go to a cluster, service or page"
-        aria-expanded
+        aria-expanded={choices.length > 0}
         aria-controls="palette"
         aria-activedescendant={choices[chosen] && `palette-${chosen}`}
         placeholder="Name of a cluster, service or page"
@@ -112,11 +118,22 @@ export default function Palette({ close }: { close: () => void }) {
           </UnstyledButton>
         ))}
       </div>
-      {choices.length === 0 && (
-        <Text size="sm" c="dimmed" p="md" role="status">
-          Nothing has this in its name.
-        </Text>
-      )}
+      <Text size="sm" c="dimmed" px="md" role="status" className={classes['told'] ?? ''}>
+        {isSearching ? 'Searching…' : choices.length === 0 && failed.length === 0 ? 'Nothing has this in its name.' : ''}
+      </Text>
+      {failed.map(({ what, list }) => {
+        const told = explain(list.error);
+        return (
+          <Group key={what} role="alert" gap="sm" px="md" py="sm">
+            <Text size="sm">
+              Cannot search {what}: <Name of={told.what} />. {told.next}
+            </Text>
+            <Button variant="default" size="compact-xs" loading={list.isFetching} onClick={() => void list.refetch()}>
+              Try again
+            </Button>
+          </Group>
+        );
+      })}
     </Modal>
   );
 }

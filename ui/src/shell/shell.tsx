@@ -22,6 +22,7 @@ import { lazy, Suspense, useEffect, useState } from 'react';
 import { graphql } from '../generated';
 import { ask } from '../lib/client';
 import { useConnection } from '../lib/connection';
+import { isLong } from '../lib/list';
 import { listen } from '../lib/live';
 import { useNow } from '../lib/now';
 import { ago, visible } from '../lib/text';
@@ -155,7 +156,10 @@ function Lost() {
   const queries = useQueryClient();
   useEffect(() => {
     if (isReachable) return;
-    const timer = window.setInterval(() => void queries.refetchQueries({ type: 'active' }), 5000);
+    const timer = window.setInterval(
+      () => void queries.refetchQueries({ type: 'active', predicate: (query) => !isLong(query) }),
+      5000,
+    );
     return () => window.clearInterval(timer);
   }, [isReachable, queries]);
   if (isReachable) return null;
@@ -163,7 +167,11 @@ function Lost() {
     <div role="alert" className={classes['lost']}>
       The console cannot be reached. What you see is {ago(new Date(heardAt).toISOString(), now)} old. Trying again every 5
       seconds.
-      <Button size="compact-xs" variant="default" onClick={() => void queries.refetchQueries({ type: 'active' })}>
+      <Button
+        size="compact-xs"
+        variant="default"
+        onClick={() => void queries.refetchQueries({ type: 'active', predicate: (query) => !isLong(query) })}
+      >
         Try now
       </Button>
     </div>

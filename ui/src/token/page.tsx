@@ -53,20 +53,20 @@ const columns: Columns<RowOf<typeof Tokens>> = [
   { id: 'hint', header: 'Begins with', meta: tracks.wide, cell: ({ row }) => text(row.original.hint) },
   {
     id: 'kind',
-    header: 'Is',
+    header: 'Type',
     meta: { track: '110px' },
     cell: ({ row }) => (row.original.session === true ? 'a session' : 'a token'),
   },
   {
     id: 'scopes',
-    header: 'Reaches',
+    header: 'Scopes',
     meta: tracks.mid,
     cell: ({ row }) => {
       const scopes = (row.original.scopes ?? []).join(', ');
       return text(scopes === '' || scopes === '*' ? 'all that you may' : scopes);
     },
   },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
   {
     id: 'until',
     header: 'Ends',

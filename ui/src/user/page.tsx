@@ -156,14 +156,14 @@ const columns: Columns<RowOf<typeof Users>> = [
     cell: ({ row }) => <Linked noun="users" id={row.original.email} name={row.original.name} />,
   },
   { id: 'email', header: 'E-mail address', meta: tracks.mid, cell: ({ row }) => text(row.original.email) },
-  { id: 'is', header: 'Is', meta: { track: '130px' }, cell: ({ row }) => what(row.original) },
+  { id: 'is', header: 'Role', meta: { track: '130px' }, cell: ({ row }) => what(row.original) },
   {
     id: 'factor',
     header: 'Second factor',
     meta: { track: '110px', from: 760 },
     cell: ({ row }) => (row.original.secondFactor === true ? 'yes' : 'no'),
   },
-  { id: 'at', header: 'Made', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
+  { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
 
 export function List() {
@@ -318,7 +318,7 @@ export function One({ id: email }: { id: string }) {
             <Facts
               facts={[
                 ['E-mail', <Name key="e" of={user.email} />],
-                ['Is', what(user)],
+                ['Role', what(user)],
                 ['Suspended', user.suspendedAt != null && <Ago at={user.suspendedAt} />],
                 [
                   'Second factor',
@@ -366,7 +366,7 @@ export function One({ id: email }: { id: string }) {
                   ),
                 ],
                 ['Personas', (user.personas ?? []).map((persona) => persona?.name).join(', ')],
-                ['Made', <Ago key="at" at={user.insertedAt} />],
+                ['Created', <Ago key="at" at={user.insertedAt} />],
                 ['Changed', <Ago key="ch" at={user.updatedAt} />],
                 [
                   'Did',

@@ -194,6 +194,10 @@ export function world(rows) {
       configuration: [
         { name: 'DB_PASSWORD', value: 'the secret' },
         { name: 'API_KEY', value: '', valueFrom: { secretKeyRef: { name: 'api', key: 'key' } } },
+        { name: 'LEVEL', value: '', valueFrom: { configMapKeyRef: { namespace: 'shop', name: 'web', key: 'level' } } },
+        { name: 'DSN', value: '', valueFrom: { vaultKeyRef: { path: 'kv/shop', key: 'dsn' } } },
+        { name: 'OTHER_PASSWORD', value: '', valueFrom: { sopsKeyRef: { file: 'secrets.yaml', key: 'db.password' } } },
+        { name: 'TLS_KEY', value: '', valueFrom: { ageKeyRef: { file: 'tls.key.age' } } },
       ],
     };
   });

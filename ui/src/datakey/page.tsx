@@ -42,7 +42,7 @@ export function List() {
           noun="data keys"
           label="Rotate"
           icon={IconRefresh}
-          explains="Another data key seals from now on what belongs to no project; what the old one sealed is sealed anew in the background."
+          explains="Another data key seals the secrets of the installation from now on; what the old one sealed is sealed anew in the background."
           command="plural cd data-keys rotate"
           run={() => ask(Rotate, {})}
           done="Rotated the installation’s data key"

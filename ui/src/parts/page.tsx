@@ -128,7 +128,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 /** Lines in place of what is being read. */
 export function Waiting({ lines = 4 }: { lines?: number }) {
   return (
-    <Stack gap="sm" p="md" aria-busy="true" aria-label="Loading">
+    <Stack gap="sm" p="md" role="status" aria-busy="true" aria-label="Loading">
       {Array.from({ length: lines }, (_, line) => (
         <Skeleton key={line} height={14} width={`${90 - ((line * 17) % 50)}%`} />
       ))}

@@ -162,7 +162,7 @@ pub(crate) async fn run(
         DataKeyCommand::Rotate(DataKeyRotateArgs { project, confirm, output }) => {
             let keys = match project {
                 None => {
-                    terminal.confirm("replace the data key of what belongs to no project", confirm.yes)?;
+                    terminal.confirm("replace the data key of the installation", confirm.yes)?;
                     client.send(&RotateInstallationDataKey {}).await?
                 }
                 Some(project) => {

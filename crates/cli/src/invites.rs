@@ -158,7 +158,7 @@ fn print(made: &CreatedInvite, terminal: &mut Terminal<'_>) -> Result<(), CliErr
     let token = made.token.as_ref().ok_or_else(|| CliError::new("the console told no code"))?;
     let until = made.expires_at.map(|at| at.format("%Y-%m-%d %H:%M UTC").to_string());
     terminal.say(format_args!(
-        "give this to {} on a way that nobody else reads; it is good once, until {}:",
+        "give this to {} over a private channel; it is good once, until {}:",
         made.email,
         or_dash(until.as_deref())
     ));

@@ -65,7 +65,7 @@ pub(crate) struct UninviteArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// Let a user choose another password who has forgotten theirs, and print the link once
+/// Create a link with which a user can set a new password, and print it once
 ///
 /// It is good once, within a day. Until it is used the old password stays as it is; then the user's sessions end. A second factor
 /// stays: `plural second-factor disable --user EMAIL` ends one whose app is lost.

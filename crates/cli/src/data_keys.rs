@@ -30,7 +30,7 @@ pub(crate) enum DataKeyCommand {
     Rotate(DataKeyRotateArgs),
 }
 
-/// List the data keys of a project, or of what belongs to no project
+/// List the data keys of a project, or of the installation
 ///
 /// For administrators of the project, or of the installation. The keys themselves are never shown.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(crate) struct DataKeyListArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-/// Replace the data keys of a project, or that of what belongs to no project
+/// Replace the data keys of a project, or that of the installation
 ///
 /// The console seals every secret anew in the background, then destroys the keys of before: an hour later at the earliest. Values in earlier plans
 /// and drift events are shown masked from then on.
@@ -162,7 +162,7 @@ pub(crate) async fn run(
         DataKeyCommand::Rotate(DataKeyRotateArgs { project, confirm, output }) => {
             let keys = match project {
                 None => {
-                    terminal.confirm("replace the data key of what belongs to no project", confirm.yes)?;
+                    terminal.confirm("replace the data key of the installation", confirm.yes)?;
                     client.send(&RotateInstallationDataKey {}).await?
                 }
                 Some(project) => {

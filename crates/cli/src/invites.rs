@@ -65,7 +65,7 @@ pub(crate) struct UninviteArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// Let a user choose another password who has forgotten theirs, and print the link once
+/// Create a link with which a user can set a new password, and print it once
 ///
 /// It is good once, within a day. Until it is used the old password stays as it is; then the user's sessions end. A second factor
 /// stays: `plural second-factor disable --user EMAIL` ends one whose app is lost.
@@ -158,7 +158,7 @@ fn print(made: &CreatedInvite, terminal: &mut Terminal<'_>) -> Result<(), CliErr
     let token = made.token.as_ref().ok_or_else(|| CliError::new("the console told no code"))?;
     let until = made.expires_at.map(|at| at.format("%Y-%m-%d %H:%M UTC").to_string());
     terminal.say(format_args!(
-        "give this to {} on a way that nobody else reads; it is good once, until {}:",
+        "give this to {} over a private channel; it is good once, until {}:",
         made.email,
         or_dash(until.as_deref())
     ));

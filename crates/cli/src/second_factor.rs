@@ -29,16 +29,16 @@ pub(crate) enum SecondFactorCommand {
     Disable(SecondFactorDisableArgs),
 }
 
-/// Have a code asked for with your password from now on
+/// Require a one-time code when you sign in with your password
 ///
-/// You are asked for your password, shown a secret to give to the app, and asked for a code that it shows then. The answer are ten
+/// You are asked for your password, shown a secret to give to the app, and asked for a code that it shows then. You get ten recovery
 /// codes for the day that the app is lost: keep them elsewhere. Access tokens and logins that there are go on as they are.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural second-factor enable")]
 pub(crate) struct SecondFactorEnableArgs {}
 
-/// Have no code asked for any more
+/// Stop requiring a one-time code
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural second-factor disable

@@ -21,6 +21,7 @@ use plural_core::ids::{ClusterId, ReplicaId, RequestId, UserId};
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use sea_orm::{ConnectionTrait, DatabaseConnection, Statement};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::door::{Door, Opening, eventually};
@@ -34,6 +35,7 @@ each_database!(
     a_replica_that_lost_its_lease_links_nothing_and_the_next_goes_on,
     lines_of_the_release_before_are_put_into_the_chain,
     a_stream_that_is_down_gets_everything_in_order_when_it_is_back,
+    a_stream_that_hangs_does_not_hold_up_the_stop,
     what_a_stream_got_finds_a_chain_that_was_cut_or_written_anew,
     an_export_is_checked_by_its_text_alone,
     lines_tell_from_where_with_what_and_what_changed,
@@ -422,6 +424,35 @@ async fn a_stream_that_is_down_gets_everything_in_order_when_it_is_back(database
         let signed = AuditCheckpoint::parse(lines.lines().last().unwrap()).unwrap();
         assert!(signed.is_of(&chain) && signed.sequence == *at);
     }
+}
+
+#[derive(Default)]
+struct Hanging(Notify);
+
+#[async_trait]
+impl AuditSink for Hanging {
+    fn name(&self) -> &'static str {
+        "hanging"
+    }
+
+    async fn send(&self, _delivery: &str, _lines: &str) -> Result<(), String> {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+}
+
+async fn a_stream_that_hangs_does_not_hold_up_the_stop(database: TestDatabase) {
+    let sink = Arc::new(Hanging::default());
+    let opening = Opening { sinks: vec![Arc::clone(&sink) as Arc<dyn AuditSink>], ..Opening::default() };
+    let mut door = Door::open_as(Arc::new(database), opening).await;
+    door.start();
+    sink.0.notified().await;
+    door.project("last").await;
+    door.stop().await;
+    // What runs until the streams have ended came after it.
+    let found = verified(&door, Vec::new(), true).await;
+    assert_eq!((found.unchained, found.problems.len()), (0, 0), "{found:?}");
+    assert_eq!(door.database.audit_stream_at("hanging").await.unwrap(), None, "it is sent again");
 }
 
 async fn what_a_stream_got_finds_a_chain_that_was_cut_or_written_anew(database: TestDatabase) {

@@ -31,6 +31,7 @@ each_database!(
     writers_at_once_lose_nothing,
     what_is_done_to_a_line_is_named,
     what_is_done_to_a_batch_is_named,
+    lines_of_no_batch_are_found_behind_many_others,
     a_cut_or_rewritten_chain_is_found_from_outside,
     a_replica_that_lost_its_lease_links_nothing_and_the_next_goes_on,
     lines_of_the_release_before_are_put_into_the_chain,
@@ -263,6 +264,33 @@ async fn what_is_done_to_a_batch_is_named(database: TestDatabase) {
     let found = problems(&door).await;
     assert!(found.contains(&(Kind::Gap, Some(2), None)), "{found:?}");
     assert_eq!(found.iter().filter(|(kind, ..)| *kind == Kind::Inserted).count(), 5, "{found:?}");
+}
+
+async fn lines_of_no_batch_are_found_behind_many_others(database: TestDatabase) {
+    let door = Door::new(database).await;
+    requests(&door, 2_500).await;
+    door.app.audit_chain_all().await.unwrap();
+    let other = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    assert_eq!(door.database.audit_strays(10).await.unwrap(), []);
+    // Each line has a batch of its own, and one that comes late has none: more batches than are looked at in one statement.
+    let of_one = "INSERT INTO audit_batches (id, log, lines, content, first_at, last_at, expired) \
+                  SELECT r.id, 'clusters', 1, b.content, b.first_at, b.last_at, false \
+                  FROM cluster_audit_rows r JOIN audit_batches b ON b.id = r.batch_id";
+    let count = sql(&other, of_one).await;
+    assert!(count >= 2_500, "{count}");
+    sql(&other, "UPDATE cluster_audit_rows SET batch_id = id").await;
+    assert_eq!(door.database.audit_strays(10).await.unwrap(), []);
+    let rows = ids(&other, "SELECT id FROM cluster_audit_rows ORDER BY id").await;
+    let is = |id: Uuid| {
+        if door.database.is_postgres() { format!("'{id}'") } else { format!("X'{}'", id.simple()) }
+    };
+    for late in [rows[2_100], rows[2_400]] {
+        sql(&other, &format!("DELETE FROM audit_batches WHERE id = {}", is(late))).await;
+    }
+    let strays = door.database.audit_strays(10).await.unwrap();
+    let found: Vec<(Uuid, Uuid)> = strays.into_iter().map(|(_, line, batch)| (line, batch)).collect();
+    assert_eq!(found, [rows[2_100], rows[2_400]].map(|id| (id, id)));
+    assert_eq!(door.database.audit_strays(1).await.unwrap().len(), 1);
 }
 
 async fn a_cut_or_rewritten_chain_is_found_from_outside(database: TestDatabase) {

@@ -80,13 +80,18 @@ impl DeltaStore for Database {
         // There is always one row, without a delta if there is none.
         let Some((head, _)) = rows.first() else { return Err(corrupt("how far changes go")) };
         let head = (*head).max(after);
-        let mut batch = DeltaBatch { position: head, skipped: rows.len() > MOST, ..DeltaBatch::default() };
+        let mut batch = DeltaBatch { position: head, ..DeltaBatch::default() };
         for (place, delta) in rows.into_iter().filter_map(|(_, read)| read) {
             if place > head {
                 batch.pending = true;
-            } else if !batch.skipped {
+            } else {
                 batch.deltas.push(delta);
             }
+        }
+        // What waits behind a transaction that takes long is not skipped: it is read when that has ended.
+        if batch.deltas.len() > MOST {
+            batch.skipped = true;
+            batch.deltas.clear();
         }
         Ok(batch)
     }

@@ -208,7 +208,10 @@ impl Transit {
                 let renew = Instant::now() + lasts.map_or(ASK_AGAIN, half);
                 return Ok(Token { text, renew, renewable: lasts.is_some() });
             }
-            Auth::Kubernetes { mount, role, jwt } => (mount, json!({"role": role, "jwt": read(jwt).await?})),
+            Auth::Kubernetes { mount, role, jwt } => {
+                let jwt = read(jwt).await?;
+                (mount, json!({"role": role, "jwt": jwt}))
+            }
             Auth::AppRole { mount, role, secret: file } => {
                 let id = secret(file.as_ref(), "VAULT_SECRET_ID").await?;
                 (mount, json!({"role_id": role, "secret_id": id}))

@@ -7,7 +7,7 @@ use plural_app::program_login::{LASTS, ProgramLogin, ProgramLoginCreate, Program
 use plural_app::secret::TokenHash;
 use plural_core::ids::ProgramLoginId;
 use plural_testkit::{TestDatabase, each_database};
-use sea_orm::{ConnectionTrait as _, Statement};
+use sea_orm::{ConnectionTrait as _, Statement, TransactionTrait as _};
 
 use crate::door::Door;
 
@@ -62,6 +62,7 @@ async fn many_networks_keep_nobody_out(database: TestDatabase) {
     let waits = "INSERT INTO program_logins (id, device_hash, code_hash, label, address, created_at, expires_at, is_bound, network) \
                  SELECT $1, $2, $3, label, address, created_at, expires_at, is_bound, network FROM program_logins LIMIT 1";
     assert!(begins(&door, crowd).await);
+    let tx = rows.begin().await.unwrap();
     for n in 1..WAITING.all {
         let device = if n == 1 { oldest } else { TokenHash::of(&format!("device {n}")) };
         let values = [
@@ -71,8 +72,9 @@ async fn many_networks_keep_nobody_out(database: TestDatabase) {
             TokenHash::of(&format!("code {n}")).as_bytes().to_vec().into(),
         ];
         let backend = rows.get_database_backend();
-        rows.execute_raw(Statement::from_sql_and_values(backend, waits, values)).await.unwrap();
+        tx.execute_raw(Statement::from_sql_and_values(backend, waits, values)).await.unwrap();
     }
+    tx.commit().await.unwrap();
     let mine = IpAddr::from([203, 0, 113, 7]);
     let own = IpAddr::from([192, 0, 2, 7]);
     let count = async || {

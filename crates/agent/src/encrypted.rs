@@ -196,8 +196,7 @@ fn count(identities: &[Identity]) -> String {
 /// Why objects may not be applied that hold values which are still encrypted: message and location of each. A file whose metadata is gone
 /// or broken is not known to be encrypted: what stands in an object says so.
 pub(crate) fn sealed_objects(objects: &[Object], locked: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    let is_sealed: fn(&str) -> bool =
-        if locked.is_empty() { sops::holds_sealed_value } else { sops::holds_sealed };
+    let is_sealed: fn(&str) -> bool = if locked.is_empty() { holds_sealed_value } else { sops::holds_sealed };
     let sealed = objects.iter().filter(|object| holds(&object.value, is_sealed));
     let told = sealed.map(|object| {
         let path = &object.origin.path;
@@ -214,6 +213,11 @@ pub(crate) fn sealed_objects(objects: &[Object], locked: &BTreeMap<String, Strin
         (message, path.clone())
     });
     told.collect()
+}
+
+/// Whether a text holds what only an encrypted value looks like, in clear or in base64.
+fn holds_sealed_value(text: &str) -> bool {
+    text.contains("ENC[AES256_GCM,data:") || text.contains("RU5DW0FFUzI1Nl9HQ00sZGF0YT")
 }
 
 fn holds(value: &Value, is_sealed: fn(&str) -> bool) -> bool {

@@ -127,11 +127,6 @@ pub(crate) fn holds_sealed(text: &str) -> bool {
     text.contains(SEALED) || text.contains("RU5DW0FFUzI1Nl9HQ00s")
 }
 
-/// Whether a text holds what only an encrypted value looks like, in clear or in base64.
-pub(crate) fn holds_sealed_value(text: &str) -> bool {
-    text.contains("ENC[AES256_GCM,data:") || text.contains("RU5DW0FFUzI1Nl9HQ00sZGF0YT")
-}
-
 /// Opens a file.
 pub(crate) fn open(path: &str, content: &[u8], identities: &[Identity]) -> Result<Opened, SopsError> {
     let format = Format::of(path);

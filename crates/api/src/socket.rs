@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //! - A browser's cookie counts only where our own page opened the socket: the origin is compared as a whole.
-//! - Whoever may not be here any more is gone within [`CHECK`] and a moment.
+//! - Whoever may not be here any more is gone within five seconds and a moment: [`CHECK`], and what sockets of one token share.
 //! - Nothing waits without a limit: messages, subscriptions, events and what a client does not read.
 
 use std::{
@@ -86,6 +86,7 @@ pub struct Sockets {
     places: Arc<Permits<u128>>,
     subscriptions: Arc<Permits<u128>>,
     open: Arc<Mutex<JoinSet<()>>>,
+    known: auth::KnownActors,
     stop: ShutdownSignal,
 }
 
@@ -102,6 +103,7 @@ impl Sockets {
             places: Permits::new(SOCKETS.0, SOCKETS.1),
             subscriptions: Permits::new(SUBSCRIPTIONS.0, SUBSCRIPTIONS.1),
             open: Arc::default(),
+            known: auth::KnownActors::default(),
             stop,
         }
     }
@@ -231,7 +233,8 @@ impl Socket {
         let Some(place) = self.api.sockets.places.take(user) else {
             return Err(Box::new(message(StatusCode::TOO_MANY_REQUESTS, "too many sockets of this user")));
         };
-        let presented = Presented::new(Arc::clone(&self.api.app), token, self.request_id, address);
+        let known = self.api.sockets.known.clone();
+        let presented = Presented::new(Arc::clone(&self.api.app), token, self.request_id, address, known);
         self.listener = Some(Listener {
             presented: Arc::new(presented),
             user,

@@ -227,13 +227,13 @@ impl RegistrationTokenStore for Database {
         let doing = "making a registration token";
         let at = by.entry().at;
         let write = self.write().await?;
+        // Of two that make the last one, one waits. Before the user: whoever deletes the project takes both in this order.
+        let known = project::row::Entity::find_by_id(project_id.uuid()).lock(LockType::NoKeyUpdate);
+        known.one(&write.tx).await.map_err(db("reading a project"))?.ok_or(Error::not_found("project"))?;
         user::proven_in_tx(&write, Some(*user_id), proof.as_ref(), at).await?;
         let login = token::login_in_tx(&write, user_id.uuid(), None, proof.as_ref()).await?;
         let ends =
             login.as_ref().and_then(|login| login.ends).map_or(*expires_at, |end| end.min(*expires_at));
-        // Of two that make the last one, one waits.
-        let known = project::row::Entity::find_by_id(project_id.uuid()).lock(LockType::NoKeyUpdate);
-        known.one(&write.tx).await.map_err(db("reading a project"))?.ok_or(Error::not_found("project"))?;
         row::Entity::delete_many()
             .filter(row::Column::ProjectId.eq(project_id.uuid()))
             .filter(row::Column::ExpiresAt.lt(at - chrono::TimeDelta::days(30)))

@@ -200,7 +200,7 @@ impl Transit {
     async fn log_in(&self) -> Result<Token, KeyError> {
         let (mount, credentials) = match &self.auth {
             Auth::Token(file) => {
-                let text = SecretString::from(secret(file.as_ref(), "VAULT_TOKEN")?);
+                let text = SecretString::from(secret(file.as_ref(), "VAULT_TOKEN").await?);
                 // The first renewal says how long it lasts. A root token lasts for ever, and is not renewed.
                 let renewed =
                     self.send(&Method::POST, "auth/token/renew-self", Some(&json!({})), Some(&text)).await?;
@@ -208,9 +208,13 @@ impl Transit {
                 let renew = Instant::now() + lasts.map_or(ASK_AGAIN, half);
                 return Ok(Token { text, renew, renewable: lasts.is_some() });
             }
-            Auth::Kubernetes { mount, role, jwt } => (mount, json!({"role": role, "jwt": read(jwt)?})),
+            Auth::Kubernetes { mount, role, jwt } => {
+                let jwt = read(jwt).await?;
+                (mount, json!({"role": role, "jwt": jwt}))
+            }
             Auth::AppRole { mount, role, secret: file } => {
-                (mount, json!({"role_id": role, "secret_id": secret(file.as_ref(), "VAULT_SECRET_ID")?}))
+                let id = secret(file.as_ref(), "VAULT_SECRET_ID").await?;
+                (mount, json!({"role_id": role, "secret_id": id}))
             }
         };
         let answer =
@@ -256,15 +260,16 @@ fn auth(place: &str, options: &BTreeMap<String, String>) -> Result<Auth, StartEr
 }
 
 /// Read each time: whoever renews it writes the file anew.
-fn read(file: &PathBuf) -> Result<String, KeyError> {
-    let text = fs::read_to_string(file)
+async fn read(file: &PathBuf) -> Result<String, KeyError> {
+    let text = tokio::fs::read_to_string(file)
+        .await
         .map_err(|error| KeyError::Refused(format!("cannot read {}: {error}", file.display())))?;
     Ok(text.trim().to_owned())
 }
 
-fn secret(file: Option<&PathBuf>, variable: &str) -> Result<String, KeyError> {
+async fn secret(file: Option<&PathBuf>, variable: &str) -> Result<String, KeyError> {
     match file {
-        Some(file) => read(file),
+        Some(file) => read(file).await,
         None => std::env::var(variable)
             .map_err(|_| KeyError::Refused(format!("the environment has no {variable}"))),
     }

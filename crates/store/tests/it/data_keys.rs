@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use async_trait::async_trait;
+use chrono::DateTime;
 use futures::TryStreamExt as _;
 use parking_lot::Mutex;
 use plural_app::ctx::Clock;
@@ -16,16 +17,19 @@ use plural_app::project::ProjectSelector;
 use plural_app::recording::NewRecordingPolicy;
 use plural_app::seal::{SealStore as _, SealedColumn};
 use plural_core::cluster::NewCluster;
+use plural_core::component::ComponentState;
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::ServiceId;
 use plural_core::secret_holding::SecretKind;
 use plural_core::service::{Configuration, ConfigurationEdit, Service, ServiceChange};
 use plural_core::service_context::ServiceContextChange;
-use plural_core::{Error, Result};
+use plural_core::sync::{DriftKind, FieldChange, ReportedDrift, SyncReport};
+use plural_core::{Error, PageArgs, Result};
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::{TestDatabase, each_database, one_database};
 use sea_orm::{ConnectionTrait as _, Statement};
 
+use crate::agent::{component, deployed, report, reported};
 use crate::clock::Wrong;
 use crate::door::{Door, KEY, Opening, by_id, new_service, service_id};
 use crate::git::FakeGit;
@@ -34,6 +38,7 @@ use crate::recording::{begin, grant};
 each_database!(
     a_projects_key_seals_its_values_and_another_one_after_a_rotation,
     a_service_that_does_not_answer_is_bridged_and_one_that_refuses_is_not,
+    reports_go_on_while_no_key_opens,
     what_a_deleted_project_left_in_a_backup_opens_no_more,
     recordings_outlive_their_project_and_their_key_goes_with_the_last,
     the_console_says_what_secrets_it_holds,
@@ -272,6 +277,60 @@ async fn a_service_that_does_not_answer_is_bridged_and_one_that_refuses_is_not(d
     kms.away.store(REFUSING, Ordering::Relaxed);
     let door = Door::open_as(source, by_clock(&clock, LocalKey::all(&KEY, &[]), &git)).await;
     assert_eq!(read(&door, service.id).await.unwrap(), password(SECRET));
+}
+
+async fn reports_go_on_while_no_key_opens(database: TestDatabase) {
+    let (clock, git, kms) =
+        (Arc::new(Wrong::default()), Arc::new(FakeGit::default()), Arc::new(Kms::default()));
+    let keys = vec![Arc::clone(&kms) as Arc<dyn KeyEncryption>];
+    let mut door = Door::open_as(Arc::new(database), by_clock(&clock, keys, &git)).await;
+    door.start();
+    let (agent, service, spec, _) = deployed(&door, "blue").await;
+    let tell = async |number, drift: Vec<ReportedDrift>| {
+        let said = reported(&spec, |said| {
+            said.components = Some(vec![component(&format!("web-{number}"), ComponentState::Running)]);
+            said.sync = SyncReport { drift, ..SyncReport::default() };
+        });
+        door.app.agent_report(&agent, report(number, vec![said])).await.unwrap();
+        let components = door.app.service_components(&door.admin, service.id).await.unwrap();
+        assert_eq!(components[0].key.name, format!("web-{number}"));
+    };
+    let drifted = |event: &str| ReportedDrift {
+        event: event.to_owned(),
+        object: "ConfigMap/apps/web".parse().unwrap(),
+        at: DateTime::UNIX_EPOCH,
+        kind: DriftKind::Repaired,
+        fields: vec![FieldChange {
+            path: "/data/replicas".to_owned(),
+            before: Some("4".to_owned()),
+            after: None,
+            hidden: false,
+            manager: None,
+            written_at: None,
+        }],
+        what: None,
+        count: 1,
+    };
+    let before = async |event: &str| {
+        let page = door.app.service_drift(&door.admin, service.id, &PageArgs::default()).await.unwrap();
+        let found = page.edges.into_iter().map(|edge| edge.node.told).find(|told| told.event == event);
+        found.unwrap().fields[0].before.clone().unwrap()
+    };
+    tell(1, vec![drifted("known")]).await;
+    assert_eq!(before("known").await, "4");
+
+    kms.away.store(REFUSING, Ordering::Relaxed);
+    clock.0.store(400, Ordering::Relaxed);
+    assert!(read(&door, service.id).await.is_err());
+    tell(2, Vec::new()).await;
+    tell(3, vec![drifted("unknown")]).await;
+    assert_eq!(before("unknown").await, "\"********\"", "what no key seals is not kept");
+
+    kms.away.store(FINE, Ordering::Relaxed);
+    clock.0.store(800, Ordering::Relaxed);
+    tell(4, vec![drifted("later")]).await;
+    assert_eq!((before("later").await, before("known").await), ("4".to_owned(), "4".to_owned()));
+    door.stop().await;
 }
 
 async fn what_a_deleted_project_left_in_a_backup_opens_no_more(database: TestDatabase) {

@@ -1,5 +1,7 @@
 //! Data keys: one for each project seals its secrets, one for its recordings, one for what belongs to no project.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::Scope;
@@ -98,8 +100,9 @@ pub trait DataKeyStore: Send + Sync + 'static {
     async fn data_key_rewrap(&self, before: &DataKeyRow, after: &DataKeyRow) -> Result<()>;
     /// Keys that were retired before this time and are not destroyed.
     async fn data_keys_retired(&self, before: DateTime<Utc>) -> Result<Vec<DataKey>>;
-    /// Whether a stored value is sealed with a key, as far as places are known that are sealed anew.
-    async fn data_key_is_used(&self, key: &DataKey) -> Result<bool>;
+    /// Those of these keys that a stored value is sealed with, as far as places are known that are sealed anew. All are looked for in
+    /// one walk through each place.
+    async fn data_keys_used(&self, keys: &[DataKey]) -> Result<HashSet<DataKeyId>>;
     /// Nothing opens what these keys sealed from now on.
     async fn data_keys_destroy(&self, ids: &[DataKeyId], at: DateTime<Utc>) -> Result<u64>;
     /// The same for keys of projects that are gone, but for recordings that are kept.

@@ -1,5 +1,7 @@
 //! Data keys, as key-encryption keys wrapped them.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited, Authorized, Installation};
@@ -21,7 +23,7 @@ use uuid::Uuid;
 
 use crate::convert::word;
 use crate::database::{Database, corrupt};
-use crate::error::db;
+use crate::error::{db, unique};
 use crate::seal;
 use crate::transaction::{Write, set};
 
@@ -109,6 +111,11 @@ async fn current_on(connection: &impl ConnectionTrait, owner: KeyOwner) -> Resul
     found.map(DataKeyRow::try_from).transpose()
 }
 
+const REPLACED: &[(&str, &str)] = &[(
+    "data_keys_owner_id_purpose_key",
+    "somebody else replaced the data keys at the same time: look at them before you try again",
+)];
+
 /// These keys seal for their owners from now on.
 async fn replace_in_tx(write: &mut Write<'_>, rows: &[DataKeyRow], at: DateTime<Utc>) -> Result<()> {
     let doing = "replacing data keys";
@@ -120,7 +127,11 @@ async fn replace_in_tx(write: &mut Write<'_>, rows: &[DataKeyRow], at: DateTime<
             .exec(&write.tx)
             .await
             .map_err(db(doing))?;
-        row::Entity::insert(row_of(new)).exec_without_returning(&write.tx).await.map_err(db(doing))?;
+        // Who replaces it at the same time retires the former key first: there is none left to retire, and one that seals already.
+        row::Entity::insert(row_of(new))
+            .exec_without_returning(&write.tx)
+            .await
+            .map_err(unique(doing, REPLACED))?;
     }
     Ok(())
 }
@@ -258,17 +269,8 @@ impl DataKeyStore for Database {
         found.into_iter().map(|row| Ok(DataKeyRow::try_from(row)?.key)).collect()
     }
 
-    async fn data_key_is_used(&self, key: &DataKey) -> Result<bool> {
-        let prefix = prefix(key.id);
-        if seal::is_used_on(self, &self.reader, &prefix).await? {
-            return Ok(true);
-        }
-        // A piece of which it is not known may be sealed with it.
-        let sql = "SELECT 1 AS one FROM recording_pieces p JOIN recordings r ON r.id = p.recording_id \
-                   WHERE p.sealed_with = $1 OR (p.sealed_with IS NULL AND r.project_id = $2) LIMIT 1";
-        let values = [prefix.to_vec().into(), key.owner.parts().0.into()];
-        let found = self.reader.query_one_raw(self.statement(sql, values)).await;
-        Ok(found.map_err(db("looking for what a data key sealed"))?.is_some())
+    async fn data_keys_used(&self, keys: &[DataKey]) -> Result<HashSet<DataKeyId>> {
+        seal::used_of(self, keys).await
     }
 
     async fn data_keys_destroy(&self, ids: &[DataKeyId], at: DateTime<Utc>) -> Result<u64> {

@@ -272,9 +272,8 @@ impl Keyring {
             return self.before.open(context, sealed);
         }
         let failed = |why: &'static str| Error::internal(format!("opening {context}"), why);
-        let id = bytes.get(1..PREFIX).and_then(|id| Uuid::from_slice(id).ok());
-        let id = id.ok_or_else(|| failed("not a sealed value"))?;
-        let key = self.key(DataKeyId::from_uuid(id)).await?;
+        let id = sealed_with(sealed).ok_or_else(|| failed("not a sealed value"))?;
+        let key = self.key(id).await?;
         key.open(context, bytes).ok_or_else(|| failed("it was changed"))
     }
 
@@ -285,8 +284,7 @@ impl Keyring {
     /// As [`Self::open`]; and for any other key.
     pub(crate) async fn open_kept_outside(&self, context: &str, sealed: &Sealed) -> Result<Vec<u8>> {
         if is_of_data_key(sealed) {
-            let id = sealed.as_bytes().get(1..PREFIX).and_then(|id| Uuid::from_slice(id).ok());
-            let id = id.map(DataKeyId::from_uuid);
+            let id = sealed_with(sealed);
             let is_open = id.is_some_and(|id| self.known(id).is_some());
             if !is_open && id != Some(self.current(KeyOwner::Installation).await?.id) {
                 return Err(Error::internal(format!("opening {context}"), "another key sealed it"));
@@ -391,6 +389,19 @@ impl Keyring {
     /// Another key may seal for an owner by now.
     pub(crate) fn forget_current(&self, owner: KeyOwner) {
         self.current.write().remove(&owner);
+    }
+
+    /// Other keys may seal for all owners by now: another replica may have replaced them.
+    pub(crate) fn forget_all_current(&self) {
+        self.current.write().clear();
+    }
+
+    /// This key does not seal for the owner any more: it is forgotten, if it is remembered as the one that does.
+    pub(crate) fn forget_retired(&self, owner: KeyOwner, retired: DataKeyId) {
+        let is_remembered = self.current.read().get(&owner).is_some_and(|(id, _)| *id == retired);
+        if is_remembered {
+            self.forget_current(owner);
+        }
     }
 
     /// The key that seals for an owner; made when there is none.
@@ -513,6 +524,12 @@ impl Keyring {
 /// A data key sealed it.
 pub(crate) fn is_of_data_key(sealed: &Sealed) -> bool {
     sealed.as_bytes().first() == Some(&VERSION)
+}
+
+/// The data key that sealed it, if one did.
+pub(crate) fn sealed_with(sealed: &Sealed) -> Option<DataKeyId> {
+    let id = sealed.as_bytes().get(1..PREFIX).filter(|_| is_of_data_key(sealed))?;
+    Uuid::from_slice(id).ok().map(DataKeyId::from_uuid)
 }
 
 /// What a data key is wrapped for: another one, or one of another project, cannot be put in its place.

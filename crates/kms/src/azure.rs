@@ -65,7 +65,7 @@ struct Sealed {
     /// What seals, as the vault wrapped it.
     key: String,
     /// The data key: nonce and ciphertext.
-    sealed: String,
+    data: String,
 }
 
 #[derive(Deserialize)]
@@ -220,7 +220,7 @@ impl KeyEncryption for AzureKey {
         let stored = Sealed {
             version: version.clone(),
             key: URL_SAFE_NO_PAD.encode(wrapped),
-            sealed: URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()),
+            data: URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()),
         };
         let bytes = serde_json::to_vec(&stored).map_err(|_| not_understood())?;
         Ok(WrappedKey { bytes, version: Some(version) })
@@ -228,8 +228,8 @@ impl KeyEncryption for AzureKey {
 
     async fn unwrap(&self, context: &str, wrapped: &[u8]) -> Result<ClearKey, KeyError> {
         let is_none = || KeyError::Refused("it was not wrapped by a key of Azure".to_owned());
-        let Sealed { version, key, sealed } = serde_json::from_slice(wrapped).map_err(|_| is_none())?;
-        let (key, sealed) = (decoded(&key).map_err(|_| is_none())?, decoded(&sealed).map_err(|_| is_none())?);
+        let Sealed { version, key, data } = serde_json::from_slice(wrapped).map_err(|_| is_none())?;
+        let (key, sealed) = (decoded(&key).map_err(|_| is_none())?, decoded(&data).map_err(|_| is_none())?);
         let (nonce, sealed) = sealed.split_at_checked(NONCE).ok_or_else(is_none)?;
         let nonce = <[u8; NONCE]>::try_from(nonce).map_err(|_| is_none())?;
         if !is_version(&version) {

@@ -419,7 +419,7 @@ fn header<'a>(parts: &'a Parts, name: &str) -> Option<&'a str> {
 }
 
 fn in_an_hour() -> String {
-    let time = SystemTime::now() + Duration::from_secs(3600);
+    let time = SystemTime::now() + Duration::from_hours(1);
     let time = k8s_openapi::jiff::Timestamp::try_from(time).unwrap_or_default();
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

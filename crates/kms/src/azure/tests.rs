@@ -80,9 +80,9 @@ async fn what_was_changed_does_not_open_wherever_it_was_changed() {
     let lab = Lab::new();
     let key = lab.by_secret();
     let wrapped = key.wrap("a", &data_key()).await.unwrap();
-    let Sealed { version, key: between, sealed } = serde_json::from_slice(&wrapped.bytes).unwrap();
+    let Sealed { version, key: between, data: sealed } = serde_json::from_slice(&wrapped.bytes).unwrap();
     let stored = |version: &str, key: &str, sealed: &str| {
-        let stored = Sealed { version: version.into(), key: key.into(), sealed: sealed.into() };
+        let stored = Sealed { version: version.into(), key: key.into(), data: sealed.into() };
         serde_json::to_vec(&stored).unwrap()
     };
     let mut other = decoded(&sealed).unwrap();

@@ -36,7 +36,7 @@ const ASSERTION: i64 = 600;
 /// Where tokens are got.
 enum Source {
     /// For what the key of a service account signs.
-    Key { email: String, id: String, key: RsaKeyPair, endpoint: Endpoint },
+    Key { email: String, id: String, key: Box<RsaKeyPair>, endpoint: Endpoint },
     /// Of the metadata service: workload identity of GKE, or the machine's own account.
     Metadata { url: Url, http: Http },
 }
@@ -114,7 +114,7 @@ impl Source {
         let key = RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).map_err(|_| is_none())?;
         // Not the address that the file names: the token would go where whoever wrote it wants.
         let endpoint = Endpoint::of(HOST, "login_endpoint", options)?;
-        Ok(Self::Key { email: client_email, id: private_key_id, key, endpoint })
+        Ok(Self::Key { email: client_email, id: private_key_id, key: Box::new(key), endpoint })
     }
 
     async fn ask(&self) -> Result<(SecretString, Duration), KeyError> {

@@ -4,6 +4,7 @@
 //! is used for [`LONGEST`] at most; when that refuses, no longer. So a fleet does not stop with its key management
 //! service, and a key that was revoked there works for five minutes at most.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +41,9 @@ const CURRENT: TimeDelta = TimeDelta::minutes(1);
 const MOST: usize = 20_000;
 /// Keys that are opened at once.
 const DOORS: usize = 16;
+
+/// What was done when a key-encryption key refused.
+const USING: &str = "using a key-encryption key";
 
 /// The first byte of what a data key sealed.
 pub const VERSION: u8 = 2;
@@ -191,7 +195,7 @@ impl Keyring {
         ring.check().await?;
         if !is_local {
             // A key of a key management service makes no addresses: they would need that service for each request.
-            let key = ring.current(KeyOwner::Addresses).await?;
+            let key = ring.current(KeyOwner::Addresses).await.map_err(refused_at_start)?;
             ring.tagging.insert(0, tagging_key(key.key.expose_secret()));
         }
         Ok(ring)
@@ -216,25 +220,30 @@ impl Keyring {
                  with the key file that they have",
             ));
         }
-        if let Some(row) = self.store.data_key_current(KeyOwner::Installation).await?
-            && !self.keys.iter().any(|key| key.name() == row.key.encrypted_by)
-        {
-            tracing::error!(
-                needed = row.key.encrypted_by,
-                "the key-encryption key of this database is missing"
-            );
+        let row = self.store.data_key_current(KeyOwner::Installation).await?;
+        let needed = match &row {
+            Some(row) => self.keys.iter().find(|key| key.name() == row.key.encrypted_by),
+            None => self.keys.first(),
+        };
+        let Some(needed) = needed else {
+            let needed = row.map(|row| row.key.encrypted_by);
+            tracing::error!(needed, "the key-encryption key of this database is missing");
             return Err(is_another());
-        }
+        };
+        let is_elsewhere = needed.raw().is_none();
         let kept = if let Some(kept) = kept {
             kept
         } else {
             let check = crate::app::KEY_CHECK;
-            let fresh = self.seal(KeyOwner::Installation, check, check.as_bytes()).await?;
-            self.store.key_check(&fresh).await?
+            let fresh = self.seal(KeyOwner::Installation, check, check.as_bytes()).await;
+            self.store.key_check(&fresh.map_err(refused_at_start)?).await?
         };
         match self.open(crate::app::KEY_CHECK, &kept).await {
             Ok(_) => Ok(()),
             Err(error @ Error::Unavailable { .. }) => Err(error),
+            Err(error @ Error::Internal { doing: Cow::Borrowed(USING), .. }) if is_elsewhere => {
+                Err(refused_at_start(error))
+            }
             Err(error) => {
                 tracing::error!(error = error.log_text(), "cannot use the encryption key");
                 Err(is_another())
@@ -453,7 +462,14 @@ impl Keyring {
             self.held.write().remove(&id);
             return Err(Error::internal("opening a data key", format!("data key {id} was destroyed")));
         }
-        match self.unwrap(&row).await {
+        let opened = self.unwrap(&row).await;
+        let outcome = match &opened {
+            Ok(_) => "done",
+            Err(KeyError::Unavailable(_)) => "unavailable",
+            Err(KeyError::Refused(_)) => "refused",
+        };
+        metrics::counter!("plural_data_keys_opened_total", "outcome" => outcome).increment(1);
+        match opened {
             Ok(key) => {
                 let key = Arc::new(key);
                 let held = Held { key: Some(Arc::clone(&key)), opened: now, until: now + FRESH, why: None };
@@ -551,7 +567,17 @@ fn told(key: &str, error: &KeyError) -> Error {
                 .into(),
             cause: Some(Box::new(cause)),
         },
-        KeyError::Refused(_) => Error::internal("using a key-encryption key", cause),
+        KeyError::Refused(_) => Error::internal(USING, cause),
+    }
+}
+
+/// Whoever starts a console is its operator, and is told what the key-encryption key says.
+fn refused_at_start(error: Error) -> Error {
+    match error {
+        Error::Internal { doing: Cow::Borrowed(USING), cause: Some(cause) } => {
+            Error::conflict(format!("the encryption key refuses to be used: {cause}"))
+        }
+        error => error,
     }
 }
 

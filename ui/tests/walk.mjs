@@ -113,12 +113,16 @@ const OTHERS = [
 /** Read at 390 px too. */
 const NARROW = ['/connect', '/settings/projects/default', '/settings/tokens', '/services/eu-prod-0/web-0?tab=settings'];
 
+const isSetting = (path) => path.startsWith('/settings/');
+
 /** What is walked together: each part takes a minute or two on an idle machine. */
 const PARTS = {
   none: { rows: 0, paths: () => PAGES },
   few: { rows: 3, paths: () => PAGES },
-  others: { rows: 3, paths: (width, colorScheme) => (colorScheme === 'light' ? OTHERS : []) },
-  many: { rows: 3000, paths: () => PAGES, narrow: [...PAGES, ...NARROW] },
+  tabs: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? OTHERS.filter((path) => !isSetting(path)) : []) },
+  settings: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? OTHERS.filter(isSetting) : []) },
+  many: { rows: 3000, paths: () => PAGES },
+  phone: { rows: 3000, paths: () => [], narrow: [...PAGES, ...NARROW] },
   hands: { rows: 3000, paths: () => [] },
   faults: { rows: 3000, paths: () => [] },
 };

@@ -29,7 +29,14 @@ const token = process.env['PLURAL_CONSOLE_TOKEN'];
 
 export default defineConfig({
   plugins: [react(), compressed()],
-  build: { target: 'es2022', modulePreload: { polyfill: false }, assetsInlineLimit: 0, reportCompressedSize: false },
+  build: {
+    target: 'es2022',
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+    // Kilobytes of a chunk before compression. The budget of the first route is 300 KB after compression, about a third of this.
+    chunkSizeWarningLimit: 900,
+  },
   server: {
     host: '127.0.0.1',
     ...(console_ && {

@@ -62,7 +62,9 @@ fn install(npm: &Path, ui: &Path) -> anyhow::Result<()> {
     let installed = changed(&ui.join("node_modules/.package-lock.json"));
     if installed.is_none() || installed < changed(&ui.join("package-lock.json")) {
         shell::run(
-            Command::new(npm).args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(ui),
+            Command::new(npm)
+                .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+                .current_dir(ui),
         )?;
     }
     Ok(())

@@ -2,16 +2,13 @@
 
 mod otlp;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use plural_app::audit_stream::AuditSink;
-use plural_reach::{Guard, NoAddress, Reach};
-use reqwest::{
-    Url,
-    dns::{Addrs, Name, Resolve, Resolving},
-};
+use plural_reach::{Guard, Reach};
+use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::Sha256;
 use tokio::io::AsyncWriteExt as _;
@@ -157,7 +154,7 @@ impl Reached {
             // What is signed for one place is not carried to another.
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
-            .dns_resolver(Resolver(Guard::new(reach)))
+            .dns_resolver(Guard::new(reach))
             .build()
             .map_err(|error| bad(address, &error.to_string()))?;
         Ok(Self { url, client })
@@ -229,24 +226,6 @@ fn told(what: &str, error: &reqwest::Error) -> String {
         cause = error.source();
     }
     text.chars().take(TOLD).collect()
-}
-
-/// Connections go where the guard says, and nothing is looked up a second time.
-struct Resolver(Guard);
-
-impl Resolve for Resolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let guard = self.0.clone();
-        Box::pin(async move {
-            match guard.addresses(name.as_str()).await {
-                Ok(allowed) => {
-                    Ok(Box::new(allowed.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
-                }
-                Err(NoAddress::OutOfReach(error)) => Err(error.into()),
-                Err(NoAddress::Lookup(error)) => Err(error.into()),
-            }
-        })
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! The HTTP client that asks key management services.
 
-use std::{fmt::Write as _, net::SocketAddr, time::Duration};
+use std::{fmt::Write as _, time::Duration};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use plural_app::ports::key_encryption::KeyError;
 use plural_kit::Backoff;
-use plural_reach::{Guard, NoAddress, Reach};
+use plural_reach::{Guard, Reach};
 use reqwest::{
     Certificate, Method, StatusCode, Url,
-    dns::{Addrs, Name, Resolve, Resolving},
     header::{HeaderMap, HeaderValue, RETRY_AFTER},
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -52,7 +51,7 @@ impl Http {
     /// A client; `ca_pem` are authorities that it trusts besides those of the machine. It connects to what is in reach; what `is_here`,
     /// on this machine, is perhaps asked without TLS, so no proxy stands in between.
     pub(crate) fn new(ca_pem: Option<&[u8]>, reach: Reach, is_here: bool) -> Result<Self, String> {
-        let mut builder = Self::builder().dns_resolver(Resolver(Guard::new(reach)));
+        let mut builder = Self::builder().dns_resolver(Guard::new(reach));
         if is_here {
             builder = builder.no_proxy();
         }
@@ -205,22 +204,4 @@ fn causes(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-/// The guard as the client's resolver: connections are made to what it returns, and nothing is looked up a second time.
-struct Resolver(Guard);
-
-impl Resolve for Resolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let guard = self.0.clone();
-        Box::pin(async move {
-            match guard.addresses(name.as_str()).await {
-                Ok(allowed) => {
-                    Ok(Box::new(allowed.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
-                }
-                Err(NoAddress::OutOfReach(error)) => Err(error.into()),
-                Err(NoAddress::Lookup(error)) => Err(error.into()),
-            }
-        })
-    }
 }

@@ -1,5 +1,7 @@
 //! Places, and what all services have in common.
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use super::*;
 
 pub(crate) fn refused<T>(answer: Result<T, KeyError>) -> String {
@@ -95,23 +97,61 @@ fn a_place_needs_no_options_where_the_environment_has_all() {
     }
 }
 
+/// What a client that is within `reach` gets of this address.
+async fn ask(url: &str, reach: plural_reach::Reach) -> Result<http::Answer, KeyError> {
+    let request = http::Request {
+        method: reqwest::Method::GET,
+        url: Url::parse(url).unwrap(),
+        headers: reqwest::header::HeaderMap::new(),
+        body: &[],
+        is_busy: http::by_status,
+    };
+    http::Http::new(None, reach, false).unwrap().ask(&request).await
+}
+
 #[tokio::test]
 async fn a_name_that_leads_to_this_machine_is_not_connected_to() {
     let server = plural_testkit::GoogleKmsServer::start().unwrap();
     let place = server.place("");
     let port = place.split_once("127.0.0.1:").and_then(|(_, rest)| rest.split('&').next()).unwrap();
-    let ask = async |reach| {
-        let url = Url::parse(&format!("http://localhost:{port}/v1/x")).unwrap();
-        let request = http::Request {
-            method: reqwest::Method::GET,
-            url,
-            headers: reqwest::header::HeaderMap::new(),
-            body: &[],
-            is_busy: http::by_status,
-        };
-        http::Http::new(None, reach, false).unwrap().ask(&request).await
-    };
-    let told = unavailable(ask(plural_reach::Reach::Private).await);
+    let url = format!("http://localhost:{port}/v1/x");
+    let told = unavailable(ask(&url, plural_reach::Reach::Private).await);
     assert!(told.contains("this machine's own address"), "{told}");
-    assert_eq!(ask(plural_reach::Reach::Local).await.expect("an answer").status, 401);
+    assert_eq!(ask(&url, plural_reach::Reach::Local).await.expect("an answer").status, 401);
+}
+
+/// A server that gives one answer to all who ask, and how often it was asked.
+async fn answering(answer: Vec<u8>) -> (String, Arc<std::sync::atomic::AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/key", listener.local_addr().unwrap());
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let _ = stream.read(&mut [0; 4096]).await;
+            // Whoever reads too much of it hangs up.
+            let _ = stream.write_all(&answer).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    (url, asked)
+}
+
+#[tokio::test]
+async fn a_credential_follows_no_redirect_and_an_answer_has_an_end() {
+    let (elsewhere, reached) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}".to_vec()).await;
+    let redirect = format!("HTTP/1.1 307 Over There\r\nlocation: {elsewhere}\r\ncontent-length: 0\r\n\r\n");
+    let (url, asked) = answering(redirect.into_bytes()).await;
+    let told = refused(ask(&url, plural_reach::Reach::Local).await);
+    assert!(told.contains("answers with a redirect"), "{told}");
+    let count = |of: &std::sync::atomic::AtomicUsize| of.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((count(&asked), count(&reached)), (1, 0));
+
+    let mut endless = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
+    endless.resize((1 << 20) + 100_000, b'x');
+    let (url, asked) = answering(endless).await;
+    let told = refused(ask(&url, plural_reach::Reach::Local).await);
+    assert!(told.contains("more than 1048576 bytes"), "{told}");
+    assert_eq!(count(&asked), 1, "it is not asked for that again");
 }

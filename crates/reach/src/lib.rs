@@ -1,5 +1,8 @@
 //! Which addresses the console connects to on behalf of others: [`Reach`], and names that are looked up once and checked:
-//! [`Guard`].
+//! [`Guard`]. With the feature `http` a guard is the resolver of an HTTP client.
+
+#[cfg(feature = "http")]
+mod http;
 
 use std::{
     fmt, io,

@@ -21,7 +21,7 @@ use crate::{
     access::{Access, Origin, shown},
     client::{Options, SignIn},
     error::{Cause, Error, Result},
-    reach::{Resolver, check_url},
+    reach::check_url,
 };
 
 /// Redirects that are followed.
@@ -170,10 +170,7 @@ impl Http {
             .pool_idle_timeout(Duration::from_secs(20))
             // Followed here, where it is known to whom a credential belongs.
             .redirect(reqwest::redirect::Policy::none())
-            .dns_resolver(Resolver(Guard {
-                reach: self.options.reach,
-                lookup: Arc::clone(&self.options.lookup),
-            }));
+            .dns_resolver(Guard { reach: self.options.reach, lookup: Arc::clone(&self.options.lookup) });
         if let Some(proxy) = &access.proxy {
             let url = Url::parse(proxy)
                 .map_err(|_| Error::invalid(format!("the proxy of {at} is not an address")))?;

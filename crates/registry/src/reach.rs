@@ -1,12 +1,7 @@
-//! Which addresses are talked to: [`Reach`], for the HTTP client.
+//! Which literal addresses are talked to: [`Reach`].
 
-use std::net::SocketAddr;
-
-use plural_reach::{Guard, NoAddress, Reach};
-use reqwest::{
-    Url,
-    dns::{Addrs, Name, Resolve, Resolving},
-};
+use plural_reach::Reach;
+use reqwest::Url;
 
 use crate::{
     access::shown,
@@ -24,25 +19,6 @@ pub(crate) fn check_url(reach: Reach, url: &Url) -> Result<()> {
             )
         }),
         Err(_) => Ok(()),
-    }
-}
-
-/// The guard as the HTTP client's resolver. Connections are made to what it returns, so nothing is looked up a second time
-/// between the check and the use.
-pub(crate) struct Resolver(pub(crate) Guard);
-
-impl Resolve for Resolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let guard = self.0.clone();
-        Box::pin(async move {
-            match guard.addresses(name.as_str()).await {
-                Ok(allowed) => {
-                    Ok(Box::new(allowed.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
-                }
-                Err(NoAddress::OutOfReach(error)) => Err(error.into()),
-                Err(NoAddress::Lookup(error)) => Err(error.into()),
-            }
-        })
     }
 }
 

@@ -146,6 +146,11 @@ impl GoogleKmsServer {
         self.shared.throttled.store(requests, Ordering::SeqCst);
     }
 
+    /// Whether somebody damages its answers on their way.
+    pub fn tamper(&self, on: bool) {
+        self.damage_next(if on { 100 } else { 0 });
+    }
+
     /// The next answers arrive with another content than they were sent with.
     pub fn damage_next(&self, answers: usize) {
         self.shared.damaged.store(answers, Ordering::SeqCst);

@@ -1,14 +1,11 @@
 //! The HTTP client that talks to identity providers.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
-use plural_reach::{Guard, NoAddress};
-use reqwest::{
-    Url,
-    dns::{Addrs, Name, Resolve, Resolving},
-};
+use plural_reach::Guard;
+use reqwest::Url;
 
 /// How long one request may take, with its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -51,7 +48,7 @@ impl Http {
             .pool_idle_timeout(Duration::from_secs(20))
             // A provider's addresses are those that it describes.
             .redirect(reqwest::redirect::Policy::none())
-            .dns_resolver(Resolver(guard.clone()))
+            .dns_resolver(guard.clone())
             .build();
         let what = "the HTTP client for identity providers".to_owned();
         let client = client.map_err(|cause| HttpError::Failed { what, cause })?;
@@ -121,22 +118,4 @@ impl<'c> AsyncHttpClient<'c> for Caller {
 /// An address without its query.
 fn shown(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
-}
-
-/// The guard as the HTTP client's resolver: connections are made to what it returns, and nothing is looked up a second time.
-struct Resolver(Guard);
-
-impl Resolve for Resolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let guard = self.0.clone();
-        Box::pin(async move {
-            match guard.addresses(name.as_str()).await {
-                Ok(allowed) => {
-                    Ok(Box::new(allowed.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
-                }
-                Err(NoAddress::OutOfReach(error)) => Err(error.into()),
-                Err(NoAddress::Lookup(error)) => Err(error.into()),
-            }
-        })
-    }
 }

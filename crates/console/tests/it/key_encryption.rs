@@ -138,17 +138,57 @@ async fn a_key_moves_from_a_file_to_vault_and_is_rotated_there() {
     assert!(told.contains("--key-encryption"), "{told}");
 }
 
-/// A cloud, and what happens there.
-struct Cloud {
+/// What happens in a cloud.
+trait Happens {
+    /// Which key or version of it wraps now.
+    fn version(&self) -> String;
+    fn rotate(&self);
+    fn disable_old(&self);
+    fn disable(&self, on: bool);
+    fn away(&self, on: bool);
+    fn throttle(&self, requests: usize);
+    /// Somebody changes its answers on their way.
+    fn tamper(&self, on: bool);
+}
+
+macro_rules! happens {
+    ($server:ty, $version:ident, $disable_old:ident) => {
+        impl Happens for $server {
+            fn version(&self) -> String {
+                self.$version()
+            }
+            fn rotate(&self) {
+                self.rotate();
+            }
+            fn disable_old(&self) {
+                self.$disable_old();
+            }
+            fn disable(&self, on: bool) {
+                self.disable(on);
+            }
+            fn away(&self, on: bool) {
+                self.away(on);
+            }
+            fn throttle(&self, requests: usize) {
+                self.throttle_next(requests);
+            }
+            fn tamper(&self, on: bool) {
+                self.tamper(on);
+            }
+        }
+    };
+}
+
+// Inherent methods come first, so none of these calls itself.
+happens!(AwsKmsServer, key, disable_old_keys);
+happens!(GoogleKmsServer, version, disable_old_versions);
+happens!(AzureVaultServer, version, disable_old_versions);
+
+/// A cloud.
+struct Cloud<'a> {
+    server: &'a dyn Happens,
     place: String,
     name: String,
-    version: Box<dyn Fn() -> String>,
-    rotate: Box<dyn Fn()>,
-    disable_old: Box<dyn Fn()>,
-    disable: Box<dyn Fn(bool)>,
-    away: Box<dyn Fn(bool)>,
-    throttle: Box<dyn Fn(usize)>,
-    tamper: Box<dyn Fn(bool)>,
     /// What it says of a key that is disabled, and of an answer that somebody changed.
     says: [&'static str; 2],
     /// Credentials, which nobody is told.
@@ -156,41 +196,41 @@ struct Cloud {
 }
 
 /// From the file to the cloud, rotated there, and back to another file.
-async fn a_key_goes_there_and_back(secret: &Secret, cloud: &Cloud) {
-    let Cloud { place, name, version, says: [disabled, changed], .. } = cloud;
-    let now = || (name.clone(), Some(version()));
+async fn a_key_goes_there_and_back(secret: &Secret, cloud: &Cloud<'_>) {
+    let Cloud { server, place, name, says: [disabled, changed], secrets } = cloud;
+    let now = || (name.clone(), Some(server.version()));
     // Too many requests at first.
-    (cloud.throttle)(2);
+    server.throttle(2);
     assert_eq!(secret.wrapped_anew(&[place.clone(), secret.file_place()]).await, now());
     fs::remove_file(secret.key_file()).unwrap();
     let only = std::slice::from_ref(place);
     assert_eq!(secret.wrapped_anew(only).await, now());
     assert!(!secret.key_file().exists(), "nobody needs one");
 
-    let before = version();
-    (cloud.rotate)();
-    assert_ne!(version(), before);
+    let before = server.version();
+    server.rotate();
+    assert_ne!(server.version(), before);
     assert_eq!(secret.wrapped_anew(only).await, now());
-    (cloud.disable_old)();
+    server.disable_old();
     assert_eq!(secret.wrapped_anew(only).await, now());
 
     // What is wrong is said at the start, without a credential.
     let mut told = Vec::new();
-    (cloud.disable)(true);
+    server.disable(true);
     told.push((secret.refusal(place).await, *disabled));
-    (cloud.disable)(false);
-    (cloud.tamper)(true);
+    server.disable(false);
+    server.tamper(true);
     told.push((secret.refusal(place).await, *changed));
-    (cloud.tamper)(false);
-    (cloud.away)(true);
+    server.tamper(false);
+    server.away(true);
     told.push((secret.refusal(place).await, "key management service does not answer"));
-    (cloud.away)(false);
-    (cloud.throttle)(100);
+    server.away(false);
+    server.throttle(100);
     told.push((secret.refusal(place).await, "key management service does not answer"));
-    (cloud.throttle)(0);
+    server.throttle(0);
     for (told, expected) in told {
         assert!(told.contains(expected), "{name}: {expected}: {told}");
-        assert!(!cloud.secrets.iter().any(|secret| told.contains(secret)), "{told}");
+        assert!(!secrets.iter().any(|text| told.contains(text)), "{told}");
     }
 
     let new = [9; 32];
@@ -198,49 +238,21 @@ async fn a_key_goes_there_and_back(secret: &Secret, cloud: &Cloud) {
         .unwrap();
     let (by, version) = secret.wrapped_anew(&[secret.file_place(), place.clone()]).await;
     assert!(by.starts_with("key:") && version.is_none(), "{by}");
-    (cloud.away)(true);
+    server.away(true);
     assert_eq!(secret.wrapped_anew(&[secret.file_place()]).await, (by, version));
-    (cloud.away)(false);
+    server.away(false);
 }
 
 #[tokio::test]
 async fn a_key_moves_from_a_file_to_aws_and_is_rotated_there_and_back() {
-    let server = std::rc::Rc::new(AwsKmsServer::start().unwrap());
+    let server = AwsKmsServer::start().unwrap();
     let secret = Secret::in_a_file().await;
     let token = secret.folder().join("token");
     fs::write(&token, server.web_identity()).unwrap();
-    let s = || std::rc::Rc::clone(&server);
     let cloud = Cloud {
+        server: &server,
         place: server.place(&server.web_identity_options(&token.display().to_string())),
         name: format!("aws-kms:{}", AwsKmsServer::alias()),
-        version: Box::new({
-            let s = s();
-            move || s.key()
-        }),
-        rotate: Box::new({
-            let s = s();
-            move || s.rotate()
-        }),
-        disable_old: Box::new({
-            let s = s();
-            move || s.disable_old_keys()
-        }),
-        disable: Box::new({
-            let s = s();
-            move |on| s.disable(on)
-        }),
-        away: Box::new({
-            let s = s();
-            move |on| s.away(on)
-        }),
-        throttle: Box::new({
-            let s = s();
-            move |requests| s.throttle_next(requests)
-        }),
-        tamper: Box::new({
-            let s = s();
-            move |on| s.tamper(on)
-        }),
         says: ["DisabledException", "the encryption key is not the one"],
         secrets: vec![server.web_identity()],
     };
@@ -249,42 +261,14 @@ async fn a_key_moves_from_a_file_to_aws_and_is_rotated_there_and_back() {
 
 #[tokio::test]
 async fn a_key_moves_from_a_file_to_google_cloud_and_is_rotated_there_and_back() {
-    let server = std::rc::Rc::new(GoogleKmsServer::start().unwrap());
+    let server = GoogleKmsServer::start().unwrap();
     let secret = Secret::in_a_file().await;
     let file = secret.folder().join("service-account.json");
     fs::write(&file, GoogleKmsServer::key_file()).unwrap();
-    let s = || std::rc::Rc::clone(&server);
     let cloud = Cloud {
+        server: &server,
         place: server.place(&format!("key_file={}", file.display())),
         name: GoogleKmsServer::name(),
-        version: Box::new({
-            let s = s();
-            move || s.version()
-        }),
-        rotate: Box::new({
-            let s = s();
-            move || s.rotate()
-        }),
-        disable_old: Box::new({
-            let s = s();
-            move || s.disable_old_versions()
-        }),
-        disable: Box::new({
-            let s = s();
-            move |on| s.disable(on)
-        }),
-        away: Box::new({
-            let s = s();
-            move |on| s.away(on)
-        }),
-        throttle: Box::new({
-            let s = s();
-            move |requests| s.throttle_next(requests)
-        }),
-        tamper: Box::new({
-            let s = s();
-            move |on| s.damage_next(if on { 100 } else { 0 })
-        }),
         says: ["current state is: DISABLED", "was damaged on its way"],
         secrets: vec!["MIIE".to_owned(), "ya29".to_owned()],
     };
@@ -293,42 +277,14 @@ async fn a_key_moves_from_a_file_to_google_cloud_and_is_rotated_there_and_back()
 
 #[tokio::test]
 async fn a_key_moves_from_a_file_to_azure_and_is_rotated_there_and_back() {
-    let server = std::rc::Rc::new(AzureVaultServer::start().unwrap());
+    let server = AzureVaultServer::start().unwrap();
     let secret = Secret::in_a_file().await;
     let token = secret.folder().join("token");
     fs::write(&token, server.federated_token()).unwrap();
-    let s = || std::rc::Rc::clone(&server);
     let cloud = Cloud {
+        server: &server,
         place: server.place(&format!("token_file={}", token.display())),
         name: AzureVaultServer::name(),
-        version: Box::new({
-            let s = s();
-            move || s.version()
-        }),
-        rotate: Box::new({
-            let s = s();
-            move || s.rotate()
-        }),
-        disable_old: Box::new({
-            let s = s();
-            move || s.disable_old_versions()
-        }),
-        disable: Box::new({
-            let s = s();
-            move |on| s.disable(on)
-        }),
-        away: Box::new({
-            let s = s();
-            move |on| s.away(on)
-        }),
-        throttle: Box::new({
-            let s = s();
-            move |requests| s.throttle_next(requests)
-        }),
-        tamper: Box::new({
-            let s = s();
-            move |on| s.tamper(on)
-        }),
         says: ["not allowed on a disabled key", "authentication failed"],
         secrets: vec![server.federated_token(), server.secret()],
     };

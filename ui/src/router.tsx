@@ -1,6 +1,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
 
-import type { ComponentState, ServiceDeploymentStatus } from './generated/graphql';
+import type { ClusterDistro, ClusterState, ComponentState, ServiceDeploymentStatus } from './generated/graphql';
+import { clusterSorts, serviceSorts, sortWord, type SortWord } from './lib/sort';
 import { Empty, Fault, Page } from './parts/page';
 import { RouteLink } from './parts/text';
 import { clusterTabs, paths, serviceTabs, type ClusterTab, type ServiceTab } from './paths';
@@ -43,8 +44,20 @@ const services = createRoute({
   path: '/services',
   validateSearch: (
     search: Record<string, unknown>,
-  ): { q?: string | undefined; status?: ServiceDeploymentStatus | undefined; cluster?: string | undefined } =>
-    given({ q: words(search['q']), status: oneOf(statuses, search['status']), cluster: words(search['cluster']) }),
+  ): {
+    q?: string | undefined;
+    status?: ServiceDeploymentStatus | undefined;
+    cluster?: string | undefined;
+    project?: string | undefined;
+    sort?: SortWord | undefined;
+  } =>
+    given({
+      q: words(search['q']),
+      status: oneOf(statuses, search['status']),
+      cluster: words(search['cluster']),
+      project: words(search['project']),
+      sort: sortWord(serviceSorts, search['sort']),
+    }),
   component: lazyRouteComponent(() => import('./service/list'), 'ServicesPage'),
 });
 
@@ -78,11 +91,31 @@ const service = createRoute({
   component: lazyRouteComponent(() => import('./service/page'), 'ServicePage'),
 });
 
+const clusterStates = ['SILENT', 'REMOVING', 'OUTDATED', 'WAITING', 'CONNECTED'] as const satisfies ClusterState[];
+const distros = ['AKS', 'EKS', 'GENERIC', 'GKE', 'K3S', 'OPENSHIFT', 'RKE'] as const satisfies ClusterDistro[];
 const clusters = createRoute({
   getParentRoute: () => root,
   path: '/clusters',
-  validateSearch: (search: Record<string, unknown>): { q?: string | undefined; tag?: string | undefined } =>
-    given({ q: words(search['q']), tag: words(search['tag']) }),
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): {
+    q?: string | undefined;
+    tag?: string | undefined;
+    project?: string | undefined;
+    state?: ClusterState | undefined;
+    version?: string | undefined;
+    distro?: ClusterDistro | undefined;
+    sort?: SortWord | undefined;
+  } =>
+    given({
+      q: words(search['q']),
+      tag: words(search['tag']),
+      project: words(search['project']),
+      state: oneOf(clusterStates, search['state']),
+      version: words(search['version']),
+      distro: oneOf(distros, search['distro']),
+      sort: sortWord(clusterSorts, search['sort']),
+    }),
   component: lazyRouteComponent(() => import('./cluster/list'), 'ClustersPage'),
 });
 

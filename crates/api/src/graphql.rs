@@ -10,6 +10,7 @@ mod budget;
 mod check;
 mod cluster;
 mod cluster_audit;
+mod cluster_list;
 mod cluster_provider;
 mod cluster_status;
 mod component;
@@ -55,6 +56,7 @@ mod service_context;
 mod service_file;
 mod service_input;
 mod service_life;
+mod service_list;
 mod service_metadata;
 mod service_reason;
 mod service_status;
@@ -113,6 +115,7 @@ part! { IdentityQueries, IdentityMutations:
 
 part! { FleetQueries, FleetMutations:
     cluster(query ClusterQuery; mutation ClusterMutation);
+    cluster_list(query ClusterListQuery);
     project(query ProjectQuery; mutation ProjectMutation);
     project_limits(mutation ProjectLimitsMutation);
     recording(query RecordingQuery);
@@ -132,6 +135,7 @@ part! { DeliveryQueries, DeliveryMutations:
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);
     service_life(mutation ServiceLifeMutation);
+    service_list(query ServiceListQuery);
     service_status(query ServiceStatusQuery);
     sync(query SyncQuery; mutation SyncMutation);
     sync_window(query SyncWindowQuery; mutation SyncWindowMutation);

@@ -60,6 +60,7 @@ pub mod service_error;
 pub mod service_file;
 pub mod service_metadata;
 pub mod service_reason;
+pub mod sort;
 pub mod status;
 pub mod sync;
 pub mod sync_window;

@@ -18,12 +18,12 @@ use plural_core::ids::{ClusterId, GlobalServiceId, RepositoryId, RevisionId, Ser
 use plural_core::policy::PolicyNoun;
 use plural_core::repository::Repository;
 use plural_core::revision::Revision;
-use plural_core::service::{Rendering, SecretsHome, Service};
+use plural_core::service::{Rendering, SecretsHome, Service, ServiceColumn};
 use plural_core::service_error::ServiceError;
 use plural_core::status::{ServiceStatus, StatusInput, service_status};
 use plural_core::work::{WorkChange, WorkRef};
 use plural_core::{Error, Page, PageRequest, Result};
-use sea_orm::sea_query::{Condition, Query};
+use sea_orm::sea_query::{Condition, Expr, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
     QuerySelect, Select,
@@ -41,6 +41,7 @@ use crate::page::{page, search};
 use crate::records::{Guard, Table};
 use crate::revision;
 use crate::service_error;
+use crate::sorted::SortedTable;
 use crate::transaction::{self, set};
 use crate::{cluster, component, dependency, policy, service_context};
 
@@ -318,10 +319,17 @@ impl Table for Service {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &ServiceFilter) -> Select<row::Entity> {
-        let ServiceFilter { cluster_id, repository_id, context_id, status, q } = filter;
+        let ServiceFilter { cluster_id, project_id, repository_id, context_id, status, q } = filter;
         let mut rows = search(rows, &[row::Column::Name], q.as_deref());
         if let Some(id) = cluster_id {
             rows = rows.filter(row::Column::ClusterId.eq(id.uuid()));
+        }
+        if let Some(id) = project_id {
+            let mut of = Query::select();
+            of.column(cluster::row::Column::Id)
+                .from(cluster::row::Entity)
+                .and_where(cluster::row::Column::ProjectId.eq(id.uuid()));
+            rows = rows.filter(row::Column::ClusterId.in_subquery(of));
         }
         if let Some(id) = repository_id {
             rows = rows.filter(row::Column::RepositoryId.eq(id.uuid()));
@@ -341,6 +349,26 @@ impl Table for Service {
 
     fn guard(&self) -> Guard {
         Guard::Policies(vec![self.id.into(), self.cluster_id.into()])
+    }
+}
+
+/// The place of a status in [`ServiceStatus::WORST_FIRST`], as an index has it.
+pub(crate) fn status_rank() -> Expr {
+    Expr::cust(
+        "(CASE status WHEN 'FAILED' THEN CAST(0 AS BIGINT) WHEN 'PAUSED' THEN 1 WHEN 'STALE' THEN 2 \
+         WHEN 'SYNCED' THEN 3 ELSE 4 END)",
+    )
+}
+
+impl SortedTable for Service {
+    fn sort_key(column: ServiceColumn, postgres: bool) -> Expr {
+        match column {
+            // As its index has it.
+            ServiceColumn::Name if postgres => Expr::cust("services.name COLLATE \"C\""),
+            ServiceColumn::Name => Expr::col(row::Column::Name.as_column_ref()),
+            ServiceColumn::Status => status_rank(),
+            ServiceColumn::UpdatedAt => Expr::col(row::Column::UpdatedAt.as_column_ref()),
+        }
     }
 }
 

@@ -4,7 +4,8 @@ import { Link } from '@tanstack/react-router';
 
 import { counted } from '../lib/text';
 import { paths } from '../paths';
-import { byVersion, fleetQuery, minor } from '../cluster/fleet';
+import { behind } from '../cluster/fleet';
+import { clusterFacetsQuery } from '../cluster/queries';
 import { globalsQuery } from '../globalservice/queries';
 import { Empty, Facts, Fault, Page, Panel } from '../parts/page';
 import { held, Shown, Stale } from '../parts/shown';
@@ -107,56 +108,41 @@ function Rollouts() {
   );
 }
 
-/** What is behind: agents of earlier builds, Kubernetes that is two minor versions behind the newest here, repositories that fail. */
+/** What is behind: agents of earlier builds, Kubernetes that is two minor versions behind the newest here. */
 function OutOfDate() {
-  const fleet = useQuery(fleetQuery);
-  const clusters = held(fleet)?.clusters ?? [];
-  const minors = [...new Set(clusters.flatMap(({ currentVersion }) => minor(currentVersion) ?? []))].sort(byVersion);
-  const [newest] = minors;
-  const old = minors.filter((version) => {
-    const [major = 0, small = 0] = version.split('.').map(Number);
-    const [top = 0, high = 0] = (newest ?? '').split('.').map(Number);
-    return major < top || high - small >= 2;
-  });
-  const agents = clusters.filter(({ agentOutdated }) => agentOutdated === true);
-  const behind = clusters.filter(({ currentVersion }) => old.includes(minor(currentVersion) ?? ''));
-  if (agents.length === 0 && behind.length === 0) return null;
-  const names = (some: typeof clusters) =>
-    some.slice(0, 8).map((cluster, at) => (
-      <span key={cluster.id}>
-        {at > 0 && ', '}
-        <RouteLink to={paths.cluster(cluster.handle ?? '')}>
-          <Name of={cluster.handle ?? ''} />
-        </RouteLink>
-      </span>
-    ));
+  const facets = held(useQuery(clusterFacetsQuery({})));
+  const agents = facets?.states?.find(({ state }) => state === 'OUTDATED')?.count ?? 0;
+  const versions = new Map(
+    facets?.versions?.flatMap(({ version, count }) => (version == null ? [] : [[version, count] as const])),
+  );
+  const late = behind([...versions.keys()]);
+  const old = late?.old ?? [];
+  if (agents === 0 && old.length === 0) return null;
   return (
     <Panel title="Out of date">
       <Facts
         facts={[
           [
             'Agents',
-            agents.length > 0 && (
-              <>
-                {counted(agents.length, 'agent')} of an earlier build than this console: {names(agents)}
-                {agents.length > 8 && ' and others'}
-              </>
+            agents > 0 && (
+              <RouteLink to={paths.clusters()} search={{ state: 'OUTDATED' }}>
+                {counted(agents, 'agent')} of an earlier build than this console
+              </RouteLink>
             ),
           ],
           [
             'Kubernetes',
-            behind.length > 0 && (
+            old.length > 0 && (
               <>
-                {counted(behind.length, 'cluster')} two minor versions or more behind {newest}, the newest here: {names(behind)}
-                {behind.length > 8 && (
-                  <>
-                    {' '}
-                    and{' '}
-                    <RouteLink to={paths.home()} search={{ by: 'version' }}>
-                      others
+                Two minor versions or more behind {late?.newest}, the newest here:{' '}
+                {old.map((version, at) => (
+                  <span key={version}>
+                    {at > 0 && ', '}
+                    <RouteLink to={paths.clusters()} search={{ version: `v${version}` }}>
+                      {counted(versions.get(version) ?? 0, 'cluster')} with {version}
                     </RouteLink>
-                  </>
-                )}
+                  </span>
+                ))}
               </>
             ),
           ],

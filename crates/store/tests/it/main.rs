@@ -34,6 +34,7 @@ mod managed_namespace;
 mod monorepo;
 mod moves;
 mod nul;
+mod orders;
 mod policy;
 mod program_login;
 mod quota;

@@ -297,6 +297,24 @@ function root({ clusters, services }, rows) {
         ),
         args,
       ),
+    revisions: (args) =>
+      connection(
+        services
+          .slice(0, 200)
+          .map((service, at) => ({
+            id: `r${at}`,
+            sha: '4f3a9c1d0e5b7a8f6c2d1e0b9a8f7c6d5e4f3a2b',
+            message: at === 3 ? HOSTILE : 'Raise the memory limit',
+            author: 'Ada',
+            by: 'ada@example.com',
+            version: '1.0.0',
+            insertedAt: ago((at + 1) * 400),
+            healthyAt: service.status === 'HEALTHY' ? ago(at * 400) : null,
+            service: { ...service, revision: { id: `r${at}` } },
+          }))
+          .reverse(),
+        args,
+      ),
     serviceFacets: (args) => {
       const some = services.filter(has(args.q)).filter((s) => !args.status || s.status === args.status);
       const here = services.filter(has(args.q)).filter((s) => !args.cluster || s.cluster.handle === args.cluster);

@@ -131,6 +131,7 @@ part! { DeliveryQueries, DeliveryMutations:
     helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     preview(query PreviewQuery);
+    revision(query RevisionQuery);
     service(query ServiceQuery; mutation ServiceMutation);
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);

@@ -70,6 +70,7 @@ pub mod replica;
 pub mod repository;
 pub mod repository_reach;
 pub mod repository_webhook;
+pub mod revision;
 pub mod role;
 pub mod saved_view;
 pub mod seal;

@@ -59,6 +59,7 @@ use crate::registration_token::RegistrationTokenStore;
 use crate::replica::ReplicaStore;
 use crate::repository::RepositoryStore;
 use crate::repository_webhook::RepositoryWebhookStore;
+use crate::revision::RevisionStore;
 use crate::role::RoleStore;
 use crate::saved_view::SavedViewStore;
 use crate::seal::SealStore;
@@ -138,6 +139,7 @@ stores! {
     ProxyStore,
     RecordingStore,
     RegistrationTokenStore,
+    RevisionStore,
     RoleStore,
     SavedViewStore,
     SealStore,

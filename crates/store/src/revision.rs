@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::rendering::ServiceSecrets;
+use plural_app::revision::RevisionStore;
 use plural_app::seal::Sealed;
-use plural_core::Result;
+use plural_core::access::Visibility;
 use plural_core::ids::{RevisionId, ServiceId};
 use plural_core::revision::Revision;
-use plural_core::service::GitRef;
+use plural_core::service::{GitRef, Service};
+use plural_core::{Page, PageRequest, Result};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait,
@@ -16,7 +19,10 @@ use sea_orm::{
 use uuid::Uuid;
 
 use crate::convert::json;
+use crate::database::Database;
 use crate::error::db;
+use crate::page::page;
+use crate::records::Table as _;
 use crate::service;
 use crate::transaction::set;
 
@@ -92,6 +98,22 @@ impl TryFrom<row::Model> for Revision {
             healthy_at,
             created_at,
         })
+    }
+}
+
+#[async_trait]
+impl RevisionStore for Database {
+    async fn revision_list(&self, visible: &Visibility, request: &PageRequest) -> Result<Page<Revision>> {
+        let mut query = row::Entity::find();
+        if !matches!(visible, Visibility::All) {
+            let services = service::row::Entity::find()
+                .select_only()
+                .column(service::row::Column::Id)
+                .filter(Service::visible(visible))
+                .into_query();
+            query = query.filter(row::Column::ServiceId.in_subquery(services));
+        }
+        page(&self.reader, query, row::Column::Id, request, Revision::try_from).await
     }
 }
 

@@ -2,18 +2,18 @@ import { SimpleGrid, Text } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 
-import { counted } from '../lib/text';
+import { counted, short } from '../lib/text';
 import { paths } from '../paths';
 import { behind } from '../cluster/fleet';
 import { clusterFacetsQuery } from '../cluster/queries';
 import { globalsQuery } from '../globalservice/queries';
-import { Empty, Facts, Fault, Page, Panel } from '../parts/page';
+import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import { held, Shown, Stale } from '../parts/shown';
 import { serviceStatuses, State, statusOrder } from '../parts/state';
 import { Table } from '../parts/table';
-import { Name, RouteLink } from '../parts/text';
+import { Ago, Name, RouteLink } from '../parts/text';
 import { ClusterGrid } from './grid';
-import { servicesQuery, statusesQuery } from '../service/queries';
+import { recentQuery, servicesQuery, statusesQuery } from '../service/queries';
 import { serviceColumns } from '../service/table';
 import classes from './page.module.css';
 
@@ -26,6 +26,7 @@ export function HomePage() {
       <Attention status="PAUSED" title="Services that need approval" none="No service needs approval" />
       <Rollouts />
       <OutOfDate />
+      <Lately />
       <ClusterGrid />
     </Page>
   );
@@ -76,6 +77,61 @@ function Attention({ status, title, none }: { status: 'FAILED' | 'PAUSED'; title
           isWaiting={list.isPending}
           empty={<Empty title={none} />}
         />
+      </Shown>
+    </Panel>
+  );
+}
+
+/** The last things that changed what a service should be, and whether they became healthy. */
+function Lately() {
+  const query = useQuery(recentQuery(15));
+  const rows = held(query) ?? [];
+  return (
+    <Panel title="Latest changes">
+      {query.isPending && <Waiting lines={3} />}
+      <Shown query={query} what="the latest changes">
+        {query.data?.length === 0 && <Empty title="Nothing changed yet" />}
+        <ul className={classes['changes']}>
+          {rows.map(({ id, sha, message, by, insertedAt, healthyAt, service }) => (
+            <li key={id}>
+              <Text size="xs" c="dimmed" component="span">
+                <Ago at={insertedAt} />
+              </Text>
+              <span>
+                {service?.cluster ? (
+                  <RouteLink to={paths.service(service.cluster.handle ?? '', service.name)} strong>
+                    <Name of={`${service.cluster.handle ?? ''}/${service.name}`} />
+                  </RouteLink>
+                ) : (
+                  service && <Name of={service.name} />
+                )}{' '}
+                {sha != null && (
+                  <Text component="span" ff="monospace" size="xs" c="dimmed">
+                    {short(sha)}
+                  </Text>
+                )}{' '}
+                {message != null && <Name of={message} />}
+                {by != null && (
+                  <Text component="span" size="xs" c="dimmed">
+                    {' '}
+                    by <Name of={by} />
+                  </Text>
+                )}
+              </span>
+              <Text size="xs" component="span">
+                {healthyAt != null ? (
+                  <>
+                    healthy <Ago at={healthyAt} />
+                  </>
+                ) : service?.revision?.id === id ? (
+                  'not healthy yet'
+                ) : (
+                  'was not healthy'
+                )}
+              </Text>
+            </li>
+          ))}
+        </ul>
       </Shown>
     </Panel>
   );

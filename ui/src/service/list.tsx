@@ -49,7 +49,7 @@ export function ServicesPage() {
           value={search.status}
           onChange={(status) => set({ status })}
           choices={[
-            { value: undefined, label: 'All', count: all },
+            { value: undefined, label: 'All', count: all ?? undefined },
             ...statusOrder.map((status) => ({
               value: status,
               label: <State look={serviceStatuses[status]} />,

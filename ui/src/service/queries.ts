@@ -711,6 +711,45 @@ export const Create = graphql(/* GraphQL */ `
   }
 `);
 
+const Recent = graphql(/* GraphQL */ `
+  query RecentRevisions($last: Int!) {
+    revisions(last: $last) {
+      edges {
+        node {
+          id
+          sha
+          message
+          author
+          by
+          version
+          insertedAt
+          healthyAt
+          service {
+            id
+            name
+            revision {
+              id
+            }
+            cluster {
+              id
+              handle
+            }
+          }
+        }
+      }
+    }
+  }
+`);
+
+/** What changed lately, the newest first. */
+export function recentQuery(last: number) {
+  return queryOptions({
+    queryKey: ['service', 'recent', last],
+    queryFn: async ({ signal }) => (await ask(Recent, { last }, signal)).revisions ?? null,
+    select: (page) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse(),
+  });
+}
+
 const Deletion = graphql(/* GraphQL */ `
   query ServiceDeletion($id: ID!, $cascade: Boolean) {
     serviceDeletion(id: $id, cascade: $cascade) {

@@ -30,6 +30,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |_| json!({}),
     },
     Line {
+        field: "revisions",
+        expected: USERS,
+        document: "{ revisions(last: 5) { edges { node { id by service { id } } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
         field: "serviceFacets",
         expected: USERS,
         document: "{ serviceFacets { statuses { status count } clusters { cluster { id } count } projects { project { id } count } } }",

@@ -50,6 +50,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("project", "(id: \"$project\")"),
     ("projects", ""),
     ("recordings", ""),
+    ("revisions", ""),
     ("role", "(name: \"operator\")"),
     ("roles", ""),
     ("savedView", "(id: \"$view\")"),

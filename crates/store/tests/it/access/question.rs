@@ -314,6 +314,7 @@ pub(super) const UNASKED: &[&str] = &[
     "proven",
     "recorded_projects_get",
     "recording_read",
+    "revision_list",
     "revisions_plans",
     "second_factor_begin",
     "second_factor_confirm",

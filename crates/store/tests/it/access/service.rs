@@ -68,6 +68,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("revisions_plans", "uaaaaa", w, c => w.door.app.revisions_plans(c, &[(w.service.id, w.service.revision_id)])),
         case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
         case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),
+        case!("revision_list", "uhaaaa", w, c => list_all_revisions(w, c)),
         case!("service_revisions", "uhaaaa", w, c => list_revisions(w, c)),
         case!("service_revision", "uhaaaa", w, c => w.door.app.service_revision(c, w.service.id)),
         case!("service_configuration", "uhdaaa", w, c => w.door.app.service_configuration(c, w.service.id)),
@@ -139,6 +140,12 @@ async fn list_services(w: &World<'_>, c: &OpCtx) -> Result<()> {
 
 async fn list_revisions(w: &World<'_>, c: &OpCtx) -> Result<()> {
     w.door.app.service_revisions(c, w.service.id, &PageArgs::default()).await.map(drop)
+}
+
+async fn list_all_revisions(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let args = PageArgs { last: Some(500), ..PageArgs::default() };
+    let page = w.door.app.revision_list(c, &args).await?;
+    found(page.edges.iter().any(|edge| edge.node.service_id == w.service.id))
 }
 
 async fn create_service(w: &World<'_>, c: &OpCtx) -> Result<()> {

@@ -77,15 +77,14 @@ impl PageArgs {
             Some(n) if n < 1 => return Err(Error::invalid(field, "must be at least 1")),
             Some(n) => u32::try_from(n).unwrap_or(MAX_SIZE).min(MAX_SIZE),
         };
-        let key = |field, text: &Option<String>| {
-            // Clients send an empty cursor for "from the start".
-            let text = text.as_deref().filter(|text| !text.is_empty());
-            text.map(|text| parse(field, text)).transpose()
+        // Clients send an empty cursor for "from the start".
+        let key = |field, text: Option<&str>| {
+            text.filter(|text| !text.is_empty()).map(|text| parse(field, text)).transpose()
         };
         Ok(PageRequest {
             direction,
-            after: key("after", &self.after)?,
-            before: key("before", &self.before)?,
+            after: key("after", self.after.as_deref())?,
+            before: key("before", self.before.as_deref())?,
             limit,
         })
     }

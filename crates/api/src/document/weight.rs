@@ -35,8 +35,10 @@ const LONGER: [(&str, &str, u64); 6] = [
 const NOTHING: [&str; 6] =
     ["ClusterProvider", "ComponentContent", "Flow", "NodePool", "ProviderCredential", "Taint"];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 9] = [
+const COSTLY: [(&str, &str, u64); 11] = [
     ("RootQueryType", "auditVerify", 2_000),
+    ("RootQueryType", "clusterFacets", 200),
+    ("RootQueryType", "serviceFacets", 500),
     ("RootQueryType", "servicePreview", 2_000),
     ("RootQueryType", "serviceTarball", 2_000),
     ("GlobalService", "instanceCounts", 50),

@@ -79,14 +79,14 @@ async fn sorted_by<N: Sortable, K: Ord>(
 {
     all.sort_by_key(|one| (key(one), one.key()));
     for descending in [false, true] {
-        let mut expected: Vec<_> = all.iter().map(|one| one.identity().1).collect();
+        let mut expected: Vec<_> = all.iter().map(plural_core::page::Keyed::key).collect();
         if descending {
             expected.reverse();
         }
         for from_the_end in [false, true] {
             let sort = Sort { column, descending };
             let found = walk::<N>(door, &door.admin, filter, &sort, from_the_end).await;
-            let found: Vec<_> = found.iter().map(|one| one.identity().1).collect();
+            let found: Vec<_> = found.iter().map(plural_core::page::Keyed::key).collect();
             assert_eq!(found, expected, "{sort:?}, from the end: {from_the_end}");
         }
     }
@@ -131,22 +131,19 @@ async fn clusters_are_sorted_and_counted(database: TestDatabase) {
     let everything = ClusterFilter::default();
     let all = list(&door, &door.admin, &everything).await;
     assert_eq!(all.len(), 7);
-    let by = async |column, key: &dyn Fn(&Cluster) -> (i64, String)| {
-        sorted_by::<Cluster, _>(&door, &everything, column, all.clone(), key).await;
+    sorted_by(&door, &everything, ClusterColumn::Handle, all.clone(), |one: &Cluster| one.handle.to_string())
+        .await;
+    let heard = |one: &Cluster| one.pinged_at;
+    sorted_by(&door, &everything, ClusterColumn::LastHeard, all.clone(), heard).await;
+    sorted_by(&door, &everything, ClusterColumn::State(now), all.clone(), |one: &Cluster| one.state(now))
+        .await;
+    let numbers = ["v1.9.0", "v1.33.4+k3s1", "v1.33.9", "v1.33.10"];
+    // What has no numbers is as old as what is not known: before all others.
+    let version = |one: &Cluster| {
+        let version = one.facts.current_version.as_deref();
+        numbers.iter().position(|known| Some(*known) == version)
     };
-    by(ClusterColumn::Handle, &|one| (0, one.handle.to_string())).await;
-    by(ClusterColumn::LastHeard, &|one| (one.pinged_at.map_or(0, |at| at.timestamp_micros()), String::new()))
-        .await;
-    let place = |state| ClusterState::ALL.iter().position(|one| *one == state).unwrap();
-    by(ClusterColumn::State(now), &|one| (i64::try_from(place(one.state(now))).unwrap(), String::new()))
-        .await;
-    let numbers = ["none", "next", "v1.9.0", "v1.33.4+k3s1", "v1.33.9", "v1.33.10"];
-    by(ClusterColumn::Version, &|one| {
-        let version = one.facts.current_version.as_deref().unwrap_or("none");
-        // What has no numbers is as old as what is not known.
-        (i64::try_from(numbers.iter().position(|of| *of == version).unwrap().max(1)).unwrap(), String::new())
-    })
-    .await;
+    sorted_by(&door, &everything, ClusterColumn::Version, all.clone(), version).await;
 
     // Each count is that of the list which its value chooses.
     let states = door.app.cluster_states(&door.admin, &everything).await.unwrap();

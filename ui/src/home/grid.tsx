@@ -88,6 +88,11 @@ function groups(facets: ClusterFacets, by: Kind): Of[] {
   }
 }
 
+const toneOf = ({ filter }: Of, by: Kind) =>
+  by === 'state' && filter?.state !== undefined ? clusterStates[filter.state].tone : 'busy';
+const needsSomebody = ({ filter }: Of) =>
+  filter?.state !== undefined && ['bad', 'warn'].includes(clusterStates[filter.state].tone);
+
 /** All clusters at a glance, by what one asks for. */
 export function ClusterGrid() {
   const { by = 'state' } = route.useSearch();
@@ -159,11 +164,6 @@ export function ClusterGrid() {
     </Panel>
   );
 }
-
-const toneOf = ({ filter }: Of, by: Kind) =>
-  by === 'state' && filter?.state !== undefined ? clusterStates[filter.state].tone : 'busy';
-const needsSomebody = ({ filter }: Of) =>
-  filter?.state !== undefined && ['bad', 'warn'].includes(clusterStates[filter.state].tone);
 
 /** The first of those that need somebody. */
 function Some({ filter }: { filter: ClusterFilter }) {

@@ -114,10 +114,14 @@ export function Table<Row>({
                       key={header.id}
                       role="columnheader"
                       data-number={header.column.columnDef.meta?.isNumber}
-                      {...(sort && header.column.columnDef.meta?.isSorted === true && { 'aria-sort': sorted(header.id, sort.word) })}
+                      {...(sort &&
+                        header.column.columnDef.meta?.isSorted === true && { 'aria-sort': sorted(header.id, sort.word) })}
                     >
                       {sort && header.column.columnDef.meta?.isSorted === true ? (
-                        <UnstyledButton className={classes['sort'] ?? ''} onClick={() => sort.onChange(turned(header.id, sort.word))}>
+                        <UnstyledButton
+                          className={classes['sort'] ?? ''}
+                          onClick={() => sort.onChange(turned(header.id, sort.word))}
+                        >
                           {flexRender(header.column.columnDef.header, header.getContext())}
                           {sort.word === header.id && <IconArrowUp size={12} aria-hidden />}
                           {sort.word === `-${header.id}` && <IconArrowDown size={12} aria-hidden />}

@@ -320,7 +320,9 @@ function root({ clusters, services }, rows) {
       const here = services.filter(has(args.q)).filter((s) => !args.cluster || s.cluster.handle === args.cluster);
       return {
         statuses: tally(here, (s) => s.status, STATUS_ORDER).map(([status, count]) => ({ status, count })),
-        clusters: tally(some, (s) => s.cluster).slice(0, 100).map(([cluster, count]) => ({ cluster, count })),
+        clusters: tally(some, (s) => s.cluster)
+          .slice(0, 100)
+          .map(([cluster, count]) => ({ cluster, count })),
         projects: [{ project: { id: 'p', name: 'default' }, count: some.length }],
       };
     },

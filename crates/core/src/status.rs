@@ -26,7 +26,7 @@ impl ServiceStatus {
     /// Every status.
     pub const ALL: [Self; 5] = [Self::Stale, Self::Synced, Self::Healthy, Self::Failed, Self::Paused];
 
-    /// Every status, what needs somebody first: the order of lists. An index of the database holds it.
+    /// Every status, what needs somebody first: the order of lists.
     pub const WORST_FIRST: [Self; 5] = [Self::Failed, Self::Paused, Self::Stale, Self::Synced, Self::Healthy];
 
     /// The word on the wire and in the database.

@@ -33,7 +33,7 @@ use crate::facet::rank;
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::renew_in_tx;
-use crate::sorted::SortedTable;
+use crate::sorted::{SortBy, SortedTable};
 use crate::transaction::{self, set};
 use crate::{dependency, deploy_token, federated_credential, policy, service};
 
@@ -350,8 +350,8 @@ fn version_key(postgres: bool) -> Expr {
 }
 
 impl SortedTable for Cluster {
-    fn sort_key(column: ClusterColumn, postgres: bool) -> Expr {
-        match column {
+    fn sort_by(column: ClusterColumn, postgres: bool) -> SortBy {
+        SortBy::Value(match column {
             ClusterColumn::Handle if postgres => Expr::cust("clusters.handle COLLATE \"C\""),
             ClusterColumn::Handle => Expr::col(row::Column::Handle.as_column_ref()),
             ClusterColumn::State(at) => state_rank(at),
@@ -360,7 +360,7 @@ impl SortedTable for Cluster {
                 let never = Expr::value(DateTime::UNIX_EPOCH);
                 Func::coalesce([Expr::col(row::Column::PingedAt.as_column_ref()), never]).into()
             }
-        }
+        })
     }
 }
 

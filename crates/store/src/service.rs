@@ -41,7 +41,7 @@ use crate::page::{page, search};
 use crate::records::{Guard, Table};
 use crate::revision;
 use crate::service_error;
-use crate::sorted::SortedTable;
+use crate::sorted::{SortBy, SortedTable};
 use crate::transaction::{self, set};
 use crate::{cluster, component, dependency, policy, service_context};
 
@@ -352,22 +352,17 @@ impl Table for Service {
     }
 }
 
-/// The place of a status in [`ServiceStatus::WORST_FIRST`], as an index has it.
-pub(crate) fn status_rank() -> Expr {
-    Expr::cust(
-        "(CASE status WHEN 'FAILED' THEN CAST(0 AS BIGINT) WHEN 'PAUSED' THEN 1 WHEN 'STALE' THEN 2 \
-         WHEN 'SYNCED' THEN 3 ELSE 4 END)",
-    )
-}
-
 impl SortedTable for Service {
-    fn sort_key(column: ServiceColumn, postgres: bool) -> Expr {
+    fn sort_by(column: ServiceColumn, postgres: bool) -> SortBy {
         match column {
             // As its index has it.
-            ServiceColumn::Name if postgres => Expr::cust("services.name COLLATE \"C\""),
-            ServiceColumn::Name => Expr::col(row::Column::Name.as_column_ref()),
-            ServiceColumn::Status => status_rank(),
-            ServiceColumn::UpdatedAt => Expr::col(row::Column::UpdatedAt.as_column_ref()),
+            ServiceColumn::Name if postgres => SortBy::Value(Expr::cust("services.name COLLATE \"C\"")),
+            ServiceColumn::Name => SortBy::Value(Expr::col(row::Column::Name.as_column_ref())),
+            ServiceColumn::Status => SortBy::Words(
+                Expr::col(row::Column::Status.as_column_ref()),
+                ServiceStatus::WORST_FIRST.map(ServiceStatus::as_str).to_vec(),
+            ),
+            ServiceColumn::UpdatedAt => SortBy::Value(Expr::col(row::Column::UpdatedAt.as_column_ref())),
         }
     }
 }

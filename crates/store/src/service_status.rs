@@ -7,12 +7,13 @@ use plural_core::Result;
 use plural_core::access::Visibility;
 use plural_core::service::Service;
 use plural_core::status::ServiceStatus;
-use sea_orm::{EntityTrait, QueryFilter};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 
 use crate::database::{Database, corrupt};
-use crate::facet::{counts, ranked};
+use crate::facet::counts;
 use crate::records::Table;
-use crate::service::{row, status_rank};
+use crate::service::row;
 
 #[async_trait]
 impl ServiceStatusStore for Database {
@@ -23,10 +24,9 @@ impl ServiceStatusStore for Database {
     ) -> Result<Vec<(ServiceStatus, u64)>> {
         let rows = Service::filter(row::Entity::find().filter(Service::visible(visible)), filter);
         let most = u32::try_from(ServiceStatus::ALL.len()).unwrap_or(u32::MAX);
-        let found: Vec<(i64, u64)> =
-            counts(&self.reader, rows, status_rank(), most, "counting services").await?;
-        let status =
-            |rank| ranked(&ServiceStatus::WORST_FIRST, rank).ok_or_else(|| corrupt("a service's status"));
-        found.into_iter().map(|(rank, count)| Ok((status(rank)?, count))).collect()
+        let status = Expr::col(row::Column::Status.as_column_ref());
+        let found: Vec<(String, u64)> = counts(&self.reader, rows, status, most, "counting services").await?;
+        let status = |text: &str| ServiceStatus::parse(text).ok_or_else(|| corrupt("a service's status"));
+        found.into_iter().map(|(text, count)| Ok((status(&text)?, count))).collect()
     }
 }

@@ -34,8 +34,7 @@ impl MigrationTrait for Migration {
 const SCHEMA: &str = "
 CREATE INDEX services_name_idx ON services (@NAME, id, cluster_id);
 
-CREATE INDEX services_status_idx ON services
-    ((CASE status WHEN 'FAILED' THEN CAST(0 AS BIGINT) WHEN 'PAUSED' THEN 1 WHEN 'STALE' THEN 2 WHEN 'SYNCED' THEN 3 ELSE 4 END), id, cluster_id);
+CREATE INDEX services_status_idx ON services (status, id, cluster_id);
 
 CREATE INDEX services_updated_at_idx ON services (updated_at, id, cluster_id)
 ";

@@ -125,12 +125,13 @@ fn id_of(row: &QueryResult) -> std::result::Result<Uuid, DbErr> {
     row.try_get("", "sort_id")
 }
 
-fn key_of(row: &QueryResult, kind: SortKind) -> std::result::Result<SortKey, DbErr> {
-    Ok(match kind {
+fn place_of(row: &QueryResult, kind: SortKind) -> std::result::Result<Place, DbErr> {
+    let key = match kind {
         SortKind::Text => SortKey::Text(row.try_get("", "sort_key")?),
         SortKind::Number => SortKey::Number(row.try_get("", "sort_key")?),
         SortKind::Time => SortKey::Time(row.try_get("", "sort_key")?),
-    })
+    };
+    Ok(Place { key, id: id_of(row)? })
 }
 
 impl Database {
@@ -150,8 +151,7 @@ impl Database {
                 let kind = sort.column.kind();
                 let query = stretch.by_value::<N>(rows, &key, limit).build(backend);
                 let found = self.reader.query_all_raw(query).await.map_err(db(doing))?;
-                let place = |row| Ok(Place { key: key_of(row, kind)?, id: id_of(row)? });
-                return found.iter().map(place).collect::<std::result::Result<_, _>>().map_err(db(doing));
+                return found.iter().map(|row| place_of(row, kind).map_err(db(doing))).collect();
             }
             SortBy::Words(column, words) => (column, words),
         };

@@ -30,7 +30,7 @@ export function ClustersPage() {
   const states = new Map(facets.data?.states?.map(({ state, count }) => [state, count]));
   const all = facets.data && [...states.values()].reduce((sum, count) => sum + count, 0);
   const total = search.state === undefined ? all : states.get(search.state);
-  const isFiltered = Object.entries(search).some(([key, value]) => key !== 'sort' && value !== undefined);
+  const isFiltered = Object.keys(search).some((key) => key !== 'sort');
   return (
     <Page
       title="Clusters"

@@ -30,7 +30,7 @@ export function ServicesPage() {
   const known = facets.data?.statuses && new Map(facets.data.statuses.map(({ status, count }) => [status, count]));
   const all = known && [...known.values()].reduce((sum, count) => sum + count, 0);
   const total = search.status === undefined ? all : known?.get(search.status);
-  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  const isFiltered = Object.keys(filter).length > 0;
   return (
     <Page
       title="Services"

@@ -137,13 +137,13 @@ impl ServiceListQuery {
             let chosen = Chosen { cluster_id, cluster, project_id, repository_id, context_id, status, q };
             let filter = Ok(chosen.filter(ctx).await?);
             let page = page_args(after, first, before, last);
-            match sort {
-                None => page_of::<plural_core::service::Service, _>(ctx, filter, page).await.transpose(),
+            let found = match sort {
+                None => page_of::<plural_core::service::Service, _>(ctx, filter, page).await,
                 Some(sort) => {
-                    let found = page_in::<plural_core::service::Service, _>(ctx, filter, &sort.into(), page);
-                    found.await.transpose()
+                    page_in::<plural_core::service::Service, _>(ctx, filter, &sort.into(), page).await
                 }
-            }
+            };
+            found.transpose()
         })
         .await
     }

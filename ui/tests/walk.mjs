@@ -1,6 +1,6 @@
 // Walks through the web console as a person does, and says what it saw as one JSON object.
 //
-//   walk.mjs world          every page with 0, 3 and 3 000 rows of a made world: axe, CSP, hostile names, keys
+//   walk.mjs world PART     pages with 0, 3 and 3 000 rows of a made world: axe, CSP, hostile names; keys, faults
 //   walk.mjs console LINK   a real console: signs in by the demo's link, reads why a service fails, pauses another, signs out
 import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
@@ -113,38 +113,50 @@ const OTHERS = [
 /** Read at 390 px too. */
 const NARROW = ['/connect', '/settings/projects/default', '/settings/tokens', '/services/eu-prod-0/web-0?tab=settings'];
 
-async function made() {
+const isSetting = (path) => path.startsWith('/settings/');
+
+/** What is walked together: each part takes a minute or two on an idle machine. */
+const PARTS = {
+  none: { rows: 0, paths: () => PAGES },
+  few: { rows: 3, paths: () => PAGES },
+  tabs: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? OTHERS.filter((path) => !isSetting(path)) : []) },
+  settings: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? OTHERS.filter(isSetting) : []) },
+  many: { rows: 3000, paths: () => PAGES },
+  phone: { rows: 3000, paths: () => [], narrow: [...PAGES, ...NARROW] },
+  hands: { rows: 3000, paths: () => [] },
+  faults: { rows: 3000, paths: () => [] },
+};
+
+async function made(part) {
+  assert(Object.hasOwn(PARTS, part), `one of ${Object.keys(PARTS).join(', ')}`);
+  const { rows, paths, narrow = [] } = PARTS[part];
+  const console_ = await serve(rows);
   let pages = 0;
-  for (const rows of [0, 3, 3000]) {
-    const console_ = await serve(rows);
-    for (const [width, colorScheme] of [
-      [1280, 'light'],
-      [1280, 'dark'],
-      [390, 'light'],
-    ]) {
-      if (width === 390 && rows !== 3000) continue;
-      const page = await open({ viewport: { width, height: 844 }, colorScheme });
-      const isOnce = rows === 3 && width === 1280 && colorScheme === 'light';
-      for (const path of isOnce ? [...PAGES, ...OTHERS] : rows === 3000 && width === 390 ? [...PAGES, ...NARROW] : PAGES) {
-        await page.goto(console_.url + path);
-        await settled(page);
-        const name = `${path} with ${rows} rows, ${width} px, ${colorScheme}`;
-        await judge(page, name);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-        if (wide > 0) problems.push(`${name}: ${wide} px wider than the window`);
-        pages += 1;
-      }
-      await page.close();
+  for (const [width, colorScheme] of [
+    [1280, 'light'],
+    [1280, 'dark'],
+    [390, 'light'],
+  ]) {
+    const page = await open({ viewport: { width, height: 844 }, colorScheme });
+    for (const path of width === 390 ? narrow : paths(width, colorScheme)) {
+      await page.goto(console_.url + path);
+      await settled(page);
+      const name = `${path} with ${rows} rows, ${width} px, ${colorScheme}`;
+      await judge(page, name);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      if (wide > 0) problems.push(`${name}: ${wide} px wider than the window`);
+      pages += 1;
     }
-    if (rows === 3000) {
-      await keys(console_.url);
-      await orders(console_.url);
-      await objects(console_.url);
-      await told(console_.url);
-      await faults(console_.url, { open, settled, judge, forgive });
-    }
-    console_.close();
+    await page.close();
   }
+  if (part === 'hands') {
+    await keys(console_.url);
+    await orders(console_.url);
+    await objects(console_.url);
+    await told(console_.url);
+  }
+  if (part === 'faults') await faults(console_.url, { open, settled, judge, forgive });
+  console_.close();
   return { pages };
 }
 
@@ -417,7 +429,7 @@ async function real(link) {
 const [what, link] = process.argv.slice(2);
 let seen = {};
 try {
-  seen = what === 'console' ? await real(link) : await made();
+  seen = what === 'console' ? await real(link) : await made(link);
 } catch (error) {
   problems.push(String(error));
 } finally {

@@ -509,7 +509,8 @@ async function secretsOf(id: string, signal: AbortSignal) {
   if (project?.secretHoldings == null) return project;
   const all = new Map(project.secretHoldings.holdings.map((holding) => [holding.kind, holding]));
   let after = project.secretHoldings.endCursor;
-  let { holdsNone } = project.secretHoldings;
+  // What is no secret of anybody (seeds) is told, and does not count.
+  let holdsSome = project.secretHoldings.holdsNone === false;
   while (after !== null) {
     const next = (await ask(Secrets, { id, after }, signal)).project?.secretHoldings;
     if (next == null || next.endCursor === after) throw new Error('the console says what secrets it holds without an end');
@@ -522,11 +523,10 @@ async function secretsOf(id: string, signal: AbortSignal) {
         values: (known?.values ?? 0) + holding.values,
       });
     }
-    holdsNone = next.holdsNone;
+    holdsSome ||= next.holdsNone === false;
     after = next.endCursor;
   }
-  if (all.size > 0) holdsNone = false;
-  return { ...project, secretHoldings: { ...project.secretHoldings, holdsNone, holdings: [...all.values()] } };
+  return { ...project, secretHoldings: { ...project.secretHoldings, holdsNone: !holdsSome, holdings: [...all.values()] } };
 }
 
 /** What the console holds of its secrets, and what seals them. For its administrators. */

@@ -74,6 +74,29 @@ const cluster = createRoute({
   component: lazyRouteComponent(() => import('./cluster/page'), 'ClusterPage'),
 });
 
+interface ObjectsSearch {
+  kind?: string | undefined;
+  ns?: string | undefined;
+  q?: string | undefined;
+  l?: string | undefined;
+  sort?: string | undefined;
+  wide?: boolean | undefined;
+}
+const kubernetes = createRoute({
+  getParentRoute: () => root,
+  path: '/clusters/$handle/kubernetes',
+  validateSearch: (search: Record<string, unknown>): ObjectsSearch =>
+    given({
+      kind: words(search['kind']),
+      ns: words(search['ns']),
+      q: words(search['q']),
+      l: words(search['l']),
+      sort: words(search['sort']),
+      wide: search['wide'] === true ? true : undefined,
+    }),
+  component: lazyRouteComponent(() => import('./kubernetes/list'), 'KubernetesPage'),
+});
+
 const audit = createRoute({
   getParentRoute: () => root,
   path: '/audit',
@@ -92,7 +115,7 @@ const settings = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, services, service, clusters, cluster, audit, settings]),
+  routeTree: root.addChildren([home, services, service, clusters, cluster, kubernetes, audit, settings]),
   defaultPreload: 'intent',
   scrollRestoration: true,
 });

@@ -1,0 +1,329 @@
+import { Button, Checkbox, Group, Text } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { IconEdit, IconPrinter } from '@tabler/icons-react';
+import { useEffect, useMemo, useRef, useState } from 'react';
+import { parse, stringify } from 'yaml';
+
+import { explain } from '../lib/client';
+import { quoted, visible } from '../lib/text';
+import { Command, Copy } from '../parts/action';
+import { Panel } from '../parts/page';
+import { Name } from '../parts/text';
+import { rightQuery, WhyNot } from './act';
+import { MANAGER } from './actions';
+import { decoded } from './details';
+import { comparison, reader, writer } from './editor';
+import { mapAt, type KubeObject } from './objects';
+import { kubeJson, KubeError, kubePath, type Kind } from './request';
+
+interface YamlProps {
+  handle: string;
+  kind: Kind;
+  object: KubeObject;
+}
+
+/** An object as YAML; and, by right, a change to it that the server tries before it is made. */
+export default function Yaml({ handle, kind, object }: YamlProps) {
+  const isSecret = kind.id === 'secrets';
+  const store = `draft ${handle} ${kind.id} ${object.metadata.namespace ?? ''} ${object.metadata.name}`;
+  const [draft, setDraft] = useState<Draft | undefined>(() => (isSecret ? undefined : readDraft(store)));
+  const [hasFields, setHasFields] = useState(false);
+  const [hasValues, setHasValues] = useState(!isSecret);
+  const right = { verb: 'update', kind, namespace: object.metadata.namespace, name: object.metadata.name };
+  const may = useQuery(rightQuery(handle, right));
+  const text = useMemo(() => yamlOf(hasValues ? object : masked(object), hasFields), [object, hasFields, hasValues]);
+  const keep = (next: Draft | undefined) => {
+    setDraft(next);
+    // The values of a secret are kept nowhere but on this page.
+    if (!isSecret) writeDraft(store, next);
+  };
+  if (draft) return <Edit handle={handle} kind={kind} object={object} draft={draft} keep={keep} />;
+  const unless = hasValues ? undefined : 'Its values are hidden. Show them first: what is not shown cannot be written back.';
+  return (
+    <Panel
+      title="YAML"
+      aside={
+        <Group gap="sm" data-no-print>
+          {isSecret && (
+            <Checkbox
+              size="xs"
+              label="Show values"
+              checked={hasValues}
+              onChange={({ currentTarget }) => setHasValues(currentTarget.checked)}
+            />
+          )}
+          <Checkbox
+            size="xs"
+            label="Managed fields"
+            checked={hasFields}
+            onChange={({ currentTarget }) => setHasFields(currentTarget.checked)}
+          />
+          <Copy text={text} label="Copy the YAML" />
+          <Button variant="default" leftSection={<IconPrinter size={14} />} onClick={() => window.print()} visibleFrom="sm">
+            Print
+          </Button>
+          {may.data?.allowed === false || unless !== undefined || !kind.verbs.includes('update') ? (
+            <WhyNot
+              cluster={handle}
+              label="Edit"
+              right={right}
+              unless={may.data?.allowed === false ? undefined : (unless ?? 'The API takes no changes to it.')}
+            />
+          ) : (
+            <Button
+              variant="default"
+              leftSection={<IconEdit size={14} />}
+              loading={may.isPending}
+              onClick={() => keep({ text: yamlOf(object, false), base: yamlOf(object, false) })}
+            >
+              Edit
+            </Button>
+          )}
+        </Group>
+      }
+    >
+      <Reader label="YAML" text={text} />
+    </Panel>
+  );
+}
+
+interface Draft {
+  text: string;
+  /** What was there when the change was begun, or last taken over. */
+  base: string;
+}
+
+type Stage = { at: 'writes' } | { at: 'reviews'; before: string; after: string; version: string; body: KubeObject };
+
+function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft; keep: (draft: Draft | undefined) => void }) {
+  const queries = useQueryClient();
+  const [stage, setStage] = useState<Stage>({ at: 'writes' });
+  const [error, setError] = useState<unknown>();
+  const [isBusy, setBusy] = useState(false);
+  const { namespace, name } = object.metadata;
+  const current = useMemo(() => yamlOf(object, false), [object]);
+  const isDirty = draft.text !== draft.base;
+  useEffect(() => {
+    if (!isDirty) return;
+    const hear = (event: BeforeUnloadEvent) => event.preventDefault();
+    window.addEventListener('beforeunload', hear);
+    return () => window.removeEventListener('beforeunload', hear);
+  }, [isDirty]);
+
+  const put = (body: KubeObject, dryRun: boolean) => {
+    const query = { fieldManager: MANAGER, fieldValidation: 'Strict', ...(dryRun && { dryRun: 'All' }) };
+    const wanted = { verb: 'update', kind, namespace, name };
+    return kubeJson<KubeObject>(kubePath(handle, kind, { namespace, name, query }), { method: 'PUT', body, wanted });
+  };
+  const attempt = async (work: () => Promise<void>) => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      await work();
+    } catch (failed) {
+      setError(failed);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const review = () =>
+    attempt(async () => {
+      const body = readObject(draft.text, object);
+      const after = await put(body, true);
+      setStage({
+        at: 'reviews',
+        before: draft.base,
+        after: yamlOf(after, false),
+        version: body.metadata.resourceVersion ?? '',
+        body,
+      });
+    });
+  const write = (body: KubeObject) =>
+    attempt(async () => {
+      await put(body, false);
+      keep(undefined);
+      notifications.show({ message: visible(`${name} is changed`) });
+      await queries.invalidateQueries({ queryKey: ['kubernetes', handle] });
+    });
+  /** What was typed stays; it is to be tried upon what is there now. */
+  const takeOver = () =>
+    attempt(async () => {
+      const now = await kubeJson<KubeObject>(kubePath(handle, kind, { namespace, name }));
+      const version = now.metadata.resourceVersion ?? '';
+      const text = draft.text.replace(/^( {2}resourceVersion: ).*$/m, (_, key: string) => `${key}"${version}"`);
+      keep({ text, base: yamlOf(now, false) });
+      setStage({ at: 'writes' });
+    });
+  const isConflict = error instanceof KubeError && error.status === 409;
+  const isStale = versionOf(current) !== versionOf(draft.base);
+  const failed = error === undefined ? undefined : explain(error);
+  return (
+    <Panel
+      title={stage.at === 'writes' ? 'Change the YAML' : 'What the server would make of it'}
+      aside={
+        <Group gap="sm">
+          {stage.at === 'writes' ? (
+            <>
+              <Button
+                variant="default"
+                onClick={() => (!isDirty || window.confirm('Throw your changes away?')) && keep(undefined)}
+              >
+                Cancel
+              </Button>
+              <Button loading={isBusy} disabled={!isDirty} onClick={() => void review()}>
+                Review
+              </Button>
+            </>
+          ) : (
+            <>
+              <Button variant="default" onClick={() => setStage({ at: 'writes' })}>
+                Back
+              </Button>
+              <Button loading={isBusy} onClick={() => void write(stage.body)}>
+                Write
+              </Button>
+            </>
+          )}
+        </Group>
+      }
+    >
+      {(failed !== undefined || isStale) && (
+        <div role="alert" style={{ padding: 12, borderBottom: '1px solid var(--line)' }}>
+          {isConflict || (isStale && failed === undefined) ? (
+            <>
+              <Text size="sm" fw={600}>
+                Somebody changed it meanwhile. Nothing that you typed is lost.
+              </Text>
+              {isConflict && (
+                <Text size="sm">
+                  <Name of={failed?.what ?? ''} />
+                </Text>
+              )}
+              <Text size="sm" mb="sm">
+                Their change, below. Your text can be tried on top of it: fields that both changed become yours.
+              </Text>
+              <Comparison label="What they changed" old={draft.base} text={current} />
+              <Button mt="sm" variant="default" loading={isBusy} onClick={() => void takeOver()}>
+                Put mine on top
+              </Button>
+            </>
+          ) : (
+            failed && (
+              <Text size="sm" style={{ color: 'var(--tone-bad)', whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
+                <Name of={failed.what} />. {error instanceof KubeError ? failed.next : 'Correct it and review again.'} What you
+                typed stays here.
+              </Text>
+            )
+          )}
+        </div>
+      )}
+      {stage.at === 'writes' ? (
+        <Writer text={draft.text} onChange={(text) => keep({ ...draft, text })} />
+      ) : (
+        <>
+          <Comparison label="What would change" old={stage.before} text={stage.after} />
+          <div style={{ padding: 12 }}>
+            {stage.before === stage.after && <Text size="sm">The server would change nothing.</Text>}
+            <Command line={`kubectl replace --validate=strict -f ${quoted(`${name}.yaml`)}`} />
+          </div>
+        </>
+      )}
+    </Panel>
+  );
+}
+
+/** Of the text that one typed, an object of the same name and kind; else an error in words. */
+function readObject(text: string, object: KubeObject): KubeObject {
+  const read = parse(text, { maxAliasCount: 100 }) as Partial<KubeObject> | null;
+  const meta = read?.metadata;
+  if (typeof read !== 'object' || read === null || typeof meta !== 'object') throw new Error('this is no object with metadata');
+  if (meta.name !== object.metadata.name || meta.namespace !== object.metadata.namespace) {
+    throw new Error('its name and namespace cannot be changed: make another object instead');
+  }
+  return read as KubeObject;
+}
+
+function versionOf(text: string): string | undefined {
+  return /^ {2}resourceVersion: "?([^"\n]*)"?$/m.exec(text)?.[1];
+}
+
+function yamlOf(object: KubeObject, hasFields: boolean): string {
+  const { apiVersion, kind, metadata, ...rest } = object;
+  const { managedFields, ...meta } = metadata;
+  const shown = { apiVersion, kind, metadata: hasFields ? { ...meta, managedFields } : meta, ...rest };
+  return stringify(shown, { lineWidth: 0, aliasDuplicateObjects: false });
+}
+
+function masked(object: KubeObject): KubeObject {
+  const hidden = (values: Record<string, string> | undefined) =>
+    values && Object.fromEntries(Object.entries(values).map(([name, value]) => [name, `(hidden, ${decoded(value).size} bytes)`]));
+  const annotations = Object.fromEntries(
+    Object.entries(object.metadata.annotations ?? {}).map(([name, value]) => [
+      name,
+      name.endsWith('last-applied-configuration') ? '(hidden: it holds the values)' : value,
+    ]),
+  );
+  const data = hidden(mapAt(object, 'data'));
+  return {
+    ...object,
+    metadata: { ...object.metadata, ...(object.metadata.annotations && { annotations }) },
+    ...(data && { data }),
+  };
+}
+
+function readDraft(key: string): Draft | undefined {
+  try {
+    const draft = JSON.parse(sessionStorage.getItem(key) ?? 'null') as Partial<Draft> | null;
+    return typeof draft?.text === 'string' && typeof draft.base === 'string' ? { text: draft.text, base: draft.base } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** In this tab, through a sign-in or a crash. */
+function writeDraft(key: string, draft: Draft | undefined): void {
+  try {
+    if (draft) sessionStorage.setItem(key, JSON.stringify(draft));
+    else sessionStorage.removeItem(key);
+  } catch {
+    // Full: the page still has it.
+  }
+}
+
+function Reader({ label, text }: { label: string; text: string }) {
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!place.current) return;
+    const view = reader(place.current, label, text);
+    return () => view.destroy();
+  }, [label, text]);
+  return <div ref={place} />;
+}
+
+function Comparison({ label, old, text }: { label: string; old: string; text: string }) {
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!place.current) return;
+    const view = comparison(place.current, label, old, text);
+    return () => view.destroy();
+  }, [label, old, text]);
+  return <div ref={place} />;
+}
+
+function Writer({ text, onChange }: { text: string; onChange: (text: string) => void }) {
+  const place = useRef<HTMLDivElement>(null);
+  const tell = useRef(onChange);
+  const first = useRef(text);
+  useEffect(() => {
+    tell.current = onChange;
+    first.current = text;
+  });
+  useEffect(() => {
+    if (!place.current) return;
+    const view = writer(place.current, 'YAML to change', first.current, (typed) => tell.current(typed));
+    view.focus();
+    return () => view.destroy();
+  }, []);
+  return <div ref={place} />;
+}

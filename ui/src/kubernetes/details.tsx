@@ -68,7 +68,7 @@ function Containers({ handle, pod }: { handle: string; pod: KubeObject }) {
         </thead>
         <tbody>
           {all.map(({ list, spec, name, status }) => {
-            const [state = ''] = Object.keys((at(status, 'state') ?? {}) as object);
+            const [state = ''] = Object.keys(at(status, 'state') ?? {});
             const reason = textAt(status, 'state', state, 'reason');
             const words =
               { running: 'Running', terminated: reason ?? 'Terminated', waiting: reason ?? 'Pending' }[state] ?? 'Pending';

@@ -192,7 +192,13 @@ function fitting(columns: Column[], hasNamespaces: boolean, isWide: boolean, wid
   if (hasNamespaces) all.splice(1, 0, { name: 'Namespace', description: '', index: undefined, ...measure('Namespace', 1) });
   if (isWide || width === 0) return all;
   const age = all.find(({ name }) => name === 'Age');
-  const wanted = [all[0], all.find(({ name }) => name === 'Status'), age, ...all].filter((one) => one !== undefined);
+  const wanted = [
+    all[0],
+    all.find(({ name }) => name === 'Status'),
+    all.find(({ name }) => name === 'Ready'),
+    age,
+    ...all,
+  ].filter((one) => one !== undefined);
   const chosen = new Set<Shown>();
   let used = 24;
   for (const one of new Set(wanted)) {

@@ -61,6 +61,7 @@ function Measured({ handle, kind, object, metrics }: { handle: string; kind: Kin
             at={samples.map(({ at }) => at)}
             values={samples.map(({ cpu }) => cpu)}
             unit={cores}
+            steps={CORES}
           />
           <Chart
             title="Memory"
@@ -68,12 +69,16 @@ function Measured({ handle, kind, object, metrics }: { handle: string; kind: Kin
             at={samples.map(({ at }) => at)}
             values={samples.map(({ memory }) => memory)}
             unit={bytes}
+            steps={BYTES}
           />
         </div>
       )}
     </Panel>
   );
 }
+
+const CORES = Array.from({ length: 9 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** (power - 3))).flat();
+const BYTES = Array.from({ length: 44 }, (_, power) => 2 ** power);
 
 function cores(value: number): string {
   return value < 1 ? `${Math.round(value * 1000)}m` : value.toFixed(2);
@@ -98,10 +103,12 @@ interface ChartProps {
   at: number[];
   values: number[];
   unit: (value: number) => string;
+  /** Between its marks. */
+  steps: number[];
 }
 
 /** A line over time; the last value stands beside it as text. */
-function Chart({ title, value, at, values, unit }: ChartProps) {
+function Chart({ title, value, at, values, unit, steps }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const latest = useRef<[number[], number[]]>([at, values]);
@@ -127,8 +134,12 @@ function Chart({ title, value, at, values, unit }: ChartProps) {
           height: 130,
           legend: { show: false },
           cursor: { show: false },
-          scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.2 : 1] } },
-          axes: [axis, { ...axis, size: 70, values: (_, ticks) => ticks.map(unit) }],
+          scales: {
+            // Five minutes at least: a first measurement has no span of its own.
+            x: { range: (_, min, max) => [Math.min(min, max - 300), max] },
+            y: { range: (_, __, max) => [0, max > 0 ? max * 1.2 : 1] },
+          },
+          axes: [axis, { ...axis, size: 84, incrs: steps, values: (_, ticks) => ticks.map(unit) }],
           series: [{}, { stroke: colour, width: 2, points: { show: true, size: 4, fill: colour } }],
         },
         latest.current,
@@ -143,7 +154,7 @@ function Chart({ title, value, at, values, unit }: ChartProps) {
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [unit]);
+  }, [unit, steps]);
   return (
     <figure className={classes['chart']}>
       <figcaption>

@@ -76,7 +76,7 @@ function walk(schema: unknown, path: string, isRequired: boolean, depth: number,
   if (depth >= DEEPEST) return;
   const inner = type === 'array' ? at(schema, 'items') : schema;
   const required = listAt(inner, 'required');
-  for (const [name, below] of Object.entries((at(inner, 'properties') ?? {}) as object)) {
+  for (const [name, below] of Object.entries(at(inner, 'properties') ?? {})) {
     walk(below, `${path}${type === 'array' ? '[]' : ''}.${name}`, required.includes(name), depth + 1, into);
   }
 }

@@ -17,8 +17,6 @@ import { podsKind } from './known';
 import { listAt, textAt, type KubeObject } from './objects';
 import { kubePath } from './request';
 
-const SHELL = 'TERM=xterm-256color; export TERM; if [ -x /bin/bash ]; then exec /bin/bash; else exec /bin/sh; fi';
-
 /** A terminal in a container. */
 export default function Terminal({ handle, pod, container }: { handle: string; pod: KubeObject; container: string | undefined }) {
   const names = ['containers', 'ephemeralContainers'].flatMap((list) =>
@@ -47,7 +45,7 @@ export default function Terminal({ handle, pod, container }: { handle: string; p
           )}
           <TextInput
             aria-label="Command"
-            placeholder="Command (a shell)"
+            placeholder="Command (sh)"
             value={command}
             maxLength={1000}
             onChange={({ currentTarget }) => setCommand(currentTarget.value)}
@@ -67,7 +65,7 @@ export default function Terminal({ handle, pod, container }: { handle: string; p
           key={session}
           path={kubePath(handle, podsKind, { namespace, name, subresource: 'exec' })}
           container={chosen}
-          command={command.trim() === '' ? ['/bin/sh', '-c', SHELL] : command.trim().split(/\s+/)}
+          command={command.trim() === '' ? ['sh'] : command.trim().split(/\s+/)}
         />
       )}
       <div style={{ padding: 12 }}>
@@ -97,7 +95,9 @@ function Session({ path, container, command }: { path: string; container: string
   }, []);
   return (
     <>
-      <div ref={place} style={{ height: 'min(60vh, 560px)', padding: 8, background: '#1d2126' }} />
+      <div style={{ height: 'min(60vh, 560px)', padding: 8, background: '#1d2126' }}>
+        <div ref={place} style={{ height: '100%', overflow: 'hidden' }} />
+      </div>
       <Text size="sm" p="sm" role={state.at === 'over' && !state.isWell ? 'alert' : 'status'}>
         {state.at === 'opens' && 'Connecting.'}
         {state.at === 'open' && 'Connected.'}
@@ -233,6 +233,7 @@ function withNonce(open: () => void): void {
     if (name === 'style') this.style.cssText = value;
     else Element.prototype.setAttribute.call(this, name, value);
   };
+  /* eslint-disable @typescript-eslint/no-deprecated -- the overload for names that are no tags is one */
   const make = document.createElement.bind(document);
   document.createElement = (name: string, options?: ElementCreationOptions) => {
     const element = make(name, options);
@@ -243,5 +244,6 @@ function withNonce(open: () => void): void {
     open();
   } finally {
     delete (document as Partial<Document>).createElement;
+    /* eslint-enable */
   }
 }

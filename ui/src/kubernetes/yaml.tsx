@@ -14,6 +14,7 @@ import { rightQuery, WhyNot } from './act';
 import { MANAGER } from './actions';
 import { decoded } from './details';
 import { comparison, reader, writer } from './editor';
+import { merged } from './merge';
 import { mapAt, type KubeObject } from './objects';
 import { kubeJson, KubeError, kubePath, type Kind } from './request';
 
@@ -94,7 +95,7 @@ interface Draft {
   base: string;
 }
 
-type Stage = { at: 'writes' } | { at: 'reviews'; before: string; after: string; version: string; body: KubeObject };
+type Stage = { at: 'writes' } | { at: 'reviews'; before: string; after: string; body: KubeObject };
 
 function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft; keep: (draft: Draft | undefined) => void }) {
   const queries = useQueryClient();
@@ -103,6 +104,9 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
   const [isBusy, setBusy] = useState(false);
   const { namespace, name } = object.metadata;
   const current = useMemo(() => yamlOf(object, false), [object]);
+  const hasStatus = kind.subresources.some((sub) => sub.name === 'status');
+  const theirs = useMemo(() => core(current, hasStatus), [current, hasStatus]);
+  const mine = useMemo(() => core(draft.base, hasStatus), [draft.base, hasStatus]);
   const isDirty = draft.text !== draft.base;
   useEffect(() => {
     if (!isDirty) return;
@@ -111,7 +115,20 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
     return () => window.removeEventListener('beforeunload', hear);
   }, [isDirty]);
 
-  const put = (body: KubeObject, dryRun: boolean) => {
+  const read = () =>
+    kubeJson<KubeObject>(kubePath(handle, kind, { namespace, name }), { wanted: { verb: 'get', kind, namespace, name } });
+  const put = async (body: KubeObject, dryRun: boolean) => {
+    try {
+      return await putOn(body, dryRun);
+    } catch (failed) {
+      if (!(failed instanceof KubeError) || failed.status !== 409) throw failed;
+      const now = await read();
+      // Only what its controllers write has changed: no conflict for a person.
+      if (core(yamlOf(now, false), hasStatus) !== mine) throw failed;
+      return putOn({ ...body, metadata: { ...body.metadata, resourceVersion: now.metadata.resourceVersion ?? '' } }, dryRun);
+    }
+  };
+  const putOn = (body: KubeObject, dryRun: boolean) => {
     const query = { fieldManager: MANAGER, fieldValidation: 'Strict', ...(dryRun && { dryRun: 'All' }) };
     const wanted = { verb: 'update', kind, namespace, name };
     return kubeJson<KubeObject>(kubePath(handle, kind, { namespace, name, query }), { method: 'PUT', body, wanted });
@@ -129,15 +146,12 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
   };
   const review = () =>
     attempt(async () => {
-      const body = readObject(draft.text, object);
+      const typed = readObject(draft.text, object);
+      // Without a version the server would write over whatever is there.
+      const version = typed.metadata.resourceVersion ?? (parse(draft.base) as KubeObject).metadata.resourceVersion ?? '';
+      const body = { ...typed, metadata: { ...typed.metadata, resourceVersion: version } };
       const after = await put(body, true);
-      setStage({
-        at: 'reviews',
-        before: draft.base,
-        after: yamlOf(after, false),
-        version: body.metadata.resourceVersion ?? '',
-        body,
-      });
+      setStage({ at: 'reviews', before: mine, after: core(yamlOf(after, false), hasStatus), body });
     });
   const write = (body: KubeObject) =>
     attempt(async () => {
@@ -149,14 +163,20 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
   /** What was typed stays; it is to be tried upon what is there now. */
   const takeOver = () =>
     attempt(async () => {
-      const now = await kubeJson<KubeObject>(kubePath(handle, kind, { namespace, name }));
-      const version = now.metadata.resourceVersion ?? '';
-      const text = draft.text.replace(/^( {2}resourceVersion: ).*$/m, (_, key: string) => `${key}"${version}"`);
+      const now = await read();
+      await queries.invalidateQueries({ queryKey: ['kubernetes', handle, 'object'] });
+      const ours = { ...readObject(draft.text, object) };
+      ours.metadata = {
+        ...ours.metadata,
+        ...(now.metadata.resourceVersion !== undefined && { resourceVersion: now.metadata.resourceVersion }),
+      };
+      const plain = parse(yamlOf(now, false)) as KubeObject;
+      const text = yamlOf(merged(parse(draft.base), ours, plain) as KubeObject, false);
       keep({ text, base: yamlOf(now, false) });
       setStage({ at: 'writes' });
     });
   const isConflict = error instanceof KubeError && error.status === 409;
-  const isStale = versionOf(current) !== versionOf(draft.base);
+  const isStale = theirs !== mine;
   const failed = error === undefined ? undefined : explain(error);
   return (
     <Panel
@@ -201,9 +221,10 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
                 </Text>
               )}
               <Text size="sm" mb="sm">
-                Their change, below. Your text can be tried on top of it: fields that both changed become yours.
+                Their change, below. Yours can be put on top of it: what only they changed stays theirs, what both changed becomes
+                yours.
               </Text>
-              <Comparison label="What they changed" old={draft.base} text={current} />
+              <Comparison label="What they changed" old={mine} text={theirs} />
               <Button mt="sm" variant="default" loading={isBusy} onClick={() => void takeOver()}>
                 Put mine on top
               </Button>
@@ -219,7 +240,7 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
         </div>
       )}
       {stage.at === 'writes' ? (
-        <Writer text={draft.text} onChange={(text) => keep({ ...draft, text })} />
+        <Writer key={draft.base} text={draft.text} onChange={(text) => keep({ ...draft, text })} />
       ) : (
         <>
           <Comparison label="What would change" old={stage.before} text={stage.after} />
@@ -244,8 +265,14 @@ function readObject(text: string, object: KubeObject): KubeObject {
   return read as KubeObject;
 }
 
-function versionOf(text: string): string | undefined {
-  return /^ {2}resourceVersion: "?([^"\n]*)"?$/m.exec(text)?.[1];
+/** What a person can change of an object: its version, and a status that its controllers write, change all the time. */
+function core(text: string, hasStatus: boolean): string {
+  const object = parse(text, { maxAliasCount: 100 }) as KubeObject;
+  const metadata = { ...object.metadata };
+  delete metadata.resourceVersion;
+  delete metadata.generation;
+  const { status, ...rest } = object;
+  return yamlOf({ ...rest, metadata, ...(!hasStatus && status !== undefined && { status }) }, false);
 }
 
 function yamlOf(object: KubeObject, hasFields: boolean): string {

@@ -1,7 +1,7 @@
 // Walks through the Kubernetes pages of a real console's cluster as a person does, and says what it saw as one JSON object.
 // The cluster is simulated (`plural demo`) or real; objects are made in a namespace of their own through the console.
 //
-//   kubernetes.mjs walk CONSOLE EMAIL PASSWORD CLUSTER      everything: lists, an object, edit, logs, terminal, refusals, a lost network
+//   kubernetes.mjs walk CONSOLE EMAIL PASSWORD CLUSTER [STEP…]   everything, or these steps: lists, an object, edit, logs, terminal, refusals, a lost network
 //   kubernetes.mjs read CONSOLE EMAIL PASSWORD CLUSTER      what needs no simulated pods: for a real API server
 //   kubernetes.mjs scroll CONSOLE EMAIL PASSWORD CLUSTER    frames while all its pods are scrolled through
 import { strict as assert } from 'node:assert';
@@ -13,7 +13,7 @@ import { chromium } from 'playwright-core';
 import { front } from './front.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const [what, console_, email, password, cluster] = process.argv.slice(2);
+const [what, console_, email, password, cluster, ...only] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
 const proxy = await front(console_);
 const problems = [];
@@ -189,7 +189,7 @@ async function secrets(page) {
   await go(page, object({ kind: 'secrets', ns, name: 'cart', tab: 'yaml' }));
   await page.getByText('(hidden, 7 bytes)').waitFor();
   assert.ok(!(await page.locator('body').innerText()).includes(btoa('hunter2')));
-  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.getByRole('button', { name: 'Edit' }).click({ force: true });
   await page.getByText('Show them first').waitFor();
 }
 
@@ -215,7 +215,7 @@ async function edits(page) {
   const address = object({ kind: 'configmaps', ns, name: 'edited', tab: 'yaml' });
   await go(page, address);
   await page.getByRole('button', { name: 'Edit' }).click();
-  await replaceInEditor(page, 'one: first', '  one: FIRST');
+  await replaceInEditor(page, 'one: first', 'one: FIRST');
   await page.getByRole('button', { name: 'Review' }).click();
   await page.getByText('What the server would make of it').waitFor();
   await page.locator('.cm-deletedChunk', { hasText: 'first' }).waitFor();
@@ -243,7 +243,7 @@ async function edits(page) {
   assert.deepEqual((await ask(page, 'GET', path)).body.data, { one: 'FIRST', two: 'SECOND' });
   // What the server refuses is told by the server.
   await page.getByRole('button', { name: 'Edit' }).click();
-  await replaceInEditor(page, 'one: FIRST', '  one: [1, 2]');
+  await replaceInEditor(page, 'one: FIRST', 'one: [1, 2]');
   await page.getByRole('button', { name: 'Review' }).click();
   await page.getByText('What you typed stays here').waitFor();
   page.once('dialog', (dialog) => void dialog.accept());
@@ -316,7 +316,7 @@ async function nodes(page) {
   await drain.getByRole('button', { name: 'Drain' }).click();
   await drain.getByText('disruption budget.').waitFor();
   await drain.getByText('Done:').waitFor({ timeout: 60_000 });
-  await drain.getByText('Close').click();
+  await drain.getByText('Close', { exact: true }).click();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
   const open = await act(page, 'Uncordon');
   await open.getByRole('button', { name: 'Uncordon' }).click();
@@ -324,11 +324,12 @@ async function nodes(page) {
 }
 
 async function aPod(page) {
-  for (;;) {
+  for (const end = Date.now() + 30_000; Date.now() < end;) {
     const { items } = (await ask(page, 'GET', `api/v1/namespaces/${ns}/pods?labelSelector=app%3Dcart`)).body;
     const pod = items.find(({ status, metadata }) => status.phase === 'Running' && !metadata.deletionTimestamp);
     if (pod) return pod.metadata.name;
   }
+  throw new Error('no pod runs');
 }
 
 /** Logs of several pods, filtered; and lines that would like to be more than text. */
@@ -365,7 +366,10 @@ async function terminal(page) {
   await page.getByRole('textbox', { name: 'Command' }).fill('evil');
   await page.getByRole('button', { name: 'Open' }).click();
   const screen = page.locator('.xterm-accessibility');
-  await screen.getByText(/link red/).waitFor();
+  await screen
+    .getByText(/link\sred/)
+    .first()
+    .waitFor();
   await page.getByText('Ended:').waitFor();
   assert.equal(await page.title(), title, 'a program named the window');
   await page.getByRole('textbox', { name: 'Command' }).fill('cat');
@@ -374,7 +378,7 @@ async function terminal(page) {
   await page.keyboard.type('hello there');
   await page.keyboard.press('Enter');
   await screen
-    .getByText(/hello there/)
+    .getByText(/hello\sthere/)
     .first()
     .waitFor();
   await judge(page, 'a terminal');
@@ -422,7 +426,7 @@ async function refusals(admin) {
     rules: [{ apiGroups: ['*'], resources: ['deployments', 'pods'], verbs: ['get', 'list', 'watch'] }],
   });
   await go(page, object({ kind: 'deployments.apps', ns, name: 'cart' }));
-  await page.getByRole('button', { name: 'Restart' }).click();
+  await page.getByRole('button', { name: 'Restart' }).click({ force: true });
   await page.getByText('Why can’t I?').waitFor();
   await page.getByText('kubectl auth can-i patch').waitFor();
   await page.context().close();
@@ -432,7 +436,8 @@ async function refusals(admin) {
 }
 
 /** Each page in light, dark and on a phone. */
-async function pages(page, pod) {
+async function pages(page) {
+  const pod = what === 'walk' ? await aPod(page) : undefined;
   for (const [width, colorScheme] of [
     [1280, 'light'],
     [1280, 'dark'],
@@ -464,25 +469,25 @@ async function pages(page, pod) {
 
 async function walk(page) {
   await seed(page);
-  const steps = { lists, tooOld, secrets, edits, acts, logs, terminal, refusals, nodes };
+  const steps = { lists, tooOld, secrets, edits, acts, logs, terminal, refusals, pages, nodes };
   for (const [name, step] of Object.entries(steps)) {
+    if (only.length > 0 && !only.includes(name)) continue;
     try {
       await step(page);
     } catch (error) {
       proxy.cut(false);
       problems.push(`${name}: ${error.stack ?? error}`);
+      console.error(`${name}: ${error}`);
       await page.screenshot({ path: `/tmp/kubernetes-${name}.png` }).catch(() => undefined);
     }
   }
-  await pages(page, await aPod(page));
 }
 
 async function read(page) {
   await seed(page);
-  for (const [name, step] of Object.entries({ lists, tooOld, secrets, edits, refusals })) {
+  for (const [name, step] of Object.entries({ lists, tooOld, secrets, edits, refusals, pages })) {
     await step(page).catch((error) => problems.push(`${name}: ${error.stack ?? error}`));
   }
-  await pages(page);
 }
 
 /** Frames while the rows of all pods pass by, by wheel, as a hand does it. */

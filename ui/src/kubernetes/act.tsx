@@ -148,7 +148,7 @@ function Asks({
   const failed = change.isError ? explain(change.error) : undefined;
   const isReady = confirm === undefined || typed === confirm;
   return (
-    <Modal opened onClose={close} title={label} centered>
+    <Modal opened onClose={close} title={label} centered closeButtonProps={{ 'aria-label': 'Close' }}>
       <form
         onSubmit={(event) => {
           event.preventDefault();

@@ -61,7 +61,15 @@ function Draining({ cluster, node, name, close }: { cluster: string; node: Kind;
   const goes = (steps ?? []).filter(({ state }) => state !== 'stays');
   const failed = error === undefined ? undefined : explain(error);
   return (
-    <Modal opened onClose={close} title="Drain" size="lg" centered closeOnClickOutside={steps === undefined}>
+    <Modal
+      opened
+      onClose={close}
+      title="Drain"
+      size="lg"
+      centered
+      closeOnClickOutside={steps === undefined}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
       <Stack gap="md">
         <Text size="sm">
           Cordons <Name of={name} /> and evicts its pods. Disruption budgets are kept: where one refuses, it is asked again every

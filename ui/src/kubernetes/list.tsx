@@ -65,7 +65,14 @@ export function KubernetesPage() {
           )}
         </main>
       </div>
-      <Drawer opened={opened && isNarrow} onClose={close} title="Kinds" size="xs" padding="sm">
+      <Drawer
+        opened={opened && isNarrow}
+        onClose={close}
+        title="Kinds"
+        size="xs"
+        padding="sm"
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
         <div
           style={{ height: 'calc(100dvh - 90px)', display: 'flex' }}
           onClick={(event) => (event.target as HTMLElement).closest('a') && close()}

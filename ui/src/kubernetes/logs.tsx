@@ -268,7 +268,7 @@ function View({
                     <Name of={line.source} />{' '}
                   </span>
                 )}
-                <bdi>{plain(line.text)}</bdi>
+                <bdi>{visible(line.text)}</bdi>
               </div>
             )
           );
@@ -276,12 +276,4 @@ function View({
       </div>
     </div>
   );
-}
-
-// eslint-disable-next-line no-control-regex -- escape sequences of terminals are what it looks for
-const ESCAPES = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
-
-/** Without colours and other commands to terminals; what else hides or reorders text is shown by number. */
-function plain(text: string): string {
-  return visible(text.replace(ESCAPES, ''));
 }

@@ -134,7 +134,8 @@ export class Tail {
     }
   }
 
-  private add(source: string, at: string, text: string): void {
+  private add(source: string, at: string, written: string): void {
+    const text = written.replace(ESCAPES, '');
     this.count += 1;
     this.kept.push({ id: this.count, source, at, text, level: levelOf(text) });
     // A tenth more than is kept, so that not every line moves all others.
@@ -160,6 +161,9 @@ export class Tail {
     }, 200);
   }
 }
+
+// eslint-disable-next-line no-control-regex -- escape sequences of terminals are what it looks for
+const ESCAPES = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
 
 function keyOf({ pod, container }: Source): string {
   return `${pod}/${container}`;

@@ -125,13 +125,11 @@ function connect(place: HTMLElement, { path, container, command }: Wanted, tell:
     scrollback: 5000,
     screenReaderMode: true,
     theme: { background: '#1d2126', foreground: '#e6e8ea' },
-    // A link of a program opens nothing.
-    linkHandler: { activate: () => undefined },
   });
   const fit = new FitAddon();
   terminal.loadAddon(fit);
-  // A program may neither name the window nor touch the clipboard, whatever a later version of the library does by itself.
-  for (const code of [0, 1, 2, 52]) terminal.parser.registerOscHandler(code, () => true);
+  // A program may neither name the window, nor make links, nor touch the clipboard, whatever a later version of the library does by itself.
+  for (const code of [0, 1, 2, 8, 52]) terminal.parser.registerOscHandler(code, () => true);
   withNonce(() => terminal.open(place));
   terminal.attachCustomKeyEventHandler((event) => {
     if (event.key !== 'Escape' || !event.ctrlKey || !event.shiftKey) return true;

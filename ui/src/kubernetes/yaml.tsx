@@ -231,9 +231,9 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
             </>
           ) : (
             failed && (
-              <Text size="sm" style={{ color: 'var(--tone-bad)', whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
-                <Name of={failed.what} />. {error instanceof KubeError ? failed.next : 'Correct it and review again.'} What you
-                typed stays here.
+              <Text size="sm" style={{ color: 'var(--tone-bad)', overflowWrap: 'anywhere' }}>
+                <Name of={failed.what.trim()} />. {error instanceof KubeError ? failed.next : 'Correct it and review again.'} What
+                you typed stays here.
               </Text>
             )
           )}

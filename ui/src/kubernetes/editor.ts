@@ -26,8 +26,11 @@ const look = EditorView.theme({
     backgroundColor: 'color-mix(in srgb, var(--tone-busy) 30%, transparent) !important',
   },
   '.cm-panels': { backgroundColor: 'var(--panel)', color: 'inherit' },
-  '.cm-changedLine, .cm-insertedLine': { backgroundColor: 'color-mix(in srgb, var(--tone-good) 14%, transparent) !important' },
-  '.cm-deletedChunk': { backgroundColor: 'color-mix(in srgb, var(--tone-bad) 14%, transparent) !important' },
+  '.cm-changedLine, .cm-insertedLine': { backgroundColor: 'color-mix(in srgb, var(--tone-good) 9%, transparent) !important' },
+  '.cm-deletedChunk': { backgroundColor: 'color-mix(in srgb, var(--tone-bad) 9%, transparent) !important' },
+  // Colour behind words would cost contrast: what changed in a line is underlined or struck through.
+  '.cm-changedText': { background: 'none !important', textDecoration: 'underline' },
+  '.cm-deletedText': { background: 'none !important', textDecoration: 'line-through' },
   '.cm-specialChar': { color: 'var(--tone-bad)' },
 });
 

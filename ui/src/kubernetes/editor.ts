@@ -38,7 +38,7 @@ const look = EditorView.theme({
 function base(label: string): Extension[] {
   return [
     EditorView.cspNonce.of(nonce),
-    EditorView.contentAttributes.of({ 'aria-label': label }),
+    EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
     lineNumbers(),
     highlightSpecialChars(),
     drawSelection(),

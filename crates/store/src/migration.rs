@@ -62,6 +62,7 @@ mod m0081_personas;
 mod m0082_data_keys;
 mod m0086_federated_subjects;
 mod m0087_deltas;
+mod m0088_audit_filters;
 #[cfg(test)]
 mod tests;
 
@@ -135,6 +136,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0086_federated_subjects::Migration),
             Box::new(m0082_data_keys::Migration),
             Box::new(m0087_deltas::Migration),
+            Box::new(m0088_audit_filters::Migration),
         ]
     }
 }

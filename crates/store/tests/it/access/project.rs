@@ -23,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("get_many::<Project>", "uhaaaa", w, c => async { found(w.door.app.get_many::<Project>(c, &[w.project.id]).await?.contains_key(&w.project.id)) }),
         case!("project_keys", "uhddaa", w, c => w.door.app.project_keys(c, w.project.id)),
         case!("project_keys_rotate", "uhddaa", w, c => w.door.app.project_keys_rotate(c, w.project.id)),
-        case!("secret_holdings", "uhddaa", w, c => w.door.app.secret_holdings(c, w.project.id)),
+        case!("secret_holdings", "uhddaa", w, c => w.door.app.secret_holdings(c, w.project.id, None)),
         case!("project_limits_set", "uhddaa", w, c => w.door.app.project_limits_set(c, &ProjectSelector::Id(w.project.id), &ProjectLimits::default())),
     ]
 }

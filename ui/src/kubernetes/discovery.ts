@@ -82,7 +82,8 @@ async function oneByOne(cluster: string, root: string, answer: unknown, signal: 
       const seen = new Set<string>();
       const kinds: Kind[] = [];
       for (const version of versions) {
-        const path = name === '' ? `api/${version}` : `apis/${encodeURIComponent(name)}/${encodeURIComponent(version)}`;
+        const path =
+          name === '' ? `api/${encodeURIComponent(version)}` : `apis/${encodeURIComponent(name)}/${encodeURIComponent(version)}`;
         // An aggregated API that does not answer hides its own kinds and no others.
         const { resources = [] } = await kubeJson<Resources>(clusterPath(cluster, path), { signal }).catch((): Resources => ({}));
         const fresh = resources.filter(({ name: one = '' }) => one !== '' && !one.includes('/') && !seen.has(one));

@@ -23,8 +23,8 @@ export interface Row {
 export interface Listed {
   columns: Column[];
   rows: Row[];
-  /** `reading` pages of it, `watching` what changes, or `lost` and trying again. */
-  state: 'reading' | 'watching' | 'lost';
+  /** `reading` pages of it, `watching` what changes, `polling` where nobody may watch, or `lost` and trying again. */
+  state: 'reading' | 'watching' | 'polling' | 'lost';
   /** What there still is to read, as the server guesses. */
   remaining: number;
   error?: unknown;
@@ -52,10 +52,21 @@ const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 30_000;
 const LONGEST_LINE = 32 * 1024 * 1024;
 
+/** How long one watch lasts: a connection that died without a word is noticed soon after. */
+const WATCH = 240;
+/** A watch that ends sooner was no watch: asking at once again would never end. */
+const SHORT = 5000;
+/** A list that the server lets nobody watch is read again so often. */
+const POLL = 30_000;
+/** A tab that nobody sees gives its connection back after so long: a browser opens six to a console without HTTP/2, for all tabs together. */
+const UNSEEN = 20_000;
+
 /** A list that stays as it is in the cluster: read in pages, then watched. */
 export class Listing {
   private listed: Listed = { columns: [], rows: [], state: 'reading', remaining: 0, heardAt: Date.now() };
   private rows = new Map<string, Row>();
+  /** Whether `rows` has something that listeners did not hear of. */
+  private isChanged = false;
   private readonly listeners = new Set<() => void>();
   private stop = new AbortController();
   private timer: number | undefined;
@@ -85,78 +96,108 @@ export class Listing {
     return kubePath(cluster, kind, { namespace, query: { ...query, labelSelector, fieldSelector } });
   }
 
-  private ask(verb: string) {
+  private ask(verb: string, signal: AbortSignal) {
     const { kind, namespace } = this.scope;
-    return { accept: ACCEPT, signal: this.stop.signal, wanted: { verb, kind, namespace } };
+    return { accept: ACCEPT, signal, wanted: { verb, kind, namespace } };
   }
 
   private async run(signal: AbortSignal): Promise<void> {
     let wait = FIRST_WAIT;
     let from: string | undefined;
     const isOver = () => signal.aborted;
+    const heard = () => {
+      wait = FIRST_WAIT;
+    };
+    /** Longer each time until something is heard. Not all pages that lost a server come back to it at once. */
+    const backOff = async () => {
+      await pause(wait * (0.5 + Math.random()), signal);
+      wait = Math.min(wait * 2, LONGEST_WAIT);
+    };
     while (!isOver()) {
       try {
-        if (from === undefined) {
-          from = await this.read();
-          if (!this.scope.kind.verbs.includes('watch')) return;
-        }
-        from = await this.watch(from, () => {
-          wait = FIRST_WAIT;
-        });
-        // An end without an error is the server's habit every few minutes.
-        await pause(200, signal);
-      } catch (error) {
-        if (isOver()) return;
-        const isGone = error instanceof KubeError && error.status === 410;
-        if (isGone) {
-          // What was read is too old to go on from: the rows stay in sight until they are read again.
+        await inSight(signal);
+        if (from === undefined) from = await this.read(signal);
+        if (!this.scope.kind.verbs.includes('watch')) {
           from = undefined;
-          await pause(100, signal);
+          heard();
+          await pause(POLL, signal);
           continue;
         }
+        const began = Date.now();
+        from = await this.watch(from, heard, signal);
+        // An end without an error is the server's habit every few minutes.
+        if (Date.now() - began > SHORT) await pause(200, signal);
+        else await backOff();
+      } catch (error) {
+        if (isOver()) return;
+        const status = error instanceof KubeError ? error.status : 0;
+        if (status === 410) {
+          // What was read is too old to go on from: the rows stay in sight until they are read again.
+          from = undefined;
+          await backOff();
+          continue;
+        }
+        if ([401, 403, 404].includes(status)) {
+          // What one may not see any more, or what is not served any more, is not shown as if it were.
+          this.rows.clear();
+          this.isChanged = true;
+        }
         this.tell({ state: 'lost', error }, true);
-        const isFinal = error instanceof KubeError && [400, 403, 404, 405].includes(error.status);
-        if (isFinal) from = undefined;
-        await pause(isFinal ? LONGEST_WAIT : wait * (0.5 + Math.random()), signal);
-        wait = Math.min(wait * 2, LONGEST_WAIT);
+        // The question itself is wrong: it stays so.
+        if ([400, 405].includes(status)) return;
+        if ([401, 403, 404].includes(status)) {
+          from = undefined;
+          await pause(LONGEST_WAIT, signal);
+        } else {
+          await backOff();
+        }
       }
     }
   }
 
   /** Everything, a page at a time. Returns from where to watch. */
-  private async read(): Promise<string> {
+  private async read(signal: AbortSignal): Promise<string> {
     const seen = new Map<string, Row>();
     let next: string | undefined;
     let version = '';
     do {
-      const page = await kubeJson<TableAnswer>(this.path({ limit: String(PAGE), continue: next }), this.ask('list'));
+      const page = await kubeJson<TableAnswer>(this.path({ limit: String(PAGE), continue: next }), this.ask('list', signal));
+      // Whoever listens now has begun a reading of its own.
+      signal.throwIfAborted();
       for (const row of this.rowsOf(page)) {
         seen.set(row.uid, row);
         this.rows.set(row.uid, row);
       }
+      this.isChanged = true;
       version = page.metadata?.resourceVersion ?? '';
       next = page.metadata?.continue === '' ? undefined : page.metadata?.continue;
       this.tell({ state: 'reading', error: undefined, remaining: page.metadata?.remainingItemCount ?? 0 });
     } while (next !== undefined);
     this.rows = seen;
-    this.tell({ state: 'watching', error: undefined, remaining: 0 }, true);
+    const state = this.scope.kind.verbs.includes('watch') ? 'watching' : 'polling';
+    this.tell({ state, error: undefined, remaining: 0 }, true);
     return version;
   }
 
   /** What changes from there on, until the connection ends. Returns from where to go on. */
-  private async watch(from: string, heard: () => void): Promise<string> {
+  private async watch(from: string, heard: () => void, stop: AbortSignal): Promise<string> {
     let version = from;
-    const query = { watch: 'true', allowWatchBookmarks: 'true', resourceVersion: from };
-    const response = await kubeFetch(this.path(query), this.ask('watch'));
-    this.tell({ state: 'watching', error: undefined });
+    const query = { watch: 'true', allowWatchBookmarks: 'true', resourceVersion: from, timeoutSeconds: String(WATCH) };
+    const unseen = outOfSight(UNSEEN);
+    const late = AbortSignal.timeout((WATCH + 30) * 1000);
+    const asked = this.ask('watch', AbortSignal.any([stop, unseen.signal, late]));
     try {
+      const response = await kubeFetch(this.path(query), asked);
+      stop.throwIfAborted();
+      this.tell({ state: 'watching', error: undefined });
       for await (const line of lines(response, LONGEST_LINE)) {
+        stop.throwIfAborted();
         if (line === '') continue;
         const event = JSON.parse(line) as { type?: string; object?: TableAnswer };
         heard();
         if (event.type === 'ERROR') {
           const code = Number(at(event.object, 'code')) || 500;
-          throw new KubeError(code, textAt(event.object, 'message') ?? 'the watch failed', '', this.ask('watch').wanted);
+          throw new KubeError(code, textAt(event.object, 'message') ?? 'the watch failed', '', asked.wanted);
         }
         const object = event.object ?? {};
         const rows = this.rowsOf(object);
@@ -167,13 +208,19 @@ export class Listing {
             if (event.type === 'DELETED') this.rows.delete(row.uid);
             else this.rows.set(row.uid, row);
           }
+          this.isChanged = true;
         }
         this.tell({});
       }
     } catch (error) {
-      if (this.stop.signal.aborted || error instanceof KubeError) throw error;
+      if (stop.aborted) throw error;
+      // Nobody looks: it goes on from here when somebody does.
+      if (unseen.signal.aborted) return version;
+      if (error instanceof KubeError) throw error;
       // The connection broke off in the middle.
-      throw new KubeError(0, 'the connection to the cluster is lost', 'Lost', this.ask('watch').wanted);
+      throw new KubeError(0, 'the connection to the cluster is lost', 'Lost', asked.wanted);
+    } finally {
+      unseen.end();
     }
     return version;
   }
@@ -209,7 +256,9 @@ export class Listing {
 
   /** Listeners hear of many changes at once: a page that draws 30 000 rows does not sort them at each. */
   private tell(change: Partial<Listed>, isAtOnce = false): void {
-    this.listed = { ...this.listed, ...change, heardAt: Date.now() };
+    // A try that failed heard nothing.
+    const heardAt = change.state === 'lost' ? this.listed.heardAt : Date.now();
+    this.listed = { ...this.listed, ...change, heardAt };
     if (isAtOnce || this.listed.rows.length === 0) this.emit();
     else this.timer ??= window.setTimeout(() => this.emit(), this.rows.size > 5000 ? 500 : 100);
   }
@@ -218,7 +267,9 @@ export class Listing {
     window.clearTimeout(this.timer);
     this.timer = undefined;
     if (this.stop.signal.aborted) return;
-    this.listed = { ...this.listed, rows: [...this.rows.values()] };
+    // The same rows stay the same list: nothing sorts and draws it again.
+    if (this.isChanged) this.listed = { ...this.listed, rows: [...this.rows.values()] };
+    this.isChanged = false;
     for (const listen of this.listeners) listen();
   }
 }
@@ -250,6 +301,7 @@ function sameNames(a: Column[], b: Column[]): boolean {
 }
 
 export function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const done = () => {
       window.clearTimeout(timer);
@@ -259,4 +311,38 @@ export function pause(milliseconds: number, signal: AbortSignal): Promise<void> 
     const timer = window.setTimeout(done, milliseconds);
     signal.addEventListener('abort', done);
   });
+}
+
+/** Waits until somebody can see the page. */
+function inSight(signal: AbortSignal): Promise<void> {
+  if (document.visibilityState === 'visible') return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      if (document.visibilityState !== 'visible' && !signal.aborted) return;
+      document.removeEventListener('visibilitychange', done);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    document.addEventListener('visibilitychange', done);
+    signal.addEventListener('abort', done);
+  });
+}
+
+/** A signal for when nobody could see the page for so long. */
+function outOfSight(milliseconds: number): { signal: AbortSignal; end: () => void } {
+  const unseen = new AbortController();
+  let timer: number | undefined;
+  const look = () => {
+    window.clearTimeout(timer);
+    if (document.visibilityState !== 'visible') timer = window.setTimeout(() => unseen.abort(), milliseconds);
+  };
+  look();
+  document.addEventListener('visibilitychange', look);
+  return {
+    signal: unseen.signal,
+    end: () => {
+      window.clearTimeout(timer);
+      document.removeEventListener('visibilitychange', look);
+    },
+  };
 }

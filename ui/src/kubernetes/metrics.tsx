@@ -35,7 +35,8 @@ function Measured({ handle, kind, object, metrics }: { handle: string; kind: Kin
   const path = kubePath(handle, metrics, { namespace, ...(isOne ? { name } : { query: { labelSelector } }) });
   const measured = useQuery({
     queryKey: ['kubernetes', handle, 'metrics', path],
-    refetchInterval: EVERY,
+    // Where there is no measurement, or no right to it, there will not soon be one.
+    refetchInterval: ({ state }) => (state.error === null ? EVERY : 120_000),
     retry: false,
     queryFn: ({ signal }) =>
       kubeJson<object>(path, { signal, wanted: { verb: isOne ? 'get' : 'list', kind: metrics, namespace } }),

@@ -1,5 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
 
+import { isGone } from '../lib/client';
 import type { KubeList, KubeObject } from './objects';
 import { clusterPath, kubeJson, kubePath, type Kind, type Target } from './request';
 
@@ -26,7 +27,9 @@ export function someQuery(cluster: string, kind: Kind | undefined, target: Targe
     queryKey: ['kubernetes', cluster, 'some', kind?.id, target, isMetadata],
     enabled: kind !== undefined,
     staleTime: 5000,
-    refetchInterval: 15_000,
+    // What is refused stays so for a while.
+    refetchInterval: ({ state }: { state: { error: Error | null } }) =>
+      state.error !== null && isGone(state.error) ? 120_000 : 15_000,
     queryFn: async ({ signal }): Promise<KubeObject[]> => {
       if (kind === undefined) return [];
       const path = kubePath(cluster, kind, { ...target, query: { limit: String(limit), ...target.query } });

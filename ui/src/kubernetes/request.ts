@@ -51,6 +51,7 @@ const CODES: Record<number, string> = {
   404: 'NOT_FOUND',
   409: 'CONFLICT',
   410: 'GONE',
+  429: 'UNAVAILABLE',
   500: 'INTERNAL',
 };
 

@@ -7,6 +7,7 @@ import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'reac
 import { counted, quoted, visible } from '../lib/text';
 import { Command } from '../parts/action';
 import { Empty, Panel, Waiting } from '../parts/page';
+import { held } from '../parts/shown';
 import { Name } from '../parts/text';
 import { Trouble } from './frame';
 import { podsKind } from './known';
@@ -40,7 +41,7 @@ export default function Logs({ handle, namespace, pod, labels, container }: Logs
     pod === undefined
       ? { namespace, query: { labelSelector: labels === '' ? undefined : labels } }
       : { namespace, query: { fieldSelector: `metadata.name=${pod}` } };
-  const pods = useQuery(someQuery(handle, podsKind, target));
+  const pods = useQuery(someQuery(handle, podsKind, target, false, 200));
   const all = useMemo(
     () =>
       (pods.data ?? []).flatMap((one) =>
@@ -55,7 +56,7 @@ export default function Logs({ handle, namespace, pod, labels, container }: Logs
     [pods.data],
   );
   if (pods.isPending) return <Waiting lines={10} />;
-  if (pods.data === undefined) return <Trouble handle={handle} error={pods.error} what="its pods" />;
+  if (held(pods) === undefined) return <Trouble handle={handle} error={pods.error} what="its pods" />;
   if (all.length === 0) return <Empty title="No pods">Logs appear here when there are pods.</Empty>;
   return <Shown handle={handle} namespace={namespace} pod={pod} labels={labels} all={all} container={container} />;
 }
@@ -86,14 +87,13 @@ function Shown({ handle, namespace, pod, labels, all, container }: ShownProps) {
       new Tail({
         cluster: handle,
         namespace,
-        follows,
         previous,
         sinceSeconds: since === '' ? undefined : Number(since),
         tailLines: since === '' ? Math.max(20, Math.floor(2000 / Math.max(1, all.length))) : 10_000,
       }),
     // The number of pods changes while one reads; what was read stays.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-    [handle, namespace, follows, previous, since],
+    [handle, namespace, previous, since],
   );
   const asked = sources.map((one) => `${one.pod}/${one.container}`).join(' ');
   useEffect(() => {
@@ -102,13 +102,18 @@ function Shown({ handle, namespace, pod, labels, all, container }: ShownProps) {
         const [from, name] = one.split('/');
         return from !== undefined && name !== undefined ? { pod: from, container: name } : [];
       }),
+      follows && !previous,
     );
-  }, [tail, asked]);
+  }, [tail, asked, follows, previous]);
   useEffect(() => () => tail.end(), [tail]);
-  const { lines, dropped, troubles, polled } = useSyncExternalStore(tail.subscribe, tail.snapshot);
+  const { lines: read, dropped, troubles, polled } = useSyncExternalStore(tail.subscribe, tail.snapshot);
+  const lines = useMemo(
+    () => read.filter(({ source }) => chosen.includes(source.slice(source.indexOf('/') + 1))),
+    [read, chosen],
+  );
   const match = useMemo(() => matcher(filter), [filter]);
   const shown = useMemo(
-    () => (filter === '' ? lines : lines.filter((line) => match(line.text) !== negates)),
+    () => (filter === '' || match === undefined ? lines : lines.filter((line) => match(line.text) !== negates)),
     [lines, filter, match, negates],
   );
   const download = () => {
@@ -156,6 +161,8 @@ function Shown({ handle, namespace, pod, labels, all, container }: ShownProps) {
           w={260}
           maxLength={500}
           value={filter}
+          error={match === undefined}
+          {...(match === undefined && { title: 'This is no regular expression: all lines are shown' })}
           onChange={({ currentTarget }) => setFilter(currentTarget.value)}
         />
         <Checkbox
@@ -180,7 +187,7 @@ function Shown({ handle, namespace, pod, labels, all, container }: ShownProps) {
           {shown.length === lines.length ? counted(lines.length, 'line') : `${shown.length} of ${counted(lines.length, 'line')}`}
           {` of ${counted(sources.length, 'container')}`}
         </span>
-        {dropped > 0 && <span>the last {MOST_LINES.toLocaleString('en')} are kept</span>}
+        {dropped > 0 && <span>older lines are not kept, {MOST_LINES.toLocaleString('en')} at most</span>}
         {wanted.length > sources.length && <span>{wanted.length - sources.length} containers more are not read</span>}
         {polled > 0 && (
           <span>{counted(polled, 'container')} asked every few seconds: the browser holds few connections open</span>
@@ -191,23 +198,25 @@ function Shown({ handle, namespace, pod, labels, all, container }: ShownProps) {
           </span>
         ))}
       </div>
-      <div style={{ padding: 12 }} data-no-print>
-        <Command line={`kubectl -n ${quoted(namespace)} logs ${what} ${only}${flags}`} />
-      </div>
+      {labels !== '' && (
+        <div style={{ padding: 12 }} data-no-print>
+          <Command line={`kubectl -n ${quoted(namespace)} logs ${what} ${only}${flags}`} />
+        </div>
+      )}
     </Panel>
   );
 }
 
-/** Words, or an expression between slashes. One that cannot be read matches nothing. */
-function matcher(filter: string): (text: string) => boolean {
+/** Words, or an expression between slashes; nothing for one that cannot be read, as while it is typed. */
+function matcher(filter: string): ((text: string) => boolean) | undefined {
   const expression = /^\/(.+)\/(i?)$/.exec(filter);
   if (expression) {
     try {
       const compiled = new RegExp(expression[1] ?? '', expression[2]);
-      // A line is cut so that no expression takes long upon it.
+      // Expressions take longer the longer a line is; the rest of one that is so long is not looked at.
       return (text) => compiled.test(text.slice(0, 2000));
     } catch {
-      return () => false;
+      return undefined;
     }
   }
   const wanted = filter.toLowerCase();

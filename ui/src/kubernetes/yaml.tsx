@@ -1,21 +1,23 @@
 import { Button, Checkbox, Group, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useBlocker } from '@tanstack/react-router';
 import { IconEdit, IconPrinter } from '@tabler/icons-react';
 import { useEffect, useMemo, useRef, useState } from 'react';
-import { parse, stringify } from 'yaml';
+import { parse, stringify, type ScalarTag } from 'yaml';
 
 import { explain } from '../lib/client';
+import { meQuery } from '../lib/me';
 import { quoted, visible } from '../lib/text';
 import { Command, Copy } from '../parts/action';
-import { Panel } from '../parts/page';
+import { Panel, Waiting } from '../parts/page';
 import { Name } from '../parts/text';
 import { rightQuery, WhyNot } from './act';
 import { MANAGER } from './actions';
 import { decoded } from './details';
 import { comparison, reader, writer } from './editor';
 import { merged } from './merge';
-import { mapAt, type KubeObject } from './objects';
+import { at, mapAt, type KubeObject } from './objects';
 import { kubeJson, KubeError, kubePath, type Kind } from './request';
 
 interface YamlProps {
@@ -25,13 +27,20 @@ interface YamlProps {
 }
 
 /** An object as YAML; and, by right, a change to it that the server tries before it is made. */
-export default function Yaml({ handle, kind, object }: YamlProps) {
+export default function Yaml(props: YamlProps) {
+  // What somebody typed is of nobody else who signs in in this tab.
+  const me = useQuery(meQuery);
+  return me.isPending ? <Waiting lines={8} /> : <Shown {...props} who={me.data?.me?.id ?? ''} />;
+}
+
+function Shown({ handle, kind, object, who }: YamlProps & { who: string }) {
   const isSecret = kind.id === 'secrets';
-  const store = `draft ${handle} ${kind.id} ${object.metadata.namespace ?? ''} ${object.metadata.name}`;
+  const { namespace, name } = object.metadata;
+  const store = `draft ${JSON.stringify([who, handle, kind.id, namespace ?? '', name])}`;
   const [draft, setDraft] = useState<Draft | undefined>(() => (isSecret ? undefined : readDraft(store)));
   const [hasFields, setHasFields] = useState(false);
   const [hasValues, setHasValues] = useState(!isSecret);
-  const right = { verb: 'update', kind, namespace: object.metadata.namespace, name: object.metadata.name };
+  const right = { verb: 'update', kind, namespace, name };
   const may = useQuery(rightQuery(handle, right));
   const text = useMemo(() => yamlOf(hasValues ? object : masked(object), hasFields), [object, hasFields, hasValues]);
   const keep = (next: Draft | undefined) => {
@@ -108,12 +117,13 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
   const theirs = useMemo(() => core(current, hasStatus), [current, hasStatus]);
   const mine = useMemo(() => core(draft.base, hasStatus), [draft.base, hasStatus]);
   const isDirty = draft.text !== draft.base;
-  useEffect(() => {
-    if (!isDirty) return;
-    const hear = (event: BeforeUnloadEvent) => event.preventDefault();
-    window.addEventListener('beforeunload', hear);
-    return () => window.removeEventListener('beforeunload', hear);
-  }, [isDirty]);
+  // Of other kinds the draft is here again when one comes back; a secret is kept nowhere.
+  const isSecret = kind.id === 'secrets';
+  useBlocker({
+    shouldBlockFn: () => isSecret && isDirty && !window.confirm('Throw your changes away?'),
+    enableBeforeUnload: isDirty,
+    disabled: !isDirty,
+  });
 
   const read = () =>
     kubeJson<KubeObject>(kubePath(handle, kind, { namespace, name }), { wanted: { verb: 'get', kind, namespace, name } });
@@ -148,7 +158,7 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
     attempt(async () => {
       const typed = readObject(draft.text, object);
       // Without a version the server would write over whatever is there.
-      const version = typed.metadata.resourceVersion ?? (parse(draft.base) as KubeObject).metadata.resourceVersion ?? '';
+      const version = typed.metadata.resourceVersion ?? objectOf(draft.base).metadata.resourceVersion ?? '';
       const body = { ...typed, metadata: { ...typed.metadata, resourceVersion: version } };
       const after = await put(body, true);
       setStage({ at: 'reviews', before: mine, after: core(yamlOf(after, false), hasStatus), body });
@@ -170,8 +180,8 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
         ...ours.metadata,
         ...(now.metadata.resourceVersion !== undefined && { resourceVersion: now.metadata.resourceVersion }),
       };
-      const plain = parse(yamlOf(now, false)) as KubeObject;
-      const text = yamlOf(merged(parse(draft.base), ours, plain) as KubeObject, false);
+      const plain = objectOf(yamlOf(now, false));
+      const text = yamlOf(merged(objectOf(draft.base), ours, plain) as KubeObject, false);
       keep({ text, base: yamlOf(now, false) });
       setStage({ at: 'writes' });
     });
@@ -256,10 +266,11 @@ function Edit({ handle, kind, object, draft, keep }: YamlProps & { draft: Draft;
 
 /** Of the text that one typed, an object of the same name and kind; else an error in words. */
 function readObject(text: string, object: KubeObject): KubeObject {
-  const read = parse(text, { maxAliasCount: 100 }) as Partial<KubeObject> | null;
-  const meta = read?.metadata;
-  if (typeof read !== 'object' || read === null || typeof meta !== 'object') throw new Error('this is no object with metadata');
-  if (meta.name !== object.metadata.name || meta.namespace !== object.metadata.namespace) {
+  const read: unknown = objectOf(text);
+  const meta = at(read, 'metadata');
+  if (typeof meta !== 'object' || meta === null || Array.isArray(meta)) throw new Error('this is no object with metadata');
+  const same = (field: 'name' | 'namespace') => at(meta, field) === object.metadata[field];
+  if (!same('name') || !same('namespace')) {
     throw new Error('its name and namespace cannot be changed: make another object instead');
   }
   return read as KubeObject;
@@ -267,7 +278,7 @@ function readObject(text: string, object: KubeObject): KubeObject {
 
 /** What a person can change of an object: its version, and a status that its controllers write, change all the time. */
 function core(text: string, hasStatus: boolean): string {
-  const object = parse(text, { maxAliasCount: 100 }) as KubeObject;
+  const object = objectOf(text);
   const metadata = { ...object.metadata };
   delete metadata.resourceVersion;
   delete metadata.generation;
@@ -279,7 +290,20 @@ function yamlOf(object: KubeObject, hasFields: boolean): string {
   const { apiVersion, kind, metadata, ...rest } = object;
   const { managedFields, ...meta } = metadata;
   const shown = { apiVersion, kind, metadata: hasFields ? { ...meta, managedFields } : meta, ...rest };
-  return stringify(shown, { lineWidth: 0, aliasDuplicateObjects: false });
+  // A text that other readers, kubectl among them, would take for a truth value, a number or a time is quoted.
+  return stringify(shown, { lineWidth: 0, aliasDuplicateObjects: false, compat: 'yaml-1.1' });
+}
+
+/** `0644` is a mode for kubectl and for whoever types it, not six hundred and forty-four. */
+const octal: ScalarTag = {
+  tag: 'tag:yaml.org,2002:int',
+  default: true,
+  test: /^0[0-7]+$/,
+  resolve: (text) => Number.parseInt(text, 8),
+};
+
+function objectOf(text: string): KubeObject {
+  return parse(text, { maxAliasCount: 100, customTags: (tags) => [octal, ...tags] }) as KubeObject;
 }
 
 function masked(object: KubeObject): KubeObject {

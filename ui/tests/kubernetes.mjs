@@ -3,10 +3,12 @@
 //
 //   kubernetes.mjs walk CONSOLE EMAIL PASSWORD CLUSTER [STEP…]   everything, or these steps: lists, an object, edit, logs, terminal, refusals, a lost network
 //   kubernetes.mjs read CONSOLE EMAIL PASSWORD CLUSTER      what needs no simulated pods: for a real API server
+//   kubernetes.mjs gallery CONSOLE EMAIL PASSWORD CLUSTER FOLDER   pictures of every page, at two widths, light and dark
 //   kubernetes.mjs scroll CONSOLE EMAIL PASSWORD CLUSTER    frames while all its pods are scrolled through
 import { strict as assert } from 'node:assert';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 
 import { chromium } from 'playwright-core';
 
@@ -33,7 +35,11 @@ async function signIn(who, secret, options = {}) {
   });
   page.on('pageerror', (error) => problems.push(`${page.url()}: ${error}`));
   page.on('dialog', (dialog) => {
-    if (dialog.type() === 'beforeunload' || dialog.message() === 'Throw your changes away?') return void dialog.accept();
+    if (dialog.type() === 'beforeunload') return void dialog.accept();
+    if (dialog.message() === 'Throw your changes away?') {
+      seen.asksBefore = (seen.asksBefore ?? 0) + 1;
+      return void dialog.accept();
+    }
     problems.push(`${page.url()}: a dialog: ${dialog.message()}`);
     return void dialog.dismiss();
   });
@@ -183,6 +189,9 @@ async function tooOld(page) {
 
 /** What a Secret holds is on no page before it is asked for. */
 async function secrets(page) {
+  const asked = [];
+  const note = (request) => asked.push(request.url());
+  page.on('request', note);
   await go(page, object({ kind: 'secrets', ns, name: 'cart' }));
   await page.getByText('hidden, 7 bytes').waitFor();
   await judge(page, 'a secret');
@@ -194,6 +203,22 @@ async function secrets(page) {
   assert.ok(!(await page.locator('body').innerText()).includes(btoa('hunter2')));
   await page.locator('button[aria-disabled]', { hasText: 'Edit' }).click({ force: true });
   await page.getByText('Show them first').waitFor();
+  await page.keyboard.press('Escape');
+  // A change to it is kept on the page alone: in no storage, in no address; and it is not thrown away without a word.
+  await page.getByRole('checkbox', { name: 'Show values' }).check();
+  await page.getByRole('button', { name: 'Edit', exact: true }).click();
+  await replaceInEditor(page, 'password:', '  password: bmV2ZXIga2VwdA==');
+  const kept = await page.evaluate(() => JSON.stringify([{ ...sessionStorage }, { ...localStorage }, location.href]));
+  assert.ok(!/bmV2ZXIga2VwdA|aHVudGVyMg/.test(kept), 'a secret is stored');
+  const before = seen.asksBefore ?? 0;
+  await page.getByRole('tab', { name: 'Events' }).click();
+  await page.getByText('Events, newest first').waitFor();
+  assert.equal(seen.asksBefore, before + 1, 'it asks before it throws a change away');
+  page.off('request', note);
+  assert.deepEqual(
+    asked.filter((address) => /hunter2|aHVudGVyMg|bmV2ZXIga2VwdA/.test(address)),
+    [],
+  );
 }
 
 async function replaceInEditor(page, from, to) {
@@ -244,6 +269,19 @@ async function edits(page) {
   await page.getByRole('button', { name: 'Write' }).click();
   await page.getByRole('button', { name: 'Edit' }).waitFor();
   assert.deepEqual((await ask(page, 'GET', path)).body.data, { one: 'FIRST', two: 'SECOND' });
+  // Text that kubectl would take for a truth value or a number is quoted, and a mode is a mode.
+  await ask(page, 'PATCH', path, { data: { one: 'yes', two: '0644' } }, 'application/merge-patch+json');
+  await go(page, address);
+  await page.locator('.cm-line', { hasText: 'one: "yes"' }).waitFor();
+  await page.locator('.cm-line', { hasText: 'two: "0644"' }).waitFor();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await replaceInEditor(page, 'one: "yes"', '  one: yes');
+  await page.getByRole('button', { name: 'Review' }).click();
+  await page.getByText('The server would change nothing').waitFor();
+  await page.getByRole('button', { name: 'Back' }).click();
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await ask(page, 'PATCH', path, { data: { one: 'FIRST' } }, 'application/merge-patch+json');
+  await page.locator('.cm-line', { hasText: 'one: FIRST' }).waitFor();
   // What the server refuses is told by the server.
   await page.getByRole('button', { name: 'Edit' }).click();
   await replaceInEditor(page, 'one: FIRST', 'one: [1, 2]');
@@ -343,6 +381,21 @@ async function logs(page) {
   await log.getByText('tick').first().waitFor({ state: 'detached' });
   await page.getByRole('checkbox', { name: 'Lines without it' }).check();
   await log.getByText('ready to serve').first().waitFor();
+  // To stop and to go on loses nothing and repeats nothing.
+  await page.getByRole('textbox', { name: 'Only lines with' }).fill('');
+  await page.getByRole('checkbox', { name: 'Times' }).check();
+  for (let times = 0; times < 2; times += 1) {
+    await page.getByRole('checkbox', { name: 'Follow' }).uncheck();
+    await page.getByRole('checkbox', { name: 'Follow' }).check();
+  }
+  const asksAgain = page.waitForRequest((request) => /\/log\?.*sinceTime=/.test(request.url()));
+  await page.getByRole('checkbox', { name: 'Follow' }).uncheck();
+  await page.getByRole('checkbox', { name: 'Follow' }).check();
+  await asksAgain;
+  const written = (await log.innerText()).split('\n').filter((line) => line.includes('ready to serve'));
+  assert.equal(new Set(written).size, written.length, `lines came twice: ${written.join('; ')}`);
+  await page.getByRole('textbox', { name: 'Only lines with' }).fill('/(/');
+  await log.getByText('ready to serve').first().waitFor();
   await page.route(/\/log\?/, (route) =>
     route.fulfill({
       contentType: 'text/plain',
@@ -413,13 +466,14 @@ async function refusals(admin) {
   await page.getByText(`kubectl auth can-i list secrets -n ${ns}`).waitFor();
   await judge(page, 'a refused list');
   // With the right to look and no other, actions say why not.
-  await make(admin, `apis/rbac.authorization.k8s.io/v1/namespaces/${ns}/rolebindings`, {
+  const looker = {
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'RoleBinding',
     metadata: { name: 'looker' },
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'looker' },
     subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: who }],
-  });
+  };
+  await make(admin, `apis/rbac.authorization.k8s.io/v1/namespaces/${ns}/rolebindings`, looker);
   await make(admin, `apis/rbac.authorization.k8s.io/v1/namespaces/${ns}/roles`, {
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'Role',
@@ -430,42 +484,79 @@ async function refusals(admin) {
   await page.locator('button[aria-disabled]', { hasText: 'Restart' }).click({ force: true });
   await page.getByText('Why can’t I?').waitFor();
   await page.getByText('kubectl auth can-i patch').waitFor();
+  // A right that is taken away takes what it showed from the page.
+  await go(page, `${base}?kind=deployments.apps&ns=${ns}`);
+  await page.getByRole('table', { name: 'Deployment' }).getByRole('link', { name: 'cart' }).waitFor();
+  const object_ = await page.context().newPage();
+  await go(object_, object({ kind: 'deployments.apps', ns, name: 'cart' }));
+  await object_.getByText('registry.example.com/cart:1').first().waitFor();
+  await ask(admin, 'DELETE', `apis/rbac.authorization.k8s.io/v1/namespaces/${ns}/rolebindings/looker`);
+  await page.reload();
+  await page.getByText('You may not list deployments.apps').waitFor();
+  await object_.getByText('You may not get deployments.apps').waitFor({ timeout: 60_000 });
+  assert.ok(
+    !(await object_.locator('body').innerText()).includes('registry.example.com/cart:1'),
+    'it still shows what it may not',
+  );
+  await make(admin, `apis/rbac.authorization.k8s.io/v1/namespaces/${ns}/rolebindings`, looker);
   await page.context().close();
   await go(admin, `${base}/access?tab=who&ns=${ns}&verb=list&what=deployments.apps`);
   await admin.getByText(`User ${who}`).waitFor();
   await judge(admin, 'who can');
 }
 
-/** Each page in light, dark and on a phone. */
-async function pages(page) {
-  const pod = what === 'walk' ? await aPod(page) : undefined;
-  for (const [width, colorScheme] of [
-    [1280, 'light'],
-    [1280, 'dark'],
-    [390, 'light'],
+/** Every page, by a name. */
+async function everyPage(page) {
+  const [node] = (await ask(page, 'GET', 'api/v1/nodes')).body.items;
+  const pod = what === 'read' ? undefined : await aPod(page);
+  return Object.entries({
+    pods: `${base}?ns=${ns}`,
+    deployments: `${base}?kind=deployments.apps&wide=true`,
+    'none-of-a-kind': `${base}?kind=ingresses.networking.k8s.io`,
+    deployment: object({ kind: 'deployments.apps', ns, name: 'cart' }),
+    configmap: object({ kind: 'configmaps', ns, name: 'cart' }),
+    secret: object({ kind: 'secrets', ns, name: 'cart' }),
+    service: object({ kind: 'services', ns, name: 'cart' }),
+    yaml: object({ kind: 'deployments.apps', ns, name: 'cart', tab: 'yaml' }),
+    events: object({ kind: 'deployments.apps', ns, name: 'cart', tab: 'events' }),
+    ...(node && { node: object({ kind: 'nodes', name: node.metadata.name }) }),
+    ...(pod !== undefined && {
+      pod: object({ kind: 'pods', ns, name: pod }),
+      logs: object({ kind: 'pods', ns, name: pod, tab: 'logs' }),
+      terminal: object({ kind: 'pods', ns, name: pod, tab: 'terminal' }),
+    }),
+    'logs-of-many': `${base}/logs?ns=${ns}`,
+    kinds: `${base}/kinds`,
+    access: `${base}/access?ns=${ns}`,
+    'who-can': `${base}/access?tab=who`,
+  });
+}
+
+/** Each page at two widths, in light and dark, and on a phone; with pictures where there is a folder for them. */
+async function pages(page, folder) {
+  const all = await everyPage(page);
+  for (const [width, height, colorScheme] of [
+    [1280, 800, 'light'],
+    [1280, 800, 'dark'],
+    [1920, 1080, 'light'],
+    [1920, 1080, 'dark'],
+    [390, 844, 'light'],
   ]) {
-    await page.setViewportSize({ width, height: 844 });
+    await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme });
-    for (const path of [
-      `${base}?ns=${ns}`,
-      `${base}?kind=deployments.apps&wide=true`,
-      `${base}?kind=ingresses.networking.k8s.io`,
-      object({ kind: 'deployments.apps', ns, name: 'cart' }),
-      object({ kind: 'configmaps', ns, name: 'cart' }),
-      object({ kind: 'services', ns, name: 'cart' }),
-      object({ kind: 'deployments.apps', ns, name: 'cart', tab: 'yaml' }),
-      object({ kind: 'deployments.apps', ns, name: 'cart', tab: 'events' }),
-      ...(pod === undefined
-        ? []
-        : [object({ kind: 'pods', ns, name: pod }), object({ kind: 'pods', ns, name: pod, tab: 'logs' })]),
-      `${base}/kinds`,
-      `${base}/access?ns=${ns}`,
-      `${base}/access?tab=who`,
-    ]) {
+    for (const [name, path] of all) {
       await go(page, path);
       await judge(page, `${path} at ${width} px, ${colorScheme}`);
+      if (folder) await page.screenshot({ path: join(folder, `${name}-${width}x${height}-${colorScheme}.png`) });
     }
   }
+}
+
+async function gallery(page) {
+  const [folder] = only;
+  mkdirSync(folder, { recursive: true });
+  await seed(page);
+  await pages(page, folder);
 }
 
 async function walk(page) {
@@ -538,7 +629,7 @@ async function scroll(page) {
 
 try {
   const page = await signIn(email, password);
-  await { walk, read, scroll }[what](page);
+  await { walk, read, gallery, scroll }[what](page);
   if (what !== 'scroll') await ask(page, 'DELETE', `api/v1/namespaces/${ns}`);
 } catch (error) {
   problems.push(String(error.stack ?? error));

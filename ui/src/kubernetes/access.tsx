@@ -7,6 +7,7 @@ import { quoted } from '../lib/text';
 import { paths } from '../paths';
 import { Command } from '../parts/action';
 import { Empty, Facts, Panel, Waiting } from '../parts/page';
+import { held } from '../parts/shown';
 import { Name } from '../parts/text';
 import { Rules } from './details';
 import { kindsQuery, listed } from './discovery';
@@ -69,7 +70,7 @@ function Mine() {
         signal,
       }),
   });
-  const status = rules.data?.status;
+  const status = held(rules)?.status;
   return (
     <div className={classes['stack']}>
       <Panel title="Who you are to this cluster">

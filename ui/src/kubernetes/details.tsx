@@ -94,8 +94,10 @@ function Containers({ handle, pod }: { handle: string; pod: KubeObject }) {
                   <Name of={textAt(spec, 'image') ?? ''} />
                 </td>
                 <td>
-                  <Go to={paths.kubernetesObject(handle, { ...search, tab: 'logs' })}>Logs</Go>{' '}
-                  {state === 'running' && <Go to={paths.kubernetesObject(handle, { ...search, tab: 'terminal' })}>Terminal</Go>}
+                  <div className={classes['links']}>
+                    <Go to={paths.kubernetesObject(handle, { ...search, tab: 'logs' })}>Logs</Go>
+                    {state === 'running' && <Go to={paths.kubernetesObject(handle, { ...search, tab: 'terminal' })}>Terminal</Go>}
+                  </div>
                 </td>
               </tr>
             );

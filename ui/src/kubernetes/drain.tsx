@@ -73,8 +73,8 @@ function Draining({ cluster, node, name, close }: { cluster: string; node: Kind;
       <Stack gap="md">
         <Text size="sm">
           Cordons <Name of={name} /> and evicts its pods. Disruption budgets are kept: where one refuses, it is asked again every
-          5 seconds. Pods of DaemonSets and static pods stay. Data in emptyDir volumes is lost. Closing this stops asking; what
-          was evicted stays evicted.
+          5 seconds. Pods of DaemonSets, static pods and pods that nothing would make again stay. Data in emptyDir volumes is
+          lost. Closing this stops asking; what was evicted stays evicted.
         </Text>
         <Command line={`kubectl drain ${quoted(name)} --ignore-daemonsets --delete-emptydir-data`} />
         {steps && (
@@ -154,7 +154,7 @@ async function drain(cluster: string, node: Kind, name: string, signal: AbortSig
       if (steps.get(key)?.state === 'asked' && !left.has(pod.metadata.uid)) set(key, 'gone');
     }
     if ([...steps.values()].every(({ state }) => state === 'gone' || state === 'stays')) return;
-    await pause([...steps.values()].some(({ state }) => state === 'refused') ? AGAIN : 1000, signal);
+    await pause([...steps.values()].some(({ state }) => state === 'refused' || state === 'failed') ? AGAIN : 2000, signal);
     signal.throwIfAborted();
   }
 }
@@ -184,5 +184,8 @@ function first(pod: KubeObject): { state: Step['state']; told: string } {
   if (owners.includes('DaemonSet')) return { state: 'stays', told: 'stays: a DaemonSet has it' };
   if (pod.metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined)
     return { state: 'stays', told: 'stays: a static pod' };
+  const isDone = ['Succeeded', 'Failed'].includes(textAt(pod, 'status', 'phase') ?? '');
+  if (owners.length === 0 && !isDone)
+    return { state: 'stays', told: 'stays: nothing would make it again. Delete it yourself if it may go' };
   return { state: 'waits', told: '' };
 }

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 
 import { Empty, Panel, Waiting } from '../parts/page';
+import { held } from '../parts/shown';
 import { Ago, Name } from '../parts/text';
 import { Trouble } from './frame';
 import { eventsKind } from './known';
@@ -14,12 +15,13 @@ export function Events({ handle, object }: { handle: string; object: KubeObject 
   const { name, namespace = 'default', uid } = object.metadata;
   const fieldSelector = [`involvedObject.name=${name}`, ...(uid === undefined ? [] : [`involvedObject.uid=${uid}`])].join(',');
   const events = useQuery(someQuery(handle, eventsKind, { namespace, query: { fieldSelector } }));
+  const list = held(events);
   return (
     <Panel title="Events, newest first">
       {events.isPending && <Waiting />}
       {events.isError && <Trouble handle={handle} error={events.error} what="events" />}
-      {events.data?.length === 0 && <Empty title="No events">A cluster keeps them for an hour, as a rule.</Empty>}
-      {events.data !== undefined && events.data.length > 0 && (
+      {list?.length === 0 && <Empty title="No events">A cluster keeps them for an hour, as a rule.</Empty>}
+      {list !== undefined && list.length > 0 && (
         <table className={classes['table']}>
           <thead>
             <tr>
@@ -30,7 +32,7 @@ export function Events({ handle, object }: { handle: string; object: KubeObject 
             </tr>
           </thead>
           <tbody>
-            {[...events.data]
+            {[...list]
               .sort((a, b) => Date.parse(when(b)) - Date.parse(when(a)))
               .map((event) => {
                 const count = numberAt(event, 'count') ?? numberAt(event, 'series', 'count') ?? 1;

@@ -100,7 +100,7 @@ export function Grid(props: GridProps) {
           <div role="rowgroup" className={classes['head']}>
             <div role="row" className={classes['row']} style={{ gridTemplateColumns: template }} aria-rowindex={1}>
               {shown.map((column) => (
-                <Head key={column.name} column={column} sort={sort} onSort={onSort} />
+                <Head key={column.index ?? 'namespace'} column={column} sort={sort} onSort={onSort} />
               ))}
             </div>
           </div>
@@ -166,7 +166,7 @@ const Line = memo(function Line({ row, index, start, shown, template, to, now }:
       {shown.map((column, at) => {
         const text = column.index === undefined ? row.namespace : String(row.cells[column.index] ?? '');
         return (
-          <div key={column.name} role="cell" title={text.length > 24 ? visible(text) : undefined}>
+          <div key={column.index ?? 'namespace'} role="cell" title={text.length > 24 ? visible(text) : undefined}>
             {at === 0 ? (
               // eslint-disable-next-line no-restricted-syntax -- an address that this page made
               <a href={to(row)}>

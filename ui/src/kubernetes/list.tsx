@@ -51,7 +51,7 @@ export function KubernetesPage() {
     <Frame handle={handle} title="Kubernetes" isFull>
       <div className={classes['sides']}>
         {!isNarrow && <Kinds kinds={all} chosen={wanted} />}
-        <main className={classes['main']} aria-label="Objects">
+        <section className={classes['main']} aria-label="Objects">
           {kind === undefined ? (
             <>
               {choose}
@@ -61,9 +61,9 @@ export function KubernetesPage() {
               </Empty>
             </>
           ) : (
-            <Objects key={kind.id} handle={handle} kind={kind} choose={choose} />
+            <Objects key={`${handle} ${kind.id}`} handle={handle} kind={kind} choose={choose} />
           )}
-        </main>
+        </section>
       </div>
       <Drawer
         opened={opened && isNarrow}
@@ -213,6 +213,7 @@ function Foot({ listing, shown, noun }: { listing: Listed; shown: number; noun: 
   const words = {
     reading: `reading, about ${listing.remaining.toLocaleString('en')} more`,
     watching: 'changes appear by themselves',
+    polling: 'read again every 30 seconds',
     lost: `connection lost; as of ${ago(new Date(listing.heardAt).toISOString(), now)} ago; trying again`,
   };
   return (

@@ -23,7 +23,7 @@ export function LogsPage() {
           <Go to={paths.kubernetes(handle, { kind: 'pods' })}>Choose one at the pods</Go>
         </Empty>
       ) : (
-        <Logs key={`${ns} ${l ?? ''}`} handle={handle} namespace={ns} labels={l ?? ''} container={undefined} />
+        <Logs key={`${handle} ${ns} ${l ?? ''}`} handle={handle} namespace={ns} labels={l ?? ''} container={undefined} />
       )}
     </Frame>
   );

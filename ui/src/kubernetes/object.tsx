@@ -1,10 +1,11 @@
 import { Tabs } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { lazy, Suspense, useEffect } from 'react';
+import { lazy, Suspense, useEffect, useRef } from 'react';
 
 import { paths } from '../paths';
 import { Empty, Waiting } from '../parts/page';
+import { held } from '../parts/shown';
 import { Name } from '../parts/text';
 import { Actions } from './actions';
 import { kindsQuery } from './discovery';
@@ -23,6 +24,9 @@ const Logs = lazy(() => import('./logs'));
 const Terminal = lazy(() => import('./terminal'));
 
 const route = getRouteApi('/clusters/$handle/kubernetes/object');
+
+/** The object is read again at most once in so many milliseconds. */
+const CALM = 1000;
 
 const objectTabs = ['summary', 'yaml', 'events', 'logs', 'terminal'] as const;
 type ObjectTab = (typeof objectTabs)[number];
@@ -55,7 +59,7 @@ export function ObjectPage() {
     );
   }
   const scope = { handle, kind, namespace: kind.isNamespaced ? ns : undefined, name };
-  return <Shown key={`${kind.id} ${ns ?? ''} ${name}`} {...scope} />;
+  return <Shown key={`${handle} ${kind.id} ${ns ?? ''} ${name}`} {...scope} />;
 }
 
 interface Scope {
@@ -82,10 +86,21 @@ function Shown({ handle, kind, namespace, name }: Scope) {
   // The row says when to read the object again; its cells are what the server thinks is worth a look.
   const listing = useListing({ cluster: handle, kind, namespace, fieldSelector: `metadata.name=${name}` });
   const { rows } = listing;
+  const readAt = useRef(0);
   useEffect(() => {
-    void queries.invalidateQueries({ queryKey: objectKey(handle, kind, namespace, name) });
+    // Some objects change many times a second.
+    const timer = window.setTimeout(
+      () => {
+        readAt.current = Date.now();
+        void queries.invalidateQueries({ queryKey: objectKey(handle, kind, namespace, name) });
+      },
+      Math.max(0, readAt.current + CALM - Date.now()),
+    );
+    return () => window.clearTimeout(timer);
   }, [rows, queries, handle, kind, namespace, name]);
-  const object = query.data;
+  const isGone = query.error instanceof KubeError && query.error.status === 404;
+  // What is gone is shown as it was; what one may not see any more is not.
+  const object = isGone ? query.data : held(query);
   const within = [
     { name: kind.kind, to: paths.kubernetes(handle, { kind: kind.id, ns: namespace }) },
     ...(namespace === undefined ? [] : [{ name: namespace, to: paths.kubernetes(handle, { kind: kind.id, ns: namespace }) }]),
@@ -101,7 +116,6 @@ function Shown({ handle, kind, namespace, name }: Scope) {
       </Frame>
     );
   }
-  const isGone = query.error instanceof KubeError && query.error.status === 404;
   const selector = selectorOf(kind, object);
   const tabs = objectTabs.filter((one) => {
     if (one === 'terminal') return kind.id === 'pods';

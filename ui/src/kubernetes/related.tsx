@@ -4,6 +4,7 @@ import { useState } from 'react';
 
 import { paths } from '../paths';
 import { Empty, Panel, Waiting } from '../parts/page';
+import { held } from '../parts/shown';
 import { Ago, Name } from '../parts/text';
 import { kindsQuery } from './discovery';
 import { Go } from './go';
@@ -28,6 +29,9 @@ interface Asked {
   isOwned?: boolean;
 }
 
+/** Objects of each kind that are looked at. */
+const MOST = 500;
+
 /** What an object names, and what names it. */
 export function Related({ handle, kind, object }: { handle: string; kind: Kind; object: KubeObject }) {
   const kinds = useQuery(kindsQuery(handle)).data ?? [];
@@ -44,13 +48,15 @@ export function Related({ handle, kind, object }: { handle: string; kind: Kind; 
         kinds.find((one) => one.id === id),
         target,
         true,
+        MOST,
       ),
     ),
   });
+  const given = answers.map((answer) => held(answer));
   const found: (Link & { made?: string | undefined })[] = [
     ...names(kind, object),
     ...asked.flatMap(({ how, kind: id, isOwned }, index) =>
-      (answers[index]?.data ?? [])
+      (given[index] ?? [])
         .filter(
           ({ metadata }) => isOwned !== true || (metadata.ownerReferences ?? []).some(({ uid }) => uid === object.metadata.uid),
         )
@@ -66,6 +72,7 @@ export function Related({ handle, kind, object }: { handle: string; kind: Kind; 
   const links = [...new Map(found.map((link) => [`${link.how} ${link.kind} ${link.ns ?? ''} ${link.name}`, link])).values()];
   const isWaiting = answers.some(({ isLoading }) => isLoading);
   const refused = answers.filter(({ isError }) => isError).length;
+  const isCut = given.some((list) => (list?.length ?? 0) >= MOST);
   return (
     <Panel
       title="Related"
@@ -109,6 +116,11 @@ export function Related({ handle, kind, object }: { handle: string; kind: Kind; 
       {links.length > 300 && <Empty title={`And ${links.length - 300} more`} />}
       {isWaiting && <Waiting lines={3} />}
       {!isWaiting && links.length === 0 && <Empty title="Nothing is known to belong to it" />}
+      {isCut && (
+        <Group p="md" gap="sm">
+          There are more: only the first {MOST} objects of a kind were looked at.
+        </Group>
+      )}
       {refused > 0 && (
         <Group p="md" gap="sm">
           {refused} of {asked.length} lists could not be read: you may not see them, or the cluster did not answer.
@@ -169,7 +181,10 @@ function names(kind: Kind, object: KubeObject): Link[] {
     name === undefined || name === '' ? [] : [{ how, kind: id, ns: namespace, name }];
   const cluster = (how: string, id: string, name: string | undefined): Link[] =>
     name === undefined || name === '' ? [] : [{ how, kind: id, name }];
-  const spec = kind.id === 'pods' ? at(object, 'spec') : at(object, 'spec', 'template', 'spec');
+  const spec =
+    kind.id === 'pods'
+      ? at(object, 'spec')
+      : (at(object, 'spec', 'template', 'spec') ?? at(object, 'spec', 'jobTemplate', 'spec', 'template', 'spec'));
   const owners = (object.metadata.ownerReferences ?? []).flatMap(({ apiVersion, kind: of, name }) => {
     const group = apiVersion.includes('/') ? `.${apiVersion.split('/')[0] ?? ''}` : '';
     const known = ['ReplicaSet', 'Deployment', 'StatefulSet', 'DaemonSet', 'Job', 'CronJob'].includes(of);

@@ -1,5 +1,3 @@
-import '@xterm/xterm/css/xterm.css';
-
 import { Button, Group, Select, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { FitAddon } from '@xterm/addon-fit';
@@ -7,10 +5,10 @@ import { Terminal as Xterm } from '@xterm/xterm';
 import { IconTerminal2 } from '@tabler/icons-react';
 import { useEffect, useRef, useState } from 'react';
 
-import { nonce } from '../lib/page';
 import { quoted, visible } from '../lib/text';
 import { Command } from '../parts/action';
 import { Panel } from '../parts/page';
+import { openTerminal } from '../parts/terminal';
 import { Name } from '../parts/text';
 import { rightQuery, WhyNot } from './act';
 import { podsKind } from './known';
@@ -83,6 +81,8 @@ type State = { at: 'opens' } | { at: 'open' } | { at: 'over'; words: string; isW
 const STDIN = 0;
 const STATUS = 3;
 const RESIZE = 4;
+/** Bytes that are not drawn yet. */
+const MOST_WAITING = 8 * 1024 * 1024;
 
 function Session({ path, container, command }: { path: string; container: string; command: string[] }) {
   const place = useRef<HTMLDivElement>(null);
@@ -130,7 +130,7 @@ function connect(place: HTMLElement, { path, container, command }: Wanted, tell:
   terminal.loadAddon(fit);
   // A program may neither name the window, nor make links, nor touch the clipboard, whatever a later version of the library does by itself.
   for (const code of [0, 1, 2, 8, 52]) terminal.parser.registerOscHandler(code, () => true);
-  withNonce(() => terminal.open(place));
+  openTerminal(terminal, place);
   terminal.attachCustomKeyEventHandler((event) => {
     if (event.key !== 'Escape' || !event.ctrlKey || !event.shiftKey) return true;
     terminal.blur();
@@ -158,6 +158,8 @@ function connect(place: HTMLElement, { path, container, command }: Wanted, tell:
     fit.fit();
     send(RESIZE, encoder.encode(JSON.stringify({ Width: terminal.cols, Height: terminal.rows })));
   };
+  let waiting = 0;
+  let isBehind = false;
   let isOver = false;
   let wasOpen = false;
   const over = (words: string, isWell: boolean) => {
@@ -186,8 +188,19 @@ function connect(place: HTMLElement, { path, container, command }: Wanted, tell:
     if (channel === STATUS) {
       const status = textOfStatus(new TextDecoder().decode(rest));
       over(status.words, status.isWell);
+      socket.close(1000);
     } else if (channel === 1 || channel === 2) {
-      terminal.write(rest);
+      // It came faster than it can be drawn: memory has an end, and nobody reads that fast.
+      if (waiting > MOST_WAITING) {
+        isBehind = true;
+        return;
+      }
+      if (isBehind) terminal.write('\r\n\u001b[7m some of it is left out here \u001b[0m\r\n');
+      isBehind = false;
+      waiting += rest.length;
+      terminal.write(rest, () => {
+        waiting -= rest.length;
+      });
     }
   };
   socket.onclose = ({ code, reason }) => {
@@ -222,26 +235,5 @@ function textOfStatus(text: string): { words: string; isWell: boolean } {
     return { words: isWell ? 'the program ended' : (textAt(status, 'message') ?? 'the program failed'), isWell };
   } catch {
     return { words: visible(text), isWell: false };
-  }
-}
-
-/** The library makes style sheets when it opens, and sets colours of its own by attribute. Both need what our policy wants: the page's nonce, and the object model. */
-function withNonce(open: () => void): void {
-  HTMLSpanElement.prototype.setAttribute = function (name: string, value: string) {
-    if (name === 'style') this.style.cssText = value;
-    else Element.prototype.setAttribute.call(this, name, value);
-  };
-  /* eslint-disable @typescript-eslint/no-deprecated -- the overload for names that are no tags is one */
-  const make = document.createElement.bind(document);
-  document.createElement = (name: string, options?: ElementCreationOptions) => {
-    const element = make(name, options);
-    if (name === 'style') element.setAttribute('nonce', nonce);
-    return element;
-  };
-  try {
-    open();
-  } finally {
-    delete (document as Partial<Document>).createElement;
-    /* eslint-enable */
   }
 }

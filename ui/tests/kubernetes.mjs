@@ -1,9 +1,9 @@
 // Walks through the Kubernetes pages of a real console's cluster as a person does, and says what it saw as one JSON object.
 // The cluster is simulated (`plural demo`) or real; objects are made in a namespace of their own through the console.
 //
-//   kubernetes.mjs walk CONSOLE EMAIL PASSWORD CLUSTER [STEP…]   everything, or these steps: lists, an object, edit, logs, terminal, refusals, a lost network
+//   kubernetes.mjs walk CONSOLE EMAIL PASSWORD CLUSTER [STEP…]   everything, or these steps: see walk()
 //   kubernetes.mjs read CONSOLE EMAIL PASSWORD CLUSTER      what needs no simulated pods: for a real API server
-//   kubernetes.mjs gallery CONSOLE EMAIL PASSWORD CLUSTER FOLDER   pictures of every page, at two widths, light and dark
+//   kubernetes.mjs gallery CONSOLE EMAIL PASSWORD CLUSTER FOLDER [1920-dark…]   pictures of every page, at all widths and schemes or these
 //   kubernetes.mjs scroll CONSOLE EMAIL PASSWORD CLUSTER    frames while all its pods are scrolled through
 import { strict as assert } from 'node:assert';
 import { mkdirSync, readFileSync } from 'node:fs';
@@ -332,6 +332,13 @@ async function acts(page) {
 async function nodes(page) {
   const [node] = (await ask(page, 'GET', 'api/v1/nodes')).body.items;
   const { name } = node.metadata;
+  // Nothing would make this one again.
+  await make(page, `api/v1/namespaces/${ns}/pods`, {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'lonely' },
+    spec: { nodeName: name, containers: [{ name: 'lonely', image: 'registry.example.com/lonely:1' }] },
+  });
   await go(page, object({ kind: 'nodes', name }));
   await judge(page, 'a node');
   const cordon = await act(page, 'Cordon');
@@ -354,6 +361,9 @@ async function nodes(page) {
   await drain.getByRole('button', { name: 'Drain' }).click();
   await drain.getByText('disruption budget.').waitFor();
   await drain.getByText('Done:').waitFor({ timeout: 60_000 });
+  await drain.getByText('stays: nothing would make it again').waitFor();
+  const { metadata } = (await ask(page, 'GET', `api/v1/namespaces/${ns}/pods/lonely`)).body;
+  assert.equal(metadata.deletionTimestamp, undefined, 'a pod that nothing makes again was evicted');
   await drain.getByText('Close', { exact: true }).click();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
   const open = await act(page, 'Uncordon');
@@ -532,16 +542,17 @@ async function everyPage(page) {
   });
 }
 
-/** Each page at two widths, in light and dark, and on a phone; with pictures where there is a folder for them. */
-async function pages(page, folder) {
+/** Each page in light, dark and on a phone; where there is a folder for pictures, also at another width. */
+async function pages(page, folder, looks = []) {
   const all = await everyPage(page);
   for (const [width, height, colorScheme] of [
     [1280, 800, 'light'],
     [1280, 800, 'dark'],
-    [1920, 1080, 'light'],
-    [1920, 1080, 'dark'],
+    ...(folder ? [[1920, 1080, 'light']] : []),
+    ...(folder ? [[1920, 1080, 'dark']] : []),
     [390, 844, 'light'],
   ]) {
+    if (folder && looks.length > 0 && !looks.includes(`${width}-${colorScheme}`)) continue;
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme });
     for (const [name, path] of all) {
@@ -553,19 +564,20 @@ async function pages(page, folder) {
 }
 
 async function gallery(page) {
-  const [folder] = only;
+  const [folder, ...looks] = only;
   mkdirSync(folder, { recursive: true });
   await seed(page);
-  await pages(page, folder);
+  await pages(page, folder, looks);
 }
 
 async function walk(page) {
   await seed(page);
-  const steps = { lists, tooOld, secrets, edits, acts, logs, terminal, refusals, pages, nodes };
+  const steps = { lists, tooOld, secrets, edits, acts, logs, terminal, refusals, nodes, pages };
   for (const [name, step] of Object.entries(steps)) {
     if (only.length > 0 && !only.includes(name)) continue;
     try {
       await step(page);
+      seen.steps = [...(seen.steps ?? []), name];
     } catch (error) {
       proxy.cut(false);
       problems.push(`${name}: ${error.stack ?? error}`);

@@ -75,7 +75,7 @@ async fn walk_through_kubernetes(ui: &Path, steps: &[&str]) -> anyhow::Result<Va
     let demo = watched(home.plural(&["demo", "--json"])).await?;
     let [url, user, password] = ["url", "user", "password"].map(|field| demo.ready[field].as_str().unwrap());
     let cluster = demo.ready["clusters"][0]["handle"].as_str().unwrap();
-    let arguments = [&["walk", url, user, password, cluster], steps].concat();
+    let arguments = [["walk", url, user, password, cluster].as_slice(), steps].concat();
     let seen = walk(ui, "tests/kubernetes.mjs", &arguments).await?;
     demo.end(Signal::TERM).await?;
     home.nothing_is_left().await;

@@ -1,7 +1,7 @@
 import { Button, Group, Text } from '@mantine/core';
 import { useState } from 'react';
 
-import { visible } from '../lib/text';
+import { quoted, visible } from '../lib/text';
 import { paths } from '../paths';
 import { Copy } from '../parts/action';
 import { Empty, Panel } from '../parts/page';
@@ -207,9 +207,10 @@ export function PortForward({
   namespace: string;
   port: string;
 }) {
-  const line = `kubectl -n ${namespace} port-forward ${what} ${Number(port) < 1024 ? `8${port.padStart(3, '0')}` : port}:${port}`;
+  const ports = `${Number(port) < 1024 ? `8${port.padStart(3, '0')}` : port}:${port}`;
+  const line = `kubectl -n ${quoted(namespace)} port-forward ${quoted(what)} ${quoted(ports)}`;
   return (
-    <Group gap="xs" wrap="nowrap" title={`Once before: plural cd clusters kubeconfig ${handle} --merge`}>
+    <Group gap="xs" wrap="nowrap" title={`Once before: plural cd clusters kubeconfig ${quoted(handle)} --merge`}>
       <code>{visible(line)}</code>
       <Copy text={line} label="Copy the command" />
     </Group>

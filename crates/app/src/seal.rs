@@ -83,6 +83,29 @@ impl SealedColumn {
         Self::IdentityRefresh,
         Self::SecondFactor,
     ];
+
+    /// A project may keep such values outside of the database: those of its services, templates and contexts.
+    pub const fn is_movable(self) -> bool {
+        match self {
+            Self::ServiceSeed
+            | Self::Configuration
+            | Self::HelmValues
+            | Self::RendererValues
+            | Self::GlobalServiceSecrets
+            | Self::ContextSecrets => true,
+            Self::KeyCheck
+            | Self::ProxyKey
+            | Self::AuditKey
+            | Self::RepositoryCredentials
+            | Self::RepositoryReach
+            | Self::RepositoryWebhook
+            | Self::HelmRepositoryAccess
+            | Self::RecordingCommand
+            | Self::IdentityProviderSecret
+            | Self::IdentityRefresh
+            | Self::SecondFactor => false,
+        }
+    }
 }
 
 /// A sealed value, and the thing that it belongs to: the nil id where there is one only.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plural_core::ids::{GlobalServiceId, HelmRepositoryId, ProjectId, ServiceContextId};
 use plural_core::project::Project;
+use plural_core::secret_backend::SecretBackend;
 use plural_core::secret_holding::{SecretHolding, SecretHoldings, SecretKind};
 use plural_core::service::Configuration;
 use plural_core::{Error, Result};
@@ -12,7 +13,9 @@ use crate::access::Admin;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::data_key::{HeldRevision, HeldValue};
+use crate::kept::backend_of;
 use crate::project::ProjectSelector;
+use crate::seal::Sealed;
 
 /// Revisions at a time.
 const CHUNK: u64 = 500;
@@ -40,12 +43,13 @@ impl App {
     /// How many secret values of a project the console holds, and of what; for its administrators.
     pub async fn secret_holdings(&self, ctx: &OpCtx, id: ProjectId) -> Result<SecretHoldings> {
         let project = self.authorized::<Project, Admin>(ctx, &ProjectSelector::Id(id)).await?;
-        let mut kinds: BTreeMap<SecretKind, Found> = BTreeMap::new();
+        let mut kinds: BTreeMap<(SecretKind, SecretBackend), Found> = BTreeMap::new();
         let mut after = None;
         loop {
             let revisions = self.store.revisions_held(&project, after, CHUNK).await?;
             let Some(last) = revisions.last() else { break };
             after = Some(last.id);
+            self.sealer.kept().fetch(revisions.iter().flat_map(|revision| revision.secrets.sealed())).await;
             for revision in revisions {
                 self.look_into(&revision, &mut kinds).await?;
             }
@@ -56,14 +60,17 @@ impl App {
         });
         let mut holdings: Vec<SecretHolding> = found.collect();
         for kind in OTHERS {
-            let mut held: BTreeMap<String, u64> = BTreeMap::new();
-            for value in self.store.values_held(&project, kind).await? {
+            let mut held: BTreeMap<SecretBackend, BTreeMap<String, u64>> = BTreeMap::new();
+            let values = self.store.values_held(&project, kind).await?;
+            self.sealer.kept().fetch(values.iter().filter_map(|value| value.sealed.as_ref())).await;
+            for value in values {
                 if self.holds_secret(kind, &value).await? {
+                    let held = held.entry(place(value.sealed.as_ref())).or_default();
                     *held.entry(value.name).or_default() += value.values;
                 }
             }
-            if !held.is_empty() {
-                holdings.push(holding(kind, held.values().sum(), held.into_keys()));
+            for (backend, held) in held {
+                holdings.push(holding((kind, backend), held.values().sum(), held.into_keys()));
             }
         }
         Ok(SecretHoldings { holdings })
@@ -72,11 +79,17 @@ impl App {
     async fn look_into(
         &self,
         revision: &HeldRevision,
-        kinds: &mut BTreeMap<SecretKind, Found>,
+        kinds: &mut BTreeMap<(SecretKind, SecretBackend), Found>,
     ) -> Result<()> {
         let HeldRevision { id: _, service, name, secrets } = revision;
+        let places = BTreeMap::from([
+            (SecretKind::Configuration, backend_of(&secrets.configuration)),
+            (SecretKind::HelmValues, place(secrets.helm_values.as_ref())),
+            (SecretKind::RendererValues, place(secrets.renderer_values.as_ref())),
+        ]);
         let mut add = |kind, value: &str| {
-            let of = kinds.entry(kind).or_default().entry(name.clone()).or_default();
+            let backend = places.get(&kind).copied().unwrap_or(SecretBackend::Database);
+            let of = kinds.entry((kind, backend)).or_default().entry(name.clone()).or_default();
             of.insert(value.to_owned());
         };
         match known(self.open_configuration(*service, &secrets.configuration).await)? {
@@ -136,9 +149,18 @@ impl App {
     }
 }
 
-fn holding(kind: SecretKind, values: u64, names: impl ExactSizeIterator<Item = String>) -> SecretHolding {
+/// Where a value is; one that is not read out is in the database.
+fn place(sealed: Option<&Sealed>) -> SecretBackend {
+    sealed.map_or(SecretBackend::Database, backend_of)
+}
+
+fn holding(
+    (kind, backend): (SecretKind, SecretBackend),
+    values: u64,
+    names: impl ExactSizeIterator<Item = String>,
+) -> SecretHolding {
     let things = names.len() as u64;
-    SecretHolding { kind, values, things, names: names.take(NAMES).collect() }
+    SecretHolding { kind, backend, values, things, names: names.take(NAMES).collect() }
 }
 
 /// What was opened; nothing when no key opens it. That it is sealed is reason enough to say that it is there.

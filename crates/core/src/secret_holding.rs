@@ -1,5 +1,7 @@
 //! What secret values of a project the console holds: how many, and of what, never the values.
 
+use crate::secret_backend::SecretBackend;
+
 /// What a secret value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SecretKind {
@@ -35,11 +37,13 @@ impl SecretKind {
     }
 }
 
-/// The secret values of one kind.
+/// The secret values of one kind in one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretHolding {
     /// What they are.
     pub kind: SecretKind,
+    /// Where they are kept, sealed. The console opens them wherever that is.
+    pub backend: SecretBackend,
     /// Values, in all revisions that are kept.
     pub values: u64,
     /// The things that have them.
@@ -51,12 +55,12 @@ pub struct SecretHolding {
 /// All secret values of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SecretHoldings {
-    /// By kind; kinds of which there is nothing are left out.
+    /// By kind and backend; where there is nothing is left out.
     pub holdings: Vec<SecretHolding>,
 }
 
 impl SecretHoldings {
-    /// The console holds no secret of the project.
+    /// The console holds no secret of the project, in its database or elsewhere.
     pub fn holds_none(&self) -> bool {
         !self.holdings.iter().any(|holding| holding.kind.is_entered())
     }

@@ -412,7 +412,7 @@ impl DataKeyStore for Database {
                  GROUP BY r.cluster_id ORDER BY 2, 1"
             }
             SecretKind::Seeds => {
-                "SELECT s.id, c.handle || '/' || s.name AS name, CAST(1 AS bigint) AS held, NULL AS sealed \
+                "SELECT s.id, c.handle || '/' || s.name AS name, CAST(1 AS bigint) AS held, s.seed AS sealed \
                  FROM services s JOIN clusters c ON c.id = s.cluster_id WHERE c.project_id = $1 ORDER BY 2, 1"
             }
         };

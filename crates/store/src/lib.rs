@@ -69,6 +69,7 @@ mod role;
 mod saved_view;
 mod seal;
 mod second_factor;
+mod secret_backend;
 #[cfg(feature = "seed")]
 mod seed;
 mod service;

@@ -60,6 +60,7 @@ mod m0079_registration_tokens;
 mod m0080_cluster_issuers;
 mod m0081_personas;
 mod m0082_data_keys;
+mod m0083_secret_backends;
 mod m0086_federated_subjects;
 mod m0087_deltas;
 #[cfg(test)]
@@ -135,6 +136,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0086_federated_subjects::Migration),
             Box::new(m0082_data_keys::Migration),
             Box::new(m0087_deltas::Migration),
+            Box::new(m0083_secret_backends::Migration),
         ]
     }
 }

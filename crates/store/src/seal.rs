@@ -1,12 +1,14 @@
 //! Sealed values by the key that they are sealed with.
 
 use async_trait::async_trait;
+use plural_app::kept::{self, ID, KEY};
 use plural_app::keyring::PREFIX;
 use plural_app::recording::RecordingPiece;
 use plural_app::seal::{SealStore, Sealed, SealedColumn, SealedPiece, SealedValue};
 use plural_core::Result;
 use plural_core::data_key::{KeyOwner, KeyPurpose};
 use plural_core::ids::{ProjectId, RecordingId};
+use plural_core::secret_backend::SecretBackend;
 use sea_orm::ConnectionTrait;
 use uuid::Uuid;
 
@@ -24,6 +26,13 @@ struct Place {
     project: &'static str,
     purpose: KeyPurpose,
 }
+
+/// Databases count bytes from one.
+const KEY_AT: usize = KEY + 1;
+/// Where the byte of the backend is, counted so.
+pub(crate) const BACKEND_AT: usize = kept::BACKEND + 1;
+/// Where the id of the object begins, counted so.
+pub(crate) const OBJECT_AT: usize = kept::OBJECT + 1;
 
 /// What belongs to no project.
 const NONE: &str = "NULL";
@@ -90,8 +99,13 @@ pub(crate) async fn is_used_on(
     let doing = "looking for what a data key sealed";
     for column in SealedColumn::ALL {
         let Place { table, column, .. } = place(column);
-        let sql = format!("SELECT 1 AS one FROM {table} WHERE substr({column}, 1, $1) = $2 LIMIT 1");
-        let values = [length(prefix).into(), prefix.to_vec().into()];
+        let elsewhere = database.is_elsewhere(column);
+        let sql = format!(
+            "SELECT 1 AS one FROM {table} WHERE substr({column}, 1, $1) = $2 \
+             OR ({elsewhere} AND substr({column}, {KEY_AT}, {ID}) = $3) LIMIT 1"
+        );
+        let id = prefix.get(KEY..).unwrap_or_default().to_vec();
+        let values = [length(prefix).into(), prefix.to_vec().into(), id.into()];
         let found = connection.query_one_raw(database.statement(&sql, values)).await.map_err(db(doing))?;
         if found.is_some() {
             return Ok(true);
@@ -104,7 +118,58 @@ fn length(prefix: &[u8]) -> i32 {
     i32::try_from(prefix.len()).unwrap_or(i32::MAX)
 }
 
+/// A column of values that a project may keep elsewhere.
+pub(crate) struct KeptPlace {
+    /// The table, as `t`.
+    pub(crate) table: &'static str,
+    /// The column.
+    pub(crate) column: &'static str,
+    /// The project of a row, as an expression of `t`.
+    pub(crate) project: &'static str,
+}
+
+/// All columns of values that a project may keep elsewhere.
+pub(crate) fn kept_places() -> impl Iterator<Item = KeptPlace> {
+    SealedColumn::ALL.into_iter().filter(|column| column.is_movable()).map(|column| {
+        let Place { table, column, project, .. } = place(column);
+        KeptPlace { table, column, project }
+    })
+}
+
 impl Database {
+    /// Whether a sealed value is kept elsewhere, as an expression.
+    pub(crate) fn is_elsewhere(&self, sealed: &str) -> String {
+        format!("substr({sealed}, 1, 1) = {}", self.byte(kept::VERSION))
+    }
+
+    /// A byte, as an expression.
+    pub(crate) fn byte(&self, byte: u8) -> String {
+        if self.is_postgres() { format!("'\\x{byte:02x}'::bytea") } else { format!("x'{byte:02x}'") }
+    }
+
+    /// Values of a project's column that are not in a backend, in the order of their things.
+    pub(crate) async fn sealed_not_in(
+        &self,
+        column: SealedColumn,
+        (project, backend): (ProjectId, SecretBackend),
+        skip_limit: (u64, u64),
+    ) -> Result<Vec<SealedValue>> {
+        let elsewhere = self.is_elsewhere("v.sealed");
+        let which = if backend == SecretBackend::Database {
+            elsewhere
+        } else {
+            let byte = self.byte(backend.code());
+            format!("NOT ({elsewhere} AND substr(v.sealed, {BACKEND_AT}, 1) = {byte})")
+        };
+        // An id has no characters that mean anything in SQL.
+        let project = if self.is_postgres() {
+            format!("'{}'::uuid", project.uuid())
+        } else {
+            format!("x'{}'", project.uuid().simple())
+        };
+        self.sealed_where(column, &format!("v.project = {project} AND {which}"), skip_limit).await
+    }
+
     /// Values of a column for which `which` holds, in the order of their things; `k` is the current key of the owner of `v.sealed`.
     async fn sealed_where(
         &self,
@@ -153,7 +218,13 @@ impl SealStore for Database {
         skip: u64,
         limit: u64,
     ) -> Result<Vec<SealedValue>> {
-        let which = format!("k.prefix IS NULL OR substr(v.sealed, 1, {PREFIX}) <> k.prefix");
+        // What is kept elsewhere names its key behind another first byte.
+        let elsewhere = self.is_elsewhere("v.sealed");
+        let which = format!(
+            "k.prefix IS NULL OR CASE WHEN {elsewhere} \
+             THEN substr(v.sealed, {KEY_AT}, {ID}) <> substr(k.prefix, {KEY_AT}, {ID}) \
+             ELSE substr(v.sealed, 1, {PREFIX}) <> k.prefix END"
+        );
         self.sealed_where(column, &which, (skip, limit)).await
     }
 

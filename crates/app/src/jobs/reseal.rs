@@ -255,7 +255,11 @@ impl App {
     async fn resealed(&self, column: SealedColumn, value: &SealedValue) -> Result<Sealed> {
         let context = context(column, value.of);
         let clear = self.sealer.open(&context, &value.sealed).await?;
-        self.sealer.seal(value.owner, &context, &clear).await
+        if column.is_movable() {
+            self.sealer.keep(value.owner, &context, &clear).await
+        } else {
+            self.sealer.seal(value.owner, &context, &clear).await
+        }
     }
 
     async fn reseal_pieces(&self, all: &mut Resealed) -> Result<()> {
@@ -300,7 +304,7 @@ impl App {
 }
 
 /// What a value of a column is sealed for.
-fn context(column: SealedColumn, of: Uuid) -> String {
+pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
     match column {
         SealedColumn::KeyCheck => crate::app::KEY_CHECK.to_owned(),
         SealedColumn::ProxyKey => crate::proxy::KEY.to_owned(),

@@ -237,8 +237,13 @@ impl Keeper {
         if wanted.is_empty() {
             return;
         }
-        let asked = wanted.iter().map(|sealed| self.get(sealed));
-        stream::iter(asked).buffer_unordered(AT_ONCE).for_each(async |_| ()).await;
+        // Futures of a loop instead of a closure's: what they borrow must not depend on the closure's lifetime.
+        let mut asked = Vec::with_capacity(wanted.len());
+        for sealed in &wanted {
+            asked.push(self.get(sealed));
+        }
+        let mut asked = stream::iter(asked).buffer_unordered(AT_ONCE);
+        while asked.next().await.is_some() {}
     }
 
     /// There is no such object from now on.

@@ -250,7 +250,7 @@ impl ProjectStore for Database {
         })?;
         let keeps_recordings = recording::is_any_of_on(&write.tx, by.target().id).await?;
         data_key::shred_in_tx(&write, by.target().id, keeps_recordings, by.entry().at).await?;
-        if secret_backend::has_objects_in_tx(&write, by.target().id).await? {
+        if secret_backend::has_objects_in_tx(self, &write, by.target().id).await? {
             let job = NewJob::of::<MoveSecrets>(&MovedSecrets { project: by.target().id })?;
             write.enqueue(&[job], by.entry().at).await?;
         }

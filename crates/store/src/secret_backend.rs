@@ -48,9 +48,13 @@ impl Database {
 }
 
 /// A project left objects in backends.
-pub(crate) async fn has_objects_in_tx(write: &Write<'_>, project: ProjectId) -> Result<bool> {
+pub(crate) async fn has_objects_in_tx(
+    database: &Database,
+    write: &Write<'_>,
+    project: ProjectId,
+) -> Result<bool> {
     let sql = "SELECT 1 AS one FROM secret_objects WHERE project_id = $1 LIMIT 1";
-    let found = write.tx.query_one_raw(write.statement(sql, [project.uuid().into()])).await;
+    let found = write.tx.query_one_raw(database.statement(sql, [project.uuid().into()])).await;
     Ok(found.map_err(db("looking for objects of secret backends"))?.is_some())
 }
 

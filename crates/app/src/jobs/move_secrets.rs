@@ -116,7 +116,11 @@ impl App {
                 different.get(&(value.of, value.sealed.as_bytes().to_vec())).copied().unwrap_or(1)
             };
             self.sealer.kept().fetch(values.iter().map(|value| &value.sealed)).await;
-            let put = values.iter().map(|value| self.moved(column, value, backend));
+            // Futures of a loop instead of a closure's: what they borrow must not depend on the closure's lifetime.
+            let mut put = Vec::with_capacity(values.len());
+            for value in &values {
+                put.push(self.moved(column, value, backend));
+            }
             let put: Vec<Result<Sealed>> = stream::iter(put).buffered(AT_ONCE).collect().await;
             let (mut changes, mut away) = (Vec::with_capacity(values.len()), None);
             for (value, put) in values.into_iter().zip(put) {
@@ -164,16 +168,19 @@ impl App {
     pub async fn secret_objects_collect(&self) -> Result<u64> {
         let now = self.now();
         let found = self.store.secret_objects_unnamed(now - UNNAMED_KEPT, now, OBJECTS).await?;
-        let mut deleted = Vec::with_capacity(found.len());
-        let deletions = found.iter().filter(|object| self.sealer.kept().has(object.backend));
-        let deletions =
-            deletions.map(async |object| (object.name, self.sealer.kept().delete(object).await));
-        let ended: Vec<_> = stream::iter(deletions).buffer_unordered(AT_ONCE).collect().await;
-        for (name, ended) in ended {
+        let mut objects = found;
+        objects.retain(|object| self.sealer.kept().has(object.backend));
+        let mut deleted = Vec::with_capacity(objects.len());
+        let mut deletions = Vec::with_capacity(objects.len());
+        for object in &objects {
+            deletions.push(self.sealer.kept().delete(object));
+        }
+        let ended: Vec<Result<()>> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
+        for (object, ended) in objects.iter().zip(ended) {
             match ended {
-                Ok(()) => deleted.push(name.id),
+                Ok(()) => deleted.push(object.name.id),
                 Err(error) => {
-                    tracing::warn!(object = %name, error = error.log_text(), "cannot delete an object of a secret backend");
+                    tracing::warn!(object = %object.name, error = error.log_text(), "cannot delete an object of a secret backend");
                 }
             }
         }

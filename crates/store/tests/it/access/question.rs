@@ -152,6 +152,7 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("project_keys", &["rotate-keys project/{project}"]),
     ("project_keys_rotate", &["rotate-keys project/{project}"]),
     ("secret_holdings", &["list-secrets project/{project}"]),
+    ("secret_storage", &["list-secrets project/{project}"]),
     ("recording_policy_get", &["get project/{project}"]),
     ("recording_policy_set", &["record project/{project}"]),
     ("recording_list", &["recordings cluster/{cluster}", "recordings project/{project}"]),

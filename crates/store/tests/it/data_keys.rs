@@ -393,7 +393,7 @@ async fn the_console_says_what_secrets_it_holds(database: TestDatabase) {
 }
 
 /// Polls a future so often and no more: what it did not come to then, it never comes to, as if its process had died.
-async fn killed_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn killed_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let mut left = polls;
     std::future::poll_fn(move |context| {

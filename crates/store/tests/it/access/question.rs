@@ -302,6 +302,7 @@ pub(super) const UNASKED: &[&str] = &[
     "program_login_look",
     "program_login_redeem",
     "project_make_default",
+    "secrets_move",
     "program_login_refuse",
     "sign_in_link_redeem",
     "proven",

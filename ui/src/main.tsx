@@ -10,6 +10,7 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 
 import { isPassing } from './lib/client';
+import { isLong } from './lib/list';
 import { followLink, nonce } from './lib/page';
 import { router } from './router';
 import { theme } from './theme';
@@ -21,7 +22,9 @@ const queries = new QueryClient({
       retry: (count, error) => count < 2 && isPassing(error),
       networkMode: 'always',
       // The socket tells of changes to services and clusters; this is for all else, and for when it is lost.
-      refetchInterval: 60_000,
+      refetchInterval: (query) => !isLong(query) && 60_000,
+      refetchOnWindowFocus: (query) => !isLong(query),
+      refetchOnMount: (query) => !isLong(query),
     },
     mutations: { networkMode: 'always' },
   },

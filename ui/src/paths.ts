@@ -2,14 +2,41 @@
 export const paths = {
   home: () => '/',
   clusters: () => '/clusters',
+  connect: () => '/connect',
   cluster: (handle: string) => `/clusters/${encodeURIComponent(handle)}`,
   services: () => '/services',
   service: (cluster: string, name: string) => `/services/${encodeURIComponent(cluster)}/${encodeURIComponent(name)}`,
   audit: () => '/audit',
   settings: (noun: Setting = 'repositories') => `/settings/${noun}`,
+  setting: (noun: Setting, id: string) => `/settings/${noun}/${encodeURIComponent(id)}`,
   signIn: (then: string) => `/auth/sign-in?then=${encodeURIComponent(then)}`,
 } as const;
 
-/** Nouns below Settings. */
-export const settings = ['repositories', 'projects', 'users', 'groups', 'tokens'] as const;
-export type Setting = (typeof settings)[number];
+/** Nouns below Settings, in groups. */
+export const settingGroups = {
+  Delivery: ['global-services', 'managed-namespaces', 'contexts', 'sync-windows', 'repositories', 'helm-repositories'],
+  Access: [
+    'projects',
+    'users',
+    'groups',
+    'roles',
+    'service-accounts',
+    'personas',
+    'providers',
+    'invitations',
+    'registration-tokens',
+  ],
+  Operations: ['jobs', 'data-keys', 'recordings'],
+  You: ['tokens', 'security', 'saved-views'],
+} as const;
+
+export type Setting = (typeof settingGroups)[keyof typeof settingGroups][number];
+export const settings: readonly Setting[] = Object.values(settingGroups).flat();
+
+/** What a service's page can show below its state. */
+export const serviceTabs = ['components', 'revisions', 'changes', 'configuration', 'dependencies', 'events', 'settings'] as const;
+export type ServiceTab = (typeof serviceTabs)[number];
+
+/** What a cluster's page can show below its facts. */
+export const clusterTabs = ['services', 'deprecations', 'audit', 'recordings', 'kubectl', 'metadata', 'settings'] as const;
+export type ClusterTab = (typeof clusterTabs)[number];

@@ -3,7 +3,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '
 import type { ComponentState, ServiceDeploymentStatus } from './generated/graphql';
 import { Empty, Fault, Page } from './parts/page';
 import { RouteLink } from './parts/text';
-import { paths } from './paths';
+import { clusterTabs, paths, serviceTabs, type ClusterTab, type ServiceTab } from './paths';
 import { Shell } from './shell/shell';
 
 const words = (value: unknown): string | undefined => {
@@ -28,9 +28,12 @@ const root = createRootRoute({
   ),
 });
 
+const groupings = ['state', 'version', 'distribution', 'project', 'tag'] as const;
 const home = createRoute({
   getParentRoute: () => root,
   path: '/',
+  validateSearch: (search: Record<string, unknown>): { by?: (typeof groupings)[number] | undefined } =>
+    given({ by: oneOf(groupings, search['by']) }),
   component: lazyRouteComponent(() => import('./home/page'), 'HomePage'),
 });
 
@@ -46,14 +49,32 @@ const services = createRoute({
 });
 
 const states = ['FAILED', 'PAUSED', 'PENDING', 'RUNNING'] as const satisfies ComponentState[];
-const serviceTabs = ['components', 'revisions', 'changes', 'configuration', 'dependencies', 'events'] as const;
+const objectTabs = ['state', 'live', 'rendered', 'diff', 'events', 'logs'] as const;
 const service = createRoute({
   getParentRoute: () => root,
   path: '/services/$cluster/$name',
   validateSearch: (
     search: Record<string, unknown>,
-  ): { tab?: (typeof serviceTabs)[number] | undefined; state?: ComponentState | undefined; object?: string | undefined } =>
-    given({ tab: oneOf(serviceTabs, search['tab']), state: oneOf(states, search['state']), object: words(search['object']) }),
+  ): {
+    tab?: ServiceTab | undefined;
+    state?: ComponentState | undefined;
+    object?: string | undefined;
+    view?: 'list' | undefined;
+    at?: string | undefined;
+    show?: (typeof objectTabs)[number] | undefined;
+    from?: string | undefined;
+    to?: string | undefined;
+  } =>
+    given({
+      tab: oneOf(serviceTabs, search['tab']),
+      state: oneOf(states, search['state']),
+      object: words(search['object']),
+      view: oneOf(['list'] as const, search['view']),
+      at: words(search['at']),
+      show: oneOf(objectTabs, search['show']),
+      from: words(search['from']),
+      to: words(search['to']),
+    }),
   component: lazyRouteComponent(() => import('./service/page'), 'ServicePage'),
 });
 
@@ -65,34 +86,45 @@ const clusters = createRoute({
   component: lazyRouteComponent(() => import('./cluster/list'), 'ClustersPage'),
 });
 
-const clusterTabs = ['services', 'deprecations', 'audit', 'kubectl'] as const;
 const cluster = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle',
-  validateSearch: (search: Record<string, unknown>): { tab?: (typeof clusterTabs)[number] | undefined } =>
+  validateSearch: (search: Record<string, unknown>): { tab?: ClusterTab | undefined } =>
     given({ tab: oneOf(clusterTabs, search['tab']) }),
   component: lazyRouteComponent(() => import('./cluster/page'), 'ClusterPage'),
 });
 
+const connect = createRoute({
+  getParentRoute: () => root,
+  path: '/connect',
+  component: lazyRouteComponent(() => import('./cluster/connect'), 'ConnectPage'),
+});
+
+const auditFilters = ['actor', 'action', 'target', 'noun', 'request', 'since', 'until'] as const;
 const audit = createRoute({
   getParentRoute: () => root,
   path: '/audit',
-  validateSearch: (
-    search: Record<string, unknown>,
-  ): { actor?: string | undefined; action?: string | undefined; target?: string | undefined } =>
-    given({ actor: words(search['actor']), action: words(search['action']), target: words(search['target']) }),
+  validateSearch: (search: Record<string, unknown>): Partial<Record<(typeof auditFilters)[number], string | undefined>> =>
+    given(Object.fromEntries(auditFilters.map((filter) => [filter, words(search[filter])]))),
   component: lazyRouteComponent(() => import('./audit/page'), 'AuditPage'),
 });
 
+interface SettingsSearch {
+  q?: string | undefined;
+  state?: string | undefined;
+  project?: string | undefined;
+}
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings/$noun',
-  validateSearch: (search: Record<string, unknown>): { q?: string | undefined } => given({ q: words(search['q']) }),
+  validateSearch: (search: Record<string, unknown>): SettingsSearch =>
+    given({ q: words(search['q']), state: words(search['state']), project: words(search['project']) }),
   component: lazyRouteComponent(() => import('./settings/page'), 'SettingsPage'),
 });
+const setting = createRoute({ getParentRoute: () => settings, path: '$id' });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, services, service, clusters, cluster, audit, settings]),
+  routeTree: root.addChildren([home, services, service, clusters, cluster, connect, audit, settings.addChildren([setting])]),
   defaultPreload: 'intent',
   scrollRestoration: true,
 });

@@ -22,5 +22,7 @@ export const theme = createTheme({
     TextInput: { defaultProps: { size: 'xs' } },
     Select: { defaultProps: { size: 'xs' } },
     Anchor: { defaultProps: { inherit: true } },
+    Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' } } },
+    Notification: { defaultProps: { closeButtonProps: { 'aria-label': 'Dismiss' } } },
   },
 });

@@ -89,33 +89,36 @@ export function world(rows) {
       repository: { id: 'r', url: 'https://git.example.com/shop/deploy.git' },
       syncConfig: { policy: { manual: false, prune: true, selfHeal: true } },
       revision: { id: 'r9' },
-      components: [
-        { id: 'k1', kind: 'ConfigMap', namespace: 'shop', name: 'web', state: 'RUNNING', synced: true, children: [] },
-        {
-          id: 'k2',
-          kind: 'Deployment',
-          namespace: 'shop',
-          name: 'web',
-          state: status === 'FAILED' ? 'FAILED' : 'RUNNING',
-          synced: true,
-          message: status === 'FAILED' ? 'ImagePullBackOff' : null,
-          children: [
-            { kind: 'ReplicaSet', namespace: 'shop', name: 'web-7d9', state: 'PENDING', uid: 'u1', version: 'v1' },
-            {
-              kind: 'Pod',
-              namespace: 'shop',
-              name: 'web-7d9-x2',
-              state: status === 'FAILED' ? 'FAILED' : 'RUNNING',
-              uid: 'u2',
-              parentUid: 'u1',
-              message: status === 'FAILED' ? 'container web: ImagePullBackOff' : null,
-              version: 'v1',
-            },
-          ],
-        },
-        { id: 'k3', kind: 'Service', namespace: 'shop', name: 'web', state: 'RUNNING', synced: true, children: [] },
-        { id: 'k4', kind: 'Ingress', namespace: 'shop', name: 'web', state: 'RUNNING', synced: false, children: [] },
-      ],
+      components:
+        at === 2
+          ? many(1000)
+          : [
+              { id: 'k1', kind: 'ConfigMap', namespace: 'shop', name: 'web', state: 'RUNNING', synced: true, children: [] },
+              {
+                id: 'k2',
+                kind: 'Deployment',
+                namespace: 'shop',
+                name: 'web',
+                state: status === 'FAILED' ? 'FAILED' : 'RUNNING',
+                synced: true,
+                message: status === 'FAILED' ? 'ImagePullBackOff' : null,
+                children: [
+                  { kind: 'ReplicaSet', namespace: 'shop', name: 'web-7d9', state: 'PENDING', uid: 'u1', version: 'v1' },
+                  {
+                    kind: 'Pod',
+                    namespace: 'shop',
+                    name: 'web-7d9-x2',
+                    state: status === 'FAILED' ? 'FAILED' : 'RUNNING',
+                    uid: 'u2',
+                    parentUid: 'u1',
+                    message: status === 'FAILED' ? 'container web: ImagePullBackOff' : null,
+                    version: 'v1',
+                  },
+                ],
+              },
+              { id: 'k3', kind: 'Service', namespace: 'shop', name: 'web', state: 'RUNNING', synced: true, children: [] },
+              { id: 'k4', kind: 'Ingress', namespace: 'shop', name: 'web', state: 'RUNNING', synced: false, children: [] },
+            ],
       dependencies: [],
       dependents: [],
       apiDeprecations: [],
@@ -130,6 +133,20 @@ export function world(rows) {
           insertedAt: ago((10 - n) * 5000),
           healthyAt: n === 9 ? null : ago((10 - n) * 4900),
           restorable: n !== 7,
+          plan: {
+            id: `rp${n}`,
+            revisionId: `r${n}`,
+            digest: '',
+            omitted: 0,
+            objects: [
+              {
+                action: 'CHANGE',
+                phase: 'SYNC',
+                object: { group: 'apps', kind: 'Deployment', namespace: 'shop', name: 'web' },
+                fields: [{ path: '/spec/replicas', before: String(n - 1), after: String(n) }],
+              },
+            ],
+          },
         })),
         {},
       ),
@@ -174,7 +191,14 @@ export function world(rows) {
         ],
         {},
       ),
-      configuration: [{ name: 'DB_PASSWORD', value: 'the secret' }],
+      configuration: [
+        { name: 'DB_PASSWORD', value: 'the secret' },
+        { name: 'API_KEY', value: '', valueFrom: { secretKeyRef: { name: 'api', key: 'key' } } },
+        { name: 'LEVEL', value: '', valueFrom: { configMapKeyRef: { namespace: 'shop', name: 'web', key: 'level' } } },
+        { name: 'DSN', value: '', valueFrom: { vaultKeyRef: { path: 'kv/shop', key: 'dsn' } } },
+        { name: 'OTHER_PASSWORD', value: '', valueFrom: { sopsKeyRef: { file: 'secrets.yaml', key: 'db.password' } } },
+        { name: 'TLS_KEY', value: '', valueFrom: { ageKeyRef: { file: 'tls.key.age' } } },
+      ],
     };
   });
   return { clusters, services };
@@ -193,6 +217,22 @@ function connection(nodes, { first = 100, after, last, before }) {
     edges: page.map((node) => ({ node })),
     pageInfo: { hasNextPage: from + first < nodes.length, hasPreviousPage: from > 0, endCursor: String(from + page.length) },
   };
+}
+
+/** Objects of a service that has many: a few are not well. */
+export function many(count) {
+  return Array.from({ length: count }, (_, at) => ({
+    id: `m${at}`,
+    group: '',
+    kind: ['ConfigMap', 'Service', 'Secret'][at % 3],
+    namespace: 'shop',
+    name: `thing-${at}`,
+    state: at % 97 === 5 ? 'FAILED' : 'RUNNING',
+    synced: true,
+    message: at % 97 === 5 ? HOSTILE : null,
+    version: 'v1',
+    children: [],
+  }));
 }
 
 function root({ clusters, services }, rows) {
@@ -215,7 +255,216 @@ function root({ clusters, services }, rows) {
         status,
         count: services.filter(has(q)).filter((s) => s.status === status && (!clusterId || s.cluster.id === clusterId)).length,
       })),
-    syncWindows: [],
+    syncWindows: Array.from({ length: Math.min(rows, 3) }, (_, at) => ({
+      id: `w${at}`,
+      name: `window-${at}`,
+      kind: at % 2 ? 'ALLOW' : 'DENY',
+      schedule: '0 22 * * 1-5',
+      duration: 3600,
+      timeZone: 'Europe/Berlin',
+      description: at === 1 ? HOSTILE : 'Nights',
+      project: { id: 'p', name: 'default' },
+    })),
+    servicePreview: {
+      errors: [],
+      objects: [
+        {
+          apiVersion: 'v1',
+          kind: 'ConfigMap',
+          namespace: 'shop',
+          name: 'web',
+          source: 'web.yaml:1',
+          content: { kind: 'ConfigMap', data: { a: HOSTILE } },
+        },
+      ],
+    },
+    serviceDeletion: ({ id }) => ({ hidden: 0, omitted: 0, services: services.filter((service) => service.id === id) }),
+    globalServices: named('global service', (at) => ({
+      id: `gs${at}`,
+      name: `monitoring-${at}`,
+      spread: at % 2 === 0,
+      error: at === 1 ? HOSTILE : null,
+      generation: '4',
+      updatedAt: ago(at),
+      tags: [{ name: 'tier', value: 'prod' }],
+      instanceCounts: { all: 30, healthy: 28, newest: 12, leaving: 0 },
+      rollout:
+        at === 0
+          ? {
+              state: 'HALTED',
+              cohort: 'canary',
+              message: 'cluster eu-prod-0 failed',
+              startedAt: ago(900),
+              generation: '4',
+              previous: '3',
+            }
+          : null,
+    })),
+    globalService: ({ name }) => ({
+      id: 'gs0',
+      name,
+      spread: false,
+      generation: '4',
+      updatedAt: ago(9),
+      tags: [{ name: 'tier', value: 'prod' }],
+      instanceCounts: { all: 30, healthy: 28, newest: 12, leaving: 0 },
+      rollout: {
+        state: 'HALTED',
+        cohort: 'canary',
+        message: 'cluster eu-prod-0 failed',
+        startedAt: ago(900),
+        generation: '4',
+        previous: '3',
+      },
+      rolloutStrategy: {
+        maxFailures: 0,
+        maxUnavailable: '10%',
+        soakSeconds: 60,
+        timeoutSeconds: 600,
+        undo: false,
+        cohorts: [{ name: 'canary', members: { percent: 10 } }],
+      },
+      instances: (args) =>
+        connection(
+          clusters.map((cluster) => ({
+            cluster,
+            generation: '4',
+            givenAt: ago(60),
+            serviceId: `i${cluster.id}`,
+            status: 'HEALTHY',
+          })),
+          args,
+        ),
+    }),
+    managedNamespaces: named('managed namespace', (at) => ({
+      id: `n${at}`,
+      name: `team-${at}`,
+      namespace: `team-${at}`,
+      spread: true,
+      updatedAt: ago(at),
+      instanceCounts: { all: 9, synced: 9, leaving: 0 },
+    })),
+    serviceContexts: named('context', (at) => ({
+      id: `x${at}`,
+      name: `context-${at}`,
+      secretNames: ['password'],
+      updatedAt: ago(at),
+    })),
+    helmRepositories: named('chart', (at) => ({
+      id: `h${at}`,
+      name: '',
+      url: `oci://registry.example.com/charts-${at}`,
+      health: 'PULLABLE',
+      pulledAt: ago(at),
+    })),
+    roles: named('role', (at) => ({ id: `ro${at}`, name: `role-${at}`, actions: ['read', 'rollback'], insertedAt: ago(at) })),
+    serviceAccounts: named('account', (at) => ({
+      id: `sa${at}`,
+      name: `ci-${at}`,
+      email: `ci-${at}@example.com`,
+      insertedAt: ago(at),
+    })),
+    personas: named('persona', (at) => ({ id: `pe${at}`, name: `persona-${at}`, role: 'DEVELOPER', insertedAt: ago(at) })),
+    identityProviders: named('provider', (at) => ({
+      id: `ip${at}`,
+      name: `provider-${at}`,
+      issuer: 'https://login.example.com',
+      clientId: 'console',
+      domains: ['example.com'],
+      createsUsers: true,
+      insertedAt: ago(at),
+    })),
+    invites: named('invite', (at) => ({
+      id: `in${at}`,
+      name: '',
+      email: `new-${at}@example.com`,
+      groups: [],
+      insertedAt: ago(at),
+      expiresAt: ago(-9000),
+    })),
+    bootstrapTokens: named('token', (at) => ({
+      id: `bt${at}`,
+      name: `machines-${at}`,
+      hint: 'ab12',
+      uses: at,
+      limit: 9,
+      insertedAt: ago(at),
+      expiresAt: ago(-9000),
+    })),
+    backgroundJobs: named('job', (at) => ({
+      id: `j${at}`,
+      name: '',
+      kind: 'repository.fetch',
+      key: `g${at}`,
+      state: ['DEAD', 'RUNNING', 'WAITING'][at % 3],
+      attempts: at % 7,
+      error: at % 3 === 0 ? HOSTILE : null,
+      insertedAt: ago(at),
+      updatedAt: ago(at),
+    })),
+    installationDataKeys: [{ id: 'k', purpose: 'SECRETS', encryptedBy: 'file', insertedAt: ago(9) }],
+    recordings: named('recording', (at) => ({
+      id: `rec${at}`,
+      name: '',
+      actorName: 'ada@example.com',
+      clusterId: 'c0',
+      projectId: 'p',
+      projectName: 'default',
+      requestId: 'req',
+      pod: 'web-0',
+      namespace: 'shop',
+      command: ['sh', '-c', HOSTILE],
+      kind: 'EXEC',
+      state: 'ENDED',
+      bytes: 4000,
+      durationMs: 61000,
+      insertedAt: ago(at),
+    })),
+    passkeys: [{ id: 'pk', name: HOSTILE, insertedAt: ago(99) }],
+    savedViews: named('view', (at) => ({
+      id: `v${at}`,
+      name: `view-${at}`,
+      page: 'services',
+      query: 'status=FAILED',
+      insertedAt: ago(at),
+    })),
+    project: ({ name }) => ({
+      id: 'p',
+      name,
+      default: true,
+      insertedAt: ago(99),
+      limits: { namespaces: ['shop-*'], repositories: [HOSTILE] },
+      recordingPolicy: { record: true, keepDays: 90, limitMegabytes: 64, userReaders: [], groupReaders: [] },
+      secretHoldings: {
+        holdsNone: false,
+        holdings: [{ kind: 'CONFIGURATION', names: ['eu-prod-0/web-0'], things: 1, values: 2 }],
+      },
+      dataKeys: [{ id: 'k', purpose: 'SECRETS', encryptedBy: 'file', insertedAt: ago(9) }],
+      readBindings: [{ id: 'b', group: { id: 'o', name: HOSTILE } }],
+    }),
+    user: ({ email }) => ({
+      id: 'u',
+      name: 'Ada',
+      email,
+      secondFactor: true,
+      roles: { admin: true },
+      groups: [{ id: 'o', name: 'group-0' }],
+      insertedAt: ago(99),
+    }),
+    userIdentities: [{ id: 'ui', provider: 'okta', issuer: 'https://login.example.com', subject: HOSTILE }],
+    group: ({ name }) => ({ id: 'o', name, members: [{ id: 'u', name: HOSTILE, email: 'ada@example.com' }], insertedAt: ago(9) }),
+    auditVerify: {
+      batches: 9,
+      digest: '',
+      keptOutside: 2,
+      lines: 900,
+      more: false,
+      moreProblems: 0,
+      sequence: 9,
+      unchained: 0,
+      problems: [{ kind: 'EDITED', message: HOSTILE }],
+    },
+    auditCheckpoints: [{ sequence: 9, signedAt: ago(60), digest: '', key: '', text: 'checkpoint' }],
     accessDecision: ({ verb }) => ({
       allowed: verb !== 'pause',
       action: 'write',
@@ -267,6 +516,8 @@ function root({ clusters, services }, rows) {
 
 const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-test'; connect-src 'self'; img-src 'self' data:; font-src 'self'; manifest-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+const CAST =
+  '{"version":2,"width":80,"height":24}\n[0.1,"o","$ "]\n[0.5,"o","echo hello\\r\\n"]\n[9.0,"o","hello\\r\\n<img src=x onerror=alert(1)>\\r\\n"]\n[9.5,"';
 const TYPES = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
 
 /** Serves it on a free port of loopback. */
@@ -274,6 +525,10 @@ export async function serve(rows) {
   const values = root(world(rows), rows);
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url, 'http://localhost');
+    if (pathname.startsWith('/ext/v1/recordings/'))
+      return response.writeHead(200, { 'content-type': 'application/x-asciicast' }).end(CAST);
+    if (pathname.startsWith('/k8s/'))
+      return response.writeHead(503, { 'content-type': 'application/json' }).end('{"message":"the agent is not connected"}');
     if (pathname === '/gql') {
       let body = '';
       request.on('data', (part) => (body += part));

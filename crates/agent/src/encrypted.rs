@@ -20,6 +20,10 @@ use self::{
     sops::{Format, SopsError},
 };
 
+/// Why what looks encrypted is not opened.
+const NO_METADATA: &str =
+    "the file that they come from has no SOPS metadata that can be read; encrypt it again";
+
 /// What came of the encrypted files of a service.
 pub(crate) struct Unlocked {
     /// With the files that were opened in place of the encrypted ones.
@@ -94,7 +98,7 @@ impl<'a> Encrypted<'a> {
                     opened.insert((*path).to_owned(), file.content());
                     unlocked.secrets.extend(file.secrets);
                 }
-                // It only looked like one.
+                // Perhaps it only looks like one: what is made of it says so.
                 Err(SopsError::Format | SopsError::Text(_)) => {}
                 Err(error) => {
                     is_all &= !matches!(error, SopsError::NoIdentity(_));
@@ -189,18 +193,18 @@ fn count(identities: &[Identity]) -> String {
     }
 }
 
-/// Why objects may not be applied that were made of files which stayed encrypted: message and location of each.
+/// Why objects may not be applied that hold values which are still encrypted: message and location of each. A file whose metadata is gone
+/// or broken is not known to be encrypted: what stands in an object says so.
 pub(crate) fn sealed_objects(objects: &[Object], locked: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    if locked.is_empty() {
-        return Vec::new();
-    }
-    let sealed = objects.iter().filter(|object| holds_sealed(&object.value));
+    let is_sealed: fn(&str) -> bool = if locked.is_empty() { holds_sealed_value } else { sops::holds_sealed };
+    let sealed = objects.iter().filter(|object| holds(&object.value, is_sealed));
     let told = sealed.map(|object| {
         let path = &object.origin.path;
-        let why = locked.get(path).map_or_else(
-            || locked.iter().map(|(path, why)| format!("{path}: {why}")).collect::<Vec<_>>().join("; "),
-            Clone::clone,
-        );
+        let why = match locked.get(path) {
+            Some(why) => why.clone(),
+            None if locked.is_empty() => NO_METADATA.to_owned(),
+            None => locked.iter().map(|(path, why)| format!("{path}: {why}")).collect::<Vec<_>>().join("; "),
+        };
         let message = format!(
             "{} {} holds values that are still encrypted, and is not applied: {why}",
             object.kind(),
@@ -211,11 +215,48 @@ pub(crate) fn sealed_objects(objects: &[Object], locked: &BTreeMap<String, Strin
     told.collect()
 }
 
-fn holds_sealed(value: &Value) -> bool {
+/// Whether a text holds what only an encrypted value looks like, in clear or in base64.
+fn holds_sealed_value(text: &str) -> bool {
+    text.contains("ENC[AES256_GCM,data:") || text.contains("RU5DW0FFUzI1Nl9HQ00sZGF0YT")
+}
+
+fn holds(value: &Value, is_sealed: fn(&str) -> bool) -> bool {
     match value {
-        Value::String(text) => sops::holds_sealed(text),
-        Value::Array(items) => items.iter().any(holds_sealed),
-        Value::Object(entries) => entries.values().any(holds_sealed),
+        Value::String(text) => is_sealed(text),
+        Value::Array(items) => items.iter().any(|item| holds(item, is_sealed)),
+        Value::Object(entries) => entries.values().any(|entry| holds(entry, is_sealed)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plural_render::Origin;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ciphertext_is_not_applied_whatever_became_of_its_metadata() {
+        let secret = |value: &str| {
+            let value = json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": value},
+            });
+            Object { value, origin: Origin { path: "s.yaml".to_owned(), line: 1 } }
+        };
+        let problems = |value: &str, locked: &[(&str, &str)]| {
+            let locked = locked.iter().map(|(path, why)| ((*path).to_owned(), (*why).to_owned())).collect();
+            sealed_objects(&[secret(value)], &locked)
+        };
+        let sealed = "ENC[AES256_GCM,data:mtMyd0R/z/rXQeat0glRMg==,iv:WiH+,tag:MwZH,type:str]";
+        let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, sealed);
+        for value in [sealed, &encoded, &format!("postgres://web:{sealed}@db")] {
+            let told = problems(value, &[]);
+            assert!(told.len() == 1 && told[0].0.contains("metadata") && told[0].1 == "s.yaml", "{told:?}");
+            let told = problems(value, &[("s.yaml", "it is locked")]);
+            assert!(told[0].0.ends_with("it is locked"), "{told:?}");
+        }
+        assert_eq!(problems("a value begins with ENC[AES256_GCM, and ends with a bracket", &[]), []);
+        assert_eq!(problems("hunter2", &[("s.yaml", "it is locked")]), []);
     }
 }

@@ -20,6 +20,8 @@ const MOST_VALUES: usize = 2_000;
 struct Known {
     /// All that it was given since the agent started: what stands in the cluster may be a former value.
     values: BTreeSet<String>,
+    /// There were too many of them: every text is hidden, and none of them is needed any more.
+    is_everything: bool,
     masker: Arc<Masker>,
     /// Since when what stands in the cluster was rendered from these values, in milliseconds since 1970. What was found before may hold
     /// one from before the agent started.
@@ -44,13 +46,16 @@ impl Secrets {
             return;
         }
         let mut all = self.0.lock();
-        let earlier = all.get(&id).map(|known| known.values.clone()).unwrap_or_default();
-        if all.contains_key(&id) && values.is_subset(&earlier) {
+        let known = all.get(&id);
+        if known.is_some_and(|known| known.is_everything || values.is_subset(&known.values)) {
             return;
         }
-        let settled = all.get(&id).and_then(|known| known.settled);
-        let values: BTreeSet<String> = values.into_iter().chain(earlier).collect();
-        let secrets = if values.len() > MOST_VALUES {
+        let settled = known.and_then(|known| known.settled);
+        let earlier = known.map(|known| known.values.clone()).unwrap_or_default();
+        let mut values: BTreeSet<String> = values.into_iter().chain(earlier).collect();
+        let is_everything = values.len() > MOST_VALUES;
+        let secrets = if is_everything {
+            values.clear();
             SecretValues::everything()
         } else {
             let mut secrets = SecretValues::default();
@@ -59,13 +64,14 @@ impl Secrets {
             }
             secrets
         };
-        all.insert(id, Known { masker: Arc::new(Masker::new(&secrets)), values, settled });
+        all.insert(id, Known { masker: Arc::new(Masker::new(&secrets)), values, is_everything, settled });
     }
 
     /// What stands in the cluster may hold values that this agent does not know, whatever the service refers to by now.
     pub(crate) fn doubt(&self, id: ServiceId) {
         let nothing = || Known {
             values: BTreeSet::new(),
+            is_everything: false,
             masker: Arc::new(Masker::new(&SecretValues::default())),
             settled: None,
         };
@@ -269,6 +275,18 @@ mod tests {
         // A value that was replaced is still hidden.
         all.learn(id, secrets(&["hunter3-new"]));
         assert_eq!(shown(&all.hider(id).unwrap(), "\"hunter2-new\"", ""), (hidden.0.clone(), String::new()));
+    }
+
+    #[test]
+    fn values_are_not_kept_beyond_those_that_are_looked_for() {
+        let (all, id) = (Secrets::default(), ServiceId::new());
+        let many = (0..=MOST_VALUES).map(|rotation| format!("hunter2-{rotation}")).collect();
+        all.learn(id, many);
+        all.learn(id, secrets(&["hunter2-last"]));
+        assert!(all.0.lock()[&id].values.is_empty());
+        let mut error = v1::ServiceError { message: "a text".to_owned(), ..v1::ServiceError::default() };
+        all.hider(id).unwrap().error(&mut error);
+        assert_eq!(error.message, MASK);
     }
 
     #[test]

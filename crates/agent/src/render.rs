@@ -179,18 +179,15 @@ async fn attempt(
             // What is allocated here is freed here: only that is counted.
             let mut inputs = Inputs::clone(&inputs);
             let Some(encrypted) = Encrypted::of(&tree, &inputs.folder, &references) else {
-                return Ok((objects(&core, runtime, &tree, inputs, asker, &hold)?, false));
+                let rendered = objects(&core, runtime, &tree, inputs, asker, &hold)?;
+                return Ok((unsealed(rendered, &BTreeMap::new())?, false));
             };
             let Unlocked { tree, values, locked, secrets, problems: _ } =
                 unlocked(&core, &runtime, &encrypted, (id, &service))?;
             inputs.configuration.extend(values);
             let rendered = objects(&core, runtime, &tree, inputs, asker, &hold)
                 .map_err(|obstacle| obstacle.with_closed(&locked))?;
-            let problems = sealed_objects(&rendered.objects, &locked);
-            if problems.is_empty() {
-                return Ok((rendered, !secrets.is_empty()));
-            }
-            Err(Obstacle { source: "render", problems, retry: Retry::Later })
+            Ok((unsealed(rendered, &locked)?, !secrets.is_empty()))
         })
     })
     .await;
@@ -200,6 +197,15 @@ async fn attempt(
         .map_err(|_| Obstacle::new("render", "the renderer failed unexpectedly".to_owned(), Retry::Later))?;
     let (rendered, holds_secrets) = rendered?;
     Ok(Attempted { rendered, holds_secrets, held, fetch, render: started.elapsed() })
+}
+
+/// Objects, if none of them holds a value that is still encrypted.
+fn unsealed(rendered: Rendered, locked: &BTreeMap<String, String>) -> Result<Rendered, Obstacle> {
+    let problems = sealed_objects(&rendered.objects, locked);
+    if problems.is_empty() {
+        return Ok(rendered);
+    }
+    Err(Obstacle { source: "render", problems, retry: Retry::Later })
 }
 
 /// What of the service is encrypted in git, opened with the identities of its project. It is known to be secret from here on.

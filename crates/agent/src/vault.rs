@@ -94,6 +94,8 @@ struct Problem {
     message: String,
     retry: Retry,
     is_transient: bool,
+    /// Vault itself does not answer: nobody else gets an answer either.
+    is_down: bool,
 }
 
 #[derive(Default)]
@@ -337,12 +339,13 @@ impl Vaults {
             return Err(problem);
         }
         let read = self.fetch_as(config, server, place).await;
-        if let Err(problem) = &read
-            && problem.is_transient
-        {
-            self.known.lock().trouble = Some((problem.clone(), Instant::now()));
-        } else {
-            self.known.lock().trouble = None;
+        match &read {
+            Err(problem) if problem.is_down => {
+                self.known.lock().trouble = Some((problem.clone(), Instant::now()));
+            }
+            // It may be the cluster's API server that makes no token: that says nothing of Vault.
+            Err(problem) if problem.is_transient => {}
+            Ok(_) | Err(_) => self.known.lock().trouble = None,
         }
         read
     }
@@ -359,7 +362,8 @@ impl Vaults {
             let is_refused = matches!(error, VaultError::Login(_) | VaultError::Denied);
             let message = if is_refused { format!("{error}; asked as {whom}") } else { error.to_string() };
             let retry = if error.is_transient() { Retry::Soon } else { Retry::Later };
-            Problem { message, retry, is_transient: error.is_transient() }
+            let is_down = matches!(error, VaultError::Unreachable(_) | VaultError::Sealed);
+            Problem { message, retry, is_transient: error.is_transient(), is_down }
         };
         let mut is_new = false;
         loop {
@@ -395,7 +399,7 @@ impl Vaults {
         let Place { namespace, account, path: _ } = place;
         let problem = |message: String, is_transient: bool| {
             let retry = if is_transient { Retry::Soon } else { Retry::Later };
-            Problem { message, retry, is_transient }
+            Problem { message, retry, is_transient, is_down: false }
         };
         let asked = TokenRequest {
             spec: Some(TokenRequestSpec {
@@ -445,5 +449,6 @@ async fn fetch_in(server: &Server, kept: &Kept, session: &Session, path: &str) -
 
 /// Nobody refers to it any more.
 fn gone() -> Problem {
-    Problem { message: "it is not read any more".to_owned(), retry: Retry::Soon, is_transient: true }
+    let message = "it is not read any more".to_owned();
+    Problem { message, retry: Retry::Soon, is_transient: true, is_down: false }
 }

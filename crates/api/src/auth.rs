@@ -1,8 +1,10 @@
 //! From the `Authorization` header to an actor, and to a place for its request.
 
 use std::{
+    collections::HashMap,
     net::IpAddr,
     sync::{Arc, Weak},
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -14,6 +16,8 @@ use axum::{
     },
     response::{IntoResponse as _, Response},
 };
+use parking_lot::Mutex;
+use plural_app::secret::TokenHash;
 use plural_app::{App, OpCtx};
 use plural_core::access::{Actor, check_scopes};
 use plural_core::ids::RequestId;
@@ -270,12 +274,38 @@ pub(crate) fn socket_token(api: &Api, headers: &HeaderMap) -> Result<Option<Secr
     Ok(token.map(SecretString::from))
 }
 
+/// For so long what a token stands for is known to all sockets of it.
+const KNOWN: Duration = Duration::from_millis(900);
+/// Tokens from which on those are forgotten that nobody asked about a moment ago.
+const MOST_KNOWN: usize = 1_000;
+
+/// Whom tokens of open sockets stand for: pages of one browser, and the subscriptions of each, ask once a second together.
+#[derive(Clone, Default)]
+pub(crate) struct KnownActors(Arc<Mutex<HashMap<TokenHash, (Instant, Actor)>>>);
+
+impl KnownActors {
+    fn get(&self, token: &TokenHash) -> Option<Actor> {
+        let known = self.0.lock();
+        known.get(token).filter(|(at, _)| at.elapsed() < KNOWN).map(|(_, actor)| actor.clone())
+    }
+
+    /// `at` is when it was asked for, not when it was told.
+    fn keep(&self, token: TokenHash, at: Instant, actor: &Actor) {
+        let mut known = self.0.lock();
+        if known.len() >= MOST_KNOWN {
+            known.retain(|_, (at, _)| at.elapsed() < KNOWN);
+        }
+        known.insert(token, (at, actor.clone()));
+    }
+}
+
 /// A credential of somebody who stays: it is looked at again and again.
 pub(crate) struct Presented {
     pub(crate) app: Arc<App>,
     token: SecretString,
     pub(crate) request_id: RequestId,
     address: Option<IpAddr>,
+    known: KnownActors,
 }
 
 impl Presented {
@@ -284,16 +314,26 @@ impl Presented {
         token: SecretString,
         request_id: RequestId,
         address: Option<IpAddr>,
+        known: KnownActors,
     ) -> Self {
-        Self { app, token, request_id, address }
+        Self { app, token, request_id, address, known }
     }
 
-    /// Who that is now, with the rights that they have now.
+    /// Who that is now, or was less than a second ago. What they may see is another question.
     ///
     /// # Errors
     /// As for any request.
     pub(crate) async fn op(&self) -> Result<OpCtx> {
-        let actor = user(&self.app, self.token.expose_secret()).await?;
+        let token = TokenHash::of(self.token.expose_secret());
+        let actor = match self.known.get(&token) {
+            Some(actor) => actor,
+            None => {
+                let asked = Instant::now();
+                let actor = user(&self.app, self.token.expose_secret()).await?;
+                self.known.keep(token, asked, &actor);
+                actor
+            }
+        };
         Ok(self.app.ctx(actor).with_request_id(self.request_id).with_peer(self.address))
     }
 }
@@ -322,6 +362,17 @@ mod tests {
 
     fn headers(values: &[&'static str]) -> HeaderMap {
         values.iter().map(|value| (AUTHORIZATION, HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn what_a_token_stands_for_is_known_for_less_than_a_second() {
+        let (known, other) = (KnownActors::default(), TokenHash::of("console-2"));
+        let token = TokenHash::of("console-1");
+        let now = Instant::now();
+        known.keep(token, now + Duration::from_mins(1), &Actor::Nobody);
+        assert_eq!((known.get(&token), known.get(&other)), (Some(Actor::Nobody), None));
+        known.keep(token, now.checked_sub(KNOWN).unwrap(), &Actor::Nobody);
+        assert_eq!(known.get(&token), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use plural_app::App;
 use plural_core::access::Actor;
 use plural_core::ids::{RequestId, ServiceId};
 use plural_core::{Error, ErrorCode};
-use plural_kit::{Permits, ShutdownSignal};
+use plural_kit::Permits;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -73,13 +73,13 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(app: Arc<App>, options: ApiOptions, stop: ShutdownSignal) -> Self {
+    pub(crate) fn new(app: Arc<App>, options: ApiOptions, sockets: Sockets) -> Self {
         Self {
             app,
             webhooks: Permits::leaving_room(WEBHOOKS),
             gates: Permits::new(GATES.0, GATES.1),
             places: RequestPermits::default(),
-            sockets: Sockets::new(stop),
+            sockets,
             schema: graphql::schema(),
             preparation: Arc::default(),
             pool: Pool::default(),

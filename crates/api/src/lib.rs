@@ -41,15 +41,15 @@ use std::sync::Arc;
 
 use axum::middleware::from_fn;
 use plural_app::App;
-use plural_kit::ShutdownSignal;
 
 pub use auth::CONNECTIONS_OF_USER;
 pub use client_address::{Network, NetworkError, client_address};
 pub use cluster_session::ClusterSessions;
 pub use options::ApiOptions;
 pub use routes::{Route, Routes};
+pub use socket::Sockets;
 
-/// Everything that this crate serves, until `stop` is requested. The whole list of routes:
+/// Everything that this crate serves. The whole list of routes:
 ///
 /// | method, path | what |
 /// |---|---|
@@ -79,8 +79,8 @@ pub use routes::{Route, Routes};
 /// | `GET` of anything else | its pages and its files, or 404 |
 /// | `GET /health`, `GET /healthz` | the process answers |
 /// | `GET /readyz` | the process can do its work |
-pub fn routes(app: Arc<App>, options: ApiOptions, stop: ShutdownSignal) -> Routes {
-    let state = http::Api::new(app, options, stop);
+pub fn routes(app: Arc<App>, options: ApiOptions, sockets: Sockets) -> Routes {
+    let state = http::Api::new(app, options, sockets);
     Routes::new()
         .post("/gql", http::gql)
         .get("/gql", socket::open)

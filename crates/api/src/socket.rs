@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //! - A browser's cookie counts only where our own page opened the socket: the origin is compared as a whole.
-//! - Whoever may not be here any more is gone within [`CHECK`] and a moment.
+//! - Whoever may not be here any more is gone within five seconds and a moment: [`CHECK`], and what sockets of one token share.
 //! - Nothing waits without a limit: messages, subscriptions, events and what a client does not read.
 
 use std::{
@@ -53,6 +53,8 @@ use crate::{
 const PROTOCOL: &str = "graphql-transport-ws";
 /// Sockets at once, and those of one user.
 const SOCKETS: (usize, usize) = (20_000, 1_000);
+/// Subscriptions at once, and those of one user on all of their sockets: each may ask for rights once a second.
+const SUBSCRIPTIONS: (usize, usize) = (100_000, 300);
 /// Subscriptions of one socket.
 const MOST_SUBSCRIPTIONS: usize = 100;
 /// Bytes of a message from a client: a document with its variables.
@@ -80,16 +82,39 @@ const TOO_MANY: u16 = 4429;
 
 /// Sockets that are open.
 #[derive(Clone)]
-pub(crate) struct Sockets {
+pub struct Sockets {
     places: Arc<Permits<u128>>,
+    subscriptions: Arc<Permits<u128>>,
     open: Arc<Mutex<JoinSet<()>>>,
+    known: auth::KnownActors,
     stop: ShutdownSignal,
+}
+
+impl std::fmt::Debug for Sockets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sockets").finish_non_exhaustive()
+    }
 }
 
 impl Sockets {
     /// They end when `stop` is requested.
-    pub(crate) fn new(stop: ShutdownSignal) -> Self {
-        Self { places: Permits::new(SOCKETS.0, SOCKETS.1), open: Arc::default(), stop }
+    pub fn new(stop: ShutdownSignal) -> Self {
+        Self {
+            places: Permits::new(SOCKETS.0, SOCKETS.1),
+            subscriptions: Permits::new(SUBSCRIPTIONS.0, SUBSCRIPTIONS.1),
+            open: Arc::default(),
+            known: auth::KnownActors::default(),
+            stop,
+        }
+    }
+
+    /// Waits until each was told that the console stops. For when nothing is served any more.
+    pub async fn finish(&self) {
+        let mut open = std::mem::take(&mut *self.open.lock());
+        let ended = async { while open.join_next().await.is_some() {} };
+        if timeout(PATIENCE, ended).await.is_err() {
+            tracing::debug!("some browsers did not hear that the console stops");
+        }
     }
 }
 
@@ -175,6 +200,7 @@ pub(crate) async fn open(
 /// Who listens.
 struct Listener {
     presented: Arc<Presented>,
+    user: u128,
     party: Party,
     address: Option<IpAddr>,
     _place: Permit<u128>,
@@ -191,7 +217,7 @@ struct Socket {
     stop: ShutdownSignal,
     listener: Option<Listener>,
     begun: bool,
-    running: HashMap<String, AbortHandle>,
+    running: HashMap<String, (AbortHandle, Permit<u128>)>,
     events: SelectAll<Events>,
 }
 
@@ -207,9 +233,11 @@ impl Socket {
         let Some(place) = self.api.sockets.places.take(user) else {
             return Err(Box::new(message(StatusCode::TOO_MANY_REQUESTS, "too many sockets of this user")));
         };
-        let presented = Presented::new(Arc::clone(&self.api.app), token, self.request_id, address);
+        let known = self.api.sockets.known.clone();
+        let presented = Presented::new(Arc::clone(&self.api.app), token, self.request_id, address, known);
         self.listener = Some(Listener {
             presented: Arc::new(presented),
+            user,
             party,
             address,
             _place: place,
@@ -285,7 +313,7 @@ impl Socket {
             Said::Ping {} => send(stream, &json!({"type": "pong"})).await,
             Said::Pong {} => Ok(()),
             Said::Complete { id } => {
-                if let Some(running) = self.running.remove(&id) {
+                if let Some((running, _)) = self.running.remove(&id) {
                     running.abort();
                 }
                 Ok(())
@@ -314,6 +342,10 @@ impl Socket {
     async fn begin(&mut self, id: &str, payload: &Value) -> Result<Result<(), Vec<ServerError>>, Close> {
         let Some(listener) = &self.listener else { return Err((UNAUTHORIZED, "Unauthorized")) };
         let (presented, party, address) = (Arc::clone(&listener.presented), listener.party, listener.address);
+        let Some(place) = self.api.sockets.subscriptions.take(listener.user) else {
+            let told = format!("you may have at most {} subscriptions on all connections", SUBSCRIPTIONS.1);
+            return Ok(Err(vec![ServerError::new(told, None)]));
+        };
         let op = match presented.op().await {
             Ok(op) => op,
             Err(Error::Unauthenticated) => return Err((UNAUTHORIZED, "Unauthorized")),
@@ -360,7 +392,7 @@ impl Socket {
             .chain(once(std::future::ready((of_end, None))));
         let (events, running) = abortable(events);
         self.events.push(events.boxed());
-        self.running.insert(id.to_owned(), running);
+        self.running.insert(id.to_owned(), (running, place));
         Ok(Ok(()))
     }
 
@@ -380,7 +412,7 @@ impl Socket {
             if event.errors.iter().any(|error| code(error) == Some(ErrorCode::Unauthenticated.as_str())) {
                 return Err((UNAUTHORIZED, "Unauthorized"));
             }
-            if let Some(running) = self.running.remove(&id) {
+            if let Some((running, _)) = self.running.remove(&id) {
                 running.abort();
             }
             return refuse_subscription(stream, &id, event.errors, self.request_id).await;

@@ -26,7 +26,6 @@ use tokio::sync::{mpsc, oneshot};
 use crate::agent_call::AgentCallKind;
 use crate::app::App;
 use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet};
-use crate::masking::seal_told;
 use crate::ports::agents::{AgentReportRow, PingRow, ServiceReportRow};
 use crate::ports::blobs::BlobStream;
 use crate::secret::TokenHash;
@@ -238,12 +237,7 @@ impl App {
             return Ok(());
         }
         let mut services: Vec<ServiceReportRow> = services.into_iter().map(report_row).collect();
-        let owner = self.owner_on(agent.cluster_id()).await?;
-        let key = self.sealer.sealing(owner).await?;
-        for service in &mut services {
-            seal_told(&key, service.id, &mut service.sync)?;
-        }
-        drop(key);
+        self.seal_told(agent.cluster_id(), &mut services).await?;
         let row = AgentReportRow { cluster_id: agent.cluster_id(), services, at: self.clock.now() };
         let (stored, answer) = oneshot::channel();
         let gone = || Error::unavailable("the console is stopping; report to another replica");

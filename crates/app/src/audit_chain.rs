@@ -277,7 +277,7 @@ impl App {
         self.audit_key.chain()
     }
 
-    /// Puts lines into the chain until asked to stop, then what is left.
+    /// Puts lines into the chain until asked to stop, then what is left, as far as that takes no longer than [`LAST_PASS`].
     pub(crate) async fn audit_chain_run(self: &Arc<Self>, stop: &ShutdownSignal) -> Result<()> {
         let now = Instant::now();
         let signed =
@@ -289,7 +289,9 @@ impl App {
                 continue;
             }
             (pace.written, pace.looked) = (written, Instant::now());
-            if let Err(error) = self.audit_pass(&mut pace).await {
+            // A backlog may take long. Each step is a transaction: what is left is chained by whoever leads next.
+            let Some(passed) = stop.or(self.audit_pass(&mut pace)).await else { break };
+            if let Err(error) = passed {
                 pace.written = u64::MAX;
                 tracing::warn!(
                     error = error.log_text(),

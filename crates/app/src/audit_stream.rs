@@ -28,6 +28,10 @@ pub trait AuditSink: Send + Sync + 'static {
     /// # Errors
     /// Why it was not taken, without anything secret.
     async fn send(&self, delivery: &str, lines: &str) -> std::result::Result<(), String>;
+    /// Whether a part that is being sent may be left where it is when the console stops: it is sent again, as a whole.
+    fn may_be_left(&self) -> bool {
+        true
+    }
 }
 
 impl App {
@@ -99,7 +103,11 @@ impl App {
                 if stop.is_requested() {
                     return Ok(());
                 }
-                self.audit_stream_send(sink, &stored).await?;
+                let sent = self.audit_stream_send(sink, &stored);
+                let sent = if sink.may_be_left() { stop.or(sent).await } else { Some(sent.await) };
+                // One that hangs does not hold up whoever waits for this task to end.
+                let Some(sent) = sent else { return Ok(()) };
+                sent?;
                 at = stored.batch.sequence;
                 self.store.audit_stream_moved(sink.name(), at).await.map_err(told)?;
             }

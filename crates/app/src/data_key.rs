@@ -1,12 +1,14 @@
 //! Data keys: one for each project seals its secrets, one for its recordings, one for what belongs to no project.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::Scope;
 use plural_core::data_key::{DataKey, KeyOwner};
-use plural_core::ids::{ClusterId, DataKeyId, ProjectId, RevisionId, ServiceId};
+use plural_core::ids::{ClusterId, DataKeyId, ProjectId, ServiceId};
 use plural_core::project::Project;
-use plural_core::secret_holding::SecretKind;
+use plural_core::secret_holding::{SecretHolding, SecretKind};
 use plural_core::{Error, Result};
 use uuid::Uuid;
 
@@ -23,6 +25,8 @@ use crate::seal::Sealed;
 pub const RETIRED_KEPT: TimeDelta = TimeDelta::hours(1);
 /// The action of the audit log's line.
 const ROTATE: &str = "project.key.rotate";
+/// How often the keys of a project are rotated within an hour: rows of destroyed keys stay.
+const HOURLY: usize = 10;
 
 /// A data key as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,17 +37,17 @@ pub struct DataKeyRow {
     pub wrapped: Option<Vec<u8>>,
 }
 
-/// A revision of a service, with what may be secret in it.
+/// A service, with what may be secret in its revisions.
 #[derive(Debug, Clone)]
-pub struct HeldRevision {
-    /// The revision.
-    pub id: RevisionId,
-    /// Of this service.
-    pub service: ServiceId,
-    /// What users call the service: CLUSTER/NAME.
+pub struct HeldService {
+    /// The service.
+    pub id: ServiceId,
+    /// What users call it: CLUSTER/NAME.
     pub name: String,
-    /// Its values.
-    pub secrets: ServiceSecrets,
+    /// What its random values are made from.
+    pub seed: Option<Sealed>,
+    /// Values of its revisions.
+    pub revisions: Vec<ServiceSecrets>,
 }
 
 /// A thing that may have secret values.
@@ -53,7 +57,7 @@ pub struct HeldValue {
     pub of: Uuid,
     /// What users call that thing.
     pub name: String,
-    /// How many.
+    /// How many: none where it only may have some.
     pub values: u64,
     /// The value, where only that tells whether there is a secret in it.
     pub sealed: Option<Sealed>,
@@ -96,8 +100,9 @@ pub trait DataKeyStore: Send + Sync + 'static {
     async fn data_key_rewrap(&self, before: &DataKeyRow, after: &DataKeyRow) -> Result<()>;
     /// Keys that were retired before this time and are not destroyed.
     async fn data_keys_retired(&self, before: DateTime<Utc>) -> Result<Vec<DataKey>>;
-    /// Whether a stored value is sealed with a key, as far as places are known that are sealed anew.
-    async fn data_key_is_used(&self, key: &DataKey) -> Result<bool>;
+    /// Those of these keys that a stored value is sealed with, as far as places are known that are sealed anew. All are looked for in
+    /// one walk through each place.
+    async fn data_keys_used(&self, keys: &[DataKey]) -> Result<HashSet<DataKeyId>>;
     /// Nothing opens what these keys sealed from now on.
     async fn data_keys_destroy(&self, ids: &[DataKeyId], at: DateTime<Utc>) -> Result<u64>;
     /// The same for keys of projects that are gone, but for recordings that are kept.
@@ -112,19 +117,28 @@ pub trait DataKeyStore: Send + Sync + 'static {
     async fn key_check_kept(&self) -> Result<Option<Sealed>>;
     /// The project of a cluster.
     async fn cluster_project(&self, id: ClusterId) -> Result<Option<ProjectId>>;
-    /// Revisions of the services of a project, after a revision in the order of ids.
-    async fn revisions_held(
+    /// Services of a project with all of their revisions, after a service in the order of ids.
+    async fn services_held(
         &self,
         project: &Authorized<Project, Admin>,
-        after: Option<RevisionId>,
+        after: Option<ServiceId>,
         limit: u64,
-    ) -> Result<Vec<HeldRevision>>;
-    /// What else of a project may be secret, by kind.
+    ) -> Result<Vec<HeldService>>;
+    /// What else of a project may be secret, of a kind that only its values tell: all of so many things, after a thing in the order of ids.
     async fn values_held(
         &self,
         project: &Authorized<Project, Admin>,
         kind: SecretKind,
+        after: Option<Uuid>,
+        limit: u64,
     ) -> Result<Vec<HeldValue>>;
+    /// How many secret values of a kind there are that needs no look into them, with so many names.
+    async fn values_counted(
+        &self,
+        project: &Authorized<Project, Admin>,
+        kind: SecretKind,
+        names: u64,
+    ) -> Result<SecretHolding>;
 }
 
 impl App {
@@ -137,6 +151,12 @@ impl App {
     /// Other data keys for a project. What the ones of before sealed is sealed anew in the background; then they are destroyed.
     pub async fn project_keys_rotate(&self, ctx: &OpCtx, id: ProjectId) -> Result<Vec<DataKey>> {
         let project = self.authorized::<Project, Admin>(ctx, &ProjectSelector::Id(id)).await?;
+        let known = self.store.data_keys_of(&[KeyOwner::Project(project.id)]).await?;
+        if known.iter().filter(|key| key.created_at > self.now() - TimeDelta::hours(1)).count() > HOURLY {
+            return Err(Error::conflict(format!(
+                "the project got {HOURLY} other keys within the hour, each of which seals everything anew: try again later"
+            )));
+        }
         let mut rows = Vec::with_capacity(2);
         for owner in owners(project.id) {
             rows.push(self.sealer.new_key(owner).await?);

@@ -38,7 +38,7 @@ const RESUME: TimeDelta = TimeDelta::minutes(30);
 /// Ids that wait for one subscriber.
 pub const MOST_NEWS: usize = 1_000;
 /// Ids of which a subscriber is known to have seen them.
-const MOST_TOLD: usize = 10_000;
+const MOST_TOLD: usize = 2_000;
 /// Between two events of one subscription.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Between two reads of the table.
@@ -80,6 +80,8 @@ pub trait DeltaStore: Send + Sync + 'static {
     async fn deltas_head(&self) -> Result<DeltaPosition>;
     /// What comes after a place.
     async fn deltas_read(&self, after: DeltaPosition) -> Result<DeltaBatch>;
+    /// Which of these services and clusters are not there any more.
+    async fn deltas_gone(&self, of: &[Delta]) -> Result<HashSet<Uuid>>;
     /// Changes when there is more to read.
     fn deltas_wake(&self) -> watch::Receiver<u64>;
     /// Removes old ones: how many.
@@ -154,26 +156,40 @@ struct Seat {
 
 #[derive(Default)]
 struct News {
-    /// With the cluster of each.
-    ids: HashMap<Uuid, ClusterId>,
+    ids: HashMap<Uuid, Changed>,
     /// There was more.
     all: bool,
     position: DeltaPosition,
 }
 
+/// One thing that changed.
+#[derive(Debug, Clone, Copy)]
+struct Changed {
+    /// Its cluster, or the cluster itself.
+    cluster: ClusterId,
+    /// It is not there any more.
+    gone: bool,
+}
+
 impl News {
-    fn add(&mut self, filter: DeltaFilter, deltas: &[Delta]) {
+    fn add(&mut self, filter: DeltaFilter, deltas: &[Delta], gone: &HashSet<Uuid>) {
         for delta in deltas {
             if self.all {
                 return;
             }
             if let Some(id) = filter.key(*delta) {
-                self.ids.insert(id, delta.cluster_id);
+                self.insert(id, Changed { cluster: delta.cluster_id, gone: gone.contains(&id) });
                 if self.ids.len() > MOST_NEWS {
                     self.overflow();
                 }
             }
         }
+    }
+
+    /// What is gone does not come back.
+    fn insert(&mut self, id: Uuid, new: Changed) {
+        let known = self.ids.entry(id).or_insert(new);
+        known.gone |= new.gone;
     }
 
     fn overflow(&mut self) {
@@ -215,7 +231,7 @@ impl Subscribers {
         state.position
     }
 
-    fn hand_out(&self, batch: &DeltaBatch) {
+    fn hand_out(&self, batch: &DeltaBatch, gone: &HashSet<Uuid>) {
         let mut state = self.state.lock();
         state.position = Some(batch.position);
         state.seats.retain(|seat| {
@@ -224,7 +240,7 @@ impl Subscribers {
             if batch.skipped {
                 news.overflow();
             }
-            news.add(seat.filter, &batch.deltas);
+            news.add(seat.filter, &batch.deltas, gone);
             news.position = news.position.max(batch.position);
             if !news.is_empty() {
                 seat.wake.notify_one();
@@ -239,7 +255,7 @@ pub struct DeltaSubscription {
     seat: Arc<Seat>,
     /// What they were told of, or asked for by id: that it is gone is no news about what they may not see.
     told: HashSet<Uuid>,
-    /// When they were told something.
+    /// When it was looked what to tell them.
     last: Option<Instant>,
     /// They come back: what went meanwhile cannot be told by id where nobody knows whether they knew it.
     resumes: bool,
@@ -252,7 +268,7 @@ impl std::fmt::Debug for DeltaSubscription {
 }
 
 impl DeltaSubscription {
-    /// Waits until there is something to tell: at once for the first time, then once a second at most.
+    /// Waits until there may be something to tell: at once for the first time, then once a second at most.
     pub async fn ready(&self) {
         let Some(last) = self.last else { return };
         while self.seat.news.lock().is_empty() {
@@ -302,10 +318,14 @@ impl App {
             if is_ours && after.position < position {
                 let missed = self.store.deltas_read(after.position).await?;
                 news.all = missed.skipped;
-                news.add(filter, &missed.deltas);
+                let of_filter: Vec<Delta> =
+                    missed.deltas.into_iter().filter(|delta| filter.key(*delta).is_some()).collect();
+                news.add(filter, &of_filter, &self.deltas_gone(&of_filter).await?);
             }
             let mut waiting = seat.news.lock();
-            waiting.ids.extend(news.ids);
+            for (id, changed) in news.ids {
+                waiting.insert(id, changed);
+            }
             if news.all || !is_ours {
                 waiting.overflow();
             }
@@ -326,7 +346,8 @@ impl App {
         ctx: &OpCtx,
         subscription: &mut DeltaSubscription,
     ) -> Result<Option<DeltaEvent>> {
-        let is_first = subscription.last.is_none();
+        // Also when all that changed is nothing that the caller may know of: looking is what costs.
+        let is_first = subscription.last.replace(Instant::now()).is_none();
         let News { ids, all, position } = {
             let mut news = subscription.seat.news.lock();
             let position = news.position;
@@ -353,7 +374,6 @@ impl App {
         }
         let room = MOST_TOLD.saturating_sub(subscription.told.len());
         subscription.told.extend(changed.iter().copied().take(room));
-        subscription.last = Some(Instant::now());
         let cursor = DeltaCursor { epoch: self.fleet.epoch(), position, at: ctx.now() };
         Ok(Some(DeltaEvent { changed, deleted, read_again, cursor: cursor.text() }))
     }
@@ -362,40 +382,27 @@ impl App {
         &self,
         ctx: &OpCtx,
         subscription: &DeltaSubscription,
-        ids: &HashMap<Uuid, ClusterId>,
+        ids: &HashMap<Uuid, Changed>,
     ) -> Result<Looked> {
+        // Who may see everything costs no question: what is gone is known already.
         let sees_all = visibility(ctx.actor())? == Visibility::All;
-        let (seen, there) = match subscription.seat.filter {
+        let there: Vec<Uuid> = ids.iter().filter(|(_, it)| !it.gone).map(|(id, _)| *id).collect();
+        let changed = match subscription.seat.filter {
+            _ if sees_all => there,
             DeltaFilter::Services { .. } => {
-                let all: Vec<ServiceId> = ids.keys().copied().map(ServiceId::from_uuid).collect();
-                let seen = self.get_many::<Service>(ctx, &all).await?;
-                let hidden: Vec<ServiceId> = all.into_iter().filter(|id| !seen.contains_key(id)).collect();
-                let there = if hidden.is_empty() {
-                    HashMap::new()
-                } else {
-                    self.get_many::<Service>(&self.system_ctx(), &hidden).await?
-                };
-                (uuids(seen.into_keys(), ServiceId::uuid), uuids(there.into_keys(), ServiceId::uuid))
+                let there: Vec<ServiceId> = there.into_iter().map(ServiceId::from_uuid).collect();
+                self.get_many::<Service>(ctx, &there).await?.into_keys().map(ServiceId::uuid).collect()
             }
             DeltaFilter::Clusters { .. } => {
-                let all: Vec<ClusterId> = ids.keys().copied().map(ClusterId::from_uuid).collect();
-                let seen = self.get_many::<Cluster>(ctx, &all).await?;
-                let hidden: Vec<ClusterId> = all.into_iter().filter(|id| !seen.contains_key(id)).collect();
-                let there = if hidden.is_empty() {
-                    HashMap::new()
-                } else {
-                    self.get_many::<Cluster>(&self.system_ctx(), &hidden).await?
-                };
-                (uuids(seen.into_keys(), ClusterId::uuid), uuids(there.into_keys(), ClusterId::uuid))
+                let there: Vec<ClusterId> = there.into_iter().map(ClusterId::from_uuid).collect();
+                self.get_many::<Cluster>(ctx, &there).await?.into_keys().map(ClusterId::uuid).collect()
             }
         };
-        let gone: Vec<(Uuid, ClusterId)> = ids
-            .iter()
-            .filter(|(id, _)| !seen.contains(*id) && !there.contains(*id))
-            .map(|(id, cluster)| (*id, *cluster))
-            .collect();
-        let mut looked = Looked { changed: seen.into_iter().collect(), deleted: Vec::new(), unknown: false };
-        if gone.is_empty() {
+        let gone: Vec<(Uuid, ClusterId)> =
+            ids.iter().filter(|(_, it)| it.gone).map(|(id, it)| (*id, it.cluster)).collect();
+        let mut looked = Looked { changed, deleted: Vec::new(), unknown: false };
+        if gone.is_empty() || sees_all {
+            looked.deleted = gone.into_iter().map(|(id, _)| id).collect();
             return Ok(looked);
         }
         // Whoever may see a cluster saw all services on it.
@@ -403,13 +410,25 @@ impl App {
         let clusters: Vec<ClusterId> = clusters.into_iter().collect();
         let clusters = self.get_many::<Cluster>(ctx, &clusters).await?;
         for (id, cluster) in gone {
-            if sees_all || subscription.told.contains(&id) || clusters.contains_key(&cluster) {
+            if subscription.told.contains(&id) || clusters.contains_key(&cluster) {
                 looked.deleted.push(id);
             } else {
                 looked.unknown = true;
             }
         }
         Ok(looked)
+    }
+
+    /// Which of these are gone. What goes later is told by a later delta.
+    async fn deltas_gone(&self, of: &[Delta]) -> Result<HashSet<Uuid>> {
+        if of.is_empty() { Ok(HashSet::new()) } else { self.store.deltas_gone(of).await }
+    }
+
+    /// What comes after a place, and what of it is gone: looked up once for all who listen here.
+    async fn deltas_next(&self, after: DeltaPosition) -> Result<(DeltaBatch, HashSet<Uuid>)> {
+        let batch = self.store.deltas_read(after).await?;
+        let gone = self.deltas_gone(&batch.deltas).await?;
+        Ok((batch, gone))
     }
 
     /// Reads deltas for those who listen here, until asked to stop. A failing database is tried again for ever.
@@ -424,10 +443,10 @@ impl App {
                 continue;
             };
             wake.mark_unchanged();
-            let wait = match self.store.deltas_read(position).await {
-                Ok(batch) => {
+            let wait = match self.deltas_next(position).await {
+                Ok((batch, gone)) => {
                     backoff.reset();
-                    self.subscribers.hand_out(&batch);
+                    self.subscribers.hand_out(&batch, &gone);
                     if batch.pending { PENDING } else { SAFETY }
                 }
                 Err(error) => {
@@ -462,10 +481,6 @@ struct Looked {
     deleted: Vec<Uuid>,
     /// Something went of which they may not have known.
     unknown: bool,
-}
-
-fn uuids<I>(ids: impl Iterator<Item = I>, uuid: fn(I) -> Uuid) -> HashSet<Uuid> {
-    ids.map(uuid).collect()
 }
 
 fn no_cursor() -> Error {
@@ -531,12 +546,12 @@ mod tests {
         let mut news = News::default();
         let filter = DeltaFilter::Services { id: None, cluster: None };
         let many: Vec<Delta> = (1..=MOST_NEWS as u128).map(|id| of(id, 1)).collect();
-        news.add(filter, &many);
-        news.add(filter, &many);
+        news.add(filter, &many, &HashSet::new());
+        news.add(filter, &many, &HashSet::new());
         assert!(!news.all && news.ids.len() == MOST_NEWS);
-        news.add(filter, &[of(u128::MAX, 1)]);
+        news.add(filter, &[of(u128::MAX, 1)], &HashSet::new());
         assert!(news.all && news.ids.is_empty());
-        news.add(filter, &many);
+        news.add(filter, &many, &HashSet::new());
         assert!(news.ids.is_empty(), "it is told to read everything");
     }
 
@@ -551,7 +566,8 @@ mod tests {
         });
         assert_eq!(subscribers.join(&seat), None);
         assert_eq!((subscribers.begin(4), subscribers.begin(9)), (4, 4));
-        subscribers.hand_out(&DeltaBatch { deltas: vec![of(0, 3)], position: 6, ..DeltaBatch::default() });
+        let batch = DeltaBatch { deltas: vec![of(0, 3)], position: 6, ..DeltaBatch::default() };
+        subscribers.hand_out(&batch, &HashSet::new());
         assert_eq!(seat.news.lock().ids.len(), 1);
         assert_eq!(subscribers.position(), Some(6));
         drop(seat);

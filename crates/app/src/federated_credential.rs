@@ -1,5 +1,8 @@
 //! Federated credentials: tokens of CI systems and clusters that stand for a service account.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -37,6 +40,8 @@ const MOST_HELD: u64 = 100;
 const TOLD: usize = 200;
 /// Clusters whose keys a token is held against.
 const MOST_CLUSTERS: u64 = 500;
+/// Different keys of clusters that one token is held against: those of one id are usually one, of clusters that are copies.
+const MOST_TRIED: usize = 20;
 /// What a proof is for.
 const WHAT: &str = "a federated credential";
 
@@ -242,16 +247,15 @@ impl App {
         let ClaimedToken { issuer, audience, subject: _, key: _ } = claimed;
         let mut believed = Vec::new();
         let since = self.clock.now() - SILENT;
-        for ClusterKey { cluster, key } in self.store.cluster_keys_for(claimed, since, MOST_CLUSTERS).await? {
-            let said = match self.identities.token_claims_by(issuer, audience, token, &key) {
-                Ok(said) => said,
-                Err(error) => {
-                    tracing::debug!(issuer, cluster.id = %cluster, %error, "a token is not of this cluster");
-                    continue;
-                }
+        let keys = self.store.cluster_keys_for(claimed, since, MOST_CLUSTERS).await?;
+        let verified = self.verified(claimed, token, &keys).await?;
+        for ClusterKey { cluster, key } in keys {
+            let Some(said) = verified.get(&key) else {
+                tracing::debug!(issuer, cluster.id = %cluster, "a token is not of this cluster");
+                continue;
             };
             let known = self.store.federated_credentials_of_cluster(cluster, claimed, MOST_HELD).await?;
-            let fitting = known.into_iter().filter(|credential| credential.fits(&said));
+            let fitting = known.into_iter().filter(|credential| credential.fits(said));
             believed.extend(fitting.map(|credential| (credential, said.clone())));
         }
         // Nobody is asked about a token that no credential is about.
@@ -279,6 +283,36 @@ impl App {
             }
         }
         Ok(believed)
+    }
+
+    /// What a token says, by each of these keys that it is signed with. They have the id that the token names, which agents choose: no
+    /// more than a few are tried for somebody who is nobody yet, and each once, off the threads that serve others.
+    async fn verified(
+        &self,
+        claimed: &ClaimedToken,
+        token: &SecretString,
+        keys: &[ClusterKey],
+    ) -> Result<HashMap<String, Map<String, Value>>> {
+        let mut tried: Vec<String> = Vec::new();
+        for ClusterKey { cluster: _, key } in keys {
+            if tried.len() < MOST_TRIED && !tried.contains(key) {
+                tried.push(key.clone());
+            }
+        }
+        if tried.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let (claimed, token, identities) = (claimed.clone(), token.clone(), Arc::clone(&self.identities));
+        let verify = move || {
+            let ClaimedToken { issuer, audience, subject: _, key: _ } = claimed;
+            let said = |key: String| {
+                let said = identities.token_claims_by(&issuer, &audience, &token, &key).ok()?;
+                Some((key, said))
+            };
+            tried.into_iter().filter_map(said).collect::<HashMap<_, _>>()
+        };
+        let verified = tokio::task::spawn_blocking(verify).await;
+        verified.map_err(|cause| Error::internal("verifying a token", cause))
     }
 
     async fn exchange(

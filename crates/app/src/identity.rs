@@ -3,13 +3,17 @@
 //! The browser is sent to the provider with a sealed cookie that holds what its answer must fit: state, nonce and the verifier of
 //! the code. Nothing is kept of a login that nobody finishes; that one was finished is kept, so that it counts once.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use plural_core::access::{Actor, Scope, UserActor};
 use plural_core::data_key::KeyOwner;
 use plural_core::identity_provider::{IdentityProvider, ProviderClaims};
@@ -18,12 +22,13 @@ use plural_core::specs::{Email, Name};
 use plural_core::token::TokenScopes;
 use plural_core::user::User;
 use plural_core::{Error, Result};
+use plural_kit::{Backoff, Shutdown, ShutdownSignal};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::access::{Admin, Audited, Installation, Write, authorize_installation};
+use crate::access::{Admin, Audited, Authorized, Installation, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::identity_provider::{IdentityProviderRow, IdentityProviderSelector};
@@ -41,9 +46,16 @@ const ASK_AFTER: TimeDelta = TimeDelta::minutes(20);
 const TRY_AFTER: TimeDelta = TimeDelta::minutes(5);
 /// Without an answer of the provider for so long, a login ends.
 const LONGEST_UNASKED: TimeDelta = TimeDelta::hours(12);
-/// People that are asked about in one pass, and at once.
+/// People that are asked about in one pass, and at once at one provider.
 const OF_A_PASS: u64 = 500;
 const AT_ONCE: usize = 8;
+/// A provider that did not answer so often in a row is asked nothing more in this pass.
+const MOST_UNANSWERED: u32 = 8;
+/// How long a console that stops waits for providers that it asked.
+const LAST: Duration = Duration::from_secs(12);
+/// The first pause before what a provider said is stored again, and how often that is tried.
+const KEEP_AGAIN: Duration = Duration::from_millis(500);
+const KEEP_TRIES: u32 = 5;
 /// Bytes of what a browser comes back with.
 const LONGEST: usize = 4096;
 /// What the cookie is sealed for.
@@ -92,7 +104,7 @@ pub struct Identity {
 }
 
 /// What the provider said when it was asked again.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct IdentityCheck {
     /// Our groups that the provider gives; absent when it did not say.
     pub groups: Option<Vec<GroupId>>,
@@ -293,7 +305,7 @@ impl App {
             return Err(Error::Unauthenticated);
         }
         let sealed = URL_SAFE_NO_PAD.decode(cookie).map_err(|_| Error::Unauthenticated)?;
-        let json = self.sealer.open(CONTEXT, &Sealed::from_bytes(sealed)).await;
+        let json = self.sealer.open_kept_outside(CONTEXT, &Sealed::from_bytes(sealed)).await;
         let json = json.map_err(|_| Error::Unauthenticated)?;
         let flow: Flow = serde_json::from_slice(&json).map_err(|_| Error::Unauthenticated)?;
         let age = ctx.now() - flow.began;
@@ -398,6 +410,12 @@ impl App {
 
     /// Asks the providers about everybody who was not asked about for a while: how many were.
     pub async fn identities_check(self: &Arc<Self>) -> Result<u64> {
+        self.identities_check_until(&Shutdown::new().signal()).await
+    }
+
+    /// The same, until asked to stop: no provider is asked anything new then, and what those say that were asked is kept. A refresh token
+    /// counts once at many of them: whoever loses the next one has lost the login.
+    pub async fn identities_check_until(self: &Arc<Self>, stop: &ShutdownSignal) -> Result<u64> {
         let now = self.now();
         let due = IdentitiesDue {
             checked: now - ASK_AFTER,
@@ -406,41 +424,80 @@ impl App {
             now,
             limit: OF_A_PASS,
         };
-        let due = self.store.identities_due(&due).await?;
-        let asked = due.len() as u64;
-        let mut checks = futures::stream::iter(due)
-            .map(|identity| async move {
-                let id = identity.id;
-                (id, self.identity_check(identity).await)
-            })
-            .buffer_unordered(AT_ONCE);
-        while let Some((id, checked)) = checks.next().await {
-            if let Err(error) = checked {
-                tracing::warn!(identity.id = %id, error = error.log_text(), "cannot ask about a login");
+        let mut of_providers: BTreeMap<IdentityProviderId, Vec<Identity>> = BTreeMap::new();
+        for identity in self.store.identities_due(&due).await? {
+            of_providers.entry(identity.provider).or_default().push(identity);
+        }
+        let mut asking: FuturesUnordered<_> =
+            of_providers.into_values().map(|of_one| self.identities_ask(of_one, stop)).collect();
+        let all = async {
+            let mut asked = 0;
+            while let Some(of_one) = asking.next().await {
+                asked += of_one;
+            }
+            asked
+        };
+        let too_late = async {
+            stop.requested().await;
+            tokio::time::sleep(LAST).await;
+        };
+        tokio::select! {
+            asked = all => Ok(asked),
+            () = too_late => {
+                tracing::warn!("stopping while identity providers are asked about people: some may have to sign in again");
+                Ok(0)
             }
         }
-        Ok(asked)
     }
 
-    async fn identity_check(&self, identity: Identity) -> Result<()> {
+    /// Asks one provider about its people: how many those were.
+    async fn identities_ask(self: &Arc<Self>, of_one: Vec<Identity>, stop: &ShutdownSignal) -> u64 {
+        let unanswered = Arc::new(AtomicU32::new(0));
+        let (mut waiting, mut asking) = (of_one.into_iter(), FuturesUnordered::new());
+        let mut asked = 0;
+        loop {
+            while asking.len() < AT_ONCE && !stop.is_requested() {
+                let Some(identity) = waiting.next() else { break };
+                let (app, unanswered) = (Arc::clone(self), Arc::clone(&unanswered));
+                asked += 1;
+                // A task of its own, behind no lease: another replica may lead by the time that the provider answers, and nobody but us has
+                // what it says.
+                asking.push(tokio::spawn(async move {
+                    if let Err(error) = app.identity_check(&identity, &unanswered).await {
+                        let error = error.log_text();
+                        tracing::warn!(identity.id = %identity.id, error, "cannot ask about a login");
+                    }
+                }));
+            }
+            match asking.next().await {
+                Some(Ok(())) => {}
+                Some(Err(error)) => tracing::error!(%error, "asking about a login ended too early"),
+                None => return asked,
+            }
+        }
+    }
+
+    async fn identity_check(&self, identity: &Identity, unanswered: &AtomicU32) -> Result<()> {
         let system = self.system_ctx();
         let by = IdentityProviderSelector::Id(identity.provider);
         let Some(row) = self.store.identity_provider_row(&by).await? else { return Ok(()) };
         let user = self.authorized::<User, Write>(&system, &UserSelector::Id(identity.user_id)).await?;
-        let answer = self.ask_again(&row, &identity).await?;
+        // Before the provider is asked: what it gives has to be sealed.
+        let key = match &identity.refresh {
+            Some(_) => Some(self.sealer.sealing(KeyOwner::Installation).await?),
+            None => None,
+        };
+        let answer = self.ask_again(&row, identity, unanswered).await?;
         match answer {
             Ok(ProviderAnswer { claims, refresh }) => {
-                let refresh = match refresh {
-                    None => None,
-                    Some(text) => {
-                        let (context, text) = (refresh_context(identity.id), text.expose_secret().as_bytes());
-                        Some(self.sealer.seal(KeyOwner::Installation, &context, text).await?)
-                    }
-                };
+                let context = refresh_context(identity.id);
+                let sealed = refresh
+                    .zip(key)
+                    .map(|(text, key)| key.seal(&context, text.expose_secret().as_bytes()))
+                    .transpose()?;
                 let groups = claims.groups.map(|groups| row.provider.mapped(&groups));
-                let by = user.audited(&system, "identity.groups");
-                let check = IdentityCheck { groups, refresh };
-                if self.store.identity_checked(by, &identity, check).await? {
+                let check = IdentityCheck { groups, refresh: sealed };
+                if self.identity_checked(&user, identity, &check).await? {
                     self.proxy.access_changed();
                 }
             }
@@ -457,7 +514,7 @@ impl App {
                 );
                 if is_over {
                     let by = user.audited(&system, "identity.end");
-                    self.store.identity_end(by, &identity, self.now() - LONGEST_UNASKED).await?;
+                    self.store.identity_end(by, identity, self.now() - LONGEST_UNASKED).await?;
                     self.proxy.access_changed();
                 }
             }
@@ -465,20 +522,59 @@ impl App {
         Ok(())
     }
 
+    /// Keeps what a provider said. The token that it was asked with may be used up: a database that is away for a moment must not lose the
+    /// next one.
+    async fn identity_checked(
+        &self,
+        user: &Authorized<User, Write>,
+        identity: &Identity,
+        check: &IdentityCheck,
+    ) -> Result<bool> {
+        let system = self.system_ctx();
+        let mut backoff = Backoff::new(KEEP_AGAIN, KEEP_AGAIN * 8);
+        loop {
+            let by = user.audited(&system, "identity.groups");
+            match self.store.identity_checked(by, identity, check.clone()).await {
+                Err(error @ (Error::Unavailable { .. } | Error::Internal { .. }))
+                    if backoff.attempts() < KEEP_TRIES =>
+                {
+                    tracing::warn!(
+                        identity.id = %identity.id, error = error.log_text(), "cannot keep what a provider said; trying again"
+                    );
+                    tokio::time::sleep(backoff.next_wait()).await;
+                }
+                kept => return kept,
+            }
+        }
+    }
+
     async fn ask_again(
         &self,
         row: &IdentityProviderRow,
         identity: &Identity,
+        unanswered: &AtomicU32,
     ) -> Result<std::result::Result<ProviderAnswer, ProviderError>> {
         let Some(sealed) = &identity.refresh else {
             // The session ends by itself; what the provider gave ends when it has not vouched for them for too long.
             return Ok(Err(ProviderError::Unavailable("it gave nothing to ask again with".to_owned())));
         };
+        if unanswered.load(Ordering::Relaxed) >= MOST_UNANSWERED {
+            // It is asked again later, and people of other providers do not wait for it.
+            let told = "it did not answer about others a moment ago".to_owned();
+            return Ok(Err(ProviderError::Unavailable(told)));
+        }
         let bytes = self.sealer.open(&refresh_context(identity.id), sealed).await?;
         let text =
             String::from_utf8(bytes).map_err(|_| Error::internal("reading a refresh token", "no text"))?;
         let access = self.provider_access(row).await?;
-        Ok(self.identities.refresh(&access, &SecretString::from(text), &identity.subject).await)
+        let answer = self.identities.refresh(&access, &SecretString::from(text), &identity.subject).await;
+        match &answer {
+            Err(ProviderError::Unavailable(_)) => _ = unanswered.fetch_add(1, Ordering::Relaxed),
+            Ok(_) | Err(ProviderError::Refused(_) | ProviderError::Ended(_)) => {
+                unanswered.store(0, Ordering::Relaxed);
+            }
+        }
+        Ok(answer)
     }
 }
 

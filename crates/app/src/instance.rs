@@ -85,6 +85,7 @@ impl App {
         owner: Ownership,
     ) -> Result<()> {
         let clusters = self.clusters_writable(ctx, new.iter().map(|(id, _)| *id).collect()).await?;
+        self.sealer.know_projects(clusters.values().map(|cluster| (cluster.id, cluster.project_id)));
         let mut last = None;
         let mut allowed = Allowed::default();
         let mut makes = Vec::with_capacity(new.len());

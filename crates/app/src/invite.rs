@@ -147,6 +147,13 @@ impl App {
             return Err(Error::conflict("a service account has no password"));
         }
         let (now, inviter) = (ctx.now(), inviter(ctx)?);
+        if user.id == inviter {
+            // Else whoever leaves the identity provider could have kept a way in.
+            return Err(Error::conflict(
+                "nobody resets their own password: change it with `plural password`; without it, ask another administrator, or run \
+                 `plural console reset-password` where the console runs",
+            ));
+        }
         let invite = Invite {
             id: InviteId::new(),
             email: user.email.clone(),

@@ -188,8 +188,12 @@ const TASKS: &[Task] = &[
 ];
 
 /// The kinds of jobs. A kind that was released is never renamed: the database may hold jobs of it.
-pub(crate) const JOBS: &[JobEntry] =
-    &[JobEntry::of::<RenewServices>(), JobEntry::of::<RenewProject>(), JobEntry::of::<Reseal>(), JobEntry::of::<MoveSecrets>()];
+pub(crate) const JOBS: &[JobEntry] = &[
+    JobEntry::of::<RenewServices>(),
+    JobEntry::of::<RenewProject>(),
+    JobEntry::of::<Reseal>(),
+    JobEntry::of::<MoveSecrets>(),
+];
 
 /// Which one ended, and how.
 type Ended = (&'static str, Result<()>);

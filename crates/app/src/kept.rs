@@ -176,7 +176,8 @@ impl Keeper {
     /// # Errors
     /// When the backend is away or refuses, or has no such object or another one.
     pub(crate) async fn get(&self, sealed: &Sealed) -> Result<Sealed> {
-        let kept = Kept::of(sealed).ok_or_else(|| Error::internal("reading a value", "not a sealed value"))?;
+        let kept =
+            Kept::of(sealed).ok_or_else(|| Error::internal("reading a value", "not a sealed value"))?;
         let Kept { key: _, backend, name, digest: wanted } = kept;
         let found = match self.known(name.id, FRESH) {
             Some(bytes) => bytes,
@@ -375,7 +376,9 @@ fn changed(backend: SecretBackend, name: &ObjectName) -> Error {
 fn told(backend: SecretBackend, name: &ObjectName, error: &KeeperError) -> Error {
     let reason = match error {
         KeeperError::Unavailable(_) => {
-            format!("the secret backend {backend} does not answer: secrets cannot be opened or kept; try again later")
+            format!(
+                "the secret backend {backend} does not answer: secrets cannot be opened or kept; try again later"
+            )
         }
         KeeperError::Refused(_) => format!(
             "the secret backend {backend} refuses this console: its log says why; correct the rights that the console has there"
@@ -392,8 +395,7 @@ mod tests {
     #[test]
     fn a_row_names_one_object() {
         let name = ObjectName { project: ProjectId::new(), id: Uuid::now_v7() };
-        let kept =
-            Kept { key: [7; ID], backend: SecretBackend::Kubernetes, name, digest: digest(b"sealed") };
+        let kept = Kept { key: [7; ID], backend: SecretBackend::Kubernetes, name, digest: digest(b"sealed") };
         let sealed = kept.sealed();
         assert_eq!(Kept::of(&sealed), Some(kept));
         assert!(is_kept(&sealed) && !is_of_data_key(&sealed));

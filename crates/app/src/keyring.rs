@@ -4,6 +4,7 @@
 //! is used for [`LONGEST`] at most; when that refuses, no longer. So a fleet does not stop with its key management
 //! service, and a key that was revoked there works for five minutes at most.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,9 @@ const CURRENT: TimeDelta = TimeDelta::minutes(1);
 const MOST: usize = 20_000;
 /// Keys that are opened at once.
 const DOORS: usize = 16;
+
+/// What was done when a key-encryption key refused.
+const USING: &str = "using a key-encryption key";
 
 /// The first byte of what a data key sealed.
 pub const VERSION: u8 = 2;
@@ -197,7 +201,7 @@ impl Keyring {
         ring.check().await?;
         if !is_local {
             // A key of a key management service makes no addresses: they would need that service for each request.
-            let key = ring.current(KeyOwner::Addresses).await?;
+            let key = ring.current(KeyOwner::Addresses).await.map_err(refused_at_start)?;
             ring.tagging.insert(0, tagging_key(key.key.expose_secret()));
         }
         Ok(ring)
@@ -222,25 +226,30 @@ impl Keyring {
                  with the key file that they have",
             ));
         }
-        if let Some(row) = self.store.data_key_current(KeyOwner::Installation).await?
-            && !self.keys.iter().any(|key| key.name() == row.key.encrypted_by)
-        {
-            tracing::error!(
-                needed = row.key.encrypted_by,
-                "the key-encryption key of this database is missing"
-            );
+        let row = self.store.data_key_current(KeyOwner::Installation).await?;
+        let needed = match &row {
+            Some(row) => self.keys.iter().find(|key| key.name() == row.key.encrypted_by),
+            None => self.keys.first(),
+        };
+        let Some(needed) = needed else {
+            let needed = row.map(|row| row.key.encrypted_by);
+            tracing::error!(needed, "the key-encryption key of this database is missing");
             return Err(is_another());
-        }
+        };
+        let is_elsewhere = needed.raw().is_none();
         let kept = if let Some(kept) = kept {
             kept
         } else {
             let check = crate::app::KEY_CHECK;
-            let fresh = self.seal(KeyOwner::Installation, check, check.as_bytes()).await?;
-            self.store.key_check(&fresh).await?
+            let fresh = self.seal(KeyOwner::Installation, check, check.as_bytes()).await;
+            self.store.key_check(&fresh.map_err(refused_at_start)?).await?
         };
         match self.open(crate::app::KEY_CHECK, &kept).await {
             Ok(_) => Ok(()),
             Err(error @ Error::Unavailable { .. }) => Err(error),
+            Err(error @ Error::Internal { doing: Cow::Borrowed(USING), .. }) if is_elsewhere => {
+                Err(refused_at_start(error))
+            }
             Err(error) => {
                 tracing::error!(error = error.log_text(), "cannot use the encryption key");
                 Err(is_another())
@@ -303,10 +312,31 @@ impl Keyring {
             return self.before.open(context, sealed);
         }
         let failed = |why: &'static str| Error::internal(format!("opening {context}"), why);
-        let id = bytes.get(1..PREFIX).and_then(|id| Uuid::from_slice(id).ok());
-        let id = id.ok_or_else(|| failed("not a sealed value"))?;
-        let key = self.key(DataKeyId::from_uuid(id)).await?;
+        let id = sealed_with(sealed).ok_or_else(|| failed("not a sealed value"))?;
+        let key = self.key(id).await?;
         key.open(context, bytes).ok_or_else(|| failed("it was changed"))
+    }
+
+    /// Opens what a browser kept for us. No database and no key service is asked for a key that anybody may name: it is one that is open
+    /// already, or seals for the installation now.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; and for any other key.
+    pub(crate) async fn open_kept_outside(&self, context: &str, sealed: &Sealed) -> Result<Vec<u8>> {
+        if kept::is_kept(sealed) {
+            return Err(Error::internal(
+                format!("opening {context}"),
+                "it names a value that is kept elsewhere",
+            ));
+        }
+        if is_of_data_key(sealed) {
+            let id = sealed_with(sealed);
+            let is_open = id.is_some_and(|id| self.known(id).is_some());
+            if !is_open && id != Some(self.current(KeyOwner::Installation).await?.id) {
+                return Err(Error::internal(format!("opening {context}"), "another key sealed it"));
+            }
+        }
+        self.open(context, sealed).await
     }
 
     /// 32 bytes that only this installation can make for the place that `context` names: a secret that need not be kept.
@@ -351,12 +381,19 @@ impl Keyring {
             return Ok(KeyOwner::Project(*project));
         }
         let project = self.store.cluster_project(cluster).await?.ok_or(Error::not_found("cluster"))?;
-        let mut clusters = self.clusters.write();
-        if clusters.len() >= MOST {
-            clusters.clear();
-        }
-        clusters.insert(cluster, project);
+        self.know_projects([(cluster, project)]);
         Ok(KeyOwner::Project(project))
+    }
+
+    /// Spares [`Self::owner_on`] a look-up for each of these clusters, of which somebody knows the project.
+    pub(crate) fn know_projects(&self, known: impl IntoIterator<Item = (ClusterId, ProjectId)>) {
+        let mut clusters = self.clusters.write();
+        for (cluster, project) in known {
+            if clusters.len() >= MOST {
+                clusters.clear();
+            }
+            clusters.insert(cluster, project);
+        }
     }
 
     /// A new key, wrapped, which nobody has yet.
@@ -398,6 +435,19 @@ impl Keyring {
     /// Another key may seal for an owner by now.
     pub(crate) fn forget_current(&self, owner: KeyOwner) {
         self.current.write().remove(&owner);
+    }
+
+    /// Other keys may seal for all owners by now: another replica may have replaced them.
+    pub(crate) fn forget_all_current(&self) {
+        self.current.write().clear();
+    }
+
+    /// This key does not seal for the owner any more: it is forgotten, if it is remembered as the one that does.
+    pub(crate) fn forget_retired(&self, owner: KeyOwner, retired: DataKeyId) {
+        let is_remembered = self.current.read().get(&owner).is_some_and(|(id, _)| *id == retired);
+        if is_remembered {
+            self.forget_current(owner);
+        }
     }
 
     /// The key that seals for an owner; made when there is none.
@@ -449,7 +499,14 @@ impl Keyring {
             self.held.write().remove(&id);
             return Err(Error::internal("opening a data key", format!("data key {id} was destroyed")));
         }
-        match self.unwrap(&row).await {
+        let opened = self.unwrap(&row).await;
+        let outcome = match &opened {
+            Ok(_) => "done",
+            Err(KeyError::Unavailable(_)) => "unavailable",
+            Err(KeyError::Refused(_)) => "refused",
+        };
+        metrics::counter!("plural_data_keys_opened_total", "outcome" => outcome).increment(1);
+        match opened {
             Ok(key) => {
                 let key = Arc::new(key);
                 let held = Held { key: Some(Arc::clone(&key)), opened: now, until: now + FRESH, why: None };
@@ -522,6 +579,13 @@ pub(crate) fn is_of_data_key(sealed: &Sealed) -> bool {
     sealed.as_bytes().first() == Some(&VERSION)
 }
 
+/// The data key that sealed it, if one did, wherever it is kept.
+pub(crate) fn sealed_with(sealed: &Sealed) -> Option<DataKeyId> {
+    let is_known = is_of_data_key(sealed) || kept::is_kept(sealed);
+    let id = sealed.as_bytes().get(1..PREFIX).filter(|_| is_known)?;
+    Uuid::from_slice(id).ok().map(DataKeyId::from_uuid)
+}
+
 /// What a data key is wrapped for: another one, or one of another project, cannot be put in its place.
 fn wrapped_for(id: DataKeyId, owner: KeyOwner) -> String {
     format!("plural data key {id} of {owner}")
@@ -541,7 +605,17 @@ fn told(key: &str, error: &KeyError) -> Error {
                 .into(),
             cause: Some(Box::new(cause)),
         },
-        KeyError::Refused(_) => Error::internal("using a key-encryption key", cause),
+        KeyError::Refused(_) => Error::internal(USING, cause),
+    }
+}
+
+/// Whoever starts a console is its operator, and is told what the key-encryption key says.
+fn refused_at_start(error: Error) -> Error {
+    match error {
+        Error::Internal { doing: Cow::Borrowed(USING), cause: Some(cause) } => {
+            Error::conflict(format!("the encryption key refuses to be used: {cause}"))
+        }
+        error => error,
     }
 }
 

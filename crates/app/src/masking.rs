@@ -13,7 +13,7 @@ use plural_core::access::Actor;
 use plural_core::api_deprecation::DeprecatedComponent;
 use plural_core::component::{Component, ComponentChild, ComponentKey};
 use plural_core::global_service::GlobalService;
-use plural_core::ids::{GlobalServiceId, ServiceId};
+use plural_core::ids::{ClusterId, GlobalServiceId, ServiceId};
 use plural_core::mask::{MASK, Masker, SecretValues};
 use plural_core::promotion::Promoted;
 use plural_core::service::{SecretsHome, Service};
@@ -30,6 +30,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::keyring::Sealing;
 use crate::many::KeptSecrets;
+use crate::ports::agents::ServiceReportRow;
 use crate::ports::previews::Preview;
 use crate::seal::Sealed;
 use crate::service::ServiceSelector;
@@ -215,20 +216,56 @@ fn told_context(id: ServiceId) -> String {
     format!("service:{id}:told")
 }
 
-/// Seals what an agent tells of fields' values: a ConfigMap holds what its service was configured with.
-pub(crate) fn seal_told(key: &Sealing<'_>, id: ServiceId, report: &mut SyncReport) -> Result<()> {
+/// What an agent tells of fields' values: a ConfigMap holds what its service was configured with.
+fn told_values(report: &mut SyncReport) -> impl Iterator<Item = &mut String> {
     let planned = report.plan.iter_mut().flat_map(|plan| &mut plan.objects).map(|object| &mut object.fields);
     let drifted = report.drift.iter_mut().map(|drift| &mut drift.fields);
     let fields = planned.chain(drifted).flatten().filter(|field| !field.hidden);
-    for value in fields.flat_map(|field| [&mut field.before, &mut field.after]).flatten() {
-        let sealed = key.seal(&told_context(id), value.as_bytes())?;
-        *value = format!("{SEALED}{}", hex::encode(sealed.as_bytes()));
+    fields.flat_map(|field| [&mut field.before, &mut field.after]).flatten()
+}
+
+fn seal_values(key: &Sealing<'_>, services: &mut [ServiceReportRow]) -> Result<()> {
+    for service in services {
+        let context = told_context(service.id);
+        for value in told_values(&mut service.sync) {
+            let sealed = key.seal(&context, value.as_bytes())?;
+            *value = format!("{SEALED}{}", hex::encode(sealed.as_bytes()));
+        }
     }
     Ok(())
 }
 
 impl App {
-    /// Opens what [`seal_told`] sealed. Those of an earlier release are not sealed.
+    /// Seals the values in a report of a cluster's agent. Most reports have none, and need no key. Where no key opens, the values are
+    /// left out, and the rest of the report goes on: health and progress of the fleet do not wait for a key service.
+    pub(crate) async fn seal_told(
+        &self,
+        cluster: ClusterId,
+        services: &mut [ServiceReportRow],
+    ) -> Result<()> {
+        let has_values = services.iter_mut().any(|service| told_values(&mut service.sync).next().is_some());
+        if !has_values {
+            return Ok(());
+        }
+        let owner = self.owner_on(cluster).await?;
+        match self.sealer.sealing(owner).await {
+            Ok(key) => seal_values(&key, services),
+            Err(error) => {
+                // That a key does not open is in the log already: how often an agent tells something does not fill it.
+                tracing::debug!(
+                    cluster.id = %cluster, error = error.log_text(), "values of fields are not kept: no key seals them"
+                );
+                for service in services {
+                    told_values(&mut service.sync).for_each(|value| *value = format!("\"{MASK}\""));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl App {
+    /// Opens what [`App::seal_told`] sealed. Those of an earlier release are not sealed.
     async fn open_told(&self, id: ServiceId, fields: &mut [FieldChange]) {
         // Loops instead of closures: what is borrowed across an await must not depend on a closure's lifetime.
         for field in fields {

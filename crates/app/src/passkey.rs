@@ -328,7 +328,7 @@ impl App {
             return None;
         }
         let sealed = Sealed::from_bytes(URL_SAFE_NO_PAD.decode(cookie).ok()?);
-        let json = self.sealer.open(CONTEXT, &sealed).await.ok()?;
+        let json = self.sealer.open_kept_outside(CONTEXT, &sealed).await.ok()?;
         let Asked { purpose, began, state } = serde_json::from_slice(&json).ok()?;
         let age = ctx.now() - began;
         if age < TimeDelta::zero() || age > PATIENCE {

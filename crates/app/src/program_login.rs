@@ -51,7 +51,7 @@ const LONGEST_STATE: usize = 128;
 /// How many logins may wait to be allowed.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting {
-    /// Of all.
+    /// Of all; beyond that the oldest goes of the network that has most.
     pub all: u64,
     /// Of the addresses that one network has to give: a /24 of IPv4, a /48 of IPv6.
     pub of_network: u64,
@@ -160,10 +160,10 @@ pub struct ProgramLoginCreate {
 /// Logins that wait to be allowed.
 #[async_trait]
 pub trait ProgramLoginStore: Send + Sync + 'static {
-    /// Keeps one, and forgets those that are over.
+    /// Keeps one, and forgets those that are over. Where too many of all wait, the oldest goes of the network of which most wait.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when too many wait: of all, of its network, or of its address.
+    /// [`Error::Unavailable`] when too many wait of its network, or of its address.
     async fn program_login_create(&self, create: &ProgramLoginCreate) -> Result<()>;
     /// The one with this code that nobody allowed yet.
     async fn program_login_by_code(

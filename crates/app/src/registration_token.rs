@@ -66,7 +66,7 @@ pub struct ClusterRegister {
 /// Registration tokens.
 #[async_trait]
 pub trait RegistrationTokenStore: Send + Sync + 'static {
-    /// A new token.
+    /// A new token; one whose maker's identity provider cannot be asked again ends with their session.
     ///
     /// # Errors
     /// [`Error::Conflict`] for one too many of a project; as [`crate::token::TokenStore::token_create`] for what allowed it.
@@ -74,7 +74,7 @@ pub trait RegistrationTokenStore: Send + Sync + 'static {
         &self,
         by: Audited<'_, Project, Write>,
         create: &RegistrationTokenCreate,
-    ) -> Result<()>;
+    ) -> Result<RegistrationToken>;
     /// Revokes a token. The clusters that were made with it stay.
     async fn registration_token_delete(&self, by: Audited<'_, RegistrationToken, Write>) -> Result<()>;
     /// Who has an unexpired token, whose maker is not suspended.
@@ -146,8 +146,8 @@ impl App {
             &token.hint,
         );
         let create = RegistrationTokenCreate { token, hash, proof: proof_of(ctx, verified) };
-        self.store.registration_token_create(by, &create).await?;
-        Ok(CreatedRegistrationToken { token: create.token, text })
+        let token = self.store.registration_token_create(by, &create).await?;
+        Ok(CreatedRegistrationToken { token, text })
     }
 
     /// Revokes a registration token. The clusters that were made with it stay.

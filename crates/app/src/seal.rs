@@ -108,9 +108,29 @@ impl SealedColumn {
     }
 }
 
+/// A row of a table with sealed values, by its primary key, in whose order such tables are walked. The nil id where there is one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SealedRow {
+    /// The id, or the first column of a key with two.
+    pub id: Uuid,
+    /// The second column of such a key; else 0.
+    pub number: i64,
+}
+
+/// What a step of a walk found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedStep<T> {
+    /// In the order of the table; perhaps nothing in these rows, though more follow.
+    pub found: Vec<T>,
+    /// The last row that was looked at, to go on behind it; none at the end of the table.
+    pub next: Option<SealedRow>,
+}
+
 /// A sealed value, and the thing that it belongs to: the nil id where there is one only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealedValue {
+    /// The row that has it.
+    pub row: SealedRow,
     /// The thing.
     pub of: Uuid,
     /// Whose key has to seal it.
@@ -133,15 +153,19 @@ pub struct SealedPiece {
 /// Sealed values by the key that they are sealed with. Nobody's questions: values stay sealed.
 #[async_trait]
 pub trait SealStore: Send + Sync + 'static {
-    /// Values of a column that are not sealed with the current data key of their owner, the first `skip` of them left out.
-    async fn sealed_otherwise(&self, column: SealedColumn, skip: u64, limit: u64)
-    -> Result<Vec<SealedValue>>;
-    /// All values of a column, whatever seals them: for who looks for what is stored.
-    async fn sealed_all(&self, column: SealedColumn, limit: u64) -> Result<Vec<SealedValue>>;
+    /// Values of a column that are not sealed with the current data key of their owner: at most `limit`, in a bounded number of rows
+    /// behind `after`. From step to step each row is looked at once.
+    async fn sealed_otherwise(
+        &self,
+        column: SealedColumn,
+        after: Option<SealedRow>,
+        limit: u64,
+    ) -> Result<SealedStep<SealedValue>>;
     /// Puts values in the place of others; one that was changed meanwhile stays.
     async fn sealed_replace(&self, column: SealedColumn, changes: &[(SealedValue, Sealed)]) -> Result<()>;
-    /// Pieces of recordings that are not known to be sealed with the current data key of their owner.
-    async fn pieces_otherwise(&self, skip: u64, limit: u64) -> Result<Vec<SealedPiece>>;
+    /// Pieces of recordings that are not known to be sealed with the current data key of their owner, step by step likewise.
+    async fn pieces_otherwise(&self, after: Option<SealedRow>, limit: u64)
+    -> Result<SealedStep<SealedPiece>>;
     /// A piece is in this blob by now, sealed with this key, unless it was stored anew meanwhile.
     async fn piece_resealed(&self, before: &SealedPiece, after: &RecordingPiece) -> Result<()>;
 }

@@ -17,7 +17,7 @@ use crate::job::{Job as _, JobFilter, NewJob};
 use crate::jobs::{MoveSecrets, MovedSecrets};
 use crate::ports::secret_backend::ObjectName;
 use crate::project::ProjectSelector;
-use crate::seal::{SealedColumn, SealedValue};
+use crate::seal::{SealedColumn, SealedRow, SealedStep, SealedValue};
 
 /// An object that was put into a backend, or is about to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,15 +43,16 @@ pub trait SecretBackendStore: Send + Sync + 'static {
     ) -> Result<()>;
     /// How many values of a project are in each backend that has any.
     async fn secrets_kept(&self, project: ProjectId) -> Result<Vec<KeptSecrets>>;
-    /// Values of a project that are not in this backend, the first `skip` of them left out.
+    /// Values of a project that are not in this backend: at most `limit`, in a bounded number of rows behind `after`. From step to step each
+    /// row is looked at once.
     async fn sealed_elsewhere(
         &self,
         column: SealedColumn,
         project: ProjectId,
         backend: SecretBackend,
-        skip: u64,
+        after: Option<SealedRow>,
         limit: u64,
-    ) -> Result<Vec<SealedValue>>;
+    ) -> Result<SealedStep<SealedValue>>;
     /// Projects for which somebody said where they keep their values.
     async fn projects_with_backend(&self) -> Result<Vec<ProjectId>>;
     /// An object is about to be put.

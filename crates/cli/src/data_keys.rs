@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
     Client, DataKey, GetSecretHoldings, ListInstallationDataKeys, ListProjectDataKeys,
-    RotateInstallationDataKey, RotateProjectDataKeys, SecretHolding, SecretKind,
+    RotateInstallationDataKey, RotateProjectDataKeys, SecretHolding, SecretHoldings, SecretKind,
 };
 
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) enum DataKeyCommand {
     Rotate(DataKeyRotateArgs),
 }
 
-/// List the data keys of a project, or of what belongs to no project
+/// List the data keys of a project, or of the installation
 ///
 /// For administrators of the project, or of the installation. The keys themselves are never shown.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(crate) struct DataKeyListArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-/// Replace the data keys of a project, or that of what belongs to no project
+/// Replace the data keys of a project, or that of the installation
 ///
 /// The console seals every secret anew in the background, then destroys the keys of before: an hour later at the earliest. Values in earlier plans
 /// and drift events are shown masked from then on.
@@ -86,6 +86,8 @@ pub(crate) struct ProjectSecretsArgs {
     pub(crate) output: ListOutputArgs,
 }
 
+/// Names of things that are shown of each kind.
+const NAMES: usize = 100;
 const NO_KEYS: &str = "there are no data keys: nothing was sealed yet";
 
 impl Row for DataKey {
@@ -162,7 +164,7 @@ pub(crate) async fn run(
         DataKeyCommand::Rotate(DataKeyRotateArgs { project, confirm, output }) => {
             let keys = match project {
                 None => {
-                    terminal.confirm("replace the data key of what belongs to no project", confirm.yes)?;
+                    terminal.confirm("replace the data key of the installation", confirm.yes)?;
                     client.send(&RotateInstallationDataKey {}).await?
                 }
                 Some(project) => {
@@ -179,6 +181,37 @@ pub(crate) async fn run(
     }
 }
 
+/// All that the console says of a project, in as many answers as it takes. Each thing is in one of them.
+async fn holdings(client: &Client, project: &str) -> Result<SecretHoldings, CliError> {
+    let (mut all, mut after) = (Vec::<SecretHolding>::new(), None);
+    let mut holds_some = false;
+    loop {
+        let found = client.send(&GetSecretHoldings { id: project.to_owned(), after: after.clone() }).await?;
+        let found = found.secret_holdings;
+        let found = found.ok_or_else(|| CliError::new("the console did not say what secrets it holds"))?;
+        let SecretHoldings { holds_none, end_cursor, holdings } = found;
+        holds_some |= holds_none == Some(false);
+        for SecretHolding { kind, values, things, names } in holdings {
+            match all.iter_mut().find(|known| known.kind == kind) {
+                None => all.push(SecretHolding { kind, values, things, names }),
+                Some(known) => {
+                    known.values += values;
+                    known.things += things;
+                    let room = NAMES.saturating_sub(known.names.len());
+                    known.names.extend(names.into_iter().take(room));
+                }
+            }
+        }
+        if end_cursor.is_none() {
+            return Ok(SecretHoldings { holds_none: Some(!holds_some), end_cursor, holdings: all });
+        }
+        if end_cursor == after {
+            return Err(CliError::new("the console says what secrets it holds without an end"));
+        }
+        after = end_cursor;
+    }
+}
+
 /// `plural cd projects secrets`.
 pub(crate) async fn secrets(
     args: ProjectSecretsArgs,
@@ -187,9 +220,8 @@ pub(crate) async fn secrets(
 ) -> Result<(), CliError> {
     let ProjectSecretsArgs { project, output } = args;
     let project = key::project(client, &project).await?;
-    let found = client.send(&GetSecretHoldings { id: project.id }).await?.secret_holdings;
-    let found = found.ok_or_else(|| CliError::new("the console did not say what secrets it holds"))?;
-    if found.holds_none && matches!(output.output, Format::Table | Format::Wide) {
+    let found = holdings(client, &project.id).await?;
+    if found.holds_none == Some(true) && matches!(output.output, Format::Table | Format::Wide) {
         terminal.say(format_args!("this console holds no secret of project {}", project.name));
     }
     if matches!(output.output, Format::Table | Format::Wide | Format::Name) {

@@ -6,9 +6,10 @@ use plural_wire::{
     Client, CreateInvite, CreatePasswordReset, CreatedInvite, DeleteInvite, GetGroup, Invite,
     InviteAttributes, ListInvites, PAGE_SIZE, all_pages,
 };
+use serde::Serialize;
 
 use crate::{
-    args::{ConfirmArgs, ListOutputArgs},
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
     key,
     output::{self, Row, age, or_dash},
@@ -27,7 +28,8 @@ const NOTHING: &str = "no invitations wait; `plural cd users invite EMAIL` makes
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd users invite grace@example.com
-  plural cd users invite grace@example.com --group dev --group ops")]
+  plural cd users invite grace@example.com --group dev --group ops
+  plural cd users invite grace@example.com -o jsonpath={.link}")]
 pub(crate) struct InviteArgs {
     /// E-mail address, which the user signs in with
     #[arg(value_name = "EMAIL")]
@@ -40,6 +42,9 @@ pub(crate) struct InviteArgs {
     /// Read your own password from standard input instead of asking
     #[arg(long)]
     pub(crate) password_stdin: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// List the invitations that wait to be accepted
@@ -65,7 +70,7 @@ pub(crate) struct UninviteArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// Let a user choose another password who has forgotten theirs, and print the link once
+/// Create a link with which a user can set a new password, and print it once
 ///
 /// It is good once, within a day. Until it is used the old password stays as it is; then the user's sessions end. A second factor
 /// stays: `plural second-factor disable --user EMAIL` ends one whose app is lost.
@@ -80,6 +85,9 @@ pub(crate) struct ResetPasswordArgs {
     /// Read your own password from standard input instead of asking
     #[arg(long)]
     pub(crate) password_stdin: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 impl Row for Invite {
@@ -114,7 +122,7 @@ pub(crate) async fn create(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let InviteArgs { email, groups, password_stdin } = args;
+    let InviteArgs { email, groups, password_stdin, output } = args;
     let mut group_ids = Vec::new();
     for name in groups {
         let found = client.send(&GetGroup { name: name.clone() }).await.map_err(|error| {
@@ -128,7 +136,7 @@ pub(crate) async fn create(
     let proof = proof(password_stdin);
     let made =
         send_proven(request, |request| &mut request.current_password, &proof, client, terminal).await?;
-    print(&made, terminal)
+    print(&made, &output, terminal)
 }
 
 pub(crate) async fn reset_password(
@@ -136,13 +144,13 @@ pub(crate) async fn reset_password(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let ResetPasswordArgs { email, password_stdin } = args;
+    let ResetPasswordArgs { email, password_stdin, output } = args;
     let user_id = users::find(&email, client).await?.id;
     let request = CreatePasswordReset { user_id, current_password: None };
     let proof = proof(password_stdin);
     let made =
         send_proven(request, |request| &mut request.current_password, &proof, client, terminal).await?;
-    print(&made, terminal)
+    print(&made, &output, terminal)
 }
 
 const fn proof(stdin: bool) -> Proof<'static> {
@@ -153,19 +161,36 @@ const fn proof(stdin: bool) -> Proof<'static> {
     }
 }
 
+/// An invitation that was made, as a program reads it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MadeInvite<'a> {
+    id: &'a str,
+    email: &'a str,
+    /// It is not told again.
+    token: &'a str,
+    /// Absent where browsers cannot sign in.
+    link: Option<&'a str>,
+    expires_at: Option<DateTime<Utc>>,
+}
+
 /// The link, once.
-fn print(made: &CreatedInvite, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let token = made.token.as_ref().ok_or_else(|| CliError::new("the console told no code"))?;
-    let until = made.expires_at.map(|at| at.format("%Y-%m-%d %H:%M UTC").to_string());
+fn print(
+    made: &CreatedInvite,
+    OutputArgs { output }: &OutputArgs,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let CreatedInvite { id, email, token, page, expires_at } = made;
+    let token = token.as_ref().ok_or_else(|| CliError::new("the console told no code"))?.expose();
+    let until = expires_at.map(|at| at.format("%Y-%m-%d %H:%M UTC").to_string());
     terminal.say(format_args!(
-        "give this to {} on a way that nobody else reads; it is good once, until {}:",
-        made.email,
+        "give this to {email} over a private channel; it is good once, until {}:",
         or_dash(until.as_deref())
     ));
-    match &made.page {
-        Some(page) => writeln!(terminal.out, "{page}#{}", token.expose())?,
-        None => writeln!(terminal.out, "{}", token.expose())?,
-    }
+    let link = page.as_ref().map(|page| format!("{page}#{token}"));
+    let told = MadeInvite { id, email, token, link: link.as_deref(), expires_at: *expires_at };
+    let name = format!("invite/{id}");
+    output::told_once(&told, (&name, link.as_deref().unwrap_or(token)), output, terminal)?;
     Ok(terminal.out.flush()?)
 }
 

@@ -83,6 +83,30 @@ pub(crate) fn described<T: Serialize, I: Row>(
     }
 }
 
+/// Prints what is told once: the bare text, for people and pipes, or all that is known of it as a program reads it.
+pub(crate) fn told_once<T: Serialize>(
+    known: &T,
+    (name, text): (&str, &str),
+    format: &Format,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match format {
+        Format::Name => Ok(writeln!(terminal.out, "{}", one_line(name))?),
+        Format::Table | Format::Wide => Ok(writeln!(terminal.out, "{text}")?),
+        _ => program_one(known, format, terminal),
+    }
+}
+
+/// A token that was made, as a program reads it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MadeToken<'a> {
+    pub(crate) id: &'a str,
+    /// It is not told again.
+    pub(crate) token: &'a str,
+    pub(crate) expires_at: Option<DateTime<Utc>>,
+}
+
 /// Prints a list as JSON, or as what is made of JSON. Tables and names are the caller's.
 pub(crate) fn program<T: Serialize>(
     items: &[T],

@@ -68,7 +68,7 @@ pub(crate) struct ProviderSettingArgs {
     #[arg(long = "domain", value_name = "DOMAIN")]
     pub(crate) domains: Option<Vec<String>>,
 
-    /// Who signs in for the first time gets an account; else only users that there are sign in
+    /// Create an account at first sign-in; otherwise only existing users can sign in
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub(crate) creates_users: Option<bool>,
 

@@ -10,10 +10,10 @@ use plural_wire::{
 };
 
 use crate::{
-    args::{ConfirmArgs, ListOutputArgs},
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
     key::{self, parse_lifetime, parse_pair},
-    output::{self, Row, age, or_dash},
+    output::{self, MadeToken, Row, age, or_dash},
     proof::{Proof, send_proven},
     service_accounts,
     terminal::Terminal,
@@ -96,6 +96,9 @@ pub(crate) struct RegistrationTokenCreateArgs {
     /// Read your password from standard input instead of asking
     #[arg(long)]
     pub(crate) password_stdin: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Revoke a registration token
@@ -205,6 +208,7 @@ async fn create(
         tags,
         service_account,
         password_stdin,
+        output: OutputArgs { output },
     } = args;
     let user_id = match service_account {
         Some(account) => Some(service_accounts::find(&account, client).await?.id),
@@ -233,5 +237,7 @@ async fn create(
     if let Some(at) = made.expires_at {
         terminal.say(format_args!("valid until {}", at.to_rfc3339_opts(SecondsFormat::Secs, true)));
     }
-    Ok(writeln!(terminal.out, "{}", token.expose())?)
+    let told = MadeToken { id: &made.id, token: token.expose(), expires_at: made.expires_at };
+    let name = format!("registrationtoken/{}", made.id);
+    output::told_once(&told, (&name, token.expose()), &output, terminal)
 }

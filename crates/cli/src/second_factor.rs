@@ -4,10 +4,13 @@ use clap::{Args, Subcommand};
 use plural_wire::{
     BeginSecondFactor, Client, ClientError, ConfirmSecondFactor, EndSecondFactor, ErrorCode, Secret,
 };
+use serde::Serialize;
 
 use crate::{
-    args::{ConfirmArgs, ConnectionArgs},
+    args::{ConfirmArgs, ConnectionArgs, OutputArgs},
     error::CliError,
+    format::Format,
+    output,
     terminal::Terminal,
     users,
 };
@@ -29,16 +32,19 @@ pub(crate) enum SecondFactorCommand {
     Disable(SecondFactorDisableArgs),
 }
 
-/// Have a code asked for with your password from now on
+/// Require a one-time code when you sign in with your password
 ///
-/// You are asked for your password, shown a secret to give to the app, and asked for a code that it shows then. The answer are ten
+/// You are asked for your password, shown a secret to give to the app, and asked for a code that it shows then. You get ten recovery
 /// codes for the day that the app is lost: keep them elsewhere. Access tokens and logins that there are go on as they are.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural second-factor enable")]
-pub(crate) struct SecondFactorEnableArgs {}
+pub(crate) struct SecondFactorEnableArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
 
-/// Have no code asked for any more
+/// Stop requiring a one-time code
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural second-factor disable
@@ -66,17 +72,32 @@ pub(crate) async fn run(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     match command {
-        SecondFactorCommand::Enable(SecondFactorEnableArgs {}) => enable(client, terminal).await,
+        SecondFactorCommand::Enable(SecondFactorEnableArgs { output: OutputArgs { output } }) => {
+            enable(&output, client, terminal).await
+        }
         SecondFactorCommand::Disable(args) => disable(args, client, terminal).await,
     }
 }
 
-async fn enable(client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+/// The codes, as a program reads them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RecoveryCodes<'a> {
+    recovery_codes: &'a [String],
+}
+
+async fn enable(format: &Format, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let is_for_people = matches!(format, Format::Table | Format::Wide);
     let password = Secret::new(terminal.ask_secret("Your password")?);
     let begun = client.send(&BeginSecondFactor { current_password: Some(password) }).await?;
     terminal.say("give this secret to your authenticator app, or open the address on its device:");
-    writeln!(terminal.out, "{}\n{}", begun.secret.expose(), begun.address)?;
-    terminal.out.flush()?;
+    if is_for_people {
+        writeln!(terminal.out, "{}\n{}", begun.secret.expose(), begun.address)?;
+        terminal.out.flush()?;
+    } else {
+        // A program reads the codes, and nothing else.
+        terminal.say(format_args!("{}\n{}", begun.secret.expose(), begun.address));
+    }
     let codes = loop {
         let code = terminal.ask("Code that the app shows")?;
         match client.send(&ConfirmSecondFactor { code }).await {
@@ -87,9 +108,8 @@ async fn enable(client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliE
     };
     terminal.say("from now on a code is asked for with your password");
     terminal.say("codes for the day that the app is lost, each good once; they are not shown again:");
-    for code in codes {
-        writeln!(terminal.out, "{code}")?;
-    }
+    let told = RecoveryCodes { recovery_codes: &codes };
+    output::told_once(&told, ("secondfactor", &codes.join("\n")), format, terminal)?;
     Ok(terminal.out.flush()?)
 }
 

@@ -15,7 +15,7 @@ use crate::{
     error::CliError,
     groups,
     key::{self, parse_lifetime},
-    output::{self, Row, age, or_dash},
+    output::{self, MadeToken, Row, age, or_dash},
     proof::{Proof, send_proven},
     terminal::Terminal,
     users,
@@ -148,6 +148,9 @@ pub(crate) struct ServiceAccountTokenArgs {
     /// Read your password from standard input instead of asking
     #[arg(long)]
     pub(crate) password_stdin: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// End all access tokens of a service account
@@ -283,7 +286,7 @@ async fn token(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let ServiceAccountTokenArgs { account, valid_for, password_stdin } = args;
+    let ServiceAccountTokenArgs { account, valid_for, password_stdin, output: OutputArgs { output } } = args;
     let proof = Proof {
         stdin: password_stdin,
         why: "a token that outlasts this login needs your password",
@@ -303,5 +306,8 @@ async fn token(
         Some(at) => terminal.say(format_args!("valid until {}", at.to_rfc3339())),
         None => terminal.say("valid until it is revoked"),
     }
-    Ok(writeln!(terminal.out, "{}", token.expose())?)
+    let id = made.id.as_deref().unwrap_or_default();
+    let told = MadeToken { id, token: token.expose(), expires_at: made.expires_at };
+    let name = format!("accesstoken/{id}");
+    output::told_once(&told, (&name, token.expose()), &output, terminal)
 }

@@ -90,6 +90,11 @@ impl AuditSink for FileSink {
         &self.name
     }
 
+    /// Half a line would stay in the file.
+    fn may_be_left(&self) -> bool {
+        false
+    }
+
     async fn send(&self, _delivery: &str, lines: &str) -> Result<(), String> {
         let written = async {
             // Opened each time: who rotates logs moves the file away.

@@ -133,8 +133,9 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_ENCRYPTION_KEY_FILE", value_name = "FILE")]
     pub encryption_key_file: Option<PathBuf>,
 
-    /// Where the key-encryption key for secrets at rest is: file:PATH, env:NAME, vault-transit://HOST/MOUNT/KEY. Given several
-    /// times, the first encrypts and all decrypt, the keys of --encryption-key-file last
+    /// Where the key-encryption key for secrets at rest is: file:PATH, env:NAME, vault-transit://HOST/MOUNT/KEY, aws-kms:ARN,
+    /// google-kms:projects/…/cryptoKeys/KEY, azure-key-vault://HOST/keys/KEY. Given several times, the first encrypts and all decrypt,
+    /// the keys of --encryption-key-file last
     #[arg(long, env = "PLURAL_KEY_ENCRYPTION", value_name = "PLACE", value_delimiter = ',')]
     pub key_encryption: Vec<String>,
 

@@ -1,12 +1,9 @@
 //! Where key-encryption keys are: in a file, the environment, or a key management service.
 
-mod http;
-mod vault;
-
 use std::{path::Path, sync::Arc};
 
 use plural_app::ports::key_encryption::{KeyEncryption, LocalKey};
-use reqwest::Url;
+use plural_kms::Variables;
 
 use crate::{StartError, keys};
 
@@ -67,9 +64,15 @@ fn keys_of(place: &str) -> Result<Vec<Arc<dyn KeyEncryption>>, StartError> {
             let keys = keys::parse(&text.replace(',', "\n")).map_err(|reason| bad(place, &reason))?;
             Ok(local(keys))
         }
-        "vault-transit" => Ok(vec![Arc::new(vault::Transit::open(place)?)]),
-        _ => Err(bad(place, "it is none of file:PATH, env:NAME, vault-transit://HOST/MOUNT/KEY")),
+        _ => match plural_kms::open(place, &environment()) {
+            Some(key) => Ok(vec![key.map_err(|reason| bad(place, &reason.0))?]),
+            None => Err(bad(place, &format!("it is none of file:PATH, env:NAME, {}", plural_kms::PLACES))),
+        },
     }
+}
+
+fn environment() -> Arc<Variables> {
+    Arc::new(|name: &str| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
 /// The place, without what may be secret.
@@ -83,51 +86,6 @@ fn shown(place: &str) -> String {
 
 fn bad(place: &str, reason: &str) -> StartError {
     StartError::KeyEncryption { place: shown(place), reason: reason.to_owned() }
-}
-
-/// The address of a place: `scheme://HOST/…` means https; `http://` is for this machine only, since a credential goes there.
-fn address(place: &str, text: &str) -> Result<Url, StartError> {
-    let url = Url::parse(text).map_err(|_| bad(place, "its address is none"))?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad(
-            place,
-            "a credential in an address would be logged; the page on encryption says where it goes",
-        ));
-    }
-    let is_here = match url.host_str() {
-        None => return Err(bad(place, "it has no host")),
-        Some("localhost") => true,
-        Some(host) => {
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
-    };
-    match url.scheme() {
-        "https" => Ok(url),
-        "http" if is_here => Ok(url),
-        _ => Err(bad(place, "only a service on this machine may be asked without TLS")),
-    }
-}
-
-/// The options of a place, each once and none that is unknown.
-fn options(place: &str, known: &[&str]) -> Result<std::collections::BTreeMap<String, String>, StartError> {
-    let mut options = std::collections::BTreeMap::new();
-    let Some((_, query)) = place.split_once('?') else { return Ok(options) };
-    for (name, value) in url_pairs(query) {
-        if !known.contains(&name.as_str()) {
-            return Err(bad(place, &format!("it knows no option {name:?}, but {}", known.join(", "))));
-        }
-        if options.insert(name.clone(), value).is_some() {
-            return Err(bad(place, &format!("the option {name:?} is given twice")));
-        }
-    }
-    Ok(options)
-}
-
-fn url_pairs(query: &str) -> Vec<(String, String)> {
-    // Any address will do: the query is what is read.
-    let url = Url::parse(&format!("https://options.invalid/?{query}")).ok();
-    url.map(|url| url.query_pairs().into_owned().collect()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -153,6 +111,9 @@ mod tests {
             ("vault-transit://vault.example.com/transit/plural?role=a&role=b", "twice"),
             ("vault-transit://vault.example.com/transit/plural?auth=magic", "auth is"),
             ("vault-transit://vault.example.com/transit/plural?auth=kubernetes", "needs the option \"role\""),
+            ("aws-kms:alias/plural", "aws-kms:arn:aws:kms:"),
+            ("google-kms:plural", "google-kms:projects/"),
+            ("azure-key-vault://user:secret@example.com/keys/plural", "vault.azure.net"),
         ] {
             let told = refused(place);
             assert!(told.contains(reason) && told.contains("--key-encryption"), "{place}: {told}");

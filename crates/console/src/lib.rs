@@ -28,7 +28,7 @@ use std::{
 };
 
 use axum::Router;
-use plural_api::{ApiOptions, CONNECTIONS_OF_USER, ClusterSessions, Network, Route, Routes};
+use plural_api::{ApiOptions, CONNECTIONS_OF_USER, ClusterSessions, Network, Route, Routes, Sockets};
 use plural_app::App;
 use plural_app::login::FirstAdmin;
 use plural_app::replica::ReplicaAddress;
@@ -359,7 +359,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         trusted_proxies,
         ..ApiOptions::default()
     };
-    let public = plural_api::routes(Arc::clone(&app), api, shutdown.signal())
+    let sockets = Sockets::new(shutdown.signal());
+    let public = plural_api::routes(Arc::clone(&app), api, sockets.clone())
         .merge(metrics::with_token(metrics.as_ref(), metrics_token))
         .merge(agents.clone())
         .merge(wrapped::routes(agents.clone().into_router(), keep_alive, Arc::clone(&trusted)))
@@ -382,7 +383,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     });
     let kubernetes = kubernetes.map(|server| (server, router.clone()));
     let servers = std::iter::once((server, router)).chain(kubernetes).chain(inner).chain(measured).collect();
-    let task = tokio::spawn(run(Arc::clone(&app), proxy, servers, metrics, shutdown.clone(), drain));
+    let task =
+        tokio::spawn(run(Arc::clone(&app), (proxy, sockets), servers, metrics, shutdown.clone(), drain));
     tracing::info!(address = %address, "the console listens");
     Ok(RunningConsole {
         address,
@@ -438,7 +440,7 @@ fn replica(data_dir: &Path, is_postgres: bool) -> String {
 /// Serves and works until asked to stop. What ends by itself ends the rest too.
 async fn run(
     app: Arc<App>,
-    proxy: Arc<Proxy>,
+    (proxy, sockets): (Arc<Proxy>, Sockets),
     servers: Vec<(Server, Router)>,
     metrics: Option<Metrics>,
     shutdown: Shutdown,
@@ -462,14 +464,14 @@ async fn run(
     let outcome = async {
         tokio::select! {
             _ = &mut serve => {
-                proxy.finish().await;
+                tokio::join!(proxy.finish(), sockets.finish());
                 jobs.request();
                 work.await
             }
             ended = &mut work => {
                 shutdown.request();
                 serve.await;
-                proxy.finish().await;
+                tokio::join!(proxy.finish(), sockets.finish());
                 jobs.request();
                 ended
             }

@@ -2,6 +2,7 @@
 //! all that it knows of the cluster's keys, and it counts for tokens of that cluster alone.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use chrono::TimeDelta;
 use serde::Deserialize;
@@ -15,10 +16,10 @@ use crate::ids::ClusterId;
 pub const SILENT: TimeDelta = TimeDelta::hours(24);
 /// Keys that one cluster may have: one that signs, and those before it.
 pub const MOST_KEYS: usize = 10;
-/// Bytes of an issuer, a key's id and a member of a key. A modulus of 8192 bits has 1366 characters.
+/// Bytes of an issuer, a key's id and a member of a key.
 const LONGEST: usize = 1_500;
-/// Characters of the shortest modulus: 2048 bits.
-const SHORTEST_MODULUS: usize = 342;
+/// Characters of a modulus: 2048 to 4096 bits. What is longer only costs time: nothing here verifies by it.
+const MODULUS: RangeInclusive<usize> = 342..=684;
 /// Bytes of all keys together as they are reported.
 pub const LONGEST_SET: usize = 32 * 1024;
 
@@ -107,7 +108,7 @@ fn public_key(key: &Map<String, Value>) -> Option<(String, String)> {
     for member in public_members(&kind)? {
         public.insert((*member).to_owned(), text(member)?.into());
     }
-    if kind == "RSA" && public.get("n").and_then(Value::as_str).is_none_or(|n| n.len() < SHORTEST_MODULUS) {
+    if kind == "RSA" && public.get("n").and_then(Value::as_str).is_none_or(|n| !MODULUS.contains(&n.len())) {
         return None;
     }
     public.insert("kty".to_owned(), kind.into());
@@ -128,7 +129,7 @@ mod tests {
     const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
     fn modulus() -> String {
-        "a".repeat(SHORTEST_MODULUS)
+        "a".repeat(*MODULUS.start())
     }
 
     fn kept(keys: &[Value]) -> Vec<String> {
@@ -144,6 +145,7 @@ mod tests {
         for bad in [
             json!({"kty": "oct", "kid": "a", "k": "c2VjcmV0"}),
             json!({"kty": "RSA", "kid": "a", "n": "short", "e": "AQAB"}),
+            json!({"kty": "RSA", "kid": "a", "n": "a".repeat(*MODULUS.end() + 1), "e": "AQAB"}),
             json!({"kty": "RSA", "kid": "a", "use": "enc", "n": modulus(), "e": "AQAB"}),
             json!({"kty": "RSA", "n": modulus(), "e": "AQAB"}),
             json!({"kty": "EC", "kid": "a", "crv": "P-256", "x": "x"}),

@@ -52,16 +52,48 @@ pub struct SecretHolding {
     pub names: Vec<String>,
 }
 
-/// All secret values of a project.
+/// Secret values of a project: as much as was looked at. What several answers say of a kind adds up, since none is about half a thing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SecretHoldings {
     /// By kind and backend; where there is nothing is left out.
     pub holdings: Vec<SecretHolding>,
+    /// There are answers before this one.
+    pub goes_on: bool,
+    /// Where the next answer begins; nothing when this one is the last.
+    pub end_cursor: Option<String>,
 }
 
 impl SecretHoldings {
-    /// The console holds no secret of the project, in its database or elsewhere.
-    pub fn holds_none(&self) -> bool {
-        !self.holdings.iter().any(|holding| holding.kind.is_entered())
+    /// Whether the console holds no secret of the project, in its database or elsewhere; not known as long as this is only a part of the answer, and nothing is in it.
+    pub fn holds_none(&self) -> Option<bool> {
+        if self.holdings.iter().any(|holding| holding.kind.is_entered()) {
+            return Some(false);
+        }
+        (!self.goes_on && self.end_cursor.is_none()).then_some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_an_answer_never_says_that_there_is_nothing() {
+        let of = |kind| SecretHolding {
+            kind,
+            backend: SecretBackend::Database,
+            values: 1,
+            things: 1,
+            names: Vec::new(),
+        };
+        let whole = SecretHoldings { holdings: vec![of(SecretKind::Seeds)], ..SecretHoldings::default() };
+        assert_eq!(whole.holds_none(), Some(true));
+        let first = SecretHoldings { end_cursor: Some("0:".to_owned()), ..whole.clone() };
+        let last = SecretHoldings { goes_on: true, ..whole };
+        for part in [first, last] {
+            assert_eq!(part.holds_none(), None);
+            let some = SecretHoldings { holdings: vec![of(SecretKind::Configuration)], ..part };
+            assert_eq!(some.holds_none(), Some(false));
+        }
     }
 }

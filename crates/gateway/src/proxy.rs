@@ -497,8 +497,16 @@ fn response_head(head: ProxyHead) -> Result<Response<()>, Refusal> {
     let bad = || Refusal::new(StatusCode::BAD_GATEWAY, "the agent's answer cannot be read");
     let status = u16::try_from(status).ok().and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.filter(|code| *code == StatusCode::SWITCHING_PROTOCOLS || code.as_u16() >= 200);
+    let status = status.ok_or_else(bad)?;
+    if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
+        // Clients follow it with their method, body and credential: to another cluster, if the agent says so.
+        return Err(Refusal::new(
+            StatusCode::BAD_GATEWAY,
+            "the cluster answered with a redirect, which is not passed on",
+        ));
+    }
     let mut response = Response::new(());
-    *response.status_mut() = status.ok_or_else(bad)?;
+    *response.status_mut() = status;
     // Stripped by the agent, and again here: an agent is no friend of other people's browsers.
     let told = header_map(headers).ok_or_else(bad)?;
     let passed = plural_tunnel::proxy::forwarded_response_headers(&told);
@@ -591,7 +599,8 @@ mod tests {
         let head = |status| ProxyHead { status, ..ProxyHead::default() };
         assert!(response_head(head(200)).is_ok());
         assert!(response_head(head(101)).is_ok());
-        for status in [0, 99, 100, 103, 1000, 70_000] {
+        assert!(response_head(head(304)).is_ok());
+        for status in [0, 99, 100, 103, 300, 301, 302, 303, 307, 308, 1000, 70_000] {
             assert!(response_head(head(status)).is_err(), "{status}");
         }
     }

@@ -297,6 +297,12 @@ impl AgentStore for Database {
             }
         }
         let known = versions_on(&write.tx, &news).await?;
+        let telling: Vec<ClusterId> = news
+            .iter()
+            .filter(|ping| ping.issuer != IssuerReport::Untold)
+            .map(|ping| ping.cluster_id)
+            .collect();
+        let issuers = cluster_issuer::known_in_tx(&write, &telling).await?;
         let mut changed: Vec<FeedSubject> = Vec::new();
         for ping in &news {
             let PingRow { cluster_id, facts, distro, contract, issuer, at } = ping;
@@ -332,7 +338,8 @@ impl AgentStore for Database {
             if let Some(contract) = contract {
                 row.agent_contract = set(Some(contract_of(*contract)));
             }
-            cluster_issuer::report_in_tx(&write, *cluster_id, issuer, *at).await?;
+            let signs = issuers.get(cluster_id);
+            cluster_issuer::report_in_tx(&write, *cluster_id, issuer, signs, *at).await?;
             cluster::row::Entity::update_many()
                 .set(row)
                 .filter(cluster::row::Column::Id.eq(cluster_id.uuid()))

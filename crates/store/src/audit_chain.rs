@@ -26,6 +26,8 @@ use crate::{audit, cluster_audit};
 
 /// Lines of one statement.
 const AT_ONCE: usize = 500;
+/// Batches that one statement goes over in an index of lines.
+const WALKED: i32 = 1_000;
 /// Lines that are read beyond those that a batch should have.
 const BEYOND: u64 = 1_000;
 
@@ -133,6 +135,53 @@ impl Database {
     /// Lines were written: whoever puts them into the chain looks.
     pub(crate) fn audit_wrote(&self) {
         self.audit_written.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lines of a log that name a batch which does not exist or has expired. Goes over the index from one batch to the next, some at a
+    /// time: a log has a thousand times as many lines as batches.
+    async fn strays_of(&self, log: AuditLog, limit: u64) -> Result<Vec<Stray>> {
+        let doing = "looking for lines whose batch is none";
+        let table = table(log);
+        let batches = format!(
+            "WITH RECURSIVE named(batch_id, place) AS (\
+             SELECT (SELECT r.batch_id FROM {table} r WHERE r.batch_id >= $1 ORDER BY r.batch_id LIMIT 1), 1 \
+             UNION ALL \
+             SELECT (SELECT r.batch_id FROM {table} r WHERE r.batch_id > n.batch_id ORDER BY r.batch_id LIMIT 1), n.place + 1 \
+             FROM named n WHERE n.batch_id IS NOT NULL AND n.place < {WALKED}) \
+             SELECT n.batch_id, n.place, CASE WHEN b.id IS NULL THEN 1 ELSE 0 END AS stray FROM named n \
+             LEFT JOIN audit_batches b ON b.id = n.batch_id AND b.log = $2 AND NOT b.expired \
+             WHERE n.batch_id IS NOT NULL AND (b.id IS NULL OR n.place = {WALKED}) ORDER BY n.batch_id"
+        );
+        let lines = format!("SELECT id FROM {table} WHERE batch_id = $1 ORDER BY id LIMIT $2");
+        let (mut strays, mut from) = (Vec::new(), Some(Uuid::nil()));
+        while let Some(first) = from.take() {
+            let values = [first.into(), log.as_str().into()];
+            let rows =
+                self.reader.query_all_raw(self.statement(&batches, values)).await.map_err(db(doing))?;
+            for row in rows {
+                let batch: Uuid = row.try_get("", "batch_id").map_err(db(doing))?;
+                let place: i32 = row.try_get("", "place").map_err(db(doing))?;
+                let is_stray: i32 = row.try_get("", "stray").map_err(db(doing))?;
+                if place == WALKED {
+                    from = batch.as_u128().checked_add(1).map(Uuid::from_u128);
+                }
+                let room = limit.saturating_sub(strays.len() as u64);
+                if is_stray == 0 || room == 0 {
+                    continue;
+                }
+                let values = [batch.into(), room.cast_signed().into()];
+                let found =
+                    self.reader.query_all_raw(self.statement(&lines, values)).await.map_err(db(doing))?;
+                for line in found {
+                    let id: Uuid = line.try_get("", "id").map_err(db(doing))?;
+                    strays.push((log, id, batch));
+                }
+            }
+            if strays.len() as u64 >= limit {
+                break;
+            }
+        }
+        Ok(strays)
     }
 
     async fn link_in_tx(&self, write: &Write<'_>, link: &NewLink) -> Result<()> {
@@ -331,22 +380,9 @@ impl AuditChainStore for Database {
     }
 
     async fn audit_strays(&self, limit: u64) -> Result<Vec<Stray>> {
-        let doing = "looking for lines whose batch is none";
         let mut strays = Vec::new();
         for log in AuditLog::ALL {
-            let sql = format!(
-                "SELECT r.id, r.batch_id FROM {} r WHERE r.batch_id IS NOT NULL AND NOT EXISTS \
-                 (SELECT 1 FROM audit_batches b WHERE b.id = r.batch_id AND b.log = $1 AND NOT b.expired) \
-                 ORDER BY r.id LIMIT $2",
-                table(log)
-            );
-            let values = [log.as_str().into(), limit.cast_signed().into()];
-            let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
-            for row in rows {
-                let id: Uuid = row.try_get("", "id").map_err(db(doing))?;
-                let batch: Uuid = row.try_get("", "batch_id").map_err(db(doing))?;
-                strays.push((log, id, batch));
-            }
+            strays.extend(self.strays_of(log, limit).await?);
         }
         Ok(strays)
     }

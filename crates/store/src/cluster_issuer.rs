@@ -8,7 +8,7 @@ use plural_core::Result;
 use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::cluster_issuer::{ClusterIssuer, ClusterKey, IssuerReport};
 use plural_core::ids::{ClusterId, RequestId};
-use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement};
+use sea_orm::sea_query::{Expr, ExprTrait, LockType, Query, SelectStatement};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel as _, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -110,11 +110,12 @@ pub(crate) async fn keys_on(
     Ok(rows.into_iter().map(key).collect())
 }
 
-/// Takes in what an agent says of its cluster's issuer, with a line in the audit log where it is news.
+/// Takes in what an agent says of its cluster's issuer, with a line in the audit log where it is not what is `known`.
 pub(crate) async fn report_in_tx(
     write: &transaction::Write<'_>,
     id: ClusterId,
     report: &IssuerReport,
+    known: Option<&ClusterIssuer>,
     at: DateTime<Utc>,
 ) -> Result<()> {
     let told = match report {
@@ -122,12 +123,12 @@ pub(crate) async fn report_in_tx(
         IssuerReport::Nobody => None,
         IssuerReport::Signs(issuer) => Some(issuer),
     };
-    let cluster = cluster::row::Entity::find_by_id(id.uuid()).one(&write.tx).await.map_err(db(READING))?;
-    // It may be gone meanwhile.
-    let Some(cluster) = cluster else { return Ok(()) };
-    if known_in_tx(write, id).await?.as_ref() == told {
+    if known == told {
         return Ok(());
     }
+    // It may be gone meanwhile; if not, it stays until this is written.
+    let cluster = cluster::row::Entity::find_by_id(id.uuid()).lock(LockType::KeyShare).one(&write.tx).await;
+    let Some(cluster) = cluster.map_err(db(READING))? else { return Ok(()) };
     // Its keys go with it.
     row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db(WRITING))?;
     if let Some(ClusterIssuer { issuer, keys }) = told {
@@ -156,14 +157,28 @@ pub(crate) async fn report_in_tx(
     write.audit(&line).await
 }
 
-async fn known_in_tx(write: &transaction::Write<'_>, id: ClusterId) -> Result<Option<ClusterIssuer>> {
-    let known = row::Entity::find_by_id(id.uuid()).one(&write.tx).await.map_err(db(READING))?;
-    let Some(known) = known else { return Ok(None) };
-    let keys = key::Entity::find()
-        .filter(key::Column::ClusterId.eq(id.uuid()))
-        .all(&write.tx)
-        .await
-        .map_err(db(READING))?;
-    let keys: BTreeMap<String, String> = keys.into_iter().map(|key| (key.key_id, key.content)).collect();
-    Ok(Some(ClusterIssuer { issuer: known.issuer, keys }))
+/// What is known of these clusters' issuers.
+pub(crate) async fn known_in_tx(
+    write: &transaction::Write<'_>,
+    clusters: &[ClusterId],
+) -> Result<HashMap<ClusterId, ClusterIssuer>> {
+    let clusters: Vec<Uuid> = clusters.iter().copied().map(ClusterId::uuid).collect();
+    let issuers = reported_on(&write.tx, &clusters).await?;
+    let mut known: HashMap<ClusterId, ClusterIssuer> = issuers
+        .into_iter()
+        .map(|(id, issuer)| (ClusterId::from_uuid(id), ClusterIssuer { issuer, keys: BTreeMap::new() }))
+        .collect();
+    for chunk in clusters.chunks(AT_ONCE) {
+        let keys = key::Entity::find()
+            .filter(key::Column::ClusterId.is_in(chunk.iter().copied()))
+            .all(&write.tx)
+            .await
+            .map_err(db(READING))?;
+        for key::Model { cluster_id, key_id, content } in keys {
+            if let Some(issuer) = known.get_mut(&ClusterId::from_uuid(cluster_id)) {
+                issuer.keys.insert(key_id, content);
+            }
+        }
+    }
+    Ok(known)
 }

@@ -1,17 +1,20 @@
 //! Data keys, as key-encryption keys wrapped them.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited, Authorized, Installation};
-use plural_app::data_key::{DataKeyRow, DataKeyStore, HeldRevision, HeldValue};
+use plural_app::data_key::{DataKeyRow, DataKeyStore, HeldService, HeldValue};
 use plural_app::job::NewJob;
 use plural_app::keyring::prefix;
 use plural_app::rendering::ServiceSecrets;
 use plural_app::seal::Sealed;
 use plural_core::data_key::{DataKey, KeyOwner, KeyPurpose};
-use plural_core::ids::{ClusterId, DataKeyId, ProjectId, RevisionId, ServiceId};
+use plural_core::ids::{ClusterId, DataKeyId, ProjectId, ServiceId};
 use plural_core::project::Project;
-use plural_core::secret_holding::SecretKind;
+use plural_core::secret_backend::SecretBackend;
+use plural_core::secret_holding::{SecretHolding, SecretKind};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, OnConflict};
 use sea_orm::{
@@ -21,7 +24,7 @@ use uuid::Uuid;
 
 use crate::convert::word;
 use crate::database::{Database, corrupt};
-use crate::error::db;
+use crate::error::{db, unique};
 use crate::seal;
 use crate::transaction::{Write, set};
 
@@ -109,6 +112,11 @@ async fn current_on(connection: &impl ConnectionTrait, owner: KeyOwner) -> Resul
     found.map(DataKeyRow::try_from).transpose()
 }
 
+const REPLACED: &[(&str, &str)] = &[(
+    "data_keys_owner_id_purpose_key",
+    "somebody else replaced the data keys at the same time: look at them before you try again",
+)];
+
 /// These keys seal for their owners from now on.
 async fn replace_in_tx(write: &mut Write<'_>, rows: &[DataKeyRow], at: DateTime<Utc>) -> Result<()> {
     let doing = "replacing data keys";
@@ -120,7 +128,11 @@ async fn replace_in_tx(write: &mut Write<'_>, rows: &[DataKeyRow], at: DateTime<
             .exec(&write.tx)
             .await
             .map_err(db(doing))?;
-        row::Entity::insert(row_of(new)).exec_without_returning(&write.tx).await.map_err(db(doing))?;
+        // Who replaces it at the same time retires the former key first: there is none left to retire, and one that seals already.
+        row::Entity::insert(row_of(new))
+            .exec_without_returning(&write.tx)
+            .await
+            .map_err(unique(doing, REPLACED))?;
     }
     Ok(())
 }
@@ -258,17 +270,8 @@ impl DataKeyStore for Database {
         found.into_iter().map(|row| Ok(DataKeyRow::try_from(row)?.key)).collect()
     }
 
-    async fn data_key_is_used(&self, key: &DataKey) -> Result<bool> {
-        let prefix = prefix(key.id);
-        if seal::is_used_on(self, &self.reader, &prefix).await? {
-            return Ok(true);
-        }
-        // A piece of which it is not known may be sealed with it.
-        let sql = "SELECT 1 AS one FROM recording_pieces p JOIN recordings r ON r.id = p.recording_id \
-                   WHERE p.sealed_with = $1 OR (p.sealed_with IS NULL AND r.project_id = $2) LIMIT 1";
-        let values = [prefix.to_vec().into(), key.owner.parts().0.into()];
-        let found = self.reader.query_one_raw(self.statement(sql, values)).await;
-        Ok(found.map_err(db("looking for what a data key sealed"))?.is_some())
+    async fn data_keys_used(&self, keys: &[DataKey]) -> Result<HashSet<DataKeyId>> {
+        seal::used_of(self, keys).await
     }
 
     async fn data_keys_destroy(&self, ids: &[DataKeyId], at: DateTime<Utc>) -> Result<u64> {
@@ -353,77 +356,124 @@ impl DataKeyStore for Database {
         Ok(project.map_err(db(doing))?.map(ProjectId::from_uuid))
     }
 
-    async fn revisions_held(
+    async fn services_held(
         &self,
         project: &Authorized<Project, Admin>,
-        after: Option<RevisionId>,
+        after: Option<ServiceId>,
         limit: u64,
-    ) -> Result<Vec<HeldRevision>> {
+    ) -> Result<Vec<HeldService>> {
         let doing = "reading what secrets a project has";
-        let sql = "SELECT r.id, r.service_id, c.handle, s.name, r.configuration, r.helm_values, r.renderer_values \
-                   FROM revisions r JOIN services s ON s.id = r.service_id JOIN clusters c ON c.id = s.cluster_id \
-                   WHERE c.project_id = $1 AND r.id > $2 ORDER BY r.id LIMIT $3";
-        let after = after.map_or_else(Uuid::nil, RevisionId::uuid);
+        let sql = "SELECT s.id, s.handle, s.name, s.seed, r.configuration, r.helm_values, r.renderer_values \
+                   FROM (SELECT s.id, c.handle, s.name, s.seed FROM services s JOIN clusters c ON c.id = s.cluster_id \
+                         WHERE c.project_id = $1 AND s.id > $2 ORDER BY s.id LIMIT $3) s \
+                   LEFT JOIN revisions r ON r.service_id = s.id ORDER BY s.id";
+        let after = after.map_or_else(Uuid::nil, ServiceId::uuid);
         let values = [project.id.uuid().into(), after.into(), limit.cast_signed().into()];
         let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
-        rows.into_iter().map(|row| held_revision(&row).map_err(db(doing))).collect()
+        let mut services: Vec<HeldService> = Vec::new();
+        for row in rows {
+            let HeldService { id, name, seed, revisions } = held_service(&row).map_err(db(doing))?;
+            match services.last_mut().filter(|last| last.id == id) {
+                Some(last) => last.revisions.extend(revisions),
+                None => services.push(HeldService { id, name, seed, revisions }),
+            }
+        }
+        Ok(services)
     }
 
     async fn values_held(
         &self,
         project: &Authorized<Project, Admin>,
         kind: SecretKind,
+        after: Option<Uuid>,
+        limit: u64,
     ) -> Result<Vec<HeldValue>> {
         let doing = "reading what secrets a project has";
-        // Each: the thing, its name, how many values it has, and the value where only that tells whether it is one.
+        // Each: the thing, its name, how many values it may have, and the value.
         let sql = match kind {
-            // They are of revisions.
-            SecretKind::Configuration | SecretKind::HelmValues | SecretKind::RendererValues => {
-                return Ok(Vec::new());
-            }
             SecretKind::TemplateSecrets => {
-                "SELECT g.id, g.name, CAST(1 AS bigint) AS held, n.secrets AS sealed \
-                 FROM global_services g JOIN global_service_generations n ON n.global_service_id = g.id \
-                 WHERE g.project_id = $1 ORDER BY g.name, g.id"
+                "SELECT g.id, g.name, CAST(CASE WHEN n.secrets IS NULL THEN 0 ELSE 1 END AS bigint) AS held, \
+                 n.secrets AS sealed \
+                 FROM (SELECT id, name FROM global_services WHERE project_id = $1 AND id > $2 ORDER BY id LIMIT $3) g \
+                 LEFT JOIN global_service_generations n ON n.global_service_id = g.id ORDER BY g.id, n.generation"
             }
             SecretKind::ContextSecrets => {
                 "SELECT id, name, CAST(1 AS bigint) AS held, secrets AS sealed FROM service_contexts \
-                 WHERE project_id = $1 AND secrets IS NOT NULL ORDER BY name, id"
-            }
-            SecretKind::RepositoryCredentials => {
-                "SELECT id, url AS name, CAST(1 AS bigint) AS held, NULL AS sealed FROM git_repositories \
-                 WHERE project_id = $1 AND credentials IS NOT NULL ORDER BY url, id"
-            }
-            SecretKind::RepositoryReach => {
-                "SELECT id, url AS name, CAST(1 AS bigint) AS held, NULL AS sealed FROM git_repositories \
-                 WHERE project_id = $1 AND reach IS NOT NULL ORDER BY url, id"
-            }
-            SecretKind::RepositoryWebhook => {
-                "SELECT r.id, r.url AS name, CAST(1 AS bigint) AS held, NULL AS sealed FROM git_repositories r \
-                 JOIN repository_webhooks w ON w.repository_id = r.id WHERE r.project_id = $1 ORDER BY r.url, r.id"
+                 WHERE project_id = $1 AND secrets IS NOT NULL AND id > $2 ORDER BY id LIMIT $3"
             }
             SecretKind::ChartCredentials => {
                 "SELECT id, url AS name, CAST(1 AS bigint) AS held, access AS sealed FROM helm_repositories \
-                 WHERE project_id = $1 ORDER BY url, id"
+                 WHERE project_id = $1 AND id > $2 ORDER BY id LIMIT $3"
+            }
+            // They are of services, or only counted.
+            SecretKind::Configuration
+            | SecretKind::HelmValues
+            | SecretKind::RendererValues
+            | SecretKind::RepositoryCredentials
+            | SecretKind::RepositoryReach
+            | SecretKind::RepositoryWebhook
+            | SecretKind::Recordings
+            | SecretKind::Seeds => return Ok(Vec::new()),
+        };
+        let after = after.unwrap_or_else(Uuid::nil);
+        let values = [project.id.uuid().into(), after.into(), limit.cast_signed().into()];
+        let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
+        rows.into_iter().map(|row| held_value(&row).map_err(db(doing))).collect()
+    }
+
+    async fn values_counted(
+        &self,
+        project: &Authorized<Project, Admin>,
+        kind: SecretKind,
+        names: u64,
+    ) -> Result<SecretHolding> {
+        let doing = "counting what secrets a project has";
+        // Such values are kept nowhere else.
+        let backend = SecretBackend::Database;
+        // Each thing: its name, and how many values it has.
+        let things = match kind {
+            SecretKind::RepositoryCredentials => {
+                "SELECT url AS name, 1 AS held FROM git_repositories \
+                 WHERE project_id = $1 AND credentials IS NOT NULL"
+            }
+            SecretKind::RepositoryReach => {
+                "SELECT url AS name, 1 AS held FROM git_repositories WHERE project_id = $1 AND reach IS NOT NULL"
+            }
+            SecretKind::RepositoryWebhook => {
+                "SELECT r.url AS name, 1 AS held FROM git_repositories r \
+                 JOIN repository_webhooks w ON w.repository_id = r.id WHERE r.project_id = $1"
             }
             SecretKind::Recordings => {
-                "SELECT r.cluster_id AS id, MIN(c.handle) AS name, COUNT(*) AS held, NULL AS sealed FROM recordings r \
-                 LEFT JOIN clusters c ON c.id = r.cluster_id WHERE r.project_id = $1 \
-                 GROUP BY r.cluster_id ORDER BY 2, 1"
+                // A cluster that is gone has an id only.
+                "SELECT COALESCE(MIN(c.handle), @id) AS name, COUNT(*) AS held FROM recordings r \
+                 LEFT JOIN clusters c ON c.id = r.cluster_id WHERE r.project_id = $1 GROUP BY r.cluster_id"
             }
-            SecretKind::Seeds => {
-                "SELECT s.id, c.handle || '/' || s.name AS name, CAST(1 AS bigint) AS held, s.seed AS sealed \
-                 FROM services s JOIN clusters c ON c.id = s.cluster_id WHERE c.project_id = $1 ORDER BY 2, 1"
+            // They are of services, or told by their values.
+            SecretKind::Configuration
+            | SecretKind::HelmValues
+            | SecretKind::RendererValues
+            | SecretKind::Seeds
+            | SecretKind::TemplateSecrets
+            | SecretKind::ContextSecrets
+            | SecretKind::ChartCredentials => {
+                return Ok(SecretHolding { kind, backend, values: 0, things: 0, names: Vec::new() });
             }
         };
-        let sql = if self.is_postgres() {
-            sql.replace("NULL AS sealed", "NULL::bytea AS sealed")
-        } else {
-            sql.to_owned()
-        };
-        let values: [Value; 1] = [project.id.uuid().into()];
+        let id = if self.is_postgres() { "CAST(r.cluster_id AS text)" } else { "lower(hex(r.cluster_id))" };
+        let things = things.replace("@id", id);
+        let project: Value = project.id.uuid().into();
+        let sql = format!(
+            "SELECT CAST(COALESCE(SUM(t.held), 0) AS bigint) AS held, COUNT(*) AS things FROM ({things}) t"
+        );
+        let found = self.reader.query_one_raw(self.statement(&sql, [project.clone()])).await;
+        let row = found.map_err(db(doing))?.ok_or_else(|| corrupt("a count"))?;
+        let number = |column: &str| row.try_get::<i64>("", column).map(i64::cast_unsigned).map_err(db(doing));
+        let (held, count) = (number("held")?, number("things")?);
+        let sql = format!("SELECT t.name FROM ({things}) t ORDER BY t.name LIMIT $2");
+        let values = [project, names.cast_signed().into()];
         let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
-        rows.into_iter().map(|row| held_value(&row).map_err(db(doing))).collect()
+        let names = rows.iter().map(|row| row.try_get::<String>("", "name").map_err(db(doing)));
+        Ok(SecretHolding { kind, backend, values: held, things: count, names: names.collect::<Result<_>>()? })
     }
 }
 
@@ -434,34 +484,33 @@ async fn since_on(database: &Database, connection: &impl ConnectionTrait) -> Res
     row.ok_or_else(|| corrupt("the installation"))?.try_get("", "data_keys_at").map_err(db(doing))
 }
 
-fn held_revision(row: &QueryResult) -> Result<HeldRevision, sea_orm::DbErr> {
+/// A service, with one of its revisions.
+fn held_service(row: &QueryResult) -> Result<HeldService, sea_orm::DbErr> {
     let id: Uuid = row.try_get("", "id")?;
-    let service: Uuid = row.try_get("", "service_id")?;
     let (handle, name): (String, String) = (row.try_get("", "handle")?, row.try_get("", "name")?);
-    let configuration: Vec<u8> = row.try_get("", "configuration")?;
+    let seed: Option<Vec<u8>> = row.try_get("", "seed")?;
+    let configuration: Option<Vec<u8>> = row.try_get("", "configuration")?;
     let helm_values: Option<Vec<u8>> = row.try_get("", "helm_values")?;
     let renderer_values: Option<Vec<u8>> = row.try_get("", "renderer_values")?;
-    Ok(HeldRevision {
-        id: RevisionId::from_uuid(id),
-        service: ServiceId::from_uuid(service),
+    let revision = configuration.map(|configuration| ServiceSecrets {
+        configuration: Sealed::from_bytes(configuration),
+        helm_values: helm_values.map(Sealed::from_bytes),
+        renderer_values: renderer_values.map(Sealed::from_bytes),
+    });
+    Ok(HeldService {
+        id: ServiceId::from_uuid(id),
         name: format!("{handle}/{name}"),
-        secrets: ServiceSecrets {
-            configuration: Sealed::from_bytes(configuration),
-            helm_values: helm_values.map(Sealed::from_bytes),
-            renderer_values: renderer_values.map(Sealed::from_bytes),
-        },
+        seed: seed.map(Sealed::from_bytes),
+        revisions: revision.into_iter().collect(),
     })
 }
 
 fn held_value(row: &QueryResult) -> Result<HeldValue, sea_orm::DbErr> {
-    let of: Uuid = row.try_get("", "id")?;
-    let name: Option<String> = row.try_get("", "name")?;
     let values: i64 = row.try_get("", "held")?;
     let sealed: Option<Vec<u8>> = row.try_get("", "sealed")?;
     Ok(HeldValue {
-        of,
-        // A cluster that is gone has an id only.
-        name: name.unwrap_or_else(|| of.to_string()),
+        of: row.try_get("", "id")?,
+        name: row.try_get("", "name")?,
         values: values.cast_unsigned(),
         sealed: sealed.map(Sealed::from_bytes),
     })

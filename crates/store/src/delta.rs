@@ -1,17 +1,23 @@
 //! Deltas: rows that name what changed, read as the feed is (see [`crate::feed`]) and kept for less than an hour.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::delta::{Delta, DeltaBatch, DeltaPosition, DeltaStore};
 use plural_core::Result;
 use plural_core::ids::{ClusterId, ServiceId};
-use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter, QueryResult};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter, QueryResult, QuerySelect,
+};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::database::{Database, corrupt};
 use crate::error::db;
+use crate::records::AT_ONCE;
 use crate::transaction::set;
+use crate::{cluster, service};
 
 /// Deltas read at once. Who is behind by more is told to read everything again.
 const MOST: usize = 5_000;
@@ -74,15 +80,57 @@ impl DeltaStore for Database {
         // There is always one row, without a delta if there is none.
         let Some((head, _)) = rows.first() else { return Err(corrupt("how far changes go")) };
         let head = (*head).max(after);
-        let mut batch = DeltaBatch { position: head, skipped: rows.len() > MOST, ..DeltaBatch::default() };
+        let mut batch = DeltaBatch { position: head, ..DeltaBatch::default() };
         for (place, delta) in rows.into_iter().filter_map(|(_, read)| read) {
             if place > head {
                 batch.pending = true;
-            } else if !batch.skipped {
+            } else {
                 batch.deltas.push(delta);
             }
         }
+        // What waits behind a transaction that takes long is not skipped: it is read when that has ended.
+        if batch.deltas.len() > MOST {
+            batch.skipped = true;
+            batch.deltas.clear();
+        }
         Ok(batch)
+    }
+
+    async fn deltas_gone(&self, of: &[Delta]) -> Result<HashSet<Uuid>> {
+        let doing = "looking which things are gone";
+        let services: HashSet<Uuid> =
+            of.iter().filter_map(|delta| delta.service_id.map(ServiceId::uuid)).collect();
+        let clusters: HashSet<Uuid> = of
+            .iter()
+            .filter(|delta| delta.service_id.is_none())
+            .map(|delta| delta.cluster_id.uuid())
+            .collect();
+        let mut gone: HashSet<Uuid> = services.union(&clusters).copied().collect();
+        let (services, clusters): (Vec<Uuid>, Vec<Uuid>) =
+            (services.into_iter().collect(), clusters.into_iter().collect());
+        for chunk in services.chunks(AT_ONCE) {
+            let there: Vec<Uuid> = service::row::Entity::find()
+                .select_only()
+                .column(service::row::Column::Id)
+                .filter(service::row::Column::Id.is_in(chunk.iter().copied()))
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db(doing))?;
+            there.iter().for_each(|id| _ = gone.remove(id));
+        }
+        for chunk in clusters.chunks(AT_ONCE) {
+            let there: Vec<Uuid> = cluster::row::Entity::find()
+                .select_only()
+                .column(cluster::row::Column::Id)
+                .filter(cluster::row::Column::Id.is_in(chunk.iter().copied()))
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db(doing))?;
+            there.iter().for_each(|id| _ = gone.remove(id));
+        }
+        Ok(gone)
     }
 
     fn deltas_wake(&self) -> watch::Receiver<u64> {

@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::{db, unique};
+use crate::token::Ended;
 use crate::transaction::{self, set};
 use crate::{given_membership, group, identity_provider, token, user};
 
@@ -388,13 +389,8 @@ impl IdentityStore for Database {
             .count(&write.tx)
             .await
             .map_err(db(doing))?;
-        let tokens = token::row::Entity::delete_many().filter(token::row::Column::UserId.eq(user_id));
-        let tokens = if account.password_hash.is_none() && others == 0 {
-            tokens
-        } else {
-            tokens.filter(token::row::Column::IdentityId.eq(id))
-        };
-        tokens.exec(&write.tx).await.map_err(db(doing))?;
+        let last = account.password_hash.is_none() && others == 0;
+        token::end_in_tx(&write, user_id, if last { Ended::All } else { Ended::OfLogin(id) }).await?;
         given_membership::take_in_tx(&write, identity.provider.uuid(), Some(user_id), &[]).await?;
         write.audit(by.entry()).await?;
         write.commit().await

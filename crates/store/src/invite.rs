@@ -23,6 +23,7 @@ use crate::database::{Database, corrupt};
 use crate::error::{db, gone_or, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
+use crate::token::Ended;
 use crate::transaction::{self, set};
 use crate::{group, passkey, token, user};
 
@@ -145,7 +146,7 @@ async fn account_in_tx(
     Ok(account)
 }
 
-/// Another password for an account whose row is locked: its sessions end.
+/// Another password for an account whose row is locked: its sessions and tokens end.
 async fn reset_in_tx(
     write: &transaction::Write<'_>,
     id: UserId,
@@ -160,12 +161,8 @@ async fn reset_in_tx(
     if account.suspended_at.is_some() {
         return Err(Error::forbidden("this account is suspended; ask an administrator"));
     }
-    token::row::Entity::delete_many()
-        .filter(token::row::Column::UserId.eq(id.uuid()))
-        .filter(token::row::Column::Session.eq(true))
-        .exec(&write.tx)
-        .await
-        .map_err(db("ending sessions"))?;
+    // Nobody knows who else knew the password, nor what they made with it.
+    token::end_in_tx(write, id.uuid(), Ended::All).await?;
     let row = user::row::ActiveModel {
         id: ActiveValue::Unchanged(id.uuid()),
         password_hash: set(Some(hash.clone())),

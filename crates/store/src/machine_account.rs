@@ -189,13 +189,9 @@ impl MachineAccountStore for Database {
         let write = self.write().await?;
         // Who makes one at this moment waits, or has made it by now.
         user::proven_in_tx(&write, Some(by.target().user_id()), None, by.entry().at).await?;
-        let ended = token::row::Entity::delete_many()
-            .filter(token::row::Column::UserId.eq(by.target().id.uuid()))
-            .exec(&write.tx)
-            .await
-            .map_err(db("ending tokens"))?;
+        let ended = token::end_in_tx(&write, by.target().id.uuid(), token::Ended::All).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
-        Ok(ended.rows_affected)
+        Ok(ended)
     }
 }

@@ -60,9 +60,10 @@ mod m0079_registration_tokens;
 mod m0080_cluster_issuers;
 mod m0081_personas;
 mod m0082_data_keys;
-mod m0083_secret_backends;
 mod m0086_federated_subjects;
 mod m0087_deltas;
+mod m0088_audit_filters;
+mod m0089_secret_backends;
 #[cfg(test)]
 mod tests;
 
@@ -136,7 +137,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0086_federated_subjects::Migration),
             Box::new(m0082_data_keys::Migration),
             Box::new(m0087_deltas::Migration),
-            Box::new(m0083_secret_backends::Migration),
+            Box::new(m0088_audit_filters::Migration),
+            Box::new(m0089_secret_backends::Migration),
         ]
     }
 }

@@ -164,6 +164,12 @@ impl PasskeyStore for Database {
         if account.is_none_or(|account| account.suspended_at.is_some()) {
             return Err(Error::Unauthenticated);
         }
+        if user::signs_in_elsewhere_in_tx(&write, user).await? {
+            // One that was there before the account was tied would outlast what the provider says of its owner.
+            return Err(Error::forbidden(
+                "you sign in with an identity provider now, which asks for passkeys itself: sign in there",
+            ));
+        }
         self.spend_in_tx(&write, &used.spend.what, used.spend.until, at).await?;
         // Of two that come with the same counter one is first.
         let done = row::Entity::update_many()

@@ -138,7 +138,7 @@ async fn insert_subjects_in_tx(
     }
     subject::Entity::insert_many(rows).exec_without_returning(&write.tx).await.map(drop).map_err(|cause| {
         if is_foreign_key(&cause) {
-            Error::invalid("attributes.bindings", "names a user or a group that there is not")
+            Error::invalid("attributes.bindings", "names a user or group that does not exist")
         } else {
             db("writing whom a persona is for")(cause)
         }

@@ -13,7 +13,7 @@ use plural_core::ids::{ProgramLoginId, TokenId, UserId};
 use plural_core::user::User;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::Expr;
-use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
+use sea_orm::{ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter};
 
 use crate::database::{Database, corrupt};
 use crate::error::db;
@@ -94,6 +94,13 @@ impl TryFrom<row::Model> for ProgramLogin {
     }
 }
 
+/// Forgets the oldest login that waits of the network of which most wait.
+const FORGET_ONE: &str = "DELETE FROM program_logins WHERE id = (\
+     SELECT id FROM program_logins WHERE allowed_by_id IS NULL AND COALESCE(network, '') = (\
+     SELECT COALESCE(network, '') FROM program_logins WHERE allowed_by_id IS NULL \
+     GROUP BY COALESCE(network, '') ORDER BY COUNT(*) DESC, MIN(created_at) LIMIT 1) \
+     ORDER BY created_at, id LIMIT 1)";
+
 #[async_trait]
 impl ProgramLoginStore for Database {
     async fn program_login_create(&self, create: &ProgramLoginCreate) -> Result<()> {
@@ -120,8 +127,16 @@ impl ProgramLoginStore for Database {
         }
         let [network_has, address_has] = here;
         let Waiting { all: most, of_network, of_address } = WAITING;
-        if all >= most || network_has >= of_network || address_has >= of_address {
-            return Err(Error::unavailable("too many logins wait to be allowed; retry in ten minutes"));
+        let too_many = || Error::unavailable("too many logins wait to be allowed; retry in ten minutes");
+        if network_has >= of_network || address_has >= of_address {
+            return Err(too_many());
+        }
+        if all >= most {
+            // Who has many networks keeps nobody else out.
+            let done = write.tx.execute_raw(self.statement(FORGET_ONE, [])).await.map_err(db(doing))?;
+            if done.rows_affected() == 0 {
+                return Err(too_many());
+            }
         }
         let row = row::ActiveModel {
             id: set(id.uuid()),

@@ -24,7 +24,8 @@ use crate::records::{Guard, Table};
 use crate::service_life::{RENEWED, renew_some_in_tx};
 use crate::transaction::set;
 use crate::{
-    cluster, data_key, dependency, machine_account, policy, project_limits, recording, secret_backend, service,
+    cluster, data_key, dependency, machine_account, policy, project_limits, recording, secret_backend,
+    service,
 };
 
 pub(crate) mod row {

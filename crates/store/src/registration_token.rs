@@ -51,6 +51,8 @@ pub(crate) mod row {
         pub last_used_at: Option<DateTimeUtc>,
         pub expires_at: DateTimeUtc,
         pub made_with: Option<Uuid>,
+        /// The login that it comes from, and ends with.
+        pub identity_id: Option<Uuid>,
         pub created_at: DateTimeUtc,
     }
 
@@ -92,6 +94,7 @@ impl TryFrom<row::Model> for RegistrationToken {
             last_used_at,
             expires_at,
             made_with,
+            identity_id: _,
             created_at,
         } = row;
         Ok(Self {
@@ -206,7 +209,7 @@ impl RegistrationTokenStore for Database {
         &self,
         by: Audited<'_, Project, Write>,
         create: &RegistrationTokenCreate,
-    ) -> Result<()> {
+    ) -> Result<RegistrationToken> {
         let RegistrationTokenCreate { token, hash, proof } = create;
         let RegistrationToken {
             id,
@@ -224,10 +227,13 @@ impl RegistrationTokenStore for Database {
         let doing = "making a registration token";
         let at = by.entry().at;
         let write = self.write().await?;
-        user::proven_in_tx(&write, Some(*user_id), proof.as_ref(), at).await?;
-        // Of two that make the last one, one waits.
+        // Of two that make the last one, one waits. Before the user: whoever deletes the project takes both in this order.
         let known = project::row::Entity::find_by_id(project_id.uuid()).lock(LockType::NoKeyUpdate);
         known.one(&write.tx).await.map_err(db("reading a project"))?.ok_or(Error::not_found("project"))?;
+        user::proven_in_tx(&write, Some(*user_id), proof.as_ref(), at).await?;
+        let login = token::login_in_tx(&write, user_id.uuid(), None, proof.as_ref()).await?;
+        let ends =
+            login.as_ref().and_then(|login| login.ends).map_or(*expires_at, |end| end.min(*expires_at));
         row::Entity::delete_many()
             .filter(row::Column::ProjectId.eq(project_id.uuid()))
             .filter(row::Column::ExpiresAt.lt(at - chrono::TimeDelta::days(30)))
@@ -252,8 +258,9 @@ impl RegistrationTokenStore for Database {
             terms: set(to_json(terms, "what a registration token gives")?),
             uses: set(0),
             last_used_at: set(None),
-            expires_at: set(*expires_at),
+            expires_at: set(ends),
             made_with: set(made_with.map(TokenId::uuid)),
+            identity_id: set(login.map(|login| login.id)),
             created_at: set(*created_at),
         };
         if let Some(parent) = made_with {
@@ -261,9 +268,10 @@ impl RegistrationTokenStore for Database {
             let parent = token::row::Entity::find_by_id(parent.uuid()).lock_shared().one(&write.tx).await;
             parent.map_err(db("reading a token"))?.ok_or(Error::Unauthenticated)?;
         }
-        row.insert(&write.tx).await.map_err(db(doing))?;
+        let row = row.insert(&write.tx).await.map_err(db(doing))?;
         write.audit(by.entry()).await?;
-        write.commit().await
+        write.commit().await?;
+        row.try_into()
     }
 
     async fn registration_token_delete(&self, by: Audited<'_, RegistrationToken, Write>) -> Result<()> {

@@ -1,20 +1,28 @@
 //! Sealed values by the key that they are sealed with.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use plural_app::kept::{self, ID, KEY};
-use plural_app::keyring::PREFIX;
+use plural_app::keyring::{self, PREFIX};
 use plural_app::recording::RecordingPiece;
-use plural_app::seal::{SealStore, Sealed, SealedColumn, SealedPiece, SealedValue};
+use plural_app::seal::{SealStore, Sealed, SealedColumn, SealedPiece, SealedRow, SealedStep, SealedValue};
 use plural_core::Result;
-use plural_core::data_key::{KeyOwner, KeyPurpose};
-use plural_core::ids::{ProjectId, RecordingId};
+use plural_core::data_key::{DataKey, KeyOwner, KeyPurpose};
+use plural_core::ids::{DataKeyId, ProjectId, RecordingId};
 use plural_core::secret_backend::SecretBackend;
-use sea_orm::ConnectionTrait;
+use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement, Value};
 use uuid::Uuid;
 
 use crate::convert::bytes32;
 use crate::database::{Database, corrupt};
 use crate::error::db;
+
+/// Rows of a step of a walk: so many are looked at by one statement, however few of them are wanted.
+const STEP: u64 = 1000;
+/// Where the id of its data key begins in a sealed value, behind the version, and in what names one that is kept elsewhere; databases count
+/// bytes from one.
+const ID_AT: usize = KEY + 1;
 
 /// Where sealed values are.
 struct Place {
@@ -27,8 +35,6 @@ struct Place {
     purpose: KeyPurpose,
 }
 
-/// Databases count bytes from one.
-const KEY_AT: usize = KEY + 1;
 /// Where the byte of the backend is, counted so.
 pub(crate) const BACKEND_AT: usize = kept::BACKEND + 1;
 /// Where the id of the object begins, counted so.
@@ -90,32 +96,116 @@ fn place(column: SealedColumn) -> Place {
     Place { table, column, id, project, purpose }
 }
 
-/// Whether a value of this column is sealed with a key that begins what it seals like this.
-pub(crate) async fn is_used_on(
-    database: &Database,
-    connection: &impl ConnectionTrait,
-    prefix: &[u8],
-) -> Result<bool> {
-    let doing = "looking for what a data key sealed";
-    for column in SealedColumn::ALL {
-        let Place { table, column, .. } = place(column);
-        let elsewhere = database.is_elsewhere(column);
-        let sql = format!(
-            "SELECT 1 AS one FROM {table} WHERE substr({column}, 1, $1) = $2 \
-             OR ({elsewhere} AND substr({column}, {KEY_AT}, {ID}) = $3) LIMIT 1"
-        );
-        let id = prefix.get(KEY..).unwrap_or_default().to_vec();
-        let values = [length(prefix).into(), prefix.to_vec().into(), id.into()];
-        let found = connection.query_one_raw(database.statement(&sql, values)).await.map_err(db(doing))?;
-        if found.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// The primary key of a table: one column with an id, perhaps one with a number behind it.
+struct Key {
+    id: &'static str,
+    number: Option<&'static str>,
 }
 
-fn length(prefix: &[u8]) -> i32 {
-    i32::try_from(prefix.len()).unwrap_or(i32::MAX)
+const PIECE: Key = Key { id: "recording_id", number: Some("number") };
+
+/// What tells the rows of a column's table apart; none where there is one row.
+fn key(column: SealedColumn) -> Option<Key> {
+    let (id, number) = match column {
+        SealedColumn::KeyCheck | SealedColumn::ProxyKey | SealedColumn::AuditKey => return None,
+        SealedColumn::GlobalServiceSecrets => ("global_service_id", Some("generation")),
+        SealedColumn::RepositoryWebhook => ("repository_id", None),
+        SealedColumn::SecondFactor => ("user_id", None),
+        SealedColumn::RepositoryCredentials
+        | SealedColumn::RepositoryReach
+        | SealedColumn::HelmRepositoryAccess
+        | SealedColumn::ServiceSeed
+        | SealedColumn::Configuration
+        | SealedColumn::HelmValues
+        | SealedColumn::RendererValues
+        | SealedColumn::ContextSecrets
+        | SealedColumn::RecordingCommand
+        | SealedColumn::IdentityProviderSecret
+        | SealedColumn::IdentityRefresh => ("id", None),
+    };
+    Some(Key { id, number })
+}
+
+impl Key {
+    /// A row of `t`, as columns that [`row_of`] reads.
+    fn row(&self) -> String {
+        let Self { id, number } = self;
+        let number = number.map_or_else(|| "0".to_owned(), |number| format!("t.{number}"));
+        format!("t.{id} AS row_id, CAST({number} AS bigint) AS row_number")
+    }
+
+    /// The order of the walk.
+    fn order(&self) -> String {
+        let Self { id, number } = self;
+        number.map_or_else(|| format!("t.{id}"), |number| format!("t.{id}, t.{number}"))
+    }
+
+    /// Compares a row of `t` with this one, whose values are added.
+    fn compared(&self, comparison: &str, row: SealedRow, values: &mut Vec<Value>) -> String {
+        let Self { id, number } = self;
+        values.push(row.id.into());
+        let at = values.len();
+        let Some(number) = number else { return format!("t.{id} {comparison} ${at}") };
+        values.push(row.number.into());
+        format!("(t.{id}, t.{number}) {comparison} (${at}, ${})", at + 1)
+    }
+
+    /// The rows of `t` behind one, up to another; all where neither is named.
+    fn between(&self, after: Option<SealedRow>, end: Option<SealedRow>, values: &mut Vec<Value>) -> String {
+        let after = after.map(|row| self.compared(">", row, values));
+        let end = end.map(|row| self.compared("<=", row, values));
+        let both: Vec<String> = after.into_iter().chain(end).collect();
+        if both.is_empty() { "1 = 1".to_owned() } else { both.join(" AND ") }
+    }
+}
+
+fn row_of(row: &QueryResult) -> Result<SealedRow, DbErr> {
+    Ok(SealedRow { id: row.try_get("", "row_id")?, number: row.try_get("", "row_number")? })
+}
+
+/// Those of these keys, each by its id, that sealed a value of a column. Nobody asks key by key: each column is walked once for all.
+pub(crate) async fn used_of(database: &Database, keys: &[DataKey]) -> Result<HashSet<DataKeyId>> {
+    let wanted: HashSet<DataKeyId> = keys.iter().map(|key| key.id).collect();
+    let mut used = HashSet::new();
+    for column in SealedColumn::ALL {
+        let mut after = None;
+        // One that is used need not be found again; without any left nothing is read.
+        while used.len() < wanted.len() {
+            let (sealed_with, end) = database.sealing_keys(column, after).await?;
+            used.extend(sealed_with.into_iter().filter(|id| wanted.contains(id)));
+            let Some(end) = end else { break };
+            after = Some(end);
+        }
+    }
+    let mut after = None;
+    while used.len() < wanted.len() {
+        let end = database.step_end("recording_pieces", &PIECE, after).await?;
+        let pieces = database.pieces_sealed_with(after, end).await?;
+        used.extend(
+            keys.iter().filter(|key| pieces.iter().any(|piece| piece.may_be_of(key))).map(|key| key.id),
+        );
+        let Some(end) = end else { break };
+        after = Some(end);
+    }
+    Ok(used)
+}
+
+/// What is known of the key of pieces.
+struct PieceKey {
+    /// How everything begins that it seals, if that was noted.
+    prefix: Option<Vec<u8>>,
+    /// Whose recordings these are.
+    project: Uuid,
+}
+
+impl PieceKey {
+    /// A piece of which it was not noted may be sealed with any key of its project.
+    fn may_be_of(&self, key: &DataKey) -> bool {
+        match &self.prefix {
+            Some(prefix) => *prefix == keyring::prefix(key.id),
+            None => self.project == key.owner.parts().0,
+        }
+    }
 }
 
 /// A column of values that a project may keep elsewhere.
@@ -147,13 +237,13 @@ impl Database {
         if self.is_postgres() { format!("'\\x{byte:02x}'::bytea") } else { format!("x'{byte:02x}'") }
     }
 
-    /// Values of a project's column that are not in a backend, in the order of their things.
+    /// A step of the walk through a column: the values of a project that are not in a backend.
     pub(crate) async fn sealed_not_in(
         &self,
         column: SealedColumn,
         (project, backend): (ProjectId, SecretBackend),
-        skip_limit: (u64, u64),
-    ) -> Result<Vec<SealedValue>> {
+        (after, limit): (Option<SealedRow>, u64),
+    ) -> Result<SealedStep<SealedValue>> {
         let elsewhere = self.is_elsewhere("v.sealed");
         let which = if backend == SecretBackend::Database {
             elsewhere
@@ -167,47 +257,140 @@ impl Database {
         } else {
             format!("x'{}'", project.uuid().simple())
         };
-        self.sealed_where(column, &format!("v.project = {project} AND {which}"), skip_limit).await
+        self.sealed_where(column, &format!("v.project = {project} AND {which}"), (after, limit)).await
     }
 
-    /// Values of a column for which `which` holds, in the order of their things; `k` is the current key of the owner of `v.sealed`.
+    fn walk(&self, sql: String, values: Vec<Value>) -> Statement {
+        Statement::from_sql_and_values(self.backend, sql, values)
+    }
+
+    /// The last of the rows of a step that begins behind `after`; none when the table ends before. The index alone tells it.
+    async fn step_end(&self, table: &str, key: &Key, after: Option<SealedRow>) -> Result<Option<SealedRow>> {
+        let doing = "walking through what is sealed";
+        let mut values: Vec<Value> = Vec::new();
+        let (row, order, behind) = (key.row(), key.order(), key.between(after, None, &mut values));
+        let sql = format!(
+            "SELECT {row} FROM {table} t WHERE {behind} ORDER BY {order} LIMIT 1 OFFSET {}",
+            STEP - 1
+        );
+        let end = self.reader.query_one_raw(self.walk(sql, values)).await.map_err(db(doing))?;
+        end.map(|row| row_of(&row)).transpose().map_err(db(doing))
+    }
+
+    /// The ids of the keys that sealed a column's values in the rows of a step, and the end of that.
+    async fn sealing_keys(
+        &self,
+        column: SealedColumn,
+        after: Option<SealedRow>,
+    ) -> Result<(Vec<DataKeyId>, Option<SealedRow>)> {
+        let doing = "looking for what data keys sealed";
+        let (Place { table, column, .. }, key) = (place(column), key(column));
+        let mut values: Vec<Value> = Vec::new();
+        let (rows, end) = match key {
+            None => ("1 = 1".to_owned(), None),
+            Some(key) => {
+                let end = self.step_end(table, &key, after).await?;
+                (key.between(after, end, &mut values), end)
+            }
+        };
+        // Of what the installation's key sealed before there were data keys, these bytes are of no key.
+        let sql = format!(
+            "SELECT DISTINCT substr(t.{column}, {ID_AT}, {ID}) AS sealed_with FROM {table} t \
+             WHERE t.{column} IS NOT NULL AND {rows}"
+        );
+        let found = self.reader.query_all_raw(self.walk(sql, values)).await.map_err(db(doing))?;
+        let ids: Vec<Vec<u8>> = found
+            .iter()
+            .map(|row| row.try_get::<Vec<u8>>("", "sealed_with"))
+            .collect::<Result<_, DbErr>>()
+            .map_err(db(doing))?;
+        let ids = ids.iter().filter_map(|id| Uuid::from_slice(id).ok()).map(DataKeyId::from_uuid).collect();
+        Ok((ids, end))
+    }
+
+    async fn pieces_sealed_with(
+        &self,
+        after: Option<SealedRow>,
+        end: Option<SealedRow>,
+    ) -> Result<Vec<PieceKey>> {
+        let doing = "looking for what data keys sealed";
+        let mut values: Vec<Value> = Vec::new();
+        let rows = PIECE.between(after, end, &mut values);
+        let sql = format!(
+            "SELECT DISTINCT t.sealed_with, r.project_id \
+             FROM recording_pieces t JOIN recordings r ON r.id = t.recording_id WHERE {rows}"
+        );
+        let found = self.reader.query_all_raw(self.walk(sql, values)).await.map_err(db(doing))?;
+        let key = |row: &QueryResult| {
+            let prefix = row.try_get("", "sealed_with")?;
+            Ok(PieceKey { prefix, project: row.try_get("", "project_id")? })
+        };
+        found.iter().map(key).collect::<Result<_, DbErr>>().map_err(db(doing))
+    }
+
+    /// A step of the walk through a column, along the primary key of its table: the values for which `which` holds, where `k` is the
+    /// current key of the owner of `v.sealed`.
     async fn sealed_where(
         &self,
         column: SealedColumn,
         which: &str,
-        (skip, limit): (u64, u64),
-    ) -> Result<Vec<SealedValue>> {
+        (after, limit): (Option<SealedRow>, u64),
+    ) -> Result<SealedStep<SealedValue>> {
         let doing = "looking for what is sealed";
-        let Place { table, column, id, project, purpose } = place(column);
-        let order = if id.is_some() { "v.thing" } else { "v.sealed" };
+        let (Place { table, column, id, project, purpose }, key) = (place(column), key(column));
+        let mut values: Vec<Value> = vec![Uuid::nil().into(), limit.cast_signed().into()];
+        let (row, order, rows, end) = match &key {
+            None if after.is_some() => return Ok(SealedStep { found: Vec::new(), next: None }),
+            None => (String::new(), String::new(), "1 = 1".to_owned(), None),
+            Some(key) => {
+                let end = self.step_end(table, key, after).await?;
+                let rows = key.between(after, end, &mut values);
+                (format!("{}, ", key.row()), "ORDER BY v.row_id, v.row_number".to_owned(), rows, end)
+            }
+        };
+        let wanted = if key.is_some() { "v.row_id, v.row_number, " } else { "" };
         let thing = id.map(|id| format!("t.{id} AS thing, ")).unwrap_or_default();
-        let wanted = if id.is_some() { "v.thing AS thing, " } else { "" };
+        let of = if id.is_some() { "v.thing AS thing, " } else { "" };
         let none = if self.is_postgres() { "$1::uuid" } else { "$1" };
         let project = if project == NONE { none.to_owned() } else { format!("COALESCE({project}, {none})") };
         let sql = format!(
-            "SELECT {wanted}v.project AS project, v.sealed AS sealed \
-             FROM (SELECT {thing}{project} AS project, t.{column} AS sealed FROM {table} t \
-                   WHERE t.{column} IS NOT NULL) v \
+            "SELECT {wanted}{of}v.project AS project, v.sealed AS sealed \
+             FROM (SELECT {row}{thing}{project} AS project, t.{column} AS sealed FROM {table} t \
+                   WHERE t.{column} IS NOT NULL AND {rows}) v \
              LEFT JOIN data_keys k ON k.owner_id = v.project AND k.purpose = '{purpose}' AND k.retired_at IS NULL \
-             WHERE {which} ORDER BY {order} LIMIT $2 OFFSET $3",
+             WHERE {which} {order} LIMIT $2",
             purpose = purpose.as_str(),
         );
-        let values = [Uuid::nil().into(), limit.cast_signed().into(), skip.cast_signed().into()];
-        let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
-        rows.into_iter()
-            .map(|row| {
-                let of = match id {
-                    Some(_) => row.try_get::<Uuid>("", "thing").map_err(db(doing))?,
-                    None => Uuid::nil(),
-                };
-                let project: Uuid = row.try_get("", "project").map_err(db(doing))?;
-                let owner = KeyOwner::from_parts(project, purpose);
-                let owner = owner.ok_or_else(|| corrupt("the owner of a sealed value"))?;
-                let sealed: Vec<u8> = row.try_get("", "sealed").map_err(db(doing))?;
-                Ok(SealedValue { of, owner, sealed: Sealed::from_bytes(sealed) })
-            })
-            .collect()
+        let found = self.reader.query_all_raw(self.walk(sql, values)).await.map_err(db(doing))?;
+        let found = found.into_iter().map(|row| {
+            let of = match id {
+                Some(_) => row.try_get::<Uuid>("", "thing").map_err(db(doing))?,
+                None => Uuid::nil(),
+            };
+            let at = match &key {
+                Some(_) => row_of(&row).map_err(db(doing))?,
+                None => SealedRow { id: Uuid::nil(), number: 0 },
+            };
+            let project: Uuid = row.try_get("", "project").map_err(db(doing))?;
+            let owner = KeyOwner::from_parts(project, purpose);
+            let owner = owner.ok_or_else(|| corrupt("the owner of a sealed value"))?;
+            let sealed: Vec<u8> = row.try_get("", "sealed").map_err(db(doing))?;
+            Ok(SealedValue { row: at, of, owner, sealed: Sealed::from_bytes(sealed) })
+        });
+        let found: Vec<SealedValue> = found.collect::<Result<_>>()?;
+        let next = goes_on(&found, |value| value.row, limit, end);
+        Ok(SealedStep { found, next: next.filter(|_| key.is_some()) })
     }
+}
+
+/// Where a walk goes on: behind the last that was found when there may be more in these rows, else behind these rows.
+fn goes_on<T>(
+    found: &[T],
+    row: impl Fn(&T) -> SealedRow,
+    limit: u64,
+    end: Option<SealedRow>,
+) -> Option<SealedRow> {
+    found.last().filter(|_| found.len() as u64 >= limit).map(row).or(end)
 }
 
 #[async_trait]
@@ -215,71 +398,74 @@ impl SealStore for Database {
     async fn sealed_otherwise(
         &self,
         column: SealedColumn,
-        skip: u64,
+        after: Option<SealedRow>,
         limit: u64,
-    ) -> Result<Vec<SealedValue>> {
+    ) -> Result<SealedStep<SealedValue>> {
         // What is kept elsewhere names its key behind another first byte.
         let elsewhere = self.is_elsewhere("v.sealed");
         let which = format!(
             "k.prefix IS NULL OR CASE WHEN {elsewhere} \
-             THEN substr(v.sealed, {KEY_AT}, {ID}) <> substr(k.prefix, {KEY_AT}, {ID}) \
+             THEN substr(v.sealed, {ID_AT}, {ID}) <> substr(k.prefix, {ID_AT}, {ID}) \
              ELSE substr(v.sealed, 1, {PREFIX}) <> k.prefix END"
         );
-        self.sealed_where(column, &which, (skip, limit)).await
-    }
-
-    async fn sealed_all(&self, column: SealedColumn, limit: u64) -> Result<Vec<SealedValue>> {
-        self.sealed_where(column, "1 = 1", (0, limit)).await
+        self.sealed_where(column, &which, (after, limit)).await
     }
 
     async fn sealed_replace(&self, column: SealedColumn, changes: &[(SealedValue, Sealed)]) -> Result<()> {
         let doing = "sealing values anew";
-        let Place { table, column, id, .. } = place(column);
+        let (Place { table, column, .. }, key) = (place(column), key(column));
         let write = self.write().await?;
-        for (SealedValue { of, owner: _, sealed: before }, after) in changes {
-            let (before, after) = (before.as_bytes().to_vec(), after.as_bytes().to_vec());
+        for (SealedValue { row, of: _, owner: _, sealed: before }, after) in changes {
+            let mut values: Vec<Value> =
+                vec![after.as_bytes().to_vec().into(), before.as_bytes().to_vec().into()];
             // Bytes alone would tell it, but only an index makes many of them quick.
-            let statement = if let Some(id) = id {
-                let sql = format!("UPDATE {table} SET {column} = $1 WHERE {id} = $2 AND {column} = $3");
-                self.statement(&sql, [after.into(), (*of).into(), before.into()])
-            } else {
-                let sql = format!("UPDATE {table} SET {column} = $1 WHERE {column} = $2");
-                self.statement(&sql, [after.into(), before.into()])
-            };
+            let row =
+                key.as_ref().map_or_else(|| "1 = 1".to_owned(), |key| key.compared("=", *row, &mut values));
+            let sql = format!("UPDATE {table} AS t SET {column} = $1 WHERE {row} AND t.{column} = $2");
+            let statement = self.walk(sql, values);
             write.tx.execute_raw(statement).await.map_err(db(doing))?;
         }
         write.commit().await
     }
 
-    async fn pieces_otherwise(&self, skip: u64, limit: u64) -> Result<Vec<SealedPiece>> {
+    async fn pieces_otherwise(
+        &self,
+        after: Option<SealedRow>,
+        limit: u64,
+    ) -> Result<SealedStep<SealedPiece>> {
         let doing = "looking for pieces of recordings that are sealed with an old key";
+        let mut values: Vec<Value> = vec![limit.cast_signed().into()];
+        let end = self.step_end("recording_pieces", &PIECE, after).await?;
+        let rows = PIECE.between(after, end, &mut values);
         let sql = format!(
-            "SELECT p.recording_id, r.project_id, p.number, p.digest, p.bytes, p.sealed_with \
-             FROM recording_pieces p JOIN recordings r ON r.id = p.recording_id \
+            "SELECT t.recording_id, r.project_id, t.number, t.digest, t.bytes, t.sealed_with \
+             FROM recording_pieces t JOIN recordings r ON r.id = t.recording_id \
              LEFT JOIN data_keys k ON k.owner_id = r.project_id AND k.purpose = '{}' AND k.retired_at IS NULL \
-             WHERE k.prefix IS NULL OR p.sealed_with IS NULL OR p.sealed_with <> k.prefix \
-             ORDER BY p.recording_id, p.number LIMIT $1 OFFSET $2",
+             WHERE {rows} AND (k.prefix IS NULL OR t.sealed_with IS NULL OR t.sealed_with <> k.prefix) \
+             ORDER BY {} LIMIT $1",
             KeyPurpose::Recordings.as_str(),
+            PIECE.order(),
         );
-        let values = [limit.cast_signed().into(), skip.cast_signed().into()];
-        let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
-        rows.into_iter()
-            .map(|row| {
-                let id: Uuid = row.try_get("", "recording_id").map_err(db(doing))?;
-                let project: Uuid = row.try_get("", "project_id").map_err(db(doing))?;
-                let number: i32 = row.try_get("", "number").map_err(db(doing))?;
-                let digest: Vec<u8> = row.try_get("", "digest").map_err(db(doing))?;
-                let bytes: i64 = row.try_get("", "bytes").map_err(db(doing))?;
-                let piece = RecordingPiece {
-                    number: u32::try_from(number).map_err(|_| corrupt("the number of a piece"))?,
-                    digest: bytes32(&digest, "a piece of a recording")?,
-                    bytes: bytes.cast_unsigned(),
-                    sealed_with: row.try_get("", "sealed_with").map_err(db(doing))?,
-                };
-                let owner = KeyOwner::Recordings(ProjectId::from_uuid(project));
-                Ok(SealedPiece { of: RecordingId::from_uuid(id), owner, piece })
-            })
-            .collect()
+        let found = self.reader.query_all_raw(self.walk(sql, values)).await.map_err(db(doing))?;
+        let found = found.into_iter().map(|row| {
+            let id: Uuid = row.try_get("", "recording_id").map_err(db(doing))?;
+            let project: Uuid = row.try_get("", "project_id").map_err(db(doing))?;
+            let number: i32 = row.try_get("", "number").map_err(db(doing))?;
+            let digest: Vec<u8> = row.try_get("", "digest").map_err(db(doing))?;
+            let bytes: i64 = row.try_get("", "bytes").map_err(db(doing))?;
+            let piece = RecordingPiece {
+                number: u32::try_from(number).map_err(|_| corrupt("the number of a piece"))?,
+                digest: bytes32(&digest, "a piece of a recording")?,
+                bytes: bytes.cast_unsigned(),
+                sealed_with: row.try_get("", "sealed_with").map_err(db(doing))?,
+            };
+            let owner = KeyOwner::Recordings(ProjectId::from_uuid(project));
+            Ok(SealedPiece { of: RecordingId::from_uuid(id), owner, piece })
+        });
+        let found: Vec<SealedPiece> = found.collect::<Result<_>>()?;
+        let row = |piece: &SealedPiece| SealedRow { id: piece.of.uuid(), number: piece.piece.number.into() };
+        let next = goes_on(&found, row, limit, end);
+        Ok(SealedStep { found, next })
     }
 
     async fn piece_resealed(&self, before: &SealedPiece, after: &RecordingPiece) -> Result<()> {

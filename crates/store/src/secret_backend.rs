@@ -8,7 +8,7 @@ use plural_app::access::{Admin, Audited};
 use plural_app::job::NewJob;
 use plural_app::kept::ID;
 use plural_app::ports::secret_backend::ObjectName;
-use plural_app::seal::{SealedColumn, SealedValue};
+use plural_app::seal::{SealedColumn, SealedRow, SealedStep, SealedValue};
 use plural_app::secret_backend::{SecretBackendStore, SecretObject};
 use plural_core::ids::ProjectId;
 use plural_core::project::Project;
@@ -134,10 +134,10 @@ impl SecretBackendStore for Database {
         column: SealedColumn,
         project: ProjectId,
         backend: SecretBackend,
-        skip: u64,
+        after: Option<SealedRow>,
         limit: u64,
-    ) -> Result<Vec<SealedValue>> {
-        self.sealed_not_in(column, (project, backend), (skip, limit)).await
+    ) -> Result<SealedStep<SealedValue>> {
+        self.sealed_not_in(column, (project, backend), (after, limit)).await
     }
 
     async fn projects_with_backend(&self) -> Result<Vec<ProjectId>> {

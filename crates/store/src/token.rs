@@ -19,7 +19,7 @@ use crate::database::Database;
 use crate::error::db;
 use crate::page::page;
 use crate::transaction::{self, set};
-use crate::{federated_credential, group, identity, user};
+use crate::{federated_credential, group, identity, registration_token, user};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -89,14 +89,46 @@ fn scopes_of(text: Option<&str>) -> Result<TokenScopes> {
 
 /// The login with an identity provider that a token comes from.
 #[derive(Clone, Copy)]
-struct Login {
-    id: Uuid,
+pub(crate) struct Login {
+    pub(crate) id: Uuid,
     /// A provider that cannot be asked again vouches until here.
-    ends: Option<DateTime<Utc>>,
+    pub(crate) ends: Option<DateTime<Utc>>,
+}
+
+/// What of a user ends.
+#[derive(Clone, Copy)]
+pub(crate) enum Ended {
+    /// Everything that they came with or made: registration tokens too.
+    All,
+    /// Sessions.
+    Sessions,
+    /// What comes from the login by this identity.
+    OfLogin(Uuid),
+}
+
+/// Ends tokens of a user whose row is locked; says how many.
+pub(crate) async fn end_in_tx(write: &transaction::Write<'_>, user_id: Uuid, ended: Ended) -> Result<u64> {
+    let doing = "ending tokens";
+    let tokens = row::Entity::delete_many().filter(row::Column::UserId.eq(user_id));
+    let registrations = registration_token::row::Entity::delete_many()
+        .filter(registration_token::row::Column::UserId.eq(user_id));
+    let (tokens, registrations) = match ended {
+        Ended::All => (tokens, Some(registrations)),
+        Ended::Sessions => (tokens.filter(row::Column::Session.eq(true)), None),
+        Ended::OfLogin(id) => (
+            tokens.filter(row::Column::IdentityId.eq(id)),
+            Some(registrations.filter(registration_token::row::Column::IdentityId.eq(id))),
+        ),
+    };
+    let mut count = tokens.exec(&write.tx).await.map_err(db(doing))?.rows_affected;
+    if let Some(registrations) = registrations {
+        count += registrations.exec(&write.tx).await.map_err(db(doing))?.rows_affected;
+    }
+    Ok(count)
 }
 
 /// The login that a new token of a user comes from: the one named, or that of the token that it is asked for with.
-async fn login_in_tx(
+pub(crate) async fn login_in_tx(
     write: &transaction::Write<'_>,
     user_id: Uuid,
     named: Option<UserIdentityId>,

@@ -20,6 +20,7 @@ use crate::database::Database;
 use crate::error::{db, gone_or, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
+use crate::token::Ended;
 use crate::transaction::{self, set};
 use crate::{group, identity, machine_account, policy, project, saved_view, token};
 
@@ -285,12 +286,8 @@ impl UserStore for Database {
                 ));
             }
             row.password_hash = set(Some(hash));
-            let mut ended =
-                token::row::Entity::delete_many().filter(token::row::Column::UserId.eq(id.uuid()));
-            if !end_tokens {
-                ended = ended.filter(token::row::Column::Session.eq(true));
-            }
-            ended.exec(&write.tx).await.map_err(db("ending sessions"))?;
+            let ended = if end_tokens { Ended::All } else { Ended::Sessions };
+            token::end_in_tx(&write, id.uuid(), ended).await?;
         }
         let row = row.update(&write.tx).await.map_err(gone_or("user", unique("changing a user", UNIQUE)))?;
         write.audit(by.entry()).await?;
@@ -310,11 +307,7 @@ impl UserStore for Database {
         proven_in_tx(&write, Some(id), None, by.entry().at).await?;
         if since.is_some() {
             another_admin_in_tx(&write, id).await?;
-            token::row::Entity::delete_many()
-                .filter(token::row::Column::UserId.eq(id.uuid()))
-                .exec(&write.tx)
-                .await
-                .map_err(db("ending a user's tokens"))?;
+            token::end_in_tx(&write, id.uuid(), Ended::All).await?;
         }
         let row = row::ActiveModel {
             id: ActiveValue::Unchanged(id.uuid()),

@@ -14,6 +14,7 @@ use sea_orm::{
 use crate::convert::parse;
 use crate::database::{Database, corrupt};
 use crate::error::db;
+use crate::token::Ended;
 use crate::{given_membership, identity, identity_provider, token, user};
 
 /// An identity with its provider's row.
@@ -81,13 +82,8 @@ impl UserIdentityStore for Database {
             .count(&write.tx)
             .await
             .map_err(db(doing))?;
-        let tokens = token::row::Entity::delete_many().filter(token::row::Column::UserId.eq(user_id));
-        let tokens = if account.password_hash.is_none() && others == 0 {
-            tokens
-        } else {
-            tokens.filter(token::row::Column::IdentityId.eq(id))
-        };
-        tokens.exec(&write.tx).await.map_err(db(doing))?;
+        let last = account.password_hash.is_none() && others == 0;
+        token::end_in_tx(&write, user_id, if last { Ended::All } else { Ended::OfLogin(id) }).await?;
         given_membership::take_in_tx(&write, row.provider_id, Some(user_id), &[]).await?;
         identity::row::Entity::delete_by_id(id).exec(&write.tx).await.map_err(db(doing))?;
         let provider = provider_on(&write.tx, &row).await?;

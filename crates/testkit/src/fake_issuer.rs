@@ -25,6 +25,7 @@ use p256::ecdsa::{Signature, SigningKey, signature::Signer as _};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Notify;
 
 use crate::background::Background;
 
@@ -82,6 +83,17 @@ pub struct Behaviour {
     pub redirects_to: Option<String>,
     /// Bytes of blanks behind each answer of the token endpoint.
     pub padding: usize,
+    /// Where it stops after it took a refresh token, before it gives the next one.
+    pub halt: Option<Arc<Halt>>,
+}
+
+/// A place where it waits for the test.
+#[derive(Debug, Default)]
+pub struct Halt {
+    /// Notified when it came there.
+    pub came: Notify,
+    /// It goes on when this is notified.
+    pub goes: Notify,
 }
 
 impl Default for Behaviour {
@@ -96,6 +108,7 @@ impl Default for Behaviour {
             codes_last: false,
             redirects_to: None,
             padding: 0,
+            halt: None,
         }
     }
 }
@@ -290,6 +303,10 @@ async fn token(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Stri
             Renewal::Refused | Renewal::None => refused("invalid_grant"),
             Renewal::Rotates => {
                 let known = shared.refresh.lock().remove(&field("refresh_token"));
+                if let Some(halt) = &behaviour.halt {
+                    halt.came.notify_one();
+                    halt.goes.notified().await;
+                }
                 if known.is_none() { refused("invalid_grant") } else { tokens(&shared, &behaviour, None) }
             }
         };

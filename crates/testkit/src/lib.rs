@@ -8,6 +8,8 @@
 //! one PostgreSQL server and names them in the environment ([`real::SHARED_ENV`], [`postgres::SHARED_ENV`]);
 //! a test binary that runs without them starts its own when a test first asks.
 
+mod aws_kms_server;
+mod azure_vault_server;
 mod background;
 mod balancer;
 mod browser;
@@ -20,6 +22,7 @@ mod folder;
 pub mod git_remote;
 pub mod git_server;
 mod golden;
+mod google_kms_server;
 mod keycloak;
 mod missing;
 pub mod oci_registry;
@@ -41,6 +44,8 @@ mod wait;
 pub mod web_folder;
 pub mod webhook;
 
+pub use aws_kms_server::AwsKmsServer;
+pub use azure_vault_server::AzureVaultServer;
 pub use balancer::Balancer;
 pub use browser::{PasskeyVisit, browse_with_passkeys};
 pub use cluster::{Backend, TestCluster};
@@ -52,6 +57,7 @@ pub use folder::OwnedFolder;
 pub use git_remote::{CommitBuilder, GitRemote};
 pub use git_server::GitServer;
 pub use golden::{WRITE_ENV, golden_file};
+pub use google_kms_server::GoogleKmsServer;
 pub use keycloak::Keycloak;
 pub use missing::{BACKENDS_ENV, COMPARED_ENV, Missing, NOT_RUN_ENV, note_compared};
 pub use oci_registry::OciRegistry;

@@ -1,19 +1,42 @@
-import { Group, Text } from '@mantine/core';
+import { Button, Group, Text, TextInput } from '@mantine/core';
 import { infiniteQueryOptions, keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { useCallback } from 'react';
+import { IconX } from '@tabler/icons-react';
 
 import { graphql } from '../generated';
 import type { AuditsQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { useNext } from '../lib/list';
 import { Search } from '../parts/filter';
-import { Empty, Fault, Page } from '../parts/page';
+import { Empty, Page } from '../parts/page';
+import { Shown } from '../parts/shown';
 import { Table, type Columns } from '../parts/table';
-import { Ago, Name } from '../parts/text';
+import { Ago, Name, RouteLink } from '../parts/text';
+import { paths } from '../paths';
+import { Verify } from './verify';
 
 const Audits = graphql(/* GraphQL */ `
-  query Audits($before: String, $actor: String, $action: String, $target: String, $requestId: ID) {
-    audits(last: 100, before: $before, actor: $actor, action: $action, target: $target, requestId: $requestId) {
+  query Audits(
+    $before: String
+    $actor: String
+    $action: String
+    $target: String
+    $requestId: ID
+    $noun: String
+    $since: DateTime
+    $until: DateTime
+  ) {
+    audits(
+      last: 100
+      before: $before
+      actor: $actor
+      action: $action
+      target: $target
+      requestId: $requestId
+      noun: $noun
+      since: $since
+      until: $until
+    ) {
       pageInfo {
         hasPreviousPage
         startCursor
@@ -39,19 +62,39 @@ export interface AuditFilter {
   actor?: string | undefined;
   action?: string | undefined;
   target?: string | undefined;
+  noun?: string | undefined;
+  request?: string | undefined;
+  since?: string | undefined;
+  until?: string | undefined;
 }
+
+/** A day as the address has it, as a moment. */
+function day(text: string | undefined, after = 0): string | null {
+  const at = Date.parse(`${text ?? ''}T00:00:00`);
+  return Number.isNaN(at) ? null : new Date(at + after).toISOString();
+}
+const DAY = 86_400_000;
 
 type Row = NonNullable<NonNullable<NonNullable<NonNullable<AuditsQuery['audits']>['edges']>[number]>['node']>;
 
 /** Newest first: the API tells lists oldest first, so it is read from its end. */
-function auditsQuery({ actor, action, target }: AuditFilter) {
+function auditsQuery({ actor, action, target, noun, request, since, until }: AuditFilter) {
   return infiniteQueryOptions({
-    queryKey: ['audit', 'list', { actor, action, target }],
+    queryKey: ['audit', 'list', { actor, action, target, noun, request, since, until }],
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam, signal }) =>
       ask(
         Audits,
-        { before: pageParam ?? null, actor: actor ?? null, action: action ?? null, target: target ?? null, requestId: null },
+        {
+          before: pageParam ?? null,
+          actor: actor ?? null,
+          action: action ?? null,
+          target: target ?? null,
+          noun: noun ?? null,
+          requestId: request ?? null,
+          since: day(since),
+          until: day(until, DAY),
+        },
         signal,
       ),
     getNextPageParam: ({ audits: page }) =>
@@ -96,7 +139,9 @@ const columns: Columns<Row> = [
     meta: { track: 'minmax(110px, 0.7fr)', from: 1100 },
     cell: ({ row }) => (
       <Text component="span" size="xs" ff="monospace">
-        <Name of={row.original.requestId} />
+        <RouteLink to={paths.audit()} search={{ request: row.original.requestId }}>
+          <Name of={row.original.requestId} />
+        </RouteLink>
       </Text>
     ),
   },
@@ -110,13 +155,10 @@ export function AuditPage() {
   const navigate = route.useNavigate();
   const list = useInfiniteQuery({ ...auditsQuery(search), placeholderData: keepPreviousData });
   const set = (change: AuditFilter) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
-  const more = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, isFetchingNextPage]);
+  const next = useNext(list);
   const given = (text: string) => (text === '' ? undefined : text);
   return (
-    <Page title="Audit" isFull>
+    <Page title="Audit" isFull actions={<Verify />}>
       <Group gap="sm">
         <Search label="Who, exactly" value={search.actor ?? ''} onChange={(text) => set({ actor: given(text) })} />
         <Search
@@ -131,24 +173,43 @@ export function AuditPage() {
           value={search.target ?? ''}
           onChange={(text) => set({ target: given(text) })}
         />
+        <TextInput
+          type="date"
+          aria-label="From this day on"
+          value={search.since ?? ''}
+          onChange={({ currentTarget }) => set({ since: given(currentTarget.value) })}
+        />
+        <TextInput
+          type="date"
+          aria-label="Up to this day"
+          value={search.until ?? ''}
+          onChange={({ currentTarget }) => set({ until: given(currentTarget.value) })}
+        />
+        {search.request !== undefined && (
+          <Button
+            variant="default"
+            rightSection={<IconX size={14} aria-label="remove" />}
+            onClick={() => set({ request: undefined })}
+          >
+            Request <Name of={search.request} />
+          </Button>
+        )}
       </Group>
-      {list.isError && list.data === undefined ? (
-        <Fault error={list.error} what="the audit log" retry={() => void list.refetch()} />
-      ) : (
+      <Shown query={list} what="the audit log">
         <Table
           label="Audit log"
           rows={list.data ?? []}
           columns={columns}
           id={({ id }) => id}
           isWaiting={list.isPending}
-          {...(hasNextPage && { more })}
+          next={next}
           empty={
             <Empty title="Nothing matches">
               Names of actors and things are exact; an action may end in <code>.*</code>.
             </Empty>
           }
         />
-      )}
+      </Shown>
     </Page>
   );
 }

@@ -1,14 +1,16 @@
 import { Button, Group } from '@mantine/core';
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
-import { getRouteApi } from '@tanstack/react-router';
-import { IconX } from '@tabler/icons-react';
-import { useCallback } from 'react';
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { IconPlus, IconX } from '@tabler/icons-react';
 
-import { Command } from '../parts/action';
+import { useNext } from '../lib/list';
 import { Search } from '../parts/filter';
-import { Empty, Fault, Page } from '../parts/page';
+import { Empty, Page } from '../parts/page';
+import { Shown } from '../parts/shown';
 import { Table } from '../parts/table';
-import { Name } from '../parts/text';
+import { Name, RouteLink } from '../parts/text';
+import { paths } from '../paths';
+import { SaveView } from '../savedview/save';
 import { clustersQuery } from './queries';
 import { clusterColumns } from './table';
 
@@ -20,13 +22,21 @@ export function ClustersPage() {
   const navigate = route.useNavigate();
   const list = useInfiniteQuery({ ...clustersQuery(search), placeholderData: keepPreviousData });
   const set = (change: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
-  const more = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, isFetchingNextPage]);
+  const next = useNext(list);
   const rows = list.data ?? [];
   return (
-    <Page title="Clusters" isFull>
+    <Page
+      title="Clusters"
+      isFull
+      actions={
+        <>
+          <SaveView page="clusters" search={search} />
+          <Button component={Link} to={paths.connect()} variant="default" leftSection={<IconPlus size={14} />}>
+            Connect a cluster
+          </Button>
+        </>
+      }
+    >
       <Group gap="sm">
         <Search label="Search by name or handle" value={search.q ?? ''} onChange={(q) => set({ q: q === '' ? undefined : q })} />
         {search.tag !== undefined && (
@@ -39,33 +49,27 @@ export function ClustersPage() {
           </Button>
         )}
       </Group>
-      {list.isError && list.data === undefined ? (
-        <Fault error={list.error} what="clusters" retry={() => void list.refetch()} />
-      ) : (
+      <Shown query={list} what="clusters">
         <Table
           label="Clusters"
           rows={rows}
           columns={clusterColumns}
           id={(cluster) => cluster.id}
           isWaiting={list.isPending}
-          {...(!hasNextPage && { total: rows.length })}
-          {...(hasNextPage && { more })}
+          {...(!list.hasNextPage && { total: rows.length })}
+          next={next}
           empty={
             search.q !== undefined || search.tag !== undefined ? (
               <Empty title="No cluster matches">Change the search or remove the tag.</Empty>
             ) : (
               <Empty title="No clusters yet">
-                An agent in the cluster connects to this console; the console needs no access to the cluster. With kubectl at the
-                cluster, run this:
-                <Command
-                  caption="With the kubeconfig of an administrator of the cluster"
-                  line="plural cd clusters bootstrap blue --image IMAGE --apply --wait"
-                />
+                An agent in the cluster connects to this console; the console needs no access to the cluster.{' '}
+                <RouteLink to={paths.connect()}>Connect the first one</RouteLink> with one command.
               </Empty>
             )
           }
         />
-      )}
+      </Shown>
     </Page>
   );
 }

@@ -1,30 +1,38 @@
 import { Tabs, Text } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { useCallback, type ReactNode } from 'react';
+import { lazy, Suspense, type ReactNode } from 'react';
 
 import type { ClusterAuditQuery, ClusterQuery } from '../generated/graphql';
-import { paths } from '../paths';
+import { useNext } from '../lib/list';
+import { clusterTabs, paths, type ClusterTab } from '../paths';
 import { Command } from '../parts/action';
 import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
+import { held, Shown, Stale } from '../parts/shown';
 import { clusterState, serviceStatuses, State, statusOrder } from '../parts/state';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { servicesQuery, statusesQuery } from '../service/queries';
 import { serviceColumns } from '../service/table';
-import { clusterAuditQuery, clusterQuery } from './queries';
+import { document } from '../lib/yaml';
+import { recordingColumns } from '../recording/page';
+import { Kubectl } from './kubeconfig';
+import { clusterAuditQuery, clusterQuery, clusterRecordingsQuery } from './queries';
+import { ClusterSettings } from './settings';
 import { Tag } from './table';
+
+const Yaml = lazy(async () => ({ default: (await import('../parts/code')).Yaml }));
 
 const route = getRouteApi('/clusters/$handle');
 
-export const clusterTabs = ['services', 'deprecations', 'audit', 'kubectl'] as const;
-export type ClusterTab = (typeof clusterTabs)[number];
-
 const tabNames: Record<ClusterTab, string> = {
   services: 'Services',
-  deprecations: 'APIs that end',
+  deprecations: 'Deprecated APIs',
   audit: 'Requests',
+  recordings: 'Recordings',
   kubectl: 'kubectl',
+  metadata: 'Metadata',
+  settings: 'Settings',
 };
 
 /** One cluster: its agent, what runs in it, what its next upgrade would break. */
@@ -33,7 +41,7 @@ export function ClusterPage() {
   const { tab = 'services' } = route.useSearch();
   const navigate = route.useNavigate();
   const query = useQuery(clusterQuery(handle));
-  const cluster = query.data;
+  const cluster = held(query);
   const within = [{ name: 'Clusters', to: paths.clusters() }];
   if (cluster == null) {
     return (
@@ -52,6 +60,7 @@ export function ClusterPage() {
   const ends = (cluster.apiDeprecations ?? []).flatMap((one) => one ?? []);
   return (
     <Page title={cluster.handle ?? handle} within={within} state={<State look={clusterState(cluster)} />}>
+      <Stale query={query} what={`cluster ${handle}`} />
       <Panel title="Cluster">
         <Facts
           facts={[
@@ -86,7 +95,7 @@ export function ClusterPage() {
       <Tabs
         value={tab}
         keepMounted={false}
-        onChange={(next) => void navigate({ search: { tab: next as ClusterTab }, replace: true })}
+        onChange={(next) => void navigate({ search: (old) => ({ ...old, tab: next as ClusterTab }), replace: true })}
       >
         <Tabs.List mb="md">
           {clusterTabs.map((one) => (
@@ -102,11 +111,11 @@ export function ClusterPage() {
         <Tabs.Panel value="deprecations">
           <Panel title="Objects of APIs that a later Kubernetes does not serve">
             {ends.length === 0 ? (
-              <Empty title="No service uses an API that ends" />
+              <Empty title="No service uses a deprecated API" />
             ) : (
               <Table
                 isShort
-                label="APIs that end"
+                label="Deprecated APIs"
                 rows={ends}
                 columns={endColumns}
                 id={(end) => `${end.component?.id ?? ''}${end.removedIn ?? ''}`}
@@ -118,29 +127,65 @@ export function ClusterPage() {
         <Tabs.Panel value="audit">
           <Requests handle={handle} />
         </Tabs.Panel>
+        <Tabs.Panel value="recordings">
+          <Recordings handle={handle} />
+        </Tabs.Panel>
         <Tabs.Panel value="kubectl">
-          <Panel title="kubectl through the console">
-            <div style={{ padding: 12 }}>
-              <Text size="sm" mb="sm">
-                This writes a kubeconfig that holds no token: kubectl asks the command line for one.
-              </Text>
-              <Command caption="Run this where you use kubectl" line={`plural cd clusters get-credentials ${handle}`} />
-            </div>
+          <Kubectl cluster={cluster} />
+        </Tabs.Panel>
+        <Tabs.Panel value="metadata">
+          <Panel title="Metadata, for templates">
+            {isEmpty(cluster.metadata) ? (
+              <Empty title="No metadata">
+                Templates read it as <code>cluster.metadata</code>. It is set under Settings.
+              </Empty>
+            ) : (
+              <Suspense fallback={<Waiting />}>
+                <Yaml text={document(cluster.metadata)} label="Metadata" />
+              </Suspense>
+            )}
           </Panel>
+        </Tabs.Panel>
+        <Tabs.Panel value="settings">
+          <ClusterSettings cluster={cluster} />
         </Tabs.Panel>
       </Tabs>
     </Page>
   );
 }
 
+function isEmpty(value: unknown): boolean {
+  return typeof value !== 'object' || value === null || Object.keys(value).length === 0;
+}
+
+function Recordings({ handle }: { handle: string }) {
+  const query = useQuery(clusterRecordingsQuery(handle));
+  if (query.isPending) return <Waiting />;
+  const rows = (query.data?.recordings?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
+  return (
+    <Panel title="Recordings of shells, newest first">
+      <Shown query={query} what="recordings">
+        <Table
+          isShort
+          label="Recordings"
+          rows={rows}
+          columns={recordingColumns}
+          id={({ id }) => id}
+          empty={
+            <Empty title="No recordings that you may read">
+              Administrators of its project switch recordings on, and name who may read them.
+            </Empty>
+          }
+        />
+      </Shown>
+    </Panel>
+  );
+}
+
 function Services({ id, handle }: { id: string; handle: string }) {
   const list = useInfiniteQuery(servicesQuery({ cluster: handle }));
   const counts = useQuery(statusesQuery({ clusterId: id }));
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
-  const more = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, isFetchingNextPage]);
-  if (list.isError) return <Fault error={list.error} what="its services" retry={() => void list.refetch()} />;
+  const next = useNext(list);
   return (
     <Panel
       title="Services"
@@ -159,20 +204,22 @@ function Services({ id, handle }: { id: string; handle: string }) {
         </Text>
       }
     >
-      <Table
-        isShort
-        label="Services"
-        rows={list.data ?? []}
-        columns={serviceColumns.filter(({ id: column }) => column !== 'cluster')}
-        id={(service) => service.id}
-        isWaiting={list.isPending}
-        {...(hasNextPage && { more })}
-        empty={
-          <Empty title="No services here yet">
-            <Command caption="How to make one" line="plural cd services create --help" />
-          </Empty>
-        }
-      />
+      <Shown query={list} what="its services">
+        <Table
+          isShort
+          label="Services"
+          rows={list.data ?? []}
+          columns={serviceColumns.filter(({ id: column }) => column !== 'cluster')}
+          id={(service) => service.id}
+          isWaiting={list.isPending}
+          next={next}
+          empty={
+            <Empty title="No services here yet">
+              <Command caption="How to make one" line="plural cd services create --help" />
+            </Empty>
+          }
+        />
+      </Shown>
     </Panel>
   );
 }
@@ -211,12 +258,26 @@ type Log = NonNullable<
 
 const logColumns: Columns<Log> = [
   { id: 'at', header: 'When', meta: { track: '100px' }, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
-  { id: 'who', header: 'Who', meta: { track: 'minmax(100px, 0.6fr)' }, cell: ({ row }) => <Name of={row.original.actorName} /> },
+  {
+    id: 'who',
+    header: 'Who',
+    meta: { track: 'minmax(100px, 0.6fr)' },
+    cell: ({ row: { original: row } }) => (
+      <Name of={row.impersonatedUser == null ? row.actorName : `${row.actorName} as ${row.impersonatedUser}`} />
+    ),
+  },
   {
     id: 'what',
     header: 'Request',
     meta: { track: 'minmax(160px, 2fr)', from: 480 },
     cell: ({ row }) => <Name of={`${row.original.method} ${row.original.path}`} />,
+  },
+  {
+    id: 'recording',
+    header: 'Recording',
+    meta: { track: '90px', from: 760 },
+    cell: ({ row }) =>
+      row.original.recordingId != null && <RouteLink to={paths.setting('recordings', row.original.recordingId)}>Play</RouteLink>,
   },
   { id: 'code', header: 'Answer', meta: { track: '70px', isNumber: true }, cell: ({ row }) => row.original.responseCode },
 ];
@@ -224,18 +285,19 @@ const logColumns: Columns<Log> = [
 function Requests({ handle }: { handle: string }) {
   const query = useQuery(clusterAuditQuery(handle));
   if (query.isPending) return <Waiting />;
-  if (query.isError) return <Fault error={query.error} what="requests" retry={() => void query.refetch()} />;
   const rows = (query.data?.auditLogs?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   return (
-    <Panel title="Requests of people to its API server, newest first">
-      <Table
-        isShort
-        label="Requests"
-        rows={rows}
-        columns={logColumns}
-        id={({ id }) => id}
-        empty={<Empty title="Nobody asked through the console yet">Requests of kubectl through the console stand here.</Empty>}
-      />
+    <Panel title="API requests by users, newest first">
+      <Shown query={query} what="requests">
+        <Table
+          isShort
+          label="Requests"
+          rows={rows}
+          columns={logColumns}
+          id={({ id }) => id}
+          empty={<Empty title="No requests yet">Requests of kubectl through the console stand here.</Empty>}
+        />
+      </Shown>
     </Panel>
   );
 }

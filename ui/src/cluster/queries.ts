@@ -2,7 +2,7 @@ import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 
 import { graphql } from '../generated';
 import type { ClustersQuery } from '../generated/graphql';
-import { ask } from '../lib/client';
+import { ApiError, ask } from '../lib/client';
 
 const Clusters = graphql(/* GraphQL */ `
   query Clusters($after: String, $first: Int, $q: String, $tagQuery: TagQuery, $projectId: ID) {
@@ -87,6 +87,7 @@ const One = graphql(/* GraphQL */ `
       podCount
       namespaceCount
       kasUrl
+      kasCaCertificate
       metadata
       tags {
         name
@@ -136,14 +137,17 @@ const AuditOf = graphql(/* GraphQL */ `
   query ClusterAudit($handle: String!) {
     cluster(handle: $handle) {
       id
-      auditLogs(last: 50) {
+      auditLogs(last: 100) {
         edges {
           node {
             id
             actorName
+            impersonatedUser
             method
             path
             responseCode
+            recordingId
+            durationMs
             insertedAt
           }
         }
@@ -152,10 +156,105 @@ const AuditOf = graphql(/* GraphQL */ `
   }
 `);
 
-/** Who asked its API server for what through the console: the newest fifty. */
+/** Who asked its API server for what through the console: the newest hundred. */
 export function clusterAuditQuery(handle: string) {
   return queryOptions({
     queryKey: ['cluster', 'audit', handle],
     queryFn: async ({ signal }) => (await ask(AuditOf, { handle }, signal)).cluster,
   });
 }
+
+const RecordingsOf = graphql(/* GraphQL */ `
+  query ClusterRecordings($handle: String!) {
+    cluster(handle: $handle) {
+      id
+      recordings(last: 100) {
+        edges {
+          node {
+            id
+            actorName
+            pod
+            namespace
+            container
+            command
+            kind
+            state
+            bytes
+            durationMs
+            insertedAt
+            projectName
+          }
+        }
+      }
+    }
+  }
+`);
+
+/** Recordings of shells in it: the newest hundred. */
+export function clusterRecordingsQuery(handle: string) {
+  return queryOptions({
+    queryKey: ['recordings', 'cluster', handle],
+    queryFn: async ({ signal }) => (await ask(RecordingsOf, { handle }, signal)).cluster,
+  });
+}
+
+const Arrival = graphql(/* GraphQL */ `
+  query Arrival($handle: String!) {
+    cluster(handle: $handle) {
+      id
+      handle
+      connected
+      pingedAt
+      insertedAt
+      agentVersion
+      currentVersion
+    }
+  }
+`);
+
+/** Whether it is there, and its agent. Not there is no fault: somebody waits for it. */
+export function arrivalQuery(handle: string) {
+  return queryOptions({
+    queryKey: ['arrival', handle],
+    queryFn: async ({ signal }) => {
+      try {
+        return (await ask(Arrival, { handle }, signal)).cluster ?? null;
+      } catch (error) {
+        if (error instanceof ApiError && error.code === 'NOT_FOUND') return null;
+        throw error;
+      }
+    },
+    refetchInterval: 2000,
+    gcTime: 0,
+  });
+}
+
+export const UpdateCluster = graphql(/* GraphQL */ `
+  mutation UpdateCluster($id: ID!, $attributes: ClusterUpdateAttributes!) {
+    updateCluster(id: $id, attributes: $attributes) {
+      id
+      handle
+    }
+  }
+`);
+export const DeleteCluster = graphql(/* GraphQL */ `
+  mutation DeleteCluster($id: ID!) {
+    deleteCluster(id: $id) {
+      id
+    }
+  }
+`);
+export const DetachCluster = graphql(/* GraphQL */ `
+  mutation DetachCluster($id: ID!) {
+    detachCluster(id: $id) {
+      id
+    }
+  }
+`);
+export const RenewToken = graphql(/* GraphQL */ `
+  mutation RenewToken($id: ID!) {
+    renewDeployToken(id: $id) {
+      id
+    }
+  }
+`);

@@ -92,6 +92,16 @@ export function explain(error: unknown): { what: string; next: string; requestId
   return { what: error instanceof Error ? error.message : String(error), next: 'Reload the page.' };
 }
 
+/** Whether the answer says that the thing is not there, or not for this user: what was shown of it before is not true any more. */
+export function isGone(error: unknown): boolean {
+  return error instanceof ApiError && ['NOT_FOUND', 'FORBIDDEN', 'UNAUTHENTICATED'].includes(error.code);
+}
+
+/** Whether there was no answer at all. */
+export function isLost(error: unknown): boolean {
+  return error instanceof ApiError && error.code === 'LOST';
+}
+
 /** Whether another try can help. */
 export function isPassing(error: unknown): boolean {
   return error instanceof ApiError && ['LOST', 'UNAVAILABLE'].includes(error.code);

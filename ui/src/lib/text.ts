@@ -44,3 +44,24 @@ export function ago(from: string, now: number): string {
 export function short(sha: string): string {
   return sha.slice(0, 7);
 }
+
+/** How long from one to the other: `3 s`, `2 min 5 s`. */
+export function took(from: string, to: string): string {
+  const seconds = Math.max(0, Math.round((Date.parse(to) - Date.parse(from)) / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+}
+
+/** `1.2 MB` */
+export function size(bytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB'];
+  let at = 0;
+  let value = bytes;
+  while (value >= 1000 && at < units.length - 1) {
+    value /= 1000;
+    at += 1;
+  }
+  return `${at === 0 ? value : value.toFixed(1)} ${units[at] ?? 'GB'}`;
+}

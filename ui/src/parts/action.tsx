@@ -1,18 +1,19 @@
-import { ActionIcon, Button, Code, CopyButton, Group, Modal, Popover, Stack, Text, Tooltip } from '@mantine/core';
+import { ActionIcon, Button, Code, CopyButton, Group, Modal, Popover, Stack, Text, TextInput, Tooltip } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { IconCheck, IconCopy, IconLock, type Icon } from '@tabler/icons-react';
-import { useState, type ReactNode } from 'react';
+import { useState, type ReactNode, type SyntheticEvent } from 'react';
 
 import { graphql } from '../generated';
 import { ask, explain } from '../lib/client';
 import { visible } from '../lib/text';
+import { Fields, initialValues, missing, type Field, type Values } from './form';
 import { Name } from './text';
 
 const Decision = graphql(/* GraphQL */ `
-  query Decision($verb: String!, $thing: String!) {
-    accessDecision(verb: $verb, thing: $thing) {
+  query Decision($verb: String!, $thing: String!, $within: String) {
+    accessDecision(verb: $verb, thing: $thing, within: $within) {
       allowed
       reason
       needed
@@ -63,32 +64,50 @@ export function Command({ line, caption = 'The same by command line' }: { line: 
   );
 }
 
-interface ActionProps {
+/** What it is, as `plural auth can-i` takes it: the verb, the thing, and what a new one is in. */
+export interface Right {
+  verb: string;
+  thing: string;
+  within?: string;
+}
+
+interface ActionProps<Answer> {
   label: string;
   icon: Icon;
-  /** What it is, as `plural auth can-i` takes it: the verb and the thing. */
-  right: { verb: string; thing: string };
-  /** What it does, before it does it. */
-  explains: ReactNode;
-  command: string;
+  /** Absent where everybody may: then the console alone decides. */
+  right?: Right;
+  /** What it does, before it does it; asked anew as the form is filled. */
+  explains: ReactNode | ((values: Values) => ReactNode);
+  command: string | ((values: Values) => string);
   /** Why it makes no sense now, whoever asks. */
   unless?: string | undefined;
-  run: () => Promise<unknown>;
+  /** What is asked for before. */
+  fields?: Field[];
+  /** A name that is typed before something is gone. */
+  confirm?: string;
+  run: (values: Values) => Promise<Answer>;
   done: string;
-  noun: 'service' | 'cluster';
+  /** What the answer says, where it must be read now: a token that is shown once. Absent: a short message is enough. */
+  tells?: (answer: Answer) => ReactNode;
+  /** First words of the keys of what is read again. */
+  noun: string;
   /** In a row of a table. */
   isSmall?: boolean;
+  /** It takes something away. */
+  isDangerous?: boolean;
 }
 
 /** A change: asked for once more with what it does, or disabled with the reason. */
-export function Action(props: ActionProps) {
+export function Action<Answer>(props: ActionProps<Answer>) {
   const { label, icon: Sign, right, unless, isSmall = false } = props;
   const size = isSmall ? 'compact-xs' : 'xs';
   const decision = useQuery({
-    queryKey: ['decision', right.verb, right.thing],
-    queryFn: ({ signal }) => ask(Decision, right, signal),
+    queryKey: ['decision', right],
+    queryFn: ({ signal }) =>
+      ask(Decision, { verb: right?.verb ?? '', thing: right?.thing ?? '', within: right?.within ?? null }, signal),
     select: (data) => data.accessDecision,
     staleTime: 30_000,
+    enabled: right !== undefined,
   });
   const [asks, { open, close }] = useDisclosure(false);
   const [told, setTold] = useState(false);
@@ -114,7 +133,7 @@ export function Action(props: ActionProps) {
             <Text size="sm" fw={600}>
               Why can’t I?
             </Text>
-            {refused ? (
+            {refused && right ? (
               <>
                 <Text size="sm">
                   <Name of={refused.reason} />
@@ -129,7 +148,9 @@ export function Action(props: ActionProps) {
                     Ask <Name of={giver?.user?.name ?? giver?.group?.name ?? 'an administrator'} /> ({giver?.role})
                   </Text>
                 ))}
-                <Command line={`plural auth explain ${right.verb} ${right.thing}`} />
+                <Command
+                  line={`plural auth explain ${right.verb} ${right.thing}${right.within === undefined ? '' : ` --in ${right.within}`}`}
+                />
               </>
             ) : (
               <Text size="sm">{unless}</Text>
@@ -141,46 +162,115 @@ export function Action(props: ActionProps) {
   }
   return (
     <>
-      <Button variant="default" size={size} leftSection={<Sign size={14} />} loading={decision.isPending} onClick={open}>
+      <Button
+        variant="default"
+        size={size}
+        leftSection={<Sign size={14} />}
+        loading={right !== undefined && decision.isPending}
+        onClick={open}
+      >
         {label}
       </Button>
-      <Ask {...props} opened={asks} close={close} />
+      {asks && <Ask {...props} close={close} />}
     </>
   );
 }
 
-function Ask({ label, explains, command, run, done, noun, opened, close }: ActionProps & { opened: boolean; close: () => void }) {
+function Ask<Answer>(props: ActionProps<Answer> & { close: () => void }) {
+  const { label, explains, command, run, done, noun, close, fields = [], confirm, tells, isDangerous = false } = props;
   const queries = useQueryClient();
+  const [values, setValues] = useState(() => initialValues(fields));
+  const [typed, setTyped] = useState('');
+  const [isTried, setTried] = useState(false);
   const change = useMutation({
-    mutationFn: run,
+    mutationFn: () => run(values),
     onSuccess: async () => {
-      notifications.show({ message: visible(done) });
-      close();
+      if (!tells) {
+        notifications.show({ message: visible(done) });
+        close();
+      }
       await queries.invalidateQueries({ queryKey: [noun] });
     },
   });
   const failed = change.isError ? explain(change.error) : undefined;
+  const lacks = missing(fields, values);
+  const isSure = confirm === undefined || typed === confirm;
+  const submit = (event: SyntheticEvent) => {
+    event.preventDefault();
+    setTried(true);
+    if (isSure && lacks.length === 0 && !change.isPending) change.mutate();
+  };
   return (
-    <Modal opened={opened} onClose={close} title={label} centered>
-      <Stack gap="md">
-        <Text size="sm" component="div">
-          {explains}
-        </Text>
-        <Command line={command} />
-        {failed && (
-          <Text size="sm" role="alert" style={{ color: 'var(--tone-bad)' }}>
-            <Name of={failed.what} />. {failed.next}
-          </Text>
-        )}
-        <Group justify="flex-end" gap="sm">
-          <Button variant="default" onClick={close}>
-            Cancel
-          </Button>
-          <Button data-autofocus loading={change.isPending} onClick={() => change.mutate()}>
-            {label}
-          </Button>
-        </Group>
-      </Stack>
+    <Modal opened onClose={close} title={label} centered size={fields.length > 0 ? 'lg' : 'md'}>
+      {tells && change.isSuccess ? (
+        <Stack gap="md" role="status">
+          {tells(change.data)}
+          <Group justify="flex-end">
+            <Button data-autofocus onClick={close}>
+              Close
+            </Button>
+          </Group>
+        </Stack>
+      ) : (
+        <form onSubmit={submit} noValidate>
+          <Stack gap="md">
+            <Text size="sm" component="div">
+              {typeof explains === 'function' ? explains(values) : explains}
+            </Text>
+            {fields.length > 0 && <Fields fields={fields} values={values} onChange={setValues} lacks={isTried ? lacks : []} />}
+            {confirm !== undefined && (
+              <TextInput
+                label={
+                  <>
+                    Type <Name of={confirm} /> to go on
+                  </>
+                }
+                value={typed}
+                autoComplete="off"
+                data-autofocus={fields.length === 0 || undefined}
+                error={isTried && !isSure ? 'This is another name.' : undefined}
+                onChange={({ currentTarget }) => setTyped(currentTarget.value)}
+              />
+            )}
+            <Command line={typeof command === 'function' ? command(values) : command} />
+            {failed && (
+              <Text size="sm" role="alert" style={{ color: 'var(--tone-bad)' }}>
+                <Name of={failed.what} />. {failed.next}
+              </Text>
+            )}
+            <Group justify="flex-end" gap="sm">
+              <Button variant="default" onClick={close}>
+                Cancel
+              </Button>
+              <Button
+                type="submit"
+                data-autofocus={(fields.length === 0 && confirm === undefined) || undefined}
+                loading={change.isPending}
+                {...(isDangerous && { color: 'red' })}
+              >
+                {label}
+              </Button>
+            </Group>
+          </Stack>
+        </form>
+      )}
     </Modal>
+  );
+}
+
+/** Something that is told now and never again. */
+export function Once({ text, what }: { text: string; what: string }) {
+  return (
+    <Stack gap={4}>
+      <Text size="sm" fw={600}>
+        {what} is shown now and never again.
+      </Text>
+      <Group gap="xs" wrap="nowrap">
+        <Code block flex={1} style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
+          {text}
+        </Code>
+        <Copy text={text} label={`Copy ${what.toLowerCase()}`} />
+      </Group>
+    </Stack>
   );
 }

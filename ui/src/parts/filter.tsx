@@ -21,12 +21,21 @@ export function Search({
   const [typed, setTyped] = useState(value);
   const [known, setKnown] = useState(value);
   const input = useRef<HTMLInputElement>(null);
-  // The address changed without this box: back, or a link.
+  // What this box told and the address does not show yet: by the time it does, more may be typed.
+  const [told, setTold] = useState<string[]>([]);
   if (value !== known) {
     setKnown(value);
-    if (value !== typed.trim()) setTyped(value);
+    const at = told.indexOf(value);
+    setTold(at < 0 ? [] : told.slice(at + 1));
+    // The address changed without this box: back, or a link.
+    if (at < 0) setTyped(value);
   }
-  const tell = useDebouncedCallback((text: string) => onChange(text.trim()), 120);
+  const tell = useDebouncedCallback((text: string) => {
+    const next = text.trim();
+    if (next === (told.at(-1) ?? value)) return;
+    setTold([...told, next]);
+    onChange(next);
+  }, 120);
   useHotkeys(hasKey ? [['/', () => input.current?.focus()]] : []);
   return (
     <TextInput

@@ -6,7 +6,7 @@ import { useId, type ReactNode } from 'react';
 import { explain } from '../lib/client';
 import { visible } from '../lib/text';
 import classes from './page.module.css';
-import { Name, RouteLink } from './text';
+import { Ago, Name, RouteLink } from './text';
 
 interface PageProps {
   title: string;
@@ -70,17 +70,32 @@ export function Panel({ title, aside, children }: { title: string; aside?: React
   );
 }
 
+interface FaultProps {
+  error: unknown;
+  what: string;
+  retry?: () => void;
+  /** When what is shown below was read, in milliseconds. */
+  asOf?: number;
+}
+
 /** What went wrong, and what to do next. The other parts of the page go on. */
-export function Fault({ error, what, retry }: { error: unknown; what: string; retry?: () => void }) {
+export function Fault({ error, what, retry, asOf }: FaultProps) {
   const told = explain(error);
   return (
     <div role="alert" className={classes['fault']}>
       <IconAlertTriangle size={18} aria-hidden />
       <Stack gap={4}>
         <Text size="sm" fw={600}>
-          Cannot show {what}: <Name of={told.what} />
+          {asOf === undefined ? 'Cannot show' : 'Cannot read again'} {what}: <Name of={told.what} />
         </Text>
-        <Text size="sm">{told.next}</Text>
+        <Text size="sm">
+          {asOf !== undefined && (
+            <>
+              What you see is as of <Ago at={new Date(asOf).toISOString()} />.{' '}
+            </>
+          )}
+          {told.next}
+        </Text>
         {told.requestId !== undefined && (
           <Text size="xs" c="dimmed">
             Request <Code>{told.requestId}</Code>
@@ -113,7 +128,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 /** Lines in place of what is being read. */
 export function Waiting({ lines = 4 }: { lines?: number }) {
   return (
-    <Stack gap="sm" p="md" aria-busy="true" aria-label="Loading">
+    <Stack gap="sm" p="md" role="status" aria-busy="true" aria-label="Loading">
       {Array.from({ length: lines }, (_, line) => (
         <Skeleton key={line} height={14} width={`${90 - ((line * 17) % 50)}%`} />
       ))}

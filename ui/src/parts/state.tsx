@@ -18,7 +18,7 @@ import classes from './state.module.css';
 /** What colours mean, everywhere: red is broken, amber waits for a person or soon breaks, blue is on its way, green is well, grey is unknown. */
 export type Tone = 'bad' | 'warn' | 'busy' | 'good' | 'none';
 
-interface Look {
+export interface Look {
   word: string;
   tone: Tone;
   Icon: Icon;
@@ -26,9 +26,9 @@ interface Look {
 
 export const serviceStatuses: Record<ServiceDeploymentStatus, Look> = {
   FAILED: { word: 'Failed', tone: 'bad', Icon: IconCircleXFilled },
-  PAUSED: { word: 'Waits for a person', tone: 'warn', Icon: IconPlayerPauseFilled },
-  STALE: { word: 'In progress', tone: 'busy', Icon: IconProgress },
-  SYNCED: { word: 'Applied', tone: 'none', Icon: IconCircleDashed },
+  PAUSED: { word: 'Needs approval', tone: 'warn', Icon: IconPlayerPauseFilled },
+  STALE: { word: 'Stale', tone: 'busy', Icon: IconProgress },
+  SYNCED: { word: 'Synced', tone: 'none', Icon: IconCircleDashed },
   HEALTHY: { word: 'Healthy', tone: 'good', Icon: IconCircleCheckFilled },
 };
 

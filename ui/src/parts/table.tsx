@@ -1,11 +1,14 @@
-import { Text } from '@mantine/core';
+import { Button, Group, Text } from '@mantine/core';
 import { useElementSize, useMergedRef } from '@mantine/hooks';
 import { flexRender, getCoreRowModel, useReactTable, type ColumnDef, type RowData } from '@tanstack/react-table';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef, type KeyboardEvent, type ReactNode } from 'react';
 
+import { explain } from '../lib/client';
+import { PAGE, PAGES_READ_AGAIN, type Next } from '../lib/list';
 import { Waiting } from './page';
 import classes from './table.module.css';
+import { Name } from './text';
 
 declare module '@tanstack/react-table' {
   // eslint-disable-next-line @typescript-eslint/no-unused-vars -- the library's shape
@@ -31,10 +34,12 @@ interface TableProps<Row> {
   isWaiting?: boolean;
   /** In place of rows where there are none. */
   empty: ReactNode;
-  /** Reads the next page; absent at the end. */
-  more?: () => void;
+  /** How it goes on below the last row, if it is read in pages. */
+  next?: Next;
   /** As high as its rows: for a few of them inside of a panel. */
   isShort?: boolean;
+  /** Without names of columns where it is empty, and says why. */
+  hasHead?: boolean;
 }
 
 const ROW = 36;
@@ -48,8 +53,9 @@ export function Table<Row>({
   total,
   isWaiting = false,
   empty,
-  more,
+  next,
   isShort = false,
+  hasHead = true,
 }: TableProps<Row>) {
   const scroller = useRef<HTMLDivElement>(null);
   const { ref: sized, width } = useElementSize<HTMLDivElement>();
@@ -64,6 +70,7 @@ export function Table<Row>({
   });
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
+  const more = next?.more;
   useEffect(() => {
     if (more && last >= rows.length - 30) more();
   }, [more, last, rows.length]);
@@ -74,6 +81,8 @@ export function Table<Row>({
   const move = (event: KeyboardEvent) => {
     const by = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
     if (by === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    // Keys of a dialog or a popover that a cell opened bubble here, too: it is a child in React, not in the page.
+    if (!(event.target instanceof Node) || scroller.current?.contains(event.target) !== true) return;
     event.preventDefault();
     const at = (document.activeElement?.closest('[data-index]') as HTMLElement | null)?.dataset['index'];
     const next = Math.min(rows.length - 1, Math.max(0, at === undefined ? 0 : Number(at) + by));
@@ -83,12 +92,13 @@ export function Table<Row>({
     );
   };
 
+  const isLong = next !== undefined && rows.length > PAGES_READ_AGAIN * PAGE;
   const rowModel = table.getRowModel().rows;
   return (
     <div className={classes['frame']} data-short={isShort || undefined}>
       <div ref={ref} className={classes['scroller']} tabIndex={0} onKeyDown={move} role="region" aria-label={`${label}, scrolls`}>
         <div role="table" aria-label={label} aria-rowcount={(total ?? rows.length) + 1} aria-busy={isWaiting}>
-          <div role="rowgroup" className={classes['head']}>
+          <div role="rowgroup" className={classes['head']} hidden={!hasHead}>
             <div role="row" className={classes['row']} style={grid} aria-rowindex={1}>
               {table.getLeafHeaders().map(
                 (header) =>
@@ -128,13 +138,38 @@ export function Table<Row>({
           </div>
         </div>
         {rows.length === 0 && (isWaiting ? <Waiting lines={8} /> : empty)}
+        {next?.failed && <Failed {...next.failed} />}
       </div>
-      {!isShort && rows.length > 0 && (
-        <Text size="xs" c="dimmed" className={classes['foot']} role="status">
-          {rows.length.toLocaleString('en')}
-          {total !== undefined ? ` of ${total.toLocaleString('en')}` : more ? ' read, more below' : ''}
-        </Text>
+      {rows.length > 0 && (!isShort || isLong) && (
+        <Group gap="sm" className={classes['foot'] ?? ''}>
+          <Text size="xs" c="dimmed" role="status">
+            {rows.length.toLocaleString('en')}
+            {total !== undefined ? ` of ${total.toLocaleString('en')}` : more ? ' read, more below' : ''}
+            {isLong && '. So many are not read again by themselves.'}
+          </Text>
+          {isLong && (
+            <Button variant="default" size="compact-xs" onClick={next.again}>
+              Read again
+            </Button>
+          )}
+        </Group>
       )}
     </div>
+  );
+}
+
+/** In the place of the rows that could not be read. */
+function Failed({ error, retry, isAsking }: NonNullable<Next['failed']>) {
+  const told = explain(error);
+  return (
+    <Group role="alert" gap="sm" className={classes['failed'] ?? ''}>
+      <Text size="sm">
+        Cannot read more: <Name of={told.what} />. {told.next}
+        {told.requestId !== undefined && <> Request {told.requestId}.</>}
+      </Text>
+      <Button variant="default" size="compact-xs" loading={isAsking} onClick={retry}>
+        Try again
+      </Button>
+    </Group>
   );
 }

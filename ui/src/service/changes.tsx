@@ -1,14 +1,18 @@
 import { Badge, Code, Group, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
+import { IconEyeOff } from '@tabler/icons-react';
 
 import type { DriftKind, PlanAction, ServiceChangesOfQuery } from '../generated/graphql';
-import { counted } from '../lib/text';
-import { Empty, Fault, Panel, Waiting } from '../parts/page';
+import { ask } from '../lib/client';
+import { counted, quoted } from '../lib/text';
+import { Action } from '../parts/action';
+import { Empty, Panel, Waiting } from '../parts/page';
+import { held, Shown, Stale } from '../parts/shown';
 import { Ago, Name } from '../parts/text';
-import { changesQuery } from './queries';
+import { changesQuery, IgnoreDrift } from './queries';
 import classes from './changes.module.css';
 
-const actionWords: Record<PlanAction, string> = {
+export const actionWords: Record<PlanAction, string> = {
   BLOCKED: 'blocked',
   CHANGE: 'change',
   CONFLICT: 'conflict',
@@ -27,17 +31,30 @@ const driftWords: Record<DriftKind, string> = {
 type Plan = NonNullable<
   NonNullable<NonNullable<NonNullable<NonNullable<ServiceChangesOfQuery['serviceDeployment']>['plans']>['edges']>[number]>['node']
 >;
-type Field = NonNullable<NonNullable<NonNullable<NonNullable<Plan['objects']>[number]>['fields']>[number]>;
+interface Field {
+  path: string;
+  before?: string | null;
+  after?: string | null;
+  hidden?: boolean | null;
+  manager?: string | null;
+  writtenAt?: string | null;
+}
 
 /** What syncs changed in the cluster, and what others changed there. */
 export function Changes({ cluster, name }: { cluster: string; name: string }) {
   const query = useQuery(changesQuery(cluster, name));
   if (query.isPending) return <Waiting />;
-  if (query.isError) return <Fault error={query.error} what="changes" retry={() => void query.refetch()} />;
+  if (held(query) === undefined)
+    return (
+      <Shown query={query} what="changes">
+        {null}
+      </Shown>
+    );
   const plans = (query.data?.plans?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   const drift = (query.data?.drift?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   return (
     <Stack gap="md">
+      <Stale query={query} what="changes" />
       <Panel title="Drift: changes that did not come from git">
         {drift.length === 0 ? (
           <Empty title="Nobody changed anything behind git’s back" />
@@ -55,6 +72,7 @@ export function Changes({ cluster, name }: { cluster: string; name: string }) {
                   <Ago at={event.updatedAt} />
                   {event.count != null && event.count > 1 && `, ${event.count} times`}
                 </Text>
+                <Ignore id={query.data?.id ?? ''} which={`${cluster}/${name}`} object={event.object} fields={event.fields} />
               </Group>
               {event.what != null && (
                 <Text size="sm">
@@ -69,7 +87,8 @@ export function Changes({ cluster, name }: { cluster: string; name: string }) {
       <Panel title="What the last syncs and plans changed">
         {plans.length === 0 ? (
           <Empty title="No sync changed anything yet">
-            To see what a sync would do, ask for a plan: <Code>plural cd services plan {`${cluster}/${name}`}</Code>
+            To see what a sync would do, press Plan above: it changes nothing.{' '}
+            <Code>plural cd services plan {`${cluster}/${name}`}</Code>
           </Empty>
         ) : (
           plans.map((plan) => <PlanEntry key={plan.id} plan={plan} />)
@@ -79,11 +98,55 @@ export function Changes({ cluster, name }: { cluster: string; name: string }) {
   );
 }
 
+type Drift = NonNullable<
+  NonNullable<NonNullable<NonNullable<NonNullable<ServiceChangesOfQuery['serviceDeployment']>['drift']>['edges']>[number]>['node']
+>;
+
+/** Leaves the fields that somebody changed to them from now on. */
+function Ignore(props: { id: string; which: string; object: Drift['object']; fields: Drift['fields'] }) {
+  const { id, which, object } = props;
+  const paths = (props.fields ?? []).flatMap((field) => (field ? [field.path] : []));
+  if (paths.length === 0) return null;
+  const kind = object.group === '' ? object.kind : `${object.kind}.${object.group}`;
+  const place = `${kind}/${object.namespace == null ? '' : `${object.namespace}/`}${object.name}`;
+  return (
+    <Action
+      noun="service"
+      isSmall
+      label="Leave to others"
+      icon={IconEyeOff}
+      right={{ verb: 'update', thing: `service/${which}` }}
+      explains={
+        <>
+          From now on these fields are not compared and not sent any more:{' '}
+          {paths.map((path) => (
+            <Code key={path}>{path} </Code>
+          ))}
+        </>
+      }
+      command={`plural cd services ignore ${quoted(which)} ${quoted(place)} ${paths.map((path) => `--field ${quoted(path)}`).join(' ')}`}
+      run={() =>
+        ask(IgnoreDrift, {
+          id,
+          attributes: {
+            kind,
+            name: object.name,
+            ...(object.namespace != null && { namespace: object.namespace }),
+            jsonPointers: paths,
+          },
+        })
+      }
+      done="These fields are left to others"
+    />
+  );
+}
+
 function PlanEntry({ plan }: { plan: Plan }) {
   const objects = (plan.objects ?? []).flatMap((object) => object ?? []);
   return (
     <div className={classes['entry']}>
       <Text size="sm" c="dimmed">
+        <strong>{plan.requestId == null ? 'Sync' : 'Plan that somebody asked for; nothing of it was applied'}</strong>,{' '}
         <Ago at={plan.insertedAt} />: {counted(objects.length + (plan.omitted ?? 0), 'difference')}, {plan.unchanged ?? 0} as they
         should be
       </Text>
@@ -92,7 +155,7 @@ function PlanEntry({ plan }: { plan: Plan }) {
           <Name of={plan.error} />
         </Text>
       )}
-      {objects.map(({ action, object, why, fields }, at) => (
+      {objects.map(({ action, object, why, fields, location, wave }, at) => (
         <div key={at}>
           <Group gap="sm">
             <Badge variant="default" tt="none" fw={400}>
@@ -106,6 +169,10 @@ function PlanEntry({ plan }: { plan: Plan }) {
                 <Name of={why} />
               </Text>
             )}
+            <Text size="xs" c="dimmed">
+              {wave != null && `wave ${wave} `}
+              {location != null && <Name of={location} />}
+            </Text>
           </Group>
           <Fields fields={fields} />
         </div>
@@ -115,7 +182,7 @@ function PlanEntry({ plan }: { plan: Plan }) {
 }
 
 /** Field by field: what was, what is now, and who wrote it. */
-function Fields({ fields }: { fields: readonly (Field | null)[] | null | undefined }) {
+export function Fields({ fields }: { fields: readonly (Field | null)[] | null | undefined }) {
   const known = (fields ?? []).flatMap((field) => field ?? []);
   if (known.length === 0) return null;
   return (
@@ -148,6 +215,11 @@ function Fields({ fields }: { fields: readonly (Field | null)[] | null | undefin
           {field.manager != null && (
             <Text size="xs" c="dimmed">
               written by <Name of={field.manager} />
+              {field.writtenAt != null && (
+                <>
+                  , <Ago at={field.writtenAt} />
+                </>
+              )}
             </Text>
           )}
         </li>

@@ -1,4 +1,4 @@
-import { Text } from '@mantine/core';
+import { Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { IconArrowBackUp } from '@tabler/icons-react';
 
@@ -6,13 +6,15 @@ import type { ServiceHistoryQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { quoted, short } from '../lib/text';
 import { Action } from '../parts/action';
-import { Empty, Fault, Panel, Waiting } from '../parts/page';
+import { Empty, Panel, Waiting } from '../parts/page';
+import { Shown } from '../parts/shown';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';
+import { Compare } from './compare';
 import { historyQuery, Rollback, type Service } from './queries';
 
 type History = NonNullable<ServiceHistoryQuery['serviceDeployment']>;
-type Revision = NonNullable<NonNullable<NonNullable<NonNullable<History['revisions']>['edges']>[number]>['node']>;
+export type Revision = NonNullable<NonNullable<NonNullable<NonNullable<History['revisions']>['edges']>[number]>['node']>;
 type Event = NonNullable<NonNullable<NonNullable<NonNullable<History['events']>['edges']>[number]>['node']>;
 
 function columns(service: Service, handle: string): Columns<Revision> {
@@ -42,13 +44,13 @@ function columns(service: Service, handle: string): Columns<Revision> {
     },
     {
       id: 'by',
-      header: 'Made by',
+      header: 'Created by',
       meta: { track: 'minmax(80px, 0.7fr)', from: 900 },
       cell: ({ row }) => <Name of={row.original.by ?? ''} />,
     },
     {
       id: 'at',
-      header: 'Made',
+      header: 'Created',
       meta: { track: '90px', from: 480, isNumber: true },
       cell: ({ row }) => <Ago at={row.original.insertedAt} />,
     },
@@ -67,6 +69,8 @@ function columns(service: Service, handle: string): Columns<Revision> {
           <Text size="sm" fw={600}>
             Current
           </Text>
+        ) : service.pin?.revisionId === revision.id ? (
+          <Text size="sm">Pinned</Text>
         ) : (
           <Action
             noun="service"
@@ -82,11 +86,28 @@ function columns(service: Service, handle: string): Columns<Revision> {
             explains={
               <>
                 Applies {revision.sha == null ? 'that revision' : <code>{short(revision.sha)}</code>} again and pins the service
-                there. New commits wait until somebody releases it.
+                there. New commits wait as long.
               </>
             }
-            command={`plural cd services rollback ${quoted(`${handle}/${service.name}`)} ${revision.id}`}
-            run={() => ask(Rollback, { id: service.id, revisionId: revision.id })}
+            fields={[
+              {
+                name: 'until',
+                label: 'Stays there until',
+                kind: 'choice',
+                isRequired: true,
+                initial: 'RELEASE',
+                options: [
+                  { value: 'RELEASE', label: 'somebody releases it' },
+                  { value: 'NEXT_COMMIT', label: 'the next commit that changes it' },
+                ],
+              },
+            ]}
+            command={({ until }) =>
+              `plural cd services rollback ${quoted(`${handle}/${service.name}`)} ${revision.id}${until === 'NEXT_COMMIT' ? ' --until-next-commit' : ''}`
+            }
+            run={({ until }) =>
+              ask(Rollback, { id: service.id, revisionId: revision.id, until: until === 'NEXT_COMMIT' ? until : 'RELEASE' })
+            }
             done={`Rolled back ${service.name}`}
           />
         ),
@@ -98,19 +119,27 @@ function columns(service: Service, handle: string): Columns<Revision> {
 export function Revisions({ service, handle }: { service: Service; handle: string }) {
   const query = useQuery(historyQuery(handle, service.name));
   if (query.isPending) return <Waiting />;
-  if (query.isError) return <Fault error={query.error} what="revisions" retry={() => void query.refetch()} />;
   const rows = (query.data?.revisions?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   return (
-    <Panel title="Revisions, newest first">
-      <Table
-        isShort
-        label="Revisions"
-        rows={rows}
-        columns={columns(service, handle)}
-        id={({ id }) => id}
-        empty={<Empty title="No revisions yet" />}
-      />
-    </Panel>
+    <Shown query={query} what="revisions">
+      <Stack gap="md">
+        <Panel title="Revisions, newest first">
+          <Table
+            isShort
+            label="Revisions"
+            rows={rows}
+            columns={columns(service, handle)}
+            id={({ id }) => id}
+            empty={
+              <Empty title="No revisions yet">
+                The console has not fetched its source yet. If this stays so, the reason above says why.
+              </Empty>
+            }
+          />
+        </Panel>
+        {rows.length > 1 && <Compare revisions={rows} />}
+      </Stack>
+    </Shown>
   );
 }
 
@@ -130,18 +159,19 @@ const eventColumns: Columns<Event> = [
 export function Events({ cluster, name }: { cluster: string; name: string }) {
   const query = useQuery(historyQuery(cluster, name));
   if (query.isPending) return <Waiting />;
-  if (query.isError) return <Fault error={query.error} what="events" retry={() => void query.refetch()} />;
   const rows = (query.data?.events?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse();
   return (
     <Panel title="Who did what, newest first">
-      <Table
-        isShort
-        label="Events"
-        rows={rows}
-        columns={eventColumns}
-        id={({ id }) => id}
-        empty={<Empty title="Nobody did anything yet" />}
-      />
+      <Shown query={query} what="events">
+        <Table
+          isShort
+          label="Events"
+          rows={rows}
+          columns={eventColumns}
+          id={({ id }) => id}
+          empty={<Empty title="Nobody did anything yet" />}
+        />
+      </Shown>
     </Panel>
   );
 }

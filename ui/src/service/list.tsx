@@ -2,15 +2,18 @@ import { Button, Group } from '@mantine/core';
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { IconX } from '@tabler/icons-react';
-import { useCallback } from 'react';
 
 import type { ServiceDeploymentStatus } from '../generated/graphql';
+import { useNext } from '../lib/list';
 import { Copy } from '../parts/action';
 import { Facets, Search } from '../parts/filter';
-import { Empty, Fault, Page } from '../parts/page';
+import { Empty, Page } from '../parts/page';
+import { Shown } from '../parts/shown';
 import { State, serviceStatuses, statusOrder } from '../parts/state';
 import { Table } from '../parts/table';
 import { Name } from '../parts/text';
+import { SaveView } from '../savedview/save';
+import { CreateService } from './create';
 import { servicesQuery, statusesQuery } from './queries';
 import { serviceColumns } from './table';
 
@@ -27,17 +30,23 @@ export function ServicesPage() {
     enabled: search.cluster === undefined,
   });
   const set = (change: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
-  const { fetchNextPage, hasNextPage, isFetchingNextPage } = list;
-  const more = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [fetchNextPage, isFetchingNextPage]);
+  const next = useNext(list);
 
   const known = search.cluster === undefined ? counts.data : undefined;
   const all = known && [...known.values()].reduce((sum, count) => sum + count, 0);
   const total = search.status === undefined ? all : known?.get(search.status);
   const isFiltered = search.q !== undefined || search.status !== undefined || search.cluster !== undefined;
   return (
-    <Page title="Services" isFull>
+    <Page
+      title="Services"
+      isFull
+      actions={
+        <>
+          <SaveView page="services" search={search} />
+          <CreateService cluster={search.cluster} />
+        </>
+      }
+    >
       <Group gap="sm">
         <Search label="Search by name" value={search.q ?? ''} onChange={(q) => set({ q: q === '' ? undefined : q })} />
         <Facets<ServiceDeploymentStatus>
@@ -63,9 +72,7 @@ export function ServicesPage() {
           </Button>
         )}
       </Group>
-      {list.isError && list.data === undefined ? (
-        <Fault error={list.error} what="services" retry={() => void list.refetch()} />
-      ) : (
+      <Shown query={list} what="services">
         <Table
           label="Services"
           rows={list.data ?? []}
@@ -73,7 +80,7 @@ export function ServicesPage() {
           id={(service) => service.id}
           isWaiting={list.isPending}
           {...(total !== undefined && { total })}
-          {...(hasNextPage && { more })}
+          next={next}
           empty={
             isFiltered ? (
               <Empty title="No service matches">Change the search or show all states.</Empty>
@@ -86,7 +93,7 @@ export function ServicesPage() {
             )
           }
         />
-      )}
+      </Shown>
     </Page>
   );
 }

@@ -1,12 +1,14 @@
 import { Alert, Tabs, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
+import { IconAlertTriangle, IconInfoCircle, IconTrash } from '@tabler/icons-react';
 
-import { counted, short } from '../lib/text';
-import { paths } from '../paths';
-import { Copy } from '../parts/action';
+import { ask } from '../lib/client';
+import { counted, quoted, short } from '../lib/text';
+import { paths, serviceTabs, type ServiceTab } from '../paths';
+import { Action, Copy } from '../parts/action';
 import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
+import { held, Stale } from '../parts/shown';
 import { serviceStatuses, State } from '../parts/state';
 import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { ServiceActions } from './actions';
@@ -14,13 +16,11 @@ import { Changes } from './changes';
 import { Components } from './components';
 import { Configuration } from './configuration';
 import { Events, Revisions } from './history';
-import { serviceQuery, windowsQuery, type Service } from './queries';
+import { ApprovePrune, serviceQuery, windowsQuery, type Service } from './queries';
+import { ServiceSettings } from './settings';
+import { Timeline } from './timeline';
 
 const route = getRouteApi('/services/$cluster/$name');
-
-/** What a service's page can show below its state. */
-export const serviceTabs = ['components', 'revisions', 'changes', 'configuration', 'dependencies', 'events'] as const;
-export type ServiceTab = (typeof serviceTabs)[number];
 
 const tabNames: Record<ServiceTab, string> = {
   components: 'Components',
@@ -28,7 +28,8 @@ const tabNames: Record<ServiceTab, string> = {
   changes: 'Changes',
   configuration: 'Configuration',
   dependencies: 'Dependencies',
-  events: 'Events',
+  events: 'Who did what',
+  settings: 'Settings',
 };
 
 /** One service: how it fares and why, what it is made of, what it was. */
@@ -37,7 +38,7 @@ export function ServicePage() {
   const { tab = 'components' } = route.useSearch();
   const navigate = route.useNavigate();
   const query = useQuery(serviceQuery(cluster, name));
-  const service = query.data;
+  const service = held(query);
   const within = [
     { name: 'Clusters', to: paths.clusters() },
     { name: cluster, to: paths.cluster(cluster) },
@@ -62,12 +63,14 @@ export function ServicePage() {
       state={<State look={serviceStatuses[service.status]} />}
       actions={<ServiceActions service={service} handle={cluster} />}
     >
-      <Why service={service} />
+      <Stale query={query} what={`service ${cluster}/${name}`} />
+      <Why service={service} handle={cluster} />
+      <Timeline service={service} cluster={cluster} />
       <Summary service={service} />
       <Tabs
         value={tab}
         keepMounted={false}
-        onChange={(next) => void navigate({ search: { tab: next as ServiceTab }, replace: true })}
+        onChange={(next) => void navigate({ search: (old) => ({ ...old, tab: next as ServiceTab }), replace: true })}
       >
         <Tabs.List mb="md">
           {serviceTabs.map((one) => (
@@ -77,7 +80,7 @@ export function ServicePage() {
           ))}
         </Tabs.List>
         <Tabs.Panel value="components">
-          <Components service={service} />
+          <Components service={service} cluster={cluster} />
         </Tabs.Panel>
         <Tabs.Panel value="revisions">
           <Revisions service={service} handle={cluster} />
@@ -86,7 +89,7 @@ export function ServicePage() {
           <Changes cluster={cluster} name={name} />
         </Tabs.Panel>
         <Tabs.Panel value="configuration">
-          <Configuration cluster={cluster} name={name} />
+          <Configuration service={service} cluster={cluster} />
         </Tabs.Panel>
         <Tabs.Panel value="dependencies">
           <Dependencies service={service} />
@@ -94,13 +97,16 @@ export function ServicePage() {
         <Tabs.Panel value="events">
           <Events cluster={cluster} name={name} />
         </Tabs.Panel>
+        <Tabs.Panel value="settings">
+          <ServiceSettings service={service} cluster={cluster} />
+        </Tabs.Panel>
       </Tabs>
     </Page>
   );
 }
 
 /** Why it is not as it should be: the reason first, then each error, then what waits. */
-function Why({ service }: { service: Service }) {
+function Why({ service, handle }: { service: Service; handle: string }) {
   const { reason, pendingApproval: pending } = service;
   const errors = (service.errors ?? []).flatMap((error) => error ?? []);
   const others = errors.filter(({ message }) => reason?.message.includes(message) !== true);
@@ -143,9 +149,38 @@ function Why({ service }: { service: Service }) {
         </Text>
       ))}
       {pending && (
-        <Text size="sm" mt={4}>
-          {counted(pending.count, 'object')} wait to be deleted: <Name of={pending.reason} />
-        </Text>
+        <div style={{ marginTop: 8 }}>
+          <Text size="sm" mb={4}>
+            {counted(pending.count, 'object')} {pending.count === 1 ? 'waits' : 'wait'} to be deleted:{' '}
+            <Name of={pending.reason} />
+          </Text>
+          <Action
+            noun="service"
+            isDangerous
+            label="Approve the deletion"
+            icon={IconTrash}
+            right={{ verb: 'approve-prune', thing: `service/${handle}/${service.name}` }}
+            explains={
+              <>
+                Exactly these are deleted from the cluster. If others wait by then, nothing is approved.
+                <ul style={{ maxHeight: 200, overflow: 'auto' }} tabIndex={0} aria-label="What is deleted">
+                  {(pending.objects ?? []).map(
+                    (object, at) =>
+                      object && (
+                        <li key={at}>
+                          {object.kind}{' '}
+                          <Name of={object.namespace == null ? object.name : `${object.namespace}/${object.name}`} />
+                        </li>
+                      ),
+                  )}
+                </ul>
+              </>
+            }
+            command={`plural cd services approve-prune ${quoted(`${handle}/${service.name}`)} --digest ${pending.digest}`}
+            run={() => ask(ApprovePrune, { id: service.id, digest: pending.digest })}
+            done="Approved the deletion"
+          />
+        </div>
       )}
       {waiting.map(
         (wait, at) =>
@@ -164,7 +199,7 @@ function Summary({ service }: { service: Service }) {
   const { git, helm, sync } = service;
   const policy = service.syncConfig?.policy;
   return (
-    <Panel title="What should run">
+    <Panel title="Desired state">
       <Facts
         facts={[
           [
@@ -182,7 +217,19 @@ function Summary({ service }: { service: Service }) {
               </>
             ),
           ],
-          ['Repository', service.repository && <Outside address={service.repository.url} />],
+          [
+            'Repository',
+            service.repository && (
+              <>
+                <Outside address={service.repository.url} />
+                {service.repository.error != null && (
+                  <div role="alert">
+                    Cannot be fetched: <Name of={service.repository.error} />
+                  </div>
+                )}
+              </>
+            ),
+          ],
           [
             'Folder',
             git &&
@@ -196,6 +243,18 @@ function Summary({ service }: { service: Service }) {
           ],
           ['Chart', helm && <Name of={[helm.chart, helm.version].filter((part) => part != null).join(' ')} />],
           ['Namespace', <Name key="ns" of={service.namespace} />],
+          [
+            'Images',
+            (service.metadata?.images ?? []).length > 0 && (
+              <Many key="images" all={(service.metadata?.images ?? []).flatMap((one) => one ?? [])} />
+            ),
+          ],
+          [
+            'Host names',
+            (service.metadata?.fqdns ?? []).length > 0 && (
+              <Many key="hosts" all={(service.metadata?.fqdns ?? []).flatMap((one) => one ?? [])} />
+            ),
+          ],
           ['Ready', service.componentStatus],
           ['Changed', <Ago key="at" at={service.updatedAt} />],
           [
@@ -233,7 +292,7 @@ function Summary({ service }: { service: Service }) {
               ),
           ],
           [
-            'APIs that end',
+            'Deprecated APIs',
             (service.apiDeprecations ?? []).length > 0 &&
               (service.apiDeprecations ?? []).map(
                 (api, at) =>
@@ -248,6 +307,26 @@ function Summary({ service }: { service: Service }) {
         ]}
       />
     </Panel>
+  );
+}
+
+/** The first few, and the others on demand. */
+function Many({ all }: { all: string[] }) {
+  const shown = (some: string[]) =>
+    some.map((one) => (
+      <div key={one}>
+        <Name of={one} />
+      </div>
+    ));
+  if (all.length <= 3) return <>{shown(all)}</>;
+  return (
+    <>
+      {shown(all.slice(0, 2))}
+      <details>
+        <summary>{all.length - 2} more</summary>
+        {shown(all.slice(2))}
+      </details>
+    </>
   );
 }
 

@@ -3,10 +3,27 @@ import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { graphql } from '../generated';
 import type { ServiceDeploymentStatus, ServiceQuery, ServicesQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { PAGE } from '../lib/list';
 
 export const Services = graphql(/* GraphQL */ `
-  query Services($after: String, $first: Int, $q: String, $status: ServiceDeploymentStatus, $cluster: String, $repositoryId: ID) {
-    serviceDeployments(after: $after, first: $first, q: $q, status: $status, cluster: $cluster, repositoryId: $repositoryId) {
+  query Services(
+    $after: String
+    $first: Int
+    $q: String
+    $status: ServiceDeploymentStatus
+    $cluster: String
+    $repositoryId: ID
+    $contextId: ID
+  ) {
+    serviceDeployments(
+      after: $after
+      first: $first
+      q: $q
+      status: $status
+      cluster: $cluster
+      repositoryId: $repositoryId
+      contextId: $contextId
+    ) {
       pageInfo {
         hasNextPage
         endCursor
@@ -54,12 +71,11 @@ export interface ServiceFilter {
   status?: ServiceDeploymentStatus | undefined;
   cluster?: string | undefined;
   repositoryId?: string | undefined;
+  contextId?: string | undefined;
 }
 
 type Edge = NonNullable<NonNullable<NonNullable<ServicesQuery['serviceDeployments']>['edges']>[number]>;
 export type ServiceRow = NonNullable<Edge['node']>;
-
-const PAGE = 100;
 
 /** Services a page at a time, searched and filtered at the server. */
 export function servicesQuery(filter: ServiceFilter, first = PAGE) {
@@ -76,6 +92,7 @@ export function servicesQuery(filter: ServiceFilter, first = PAGE) {
           status: filter.status ?? null,
           cluster: filter.cluster ?? null,
           repositoryId: filter.repositoryId ?? null,
+          contextId: filter.contextId ?? null,
         },
         signal,
       ),
@@ -180,12 +197,21 @@ const One = graphql(/* GraphQL */ `
       }
       revision {
         id
+        sha
+        insertedAt
+        healthyAt
       }
       sync {
         step
         phase
+        wave
         waves
         wavesDone
+        planRequest
+        requestDone
+        request {
+          id
+        }
         waitingFor {
           why
           object {
@@ -194,14 +220,46 @@ const One = graphql(/* GraphQL */ `
             name
           }
         }
+        hooks {
+          outcome
+          phase
+          message
+          object {
+            kind
+            namespace
+            name
+          }
+        }
+        promotion {
+          promotion
+        }
+        promoted {
+          problems
+        }
       }
       syncConfig {
         createNamespace
+        deleteNamespace
+        enforceNamespace
+        serviceAccount
         policy {
           manual
           prune
+          pruneObjects
+          prunePercent
           selfHeal
+          waveWait
+          waveTimeout
+          retryLimit
         }
+      }
+      metadata {
+        images
+        fqdns
+      }
+      contexts {
+        id
+        name
       }
       components {
         id
@@ -214,6 +272,8 @@ const One = graphql(/* GraphQL */ `
         synced
         message
         children {
+          group
+          version
           kind
           namespace
           name
@@ -279,6 +339,34 @@ const History = graphql(/* GraphQL */ `
             insertedAt
             healthyAt
             restorable
+            git {
+              ref
+              folder
+            }
+            plan {
+              id
+              insertedAt
+              error
+              omitted
+              objects {
+                action
+                phase
+                wave
+                why
+                object {
+                  kind
+                  namespace
+                  name
+                }
+                fields {
+                  path
+                  before
+                  after
+                  hidden
+                  manager
+                }
+              }
+            }
           }
         }
       }
@@ -314,12 +402,15 @@ const Changes = graphql(/* GraphQL */ `
           node {
             id
             insertedAt
+            requestId
             revisionId
             error
             unchanged
             omitted
             objects {
               action
+              location
+              wave
               why
               object {
                 kind
@@ -332,6 +423,7 @@ const Changes = graphql(/* GraphQL */ `
                 after
                 hidden
                 manager
+                writtenAt
               }
             }
           }
@@ -347,6 +439,7 @@ const Changes = graphql(/* GraphQL */ `
             insertedAt
             updatedAt
             object {
+              group
               kind
               namespace
               name
@@ -357,6 +450,7 @@ const Changes = graphql(/* GraphQL */ `
               after
               hidden
               manager
+              writtenAt
             }
           }
         }
@@ -379,7 +473,6 @@ const Configuration = graphql(/* GraphQL */ `
       id
       configuration {
         name
-        value
         valueFrom {
           secretKeyRef {
             namespace
@@ -391,18 +484,51 @@ const Configuration = graphql(/* GraphQL */ `
             name
             key
           }
+          vaultKeyRef {
+            path
+            key
+          }
+          sopsKeyRef {
+            file
+            key
+          }
+          ageKeyRef {
+            file
+            key
+          }
         }
       }
     }
   }
 `);
 
-/** Its values for templates. They are secrets: read when asked for, forgotten when the page is left. */
+const ConfigurationValues = graphql(/* GraphQL */ `
+  query ServiceConfigurationValues($cluster: String!, $name: String!) {
+    serviceDeployment(cluster: $cluster, name: $name) {
+      id
+      configuration {
+        name
+        value
+      }
+    }
+  }
+`);
+
+/** One value, read when somebody wants to see it and kept nowhere. */
+export async function configurationValue(cluster: string, name: string, key: string): Promise<string> {
+  const { serviceDeployment } = await ask(ConfigurationValues, { cluster, name });
+  return serviceDeployment?.configuration?.find((one) => one?.name === key)?.value ?? '';
+}
+
+/** Names of its values for templates and where references point; no value. */
 export function configurationQuery(cluster: string, name: string) {
   return queryOptions({
     queryKey: ['service', 'configuration', cluster, name],
     queryFn: async ({ signal }) => (await ask(Configuration, { cluster, name }, signal)).serviceDeployment,
     gcTime: 0,
+    // Its secrets are opened for each answer: it is read when somebody looks or changes it, not again and again.
+    refetchInterval: false,
+    refetchOnWindowFocus: false,
   });
 }
 
@@ -436,8 +562,8 @@ export const Kick = graphql(/* GraphQL */ `
   }
 `);
 export const Sync = graphql(/* GraphQL */ `
-  mutation Sync($id: ID!) {
-    syncService(id: $id) {
+  mutation Sync($id: ID!, $attributes: SyncServiceAttributes) {
+    syncService(id: $id, attributes: $attributes) {
       requestId
     }
   }
@@ -464,9 +590,142 @@ export const Release = graphql(/* GraphQL */ `
   }
 `);
 export const Rollback = graphql(/* GraphQL */ `
-  mutation Rollback($id: ID!, $revisionId: ID!) {
-    rollbackService(id: $id, revisionId: $revisionId) {
+  mutation Rollback($id: ID!, $revisionId: ID!, $until: PinUntil) {
+    rollbackService(id: $id, revisionId: $revisionId, until: $until) {
       id
     }
   }
 `);
+export const PlanService = graphql(/* GraphQL */ `
+  mutation PlanService($id: ID!) {
+    planService(id: $id) {
+      requestId
+    }
+  }
+`);
+export const ApprovePrune = graphql(/* GraphQL */ `
+  mutation ApprovePrune($id: ID!, $digest: String!) {
+    approveServicePrune(id: $id, digest: $digest) {
+      id
+    }
+  }
+`);
+export const Promote = graphql(/* GraphQL */ `
+  mutation Promote($id: ID!, $promotion: ServicePromotion!) {
+    promoteService(id: $id, promotion: $promotion) {
+      requestId
+    }
+  }
+`);
+export const Update = graphql(/* GraphQL */ `
+  mutation UpdateService($id: ID!, $attributes: ServiceUpdateAttributes!) {
+    updateServiceDeployment(id: $id, attributes: $attributes) {
+      id
+    }
+  }
+`);
+export const IgnoreDrift = graphql(/* GraphQL */ `
+  mutation IgnoreDrift($id: ID!, $attributes: DiffNormalizerAttributes!) {
+    ignoreServiceDrift(id: $id, attributes: $attributes) {
+      id
+    }
+  }
+`);
+export const Clone = graphql(/* GraphQL */ `
+  mutation CloneService($id: ID!, $clusterId: ID!, $attributes: ServiceCloneAttributes!) {
+    cloneService(serviceId: $id, clusterId: $clusterId, attributes: $attributes) {
+      id
+      name
+    }
+  }
+`);
+export const RotateSeed = graphql(/* GraphQL */ `
+  mutation RotateSeed($id: ID!) {
+    rotateServiceSeed(id: $id) {
+      id
+    }
+  }
+`);
+export const Delete = graphql(/* GraphQL */ `
+  mutation DeleteService($id: ID!, $cascade: Boolean) {
+    deleteServiceDeployment(id: $id, cascade: $cascade) {
+      id
+    }
+  }
+`);
+export const Detach = graphql(/* GraphQL */ `
+  mutation DetachService($id: ID!) {
+    detachServiceDeployment(id: $id) {
+      id
+    }
+  }
+`);
+export const Create = graphql(/* GraphQL */ `
+  mutation CreateService($cluster: String!, $attributes: ServiceDeploymentAttributes!) {
+    createServiceDeployment(cluster: $cluster, attributes: $attributes) {
+      id
+      name
+    }
+  }
+`);
+
+const Deletion = graphql(/* GraphQL */ `
+  query ServiceDeletion($id: ID!, $cascade: Boolean) {
+    serviceDeletion(id: $id, cascade: $cascade) {
+      hidden
+      omitted
+      services {
+        id
+        name
+        cluster {
+          handle
+        }
+        components {
+          id
+          kind
+          namespace
+          name
+        }
+      }
+    }
+  }
+`);
+
+/** What goes with a service when it is deleted. */
+export function deletionQuery(id: string, cascade: boolean) {
+  return queryOptions({
+    queryKey: ['service', 'deletion', id, cascade],
+    queryFn: async ({ signal }) => (await ask(Deletion, { id, cascade }, signal)).serviceDeletion,
+    staleTime: 0,
+  });
+}
+
+const Preview = graphql(/* GraphQL */ `
+  query ServicePreviewOf($cluster: String!, $name: String!) {
+    servicePreview(cluster: $cluster, name: $name) {
+      errors {
+        source
+        message
+        location
+      }
+      objects {
+        apiVersion
+        kind
+        namespace
+        name
+        source
+        content
+      }
+    }
+  }
+`);
+
+/** What its current revision renders to. Values of Secrets are masked by the console. */
+export function previewQuery(cluster: string, name: string) {
+  return queryOptions({
+    queryKey: ['service', 'preview', cluster, name],
+    queryFn: async ({ signal }) => (await ask(Preview, { cluster, name }, signal)).servicePreview,
+    staleTime: 60_000,
+    gcTime: 0,
+  });
+}

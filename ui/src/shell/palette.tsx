@@ -1,14 +1,16 @@
-import { Modal, Text, TextInput, UnstyledButton } from '@mantine/core';
+import { Button, Group, Modal, Text, TextInput, UnstyledButton } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { IconSearch, IconServer2, IconStack2, type Icon } from '@tabler/icons-react';
+import { IconPlus, IconSearch, IconServer2, IconSettings, IconStack2, type Icon } from '@tabler/icons-react';
 import { useState, type KeyboardEvent } from 'react';
 
 import { clustersQuery } from '../cluster/queries';
-import { paths } from '../paths';
+import { explain } from '../lib/client';
+import { paths, settings } from '../paths';
 import { Name } from '../parts/text';
 import { servicesQuery } from '../service/queries';
+import { titles } from '../settings/nouns';
 import classes from './palette.module.css';
 import { places } from './shell';
 
@@ -29,11 +31,22 @@ export default function Palette({ close }: { close: () => void }) {
   const enabled = q !== '';
   const clusters = useInfiniteQuery({ ...clustersQuery({ q }, 8), enabled, placeholderData: keepPreviousData });
   const services = useInfiniteQuery({ ...servicesQuery({ q }, 12), enabled, placeholderData: keepPreviousData });
+  const isSearching = typed.trim() !== q || (enabled && (clusters.isFetching || services.isFetching));
+  const failed = [
+    { what: 'clusters', list: clusters },
+    { what: 'services', list: services },
+  ].filter(({ list }) => enabled && list.isError);
   const wanted = typed.trim().toLowerCase();
   const choices: Choice[] = [
     ...places
       .filter(({ name }) => name.toLowerCase().includes(wanted))
       .map((place) => ({ ...place, id: place.to, what: 'Page' })),
+    ...(wanted === '' ? [] : settings)
+      .filter((noun) => noun !== 'global-services' && titles[noun].toLowerCase().includes(wanted))
+      .map((noun) => ({ id: noun, to: paths.settings(noun), name: titles[noun], what: 'Settings', icon: IconSettings })),
+    ...('connect a cluster'.includes(wanted) && wanted !== ''
+      ? [{ id: 'connect', to: paths.connect(), name: 'Connect a cluster', what: 'Page', icon: IconPlus }]
+      : []),
     ...(enabled ? (clusters.data ?? []) : []).map(({ id, handle }) => ({
       id,
       to: paths.cluster(handle ?? ''),
@@ -69,7 +82,7 @@ export default function Palette({ close }: { close: () => void }) {
         data-autofocus
         role="combobox"
         aria-label="Go to a cluster, service or page"
-        aria-expanded
+        aria-expanded={choices.length > 0}
         aria-controls="palette"
         aria-activedescendant={choices[chosen] && `palette-${chosen}`}
         placeholder="Name of a cluster, service or page"
@@ -105,11 +118,22 @@ export default function Palette({ close }: { close: () => void }) {
           </UnstyledButton>
         ))}
       </div>
-      {choices.length === 0 && (
-        <Text size="sm" c="dimmed" p="md" role="status">
-          Nothing has this in its name.
-        </Text>
-      )}
+      <Text size="sm" c="dimmed" px="md" role="status" className={classes['told'] ?? ''}>
+        {isSearching ? 'Searching…' : choices.length === 0 && failed.length === 0 ? 'Nothing has this in its name.' : ''}
+      </Text>
+      {failed.map(({ what, list }) => {
+        const told = explain(list.error);
+        return (
+          <Group key={what} role="alert" gap="sm" px="md" py="sm">
+            <Text size="sm">
+              Cannot search {what}: <Name of={told.what} />. {told.next}
+            </Text>
+            <Button variant="default" size="compact-xs" loading={list.isFetching} onClick={() => void list.refetch()}>
+              Try again
+            </Button>
+          </Group>
+        );
+      })}
     </Modal>
   );
 }

@@ -14,6 +14,7 @@ import {
   IconSun,
   IconSunMoon,
   IconUser,
+  IconWorld,
   type Icon,
 } from '@tabler/icons-react';
 import { lazy, Suspense, useEffect, useState } from 'react';
@@ -21,6 +22,7 @@ import { lazy, Suspense, useEffect, useState } from 'react';
 import { graphql } from '../generated';
 import { ask } from '../lib/client';
 import { useConnection } from '../lib/connection';
+import { isLong } from '../lib/list';
 import { listen } from '../lib/live';
 import { useNow } from '../lib/now';
 import { ago, visible } from '../lib/text';
@@ -47,6 +49,7 @@ export const places: { name: string; to: string; icon: Icon; key: string }[] = [
   { name: 'Fleet', to: paths.home(), icon: IconHome, key: 'h' },
   { name: 'Clusters', to: paths.clusters(), icon: IconServer2, key: 'c' },
   { name: 'Services', to: paths.services(), icon: IconStack2, key: 's' },
+  { name: 'Global services', to: paths.settings('global-services'), icon: IconWorld, key: 'l' },
   { name: 'Audit', to: paths.audit(), icon: IconFileSearch, key: 'a' },
   { name: 'Settings', to: paths.settings(), icon: IconSettings, key: 'e' },
 ];
@@ -61,7 +64,12 @@ export function Shell() {
   useEffect(() => close(), [pathname, close]);
   useHotkeys([['mod+K', () => setFinds(true)]], []);
   useGo();
-  const here = (to: string) => (to === '/' ? pathname === '/' : pathname.startsWith(to.split('/').slice(0, 2).join('/')));
+  const global = paths.settings('global-services');
+  const here = (to: string) => {
+    if (to === '/') return pathname === '/';
+    if (to === global || pathname.startsWith(global)) return to === global && pathname.startsWith(global);
+    return pathname.startsWith(`/${to.split('/')[1] ?? ''}`);
+  };
   return (
     <AppShell header={{ height: 48 }} navbar={{ width: 200, breakpoint: 'sm', collapsed: { mobile: !isOpen } }} padding={0}>
       <AppShell.Header className={classes['bar'] ?? ''}>
@@ -148,7 +156,10 @@ function Lost() {
   const queries = useQueryClient();
   useEffect(() => {
     if (isReachable) return;
-    const timer = window.setInterval(() => void queries.refetchQueries({ type: 'active' }), 5000);
+    const timer = window.setInterval(
+      () => void queries.refetchQueries({ type: 'active', predicate: (query) => !isLong(query) }),
+      5000,
+    );
     return () => window.clearInterval(timer);
   }, [isReachable, queries]);
   if (isReachable) return null;
@@ -156,7 +167,11 @@ function Lost() {
     <div role="alert" className={classes['lost']}>
       The console cannot be reached. What you see is {ago(new Date(heardAt).toISOString(), now)} old. Trying again every 5
       seconds.
-      <Button size="compact-xs" variant="default" onClick={() => void queries.refetchQueries({ type: 'active' })}>
+      <Button
+        size="compact-xs"
+        variant="default"
+        onClick={() => void queries.refetchQueries({ type: 'active', predicate: (query) => !isLong(query) })}
+      >
         Try now
       </Button>
     </div>

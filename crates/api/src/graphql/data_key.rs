@@ -120,7 +120,7 @@ impl SecretHolding {
         i64::try_from(self.0.things).unwrap_or(i64::MAX)
     }
 
-    /// The names of these things; of more than 100 the first.
+    /// The names of these things; of more than 100 in one answer the first.
     async fn names(&self) -> &[String] {
         &self.0.names
     }
@@ -132,12 +132,18 @@ pub(crate) struct SecretHoldings(plural_core::secret_holding::SecretHoldings);
 /// What secret values of a project the console holds.
 #[Object]
 impl SecretHoldings {
-    /// The console holds no secret of the project. Seeds of services are none of its users': the console drew them.
-    async fn holds_none(&self) -> bool {
+    /// The console holds no secret of the project; null while nothing was found in an answer that is not about all of it. Seeds of
+    /// services are none of its users': the console drew them.
+    async fn holds_none(&self) -> Option<bool> {
         self.0.holds_none()
     }
 
-    /// By kind. Kinds of which it holds nothing are left out.
+    /// Where the next answer goes on; null when there is none.
+    async fn end_cursor(&self) -> Option<&str> {
+        self.0.end_cursor.as_deref()
+    }
+
+    /// By kind. Kinds of which it holds nothing are left out. Values and things of several answers add up: each thing is in one of them.
     async fn holdings(&self) -> Vec<SecretHolding> {
         self.0.holdings.iter().cloned().map(SecretHolding).collect()
     }
@@ -157,9 +163,10 @@ pub(super) async fn keys_of(
 pub(super) async fn holdings_of(
     ctx: &Context<'_>,
     project: ProjectId,
+    after: Option<&str>,
 ) -> async_graphql::Result<Option<SecretHoldings>> {
     let request = request(ctx);
-    let holdings = request.app.secret_holdings(&request.op, project).await.into_graphql(ctx)?;
+    let holdings = request.app.secret_holdings(&request.op, project, after).await.into_graphql(ctx)?;
     Ok(Some(SecretHoldings(holdings)))
 }
 

@@ -100,9 +100,10 @@ impl Project {
         nullable(async { keys_of(ctx, self.0.id).await }).await
     }
 
-    /// What secret values of it the console holds, without the values; for its administrators.
-    async fn secret_holdings(&self, ctx: &Context<'_>) -> Nullable<SecretHoldings> {
-        nullable(async { holdings_of(ctx, self.0.id).await }).await
+    /// What secret values of it the console holds, without the values; for its administrators. A large project takes several answers:
+    /// ask again after `endCursor` until there is none.
+    async fn secret_holdings(&self, ctx: &Context<'_>, after: Option<String>) -> Nullable<SecretHoldings> {
+        nullable(async { holdings_of(ctx, self.0.id, after.as_deref()).await }).await
     }
 
     /// When it was made.

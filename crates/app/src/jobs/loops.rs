@@ -33,7 +33,9 @@ pub(super) struct Loop {
     /// Whether there is anything to do on this console, as it was started.
     wanted: fn(&App) -> bool,
     /// One pass: how many things it did something to.
-    once: for<'a> fn(&'a Arc<App>) -> BoxFuture<'a, Result<u64>>,
+    once: for<'a> fn(&'a Arc<App>, &'a ShutdownSignal) -> BoxFuture<'a, Result<u64>>,
+    /// What becomes of a pass when the console stops.
+    ends: Ends,
     /// What it did to them, for the log.
     did: &'static str,
     /// At which that is logged.
@@ -71,6 +73,15 @@ enum Begins {
     AfterPause,
 }
 
+/// How a pass ends that runs when the console is asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// Where it is: the next one does its work.
+    AtOnce,
+    /// It is told, and ends soon: what it began outside must not be lost.
+    ByItself,
+}
+
 pub(super) const LOOPS: &[Loop] = &[
     Loop {
         name: "prune_feed",
@@ -78,9 +89,10 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::Exactly(Duration::from_mins(10)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| {
+        once: |app, _| {
             Box::pin(async move { app.store.feed_prune(app.now() - FEED_KEEP, FEED_KEEP_ROWS).await })
         },
+        ends: Ends::AtOnce,
         did: "removed old events from the feed",
         level: Level::DEBUG,
     },
@@ -90,7 +102,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_mins(5)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| Box::pin(async move { app.store.deltas_prune(app.now() - delta::KEEP).await }),
+        once: |app, _| Box::pin(async move { app.store.deltas_prune(app.now() - delta::KEEP).await }),
+        ends: Ends::AtOnce,
         did: "removed old rows that say what changed",
         level: Level::DEBUG,
     },
@@ -100,7 +113,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_hours(1)),
         begins: Begins::AtOnce,
         wanted: always,
-        once: |app| Box::pin(app.audit_forget()),
+        once: |app, _| Box::pin(app.audit_forget()),
+        ends: Ends::AtOnce,
         did: "removed lines of the audit log that were kept long enough",
         level: Level::DEBUG,
     },
@@ -110,7 +124,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_hours(1)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| Box::pin(app.recordings_forget()),
+        once: |app, _| Box::pin(app.recordings_forget()),
+        ends: Ends::AtOnce,
         did: "removed recordings of shells that were kept long enough",
         level: Level::INFO,
     },
@@ -120,7 +135,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_hours(6)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| Box::pin(app.artifacts_collect(collect_artifacts::SPARE)),
+        once: |app, _| Box::pin(app.artifacts_collect(collect_artifacts::SPARE)),
+        ends: Ends::AtOnce,
         did: "removed artifacts that nothing names",
         level: Level::INFO,
     },
@@ -130,9 +146,10 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_hours(1)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| {
+        once: |app, _| {
             Box::pin(async move { app.store.jobs_prune(app.now() - DEAD_KEEP, DEAD_KEEP_ROWS).await })
         },
+        ends: Ends::AtOnce,
         did: "removed jobs that were dead for long",
         level: Level::INFO,
     },
@@ -142,7 +159,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_mins(1)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| Box::pin(app.identities_check()),
+        once: |app, stop| Box::pin(app.identities_check_until(stop)),
+        ends: Ends::ByItself,
         did: "asked identity providers about people who signed in with them",
         level: Level::DEBUG,
     },
@@ -153,7 +171,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_mins(10)),
         begins: Begins::AtOnce,
         wanted: always,
-        once: |app| Box::pin(reseal::enqueue(app)),
+        once: |app, _| Box::pin(reseal::enqueue(app)),
+        ends: Ends::AtOnce,
         did: "enqueued the sealing of everything with the current encryption key",
         level: Level::INFO,
     },
@@ -164,7 +183,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_mins(10)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| Box::pin(move_secrets::pass(app)),
+        once: |app, _| Box::pin(move_secrets::pass(app)),
+        ends: Ends::AtOnce,
         did: "enqueued moves of secrets, and deleted objects of secret backends that nothing names",
         level: Level::INFO,
     },
@@ -174,7 +194,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_mins(1)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| Box::pin(async move { Ok(app.sealer.sweep()) }),
+        once: |app, _| Box::pin(async move { Ok(app.sealer.sweep()) }),
+        ends: Ends::AtOnce,
         did: "forgot data keys and kept secrets that were not used for long",
         level: Level::DEBUG,
     },
@@ -185,7 +206,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::Exactly(Duration::from_secs(20)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| Box::pin(app.sync_windows_open()),
+        once: |app, _| Box::pin(app.sync_windows_open()),
+        ends: Ends::AtOnce,
         did: "released services whose sync windows opened",
         level: Level::INFO,
     },
@@ -195,7 +217,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_hours(1)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| Box::pin(app.mirrors_collect(collect_mirrors::SPARE, collect_mirrors::YOUNG)),
+        once: |app, _| Box::pin(app.mirrors_collect(collect_mirrors::SPARE, collect_mirrors::YOUNG)),
+        ends: Ends::AtOnce,
         did: "removed mirrors that are not needed here",
         level: Level::INFO,
     },
@@ -205,7 +228,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(share_mirrors::EVERY),
         begins: Begins::AfterPause,
         wanted: |app| app.settings.share_mirrors,
-        once: |app| Box::pin(app.mirrors_share()),
+        once: |app, _| Box::pin(app.mirrors_share()),
+        ends: Ends::AtOnce,
         did: "shared mirrors with other replicas",
         level: Level::INFO,
     },
@@ -233,7 +257,7 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal, it: &'static Loop) 
 
 async fn passes_of(app: Arc<App>, stop: ShutdownSignal, it: &'static Loop) -> Result<()> {
     let once = || async {
-        let passed = (it.once)(&app).await;
+        let passed = (it.once)(&app, &stop).await;
         if passed.is_ok() {
             let at = app.now().timestamp() as f64;
             metrics::gauge!("plural_loop_last_success_seconds", "loop" => it.name).set(at);
@@ -255,7 +279,11 @@ where
             return;
         }
         waits = true;
-        let Some(passed) = stop.or(once()).await else { return };
+        let passed = match it.ends {
+            Ends::AtOnce => stop.or(once()).await,
+            Ends::ByItself => Some(once().await),
+        };
+        let Some(passed) = passed else { return };
         let outcome = match passed {
             Ok(count) => {
                 log(it, count);
@@ -306,7 +334,8 @@ mod tests {
             every: Every::Exactly(Duration::ZERO),
             begins: Begins::AtOnce,
             wanted: always,
-            once: |_| Box::pin(async { Ok(0) }),
+            once: |_, _| Box::pin(async { Ok(0) }),
+            ends: Ends::AtOnce,
             did: "did nothing",
             level: Level::INFO,
         };

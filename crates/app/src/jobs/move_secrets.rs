@@ -16,7 +16,7 @@ use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::reseal::context;
+use super::reseal::{Walk, context};
 use crate::app::App;
 use crate::job::{Job, JobFailure, NewJob};
 use crate::kept;
@@ -24,6 +24,8 @@ use crate::seal::{Sealed, SealedColumn, SealedValue};
 
 /// Values at a time.
 const CHUNK: u64 = 100;
+/// Values whose failures are logged one by one; the job's error counts all of them.
+const LOGGED: u64 = 10;
 /// Values that are put at once.
 const AT_ONCE: usize = 8;
 /// After so long a dead job is tried again: the backend may answer by then.
@@ -99,51 +101,45 @@ impl App {
         (project, backend): (ProjectId, SecretBackend),
         failures: &mut Failures,
     ) -> Result<u64> {
-        let (mut moved, mut failed) = (0, 0);
-        loop {
-            let found = self.store.sealed_elsewhere(column, project, backend, failed, CHUNK).await?;
+        let (mut moved, mut walk) = (0, Walk::default());
+        while !walk.is_over {
+            let found =
+                walk.goes_on(self.store.sealed_elsewhere(column, project, backend, walk.after, CHUNK).await?);
+            self.sealer.kept().fetch(found.iter().map(|value| &value.sealed)).await;
             // Revisions of a service share values: each is put once.
-            let mut different: HashMap<(Uuid, Vec<u8>), u64> = HashMap::new();
-            let mut values = Vec::with_capacity(found.len());
-            for value in found {
-                let rows = different.entry((value.of, value.sealed.as_bytes().to_vec())).or_default();
-                *rows += 1;
-                if *rows == 1 {
-                    values.push(value);
-                }
-            }
-            let rows_of = |value: &SealedValue| {
-                different.get(&(value.of, value.sealed.as_bytes().to_vec())).copied().unwrap_or(1)
-            };
-            self.sealer.kept().fetch(values.iter().map(|value| &value.sealed)).await;
+            let mut different: HashMap<(Uuid, &[u8]), usize> = HashMap::new();
+            let mut put = Vec::new();
+            let mut shared = Vec::with_capacity(found.len());
             // Futures of a loop instead of a closure's: what they borrow must not depend on the closure's lifetime.
-            let mut put = Vec::with_capacity(values.len());
-            for value in &values {
-                put.push(self.moved(column, value, backend));
+            for value in &found {
+                let at = *different.entry((value.of, value.sealed.as_bytes())).or_insert_with(|| {
+                    put.push(value);
+                    put.len() - 1
+                });
+                shared.push(at);
             }
-            let put: Vec<Result<Sealed>> = stream::iter(put).buffered(AT_ONCE).collect().await;
-            let (mut changes, mut away) = (Vec::with_capacity(values.len()), None);
-            for (value, put) in values.into_iter().zip(put) {
-                match put {
-                    Ok(sealed) => changes.push((value, sealed)),
-                    Err(error @ Error::Unavailable { .. }) => away = Some(error),
-                    Err(error) => {
-                        tracing::error!(error = error.log_text(), "cannot move a secret value");
-                        failed += rows_of(&value);
-                        failures.add(rows_of(&value), &error);
-                    }
+            let mut puts = Vec::with_capacity(put.len());
+            for value in put {
+                puts.push(self.moved(column, value, backend));
+            }
+            let put: Vec<Result<Sealed>> = stream::iter(puts).buffered(AT_ONCE).collect().await;
+            let (mut changes, mut away) = (Vec::with_capacity(found.len()), None);
+            for (value, at) in found.into_iter().zip(shared) {
+                match &put[at] {
+                    Ok(sealed) => changes.push((value, sealed.clone())),
+                    Err(Error::Unavailable { .. }) => away = Some(at),
+                    Err(error) => failures.add(error),
                 }
             }
-            let rows: u64 = changes.iter().map(|(value, _)| rows_of(value)).sum();
-            self.store.sealed_replace(column, &changes).await?;
-            moved += rows;
-            if let Some(error) = away {
+            if !changes.is_empty() {
+                self.store.sealed_replace(column, &changes).await?;
+            }
+            moved += changes.len() as u64;
+            if let Some(error) = away.and_then(|at| put.into_iter().nth(at)?.err()) {
                 return Err(error);
             }
-            if changes.is_empty() {
-                return Ok(moved);
-            }
         }
+        Ok(moved)
     }
 
     async fn moved(
@@ -197,8 +193,11 @@ struct Failures {
 }
 
 impl Failures {
-    fn add(&mut self, values: u64, error: &Error) {
-        self.values += values;
+    fn add(&mut self, error: &Error) {
+        self.values += 1;
+        if self.values <= LOGGED {
+            tracing::error!(error = error.log_text(), "cannot move a secret value");
+        }
         self.first.get_or_insert_with(|| error.to_string());
     }
 

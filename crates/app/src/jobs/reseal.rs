@@ -6,10 +6,13 @@
 //! destroyed once nothing is sealed with it. Stopped anywhere, what is done is done, and the next run finds the rest: a value is
 //! always sealed with a key that is there.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
+use plural_core::data_key::KeyOwner;
+use plural_core::ids::DataKeyId;
 use plural_core::job::{BackgroundJob, JobState};
 use plural_core::{Error, PageArgs, Result};
 use serde::{Deserialize, Serialize};
@@ -18,11 +21,14 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::data_key::RETIRED_KEPT;
 use crate::job::{Job, JobFailure, JobFilter, NewJob};
+use crate::keyring;
 use crate::recording::{RecordingPiece, piece_context};
-use crate::seal::{Sealed, SealedColumn, SealedPiece, SealedValue};
+use crate::seal::{Sealed, SealedColumn, SealedPiece, SealedRow, SealedStep, SealedValue};
 
 /// Values at a time.
 const CHUNK: u64 = 100;
+/// Values of one place whose failures are logged one by one; the job's error counts all of them.
+const LOGGED: u64 = 10;
 /// After so long a dead job is tried again: the database or the blob store may answer by then, and nobody else asks for it.
 const RESTS: TimeDelta = TimeDelta::hours(2);
 /// So long after the last replica without data keys was gone, nobody seals as that did.
@@ -104,7 +110,8 @@ pub(super) async fn enqueue(app: &App) -> Result<u64> {
         app.store.data_keys_everywhere().await? && app.store.data_keys_retired(now).await?.is_empty();
     if !differ && (is_settled || !app.seals_differ().await?) {
         if !is_settled {
-            app.reseal_finish().await?;
+            app.destroy_unused_keys().await?;
+            app.settle(now).await?;
         }
         if has_others {
             log_done(0);
@@ -144,7 +151,8 @@ fn log_done(resealed: u64) {
 }
 
 impl App {
-    /// Seals with the current keys whatever is sealed with older ones.
+    /// Seals with the current keys whatever is sealed with older ones. Each place is walked once, along the primary key of its table: what
+    /// does not open is passed and counted, and what is sealed with an old key behind the walk is left to the next one.
     ///
     /// # Errors
     /// When the database, the blob store or a key management service does not answer: what was done until then stays done.
@@ -153,33 +161,44 @@ impl App {
         if !self.sealer.uses_data_keys().await? {
             return Ok(all);
         }
+        let began = self.now();
+        // Another replica may have replaced keys that this one remembers.
+        self.sealer.forget_all_current();
         self.rewrap_keys(&mut all).await?;
         for column in SealedColumn::ALL {
             self.reseal_column(column, &mut all).await?;
         }
         self.reseal_pieces(&mut all).await?;
         if all.failed == 0 {
-            self.reseal_finish().await?;
+            self.destroy_unused_keys().await?;
+        }
+        if all == Resealed::default() {
+            self.settle(began).await?;
         }
         Ok(all)
     }
 
-    /// Nothing is sealed with other keys than the current ones: the others can go.
-    async fn reseal_finish(&self) -> Result<()> {
+    /// Destroys keys that were replaced long enough ago and that nothing is sealed with any more.
+    async fn destroy_unused_keys(&self) -> Result<()> {
         let now = self.now();
         let retired = self.store.data_keys_retired(now - RETIRED_KEPT).await?;
-        let mut unused = Vec::with_capacity(retired.len());
-        for key in retired {
-            if !self.store.data_key_is_used(&key).await? {
-                unused.push(key.id);
-            }
-        }
+        let used =
+            if retired.is_empty() { HashSet::new() } else { self.store.data_keys_used(&retired).await? };
+        let unused: Vec<DataKeyId> =
+            retired.into_iter().map(|key| key.id).filter(|id| !used.contains(id)).collect();
         let destroyed = self.store.data_keys_destroy(&unused, now).await?;
         if destroyed > 0 {
             tracing::info!(destroyed, "destroyed retired data keys: nothing was sealed with them");
         }
+        Ok(())
+    }
+
+    /// A walk that began then found nothing that is sealed with other keys than the current ones. Where it had found something, what
+    /// was copied behind it is for the next one to see.
+    async fn settle(&self, began: DateTime<Utc>) -> Result<()> {
+        let now = self.now();
         let since = self.store.data_keys_begin(now).await?;
-        if since.is_some_and(|since| now - since >= SETTLED) {
+        if since.is_some_and(|since| began - since >= SETTLED) {
             self.store.data_keys_are_everywhere(now).await?;
         }
         Ok(())
@@ -195,11 +214,20 @@ impl App {
     /// Whether anything is sealed with another key than the current one of its owner.
     async fn seals_differ(&self) -> Result<bool> {
         for column in SealedColumn::ALL {
-            if !self.store.sealed_otherwise(column, 0, 1).await?.is_empty() {
+            let mut walk = Walk::default();
+            while !walk.is_over {
+                if !walk.goes_on(self.store.sealed_otherwise(column, walk.after, 1).await?).is_empty() {
+                    return Ok(true);
+                }
+            }
+        }
+        let mut walk = Walk::default();
+        while !walk.is_over {
+            if !walk.goes_on(self.store.pieces_otherwise(walk.after, 1).await?).is_empty() {
                 return Ok(true);
             }
         }
-        Ok(!self.store.pieces_otherwise(0, 1).await?.is_empty())
+        Ok(false)
     }
 
     async fn rewrap_keys(&self, all: &mut Resealed) -> Result<()> {
@@ -229,32 +257,42 @@ impl App {
     }
 
     async fn reseal_column(&self, column: SealedColumn, all: &mut Resealed) -> Result<()> {
-        let mut failed = 0;
-        loop {
-            let found = self.store.sealed_otherwise(column, failed, CHUNK).await?;
+        let (mut walk, mut failed) = (Walk::default(), 0);
+        while !walk.is_over {
+            let found = walk.goes_on(self.store.sealed_otherwise(column, walk.after, CHUNK).await?);
             let mut changes = Vec::with_capacity(found.len());
             for value in found {
                 match self.resealed(column, &value).await {
                     Ok(sealed) => changes.push((value, sealed)),
                     Err(error) if matches!(error, Error::Unavailable { .. }) => return Err(error),
                     Err(error) => {
-                        tracing::error!(error = error.log_text(), "cannot seal a value anew");
                         failed += 1;
+                        if failed <= LOGGED {
+                            tracing::error!(error = error.log_text(), "cannot seal a value anew");
+                        }
                     }
                 }
             }
-            if changes.is_empty() {
-                all.failed += failed;
-                return Ok(());
+            if !changes.is_empty() {
+                self.store.sealed_replace(column, &changes).await?;
             }
-            self.store.sealed_replace(column, &changes).await?;
             all.done += changes.len() as u64;
+        }
+        all.failed += failed;
+        Ok(())
+    }
+
+    /// What is sealed anew was found because another key than this one seals for its owner.
+    fn forget_retired(&self, owner: KeyOwner, sealed: &Sealed) {
+        if let Some(id) = keyring::sealed_with(sealed) {
+            self.sealer.forget_retired(owner, id);
         }
     }
 
     async fn resealed(&self, column: SealedColumn, value: &SealedValue) -> Result<Sealed> {
         let context = context(column, value.of);
         let clear = self.sealer.open(&context, &value.sealed).await?;
+        self.forget_retired(value.owner, &value.sealed);
         if column.is_movable() {
             self.sealer.keep(value.owner, &context, &clear).await
         } else {
@@ -263,14 +301,9 @@ impl App {
     }
 
     async fn reseal_pieces(&self, all: &mut Resealed) -> Result<()> {
-        let mut failed = 0;
-        loop {
-            let found = self.store.pieces_otherwise(failed, CHUNK).await?;
-            if found.is_empty() {
-                all.failed += failed;
-                return Ok(());
-            }
-            for before in found {
+        let (mut walk, mut failed) = (Walk::default(), 0);
+        while !walk.is_over {
+            for before in walk.goes_on(self.store.pieces_otherwise(walk.after, CHUNK).await?) {
                 match self.reseal_piece(&before).await {
                     Ok(after) => {
                         self.store.piece_resealed(&before, &after).await?;
@@ -278,15 +311,19 @@ impl App {
                     }
                     Err(error) if matches!(error, Error::Unavailable { .. }) => return Err(error),
                     Err(error) => {
-                        tracing::error!(
-                            recording.id = %before.of, piece = before.piece.number, error = error.log_text(),
-                            "cannot seal a piece of a recording anew"
-                        );
                         failed += 1;
+                        if failed <= LOGGED {
+                            tracing::error!(
+                                recording.id = %before.of, piece = before.piece.number, error = error.log_text(),
+                                "cannot seal a piece of a recording anew"
+                            );
+                        }
                     }
                 }
             }
         }
+        all.failed += failed;
+        Ok(())
     }
 
     /// The blob that holds a piece, sealed with the current key.
@@ -295,11 +332,30 @@ impl App {
         let sealed = Sealed::from_bytes(self.blobs.read(piece.digest).await?);
         let context = piece_context(*of, piece.number);
         let clear = self.sealer.open(&context, &sealed).await?;
+        self.forget_retired(*owner, &sealed);
         let sealed = self.sealer.seal(*owner, &context, &clear).await?;
         let sealed_with = sealed.data_key_prefix();
         // Named only when it is stored: in between nothing names it, and it is too young to be collected.
         let digest = self.blobs.keep(sealed.into_bytes()).await?;
         Ok(RecordingPiece { number: piece.number, digest, bytes: piece.bytes, sealed_with })
+    }
+}
+
+/// Where a walk through a table is.
+#[derive(Default)]
+pub(super) struct Walk {
+    /// The last row that was looked at.
+    pub(super) after: Option<SealedRow>,
+    /// It was the last of the table.
+    pub(super) is_over: bool,
+}
+
+impl Walk {
+    /// Takes what a step found.
+    pub(super) fn goes_on<T>(&mut self, step: SealedStep<T>) -> Vec<T> {
+        let SealedStep { found, next } = step;
+        *self = Self { after: next, is_over: next.is_none() };
+        found
     }
 }
 

@@ -136,8 +136,8 @@ async fn requests_out_of_bounds_are_refused_with_the_reason() {
     let answer = admin.ask("{ clusters(first: 0) { edges { cursor } } }", json!({})).await;
     assert_eq!((answer.outcome().as_str(), answer.message()), ("INVALID", "first: must be at least 1"));
     assert_eq!(answer.body["errors"][0]["extensions"]["field"], "first");
-    let gone = t.nobody.http().get(t.url("/gql")).send().await.unwrap();
-    assert_eq!(gone.status().as_u16(), 405);
+    let no_socket = t.nobody.http().get(t.url("/gql")).send().await.unwrap();
+    assert_eq!(no_socket.status().as_u16(), 426);
 }
 
 #[tokio::test]

@@ -289,6 +289,26 @@ async fn attack_26_a_socket_has_limits(database: TestDatabase) {
     socket.event().await;
     closes(&mut socket, &subscribe, 4409).await;
 
+    // Nor do many sockets make more of them for one user.
+    let mut sockets = Vec::new();
+    for _ in 0..3 {
+        let mut socket = Socket::of(&t.stranger).await;
+        for number in 0..100 {
+            socket.subscribe(&number.to_string(), SERVICES, json!({})).await;
+            socket.event().await;
+        }
+        sockets.push(socket);
+    }
+    let mut more = Socket::of(&t.stranger).await;
+    more.subscribe("more", SERVICES, json!({})).await;
+    assert!(refused(&mut more, "more").await.contains("at most 300"));
+    sockets[0].say(&json!({"type": "complete", "id": "7"})).await;
+    // It was heard when what comes after it is answered.
+    sockets[0].say(&json!({"type": "ping"})).await;
+    assert_eq!(sockets[0].hear().await, Heard::Message(json!({"type": "pong"})));
+    more.subscribe("more", SERVICES, json!({})).await;
+    more.event().await;
+
     // A subscription is nothing for a request.
     let body = json!({"query": "subscription { clusterDelta { cursor } }"}).to_string();
     let answer = t.reader.post("/gql", "application/json", body).await;

@@ -150,6 +150,10 @@ async fn an_invitation_is_worth_no_more_than_who_made_it(database: TestDatabase)
 
 async fn a_forgotten_password_is_replaced_by_its_owner(database: TestDatabase) {
     let t = TestServer::on(&database).await;
+    let own = t.admin.data("{ me { id } }", json!({})).await["me"]["id"].clone();
+    assert_eq!(t.admin.ask(RESET, json!({"u": own})).await.outcome(), "CONFLICT");
+    let token = t.reader.data("mutation { createAccessToken { token } }", json!({})).await;
+    let program = t.nobody.with_token(token["createAccessToken"]["token"].as_str().unwrap());
     let made = t.admin.data(RESET, json!({"u": t.reader.id})).await["createPasswordReset"].clone();
     assert_eq!(made["user"]["email"], "reader@example.com");
     let code = made["token"].as_str().unwrap();
@@ -163,6 +167,7 @@ async fn a_forgotten_password_is_replaced_by_its_owner(database: TestDatabase) {
     );
     let over = t.reader.ask("{ me { id } }", json!({})).await;
     assert_eq!(over.status, 401, "sessions ended: {over:?}");
+    assert_eq!(program.ask("{ me { id } }", json!({})).await.status, 401, "tokens, too");
     assert_eq!(accept(&t, code, PASSWORD).await.status, 404);
 
     let code = t.admin.data(RESET, json!({"u": t.stranger.id})).await["createPasswordReset"]["token"].clone();

@@ -31,7 +31,9 @@ fn document(name: &str) -> String {
                 let (named, selections) = match operation {
                     OperationDefinition::Query(it) => (&it.name, &it.selection_set),
                     OperationDefinition::Mutation(it) => (&it.name, &it.selection_set),
-                    other => panic!("{other:?}"),
+                    // They are told over a socket (`deltas`).
+                    OperationDefinition::Subscription(_) => continue,
+                    other @ OperationDefinition::SelectionSet(_) => panic!("{other:?}"),
                 };
                 if named.as_deref() == Some(name) {
                     found = Some((operation, selections));

@@ -1,12 +1,14 @@
 //! Passkeys: signing in with them on the console's pages, and what must not sign anybody in.
 
-use plural_testkit::{PasskeyVisit, SoftAuthenticator, TestDatabase, browse_with_passkeys, each_database};
+use plural_testkit::{
+    FakeIssuer, PasskeyVisit, SoftAuthenticator, TestDatabase, browse_with_passkeys, each_database,
+};
 use serde_json::{Value, json};
 
 use crate::{
     api_server::{Person, TestServer},
     second_factor::{decoded, enabled, shown},
-    sso_browser::{Browser, Page},
+    sso_browser::{Browser, Page, add_provider},
 };
 
 each_database!(
@@ -16,6 +18,7 @@ each_database!(
     attack_25_a_passkey_opens_its_own_account_alone,
     a_passkey_that_may_be_copied_signs_nobody_in,
     nobody_loses_their_only_way_in,
+    one_from_before_an_account_was_tied_to_a_provider_signs_nobody_in,
     a_code_of_a_fresh_session_stands_in_the_place_of_a_password,
 );
 
@@ -303,6 +306,25 @@ async fn nobody_loses_their_only_way_in(database: TestDatabase) {
     add(&mut browser, &mut second).await;
     assert_eq!(submit(&mut browser, "/auth/passkeys/delete", &[("id", &id)]).await.status, 303);
     assert_eq!(sign_in(&t, &mut second).await.1.status, 303);
+    t.stop().await;
+}
+
+/// Else it outlasts what the provider says of its owner.
+async fn one_from_before_an_account_was_tied_to_a_provider_signs_nobody_in(database: TestDatabase) {
+    let (t, issuer) = (start(&database).await, FakeIssuer::start().unwrap());
+    let mut device = SoftAuthenticator::new(1);
+    add(&mut signed_in(&t, "reader@example.com").await, &mut device).await;
+    add_provider(&t, &issuer, "acme", json!({})).await;
+    let tie = "INSERT INTO user_identities (id, provider_id, subject, user_id, checked_at, tried_at, created_at)
+        SELECT users.id, identity_providers.id, 'ada', users.id, users.created_at, users.created_at, users.created_at
+        FROM users, identity_providers WHERE users.email = 'reader@example.com'";
+    t.sql(tie).await;
+    // Beside a password it is one more way in that the console itself gave.
+    assert_eq!(sign_in(&t, &mut device).await.1.status, 303);
+    t.sql("UPDATE users SET password_hash = NULL WHERE email = 'reader@example.com'").await;
+    let (browser, page) = sign_in(&t, &mut device).await;
+    assert!(page.status == 403 && page.text.contains("sign in with an identity provider"), "{page:?}");
+    assert!(!browser.cookies.contains_key(SESSION), "{page:?}");
     t.stop().await;
 }
 

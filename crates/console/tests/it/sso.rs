@@ -1,8 +1,11 @@
 //! Signing in with an identity provider, in a browser: accounts, groups, sessions and their end.
 
+use std::sync::Arc;
+
+use plural_kit::Shutdown;
 use plural_testkit::{
     FakeIssuer, TestDatabase, each_database,
-    fake_issuer::{Behaviour, Renewal},
+    fake_issuer::{Behaviour, Halt, Renewal},
 };
 use serde_json::{Value, json};
 
@@ -15,6 +18,7 @@ each_database!(
     a_login_makes_an_account_with_the_groups_that_the_provider_gives,
     accounts_are_tied_to_the_subject_and_found_by_a_verified_address,
     who_is_gone_at_the_provider_is_gone_here,
+    what_a_provider_says_while_the_console_stops_is_kept,
     a_provider_that_cannot_be_asked_again_vouches_for_half_a_day,
     a_suspended_user_has_nothing_and_gets_nothing,
     a_session_is_listed_and_ends,
@@ -200,6 +204,18 @@ async fn who_is_gone_at_the_provider_is_gone_here(database: TestDatabase) {
         made["data"]["createAccessToken"]["token"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
     let program = t.nobody.with_token(&token);
     assert_eq!(program.ask(ME, json!({})).await.status, 200);
+    let may =
+        "mutation ($g: ID!, $p: ID) { changeBindings(role: WRITE, add: [{groupId: $g}], projectId: $p) }";
+    t.admin.data(may, json!({"g": ops, "p": t.project})).await;
+    let made = format!(
+        "mutation {{ createBootstrapToken(attributes: {{projectId: \"{}\"}}) {{ token }} }}",
+        t.project
+    );
+    let made = browser.gql(&made).await;
+    let machine = made["data"]["createBootstrapToken"]["token"].as_str().unwrap_or_else(|| panic!("{made}"));
+    let machine = t.nobody.with_token(machine);
+    let register = "mutation ($n: String!) { createCluster(attributes: {name: $n}) { id } }";
+    assert_eq!(machine.ask(register, json!({"n": "one"})).await.outcome(), "OK");
 
     let long_ago = "UPDATE user_identities SET checked_at = '2001-01-01T00:00:00+00:00', tried_at = '2001-01-01T00:00:00+00:00'";
     let an_hour_ago = chrono::Utc::now() - chrono::TimeDelta::hours(1);
@@ -214,6 +230,8 @@ async fn who_is_gone_at_the_provider_is_gone_here(database: TestDatabase) {
     t.sql(&an_hour_ago).await;
     assert_eq!(t.console.app().identities_check().await.unwrap(), 1);
     assert_eq!(program.ask(ME, json!({})).await.status, 401);
+    // Nor does a machine go on in their name.
+    assert_eq!(machine.ask(register, json!({"n": "two"})).await.outcome(), "401");
     let home = browser.home.clone();
     assert_eq!(browser.gql_from(&[("origin", &home), ("x-plural-csrf", "1")], ME).await.status, 401);
     assert!(browser.get("/auth/account").await.location().ends_with("/auth/sign-in"));
@@ -228,6 +246,39 @@ async fn who_is_gone_at_the_provider_is_gone_here(database: TestDatabase) {
     t.sql(long_ago).await;
     assert_eq!(t.console.app().identities_check().await.unwrap(), 1);
     assert_eq!(browser.gql_from(&[("origin", &home), ("x-plural-csrf", "1")], ME).await.status, 401);
+    t.stop().await;
+}
+
+async fn what_a_provider_says_while_the_console_stops_is_kept(database: TestDatabase) {
+    let (t, issuer) = (TestServer::on(&database).await, FakeIssuer::start().unwrap());
+    add_provider(&t, &issuer, "acme", json!({})).await;
+    let mut browser = Browser::new(&t);
+    browser.sign_in("acme").await;
+    let an_hour_ago = (chrono::Utc::now() - chrono::TimeDelta::hours(1)).to_rfc3339();
+    let an_hour_ago =
+        format!("UPDATE user_identities SET checked_at = '{an_hour_ago}', tried_at = '{an_hour_ago}'");
+
+    // It took the token that is good once, and did not say yet which one is next.
+    let halt = Arc::new(Halt::default());
+    issuer.behave(Behaviour { halt: Some(Arc::clone(&halt)), ..Behaviour::default() });
+    t.sql(&an_hour_ago).await;
+    let (shutdown, app) = (Shutdown::new(), t.console.app());
+    let signal = shutdown.signal();
+    let stops = async {
+        halt.came.notified().await;
+        shutdown.request();
+        tokio::task::yield_now().await;
+        halt.goes.notify_one();
+    };
+    let (asked, ()) = tokio::join!(app.identities_check_until(&signal), stops);
+    assert_eq!(asked.unwrap(), 1);
+
+    issuer.say(&json!({}));
+    t.sql(&an_hour_ago).await;
+    assert_eq!(app.identities_check_until(&signal).await.unwrap(), 0, "nothing is begun any more");
+    t.sql(&an_hour_ago).await;
+    assert_eq!(app.identities_check().await.unwrap(), 1);
+    assert_eq!(browser.gql(ME).await["data"]["me"]["email"], "ada@example.com");
     t.stop().await;
 }
 

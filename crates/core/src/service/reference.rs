@@ -95,14 +95,21 @@ impl Reference {
         // Vault decides by the service's account, and a file is of the service itself.
         let (kind, key) = self.object()?;
         let namespace = key.namespace(own);
-        if namespace == own {
+        let named = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, namespace));
+        if limits.is_some_and(|(_, limits)| named(&limits.reference_namespaces)) {
             return None;
         }
-        let named = |(_, limits): &(&str, &ProjectLimits)| {
-            limits.reference_namespaces.iter().any(|pattern| matches(pattern, namespace))
-        };
-        if limits.as_ref().is_some_and(named) {
-            return None;
+        if namespace == own {
+            // A service says itself which namespace is its own: where its project may not write, it does not read either.
+            let outside =
+                |limits: &ProjectLimits| !limits.namespaces.is_empty() && !named(&limits.namespaces);
+            return limits.filter(|(_, limits)| outside(limits)).map(|(project, _)| {
+                format!(
+                    "the service may not read {kind} {namespace}/{}: the limit namespaces of project {project} has no namespace \
+                     {namespace}",
+                    key.name
+                )
+            });
         }
         let who =
             limits.map_or_else(|| "the project".to_owned(), |(project, _)| format!("project {project}"));
@@ -298,5 +305,21 @@ mod tests {
             let told = refused("secret:red/db#a", limits).unwrap();
             assert!(told.contains("Secret red/db") && told.contains("referenceNamespaces"), "{told}");
         }
+    }
+
+    #[test]
+    fn a_namespace_that_the_project_may_not_write_to_is_not_read_by_its_own_services() {
+        let refused = |own: &str, reads: &[&str]| {
+            let limits = ProjectLimits {
+                namespaces: vec!["blue-*".to_owned()],
+                reference_namespaces: reads.iter().map(|&name| name.to_owned()).collect(),
+                ..ProjectLimits::default()
+            };
+            "secret:db#a".parse::<Reference>().unwrap().refusal(own, Some(("shop", &limits)))
+        };
+        assert_eq!(refused("blue-1", &[]), None);
+        assert_eq!(refused("red", &["red"]), None);
+        let told = refused("kube-system", &["red"]).unwrap();
+        assert!(told.contains("Secret kube-system/db") && told.contains("limit namespaces"), "{told}");
     }
 }

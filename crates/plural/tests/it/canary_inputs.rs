@@ -9,7 +9,7 @@
 
 mod schema;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plural_testkit::{TestDatabase, each_database, postgres::find_programs};
 use serde_json::{Value, json};
@@ -70,8 +70,28 @@ async fn attack_19_what_comes_in_as_a_secret_comes_out_nowhere(database: TestDat
 
     let inputs = Inputs::read();
     let (mut asked, mut done, mut faults) = (0, BTreeSet::new(), BTreeSet::new());
+    let mut refusals = BTreeMap::new();
     let mutations = inputs.with_secrets();
     assert!(mutations.len() > 15, "{mutations:?}");
+    // One after the other first: what is refused for one of many secrets plants none, and a wrong password keeps its account out.
+    let admin = &people[0].1;
+    for mutation in &mutations {
+        for (document, variables) in inputs.ask_alone(mutation, &ids) {
+            let answer = admin.ask(&document, variables).await?;
+            asked += 1;
+            if answer["data"][mutation.as_str()].is_null() {
+                refusals
+                    .entry(mutation.clone())
+                    .or_insert_with(Vec::new)
+                    .push(answer["errors"][0]["message"].to_string());
+            } else {
+                done.insert(mutation.clone());
+            }
+            if answer.to_string().contains(CORE) {
+                faults.insert(format!("{mutation} as admin: {answer}"));
+            }
+        }
+    }
     for mutation in &mutations {
         for form in Filled::ALL {
             for (who, person) in &people {
@@ -104,7 +124,7 @@ async fn attack_19_what_comes_in_as_a_secret_comes_out_nowhere(database: TestDat
         mutations.len(),
         done.len()
     );
-    assert!(done.len() >= 5, "few of them reached what they do: {done:?}");
+    assert!(done.len() >= 5, "few of them reached what they do: {done:?}; why: {refusals:#?}");
     elsewhere(&console.url(), &canaries).await?;
 
     // What all of it left behind.
@@ -230,7 +250,9 @@ async fn elsewhere(url: &str, canaries: &[(&str, String)]) -> anyhow::Result<()>
         let about = format!("{} {}", request.method(), request.url().path());
         let answer = http.execute(request).await?;
         let told = format!("{} {:?}\n", answer.status(), answer.headers());
-        assert!(!answer.status().is_server_error() || answer.status() == 503, "{about}: {told}");
+        // What it does not serve now (503), or over this version of HTTP (505).
+        let is_fault = answer.status().is_server_error() && ![503, 505].contains(&answer.status().as_u16());
+        assert!(!is_fault, "{about}: {told}");
         let all = told + &answer.text().await?;
         holds_none(&about, all.as_bytes(), canaries);
     }

@@ -53,6 +53,13 @@ metadata: {name: "Refused_{{ configuration.password }}"}
 data: {key: "1"}
 "#;
 
+/// A service of another namespace writes what it read there into this one.
+fn stolen(namespace: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: stolen, namespace: {namespace}}}\ndata: {{key: \"{{{{ configuration.password }}}}\"}}\n"
+    )
+}
+
 fn object<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
@@ -279,6 +286,27 @@ async fn a_reference_leads_where_its_service_may_read_and_nowhere_else(
     until_key(&w.maps(), "key", SECOND).await;
     limit(&["nobodys"]).await?;
     w.person.fails_with(&app, &["may not read Secret", "limit referenceNamespaces"]).await;
+
+    // Nor does a service become one of a namespace that its project may not write to.
+    let moved = json!({"name": "moved", "namespace": other, "repositoryId": w.repository,
+        "git": {"ref": "main", "folder": "stolen"},
+        "configuration": [{"name": "password", "valueFrom": secret(OBJECT, "password")}]});
+    w.remote.push_files([("stolen/a.yaml.liquid", stolen(&w.namespace))])?;
+    let within = async |namespaces: &[&str]| {
+        let document = "mutation ($id: ID!, $a: ProjectLimitsAttributes!) {
+            setProjectLimits(projectId: $id, attributes: $a) { limits { namespaces } } }";
+        admin.data(document, json!({"id": project, "a": {"namespaces": namespaces}})).await
+    };
+    within(&[w.namespace.as_str()]).await?;
+    let answer = create(&admin, &w.registered.id, &moved).await?.to_string();
+    assert!(answer.contains("limit namespaces"), "{answer}");
+    within(&[]).await?;
+    let moved = made(&create(&admin, &w.registered.id, &moved).await?);
+    let stolen = || async { w.maps().get_opt("stolen").await.map_err(|error| error.to_string()) };
+    eventually(PATIENCE, async || stolen().await?.map(drop).ok_or_else(|| "not yet".to_owned())).await;
+    within(&[w.namespace.as_str()]).await?;
+    w.person.fails_with(&moved, &["may not read Secret", "limit namespaces"]).await;
+    within(&[]).await?;
     let both = [
         json!({"secretKeyRef": {"name": "a", "key": "b"}, "configMapKeyRef": {"name": "a", "key": "b"}}),
         json!({}),

@@ -38,6 +38,7 @@ CREATE TABLE registration_tokens (
     last_used_at @TIME,
     expires_at @TIME NOT NULL,
     made_with @UUID REFERENCES access_tokens (id) ON DELETE CASCADE,
+    identity_id @UUID REFERENCES user_identities (id) ON DELETE CASCADE,
     created_at @TIME NOT NULL,
     CONSTRAINT registration_tokens_hash_key UNIQUE (hash)
 );
@@ -47,6 +48,8 @@ CREATE INDEX registration_tokens_project_id_idx ON registration_tokens (project_
 CREATE INDEX registration_tokens_user_id_idx ON registration_tokens (user_id);
 
 CREATE INDEX registration_tokens_made_with_idx ON registration_tokens (made_with);
+
+CREATE INDEX registration_tokens_identity_id_idx ON registration_tokens (identity_id);
 
 CREATE TABLE registered_clusters (
     cluster_id @UUID NOT NULL PRIMARY KEY REFERENCES clusters (id) ON DELETE CASCADE,

@@ -21,6 +21,7 @@ use plural_core::ids::{ClusterId, ReplicaId, RequestId, UserId};
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use sea_orm::{ConnectionTrait, DatabaseConnection, Statement};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::door::{Door, Opening, eventually};
@@ -30,10 +31,12 @@ each_database!(
     writers_at_once_lose_nothing,
     what_is_done_to_a_line_is_named,
     what_is_done_to_a_batch_is_named,
+    lines_of_no_batch_are_found_behind_many_others,
     a_cut_or_rewritten_chain_is_found_from_outside,
     a_replica_that_lost_its_lease_links_nothing_and_the_next_goes_on,
     lines_of_the_release_before_are_put_into_the_chain,
     a_stream_that_is_down_gets_everything_in_order_when_it_is_back,
+    a_stream_that_hangs_does_not_hold_up_the_stop,
     what_a_stream_got_finds_a_chain_that_was_cut_or_written_anew,
     an_export_is_checked_by_its_text_alone,
     lines_tell_from_where_with_what_and_what_changed,
@@ -263,6 +266,33 @@ async fn what_is_done_to_a_batch_is_named(database: TestDatabase) {
     assert_eq!(found.iter().filter(|(kind, ..)| *kind == Kind::Inserted).count(), 5, "{found:?}");
 }
 
+async fn lines_of_no_batch_are_found_behind_many_others(database: TestDatabase) {
+    let door = Door::new(database).await;
+    requests(&door, 2_500).await;
+    door.app.audit_chain_all().await.unwrap();
+    let other = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    assert_eq!(door.database.audit_strays(10).await.unwrap(), []);
+    // Each line has a batch of its own, and one that comes late has none: more batches than are looked at in one statement.
+    let of_one = "INSERT INTO audit_batches (id, log, lines, content, first_at, last_at, expired) \
+                  SELECT r.id, 'clusters', 1, b.content, b.first_at, b.last_at, false \
+                  FROM cluster_audit_rows r JOIN audit_batches b ON b.id = r.batch_id";
+    let count = sql(&other, of_one).await;
+    assert!(count >= 2_500, "{count}");
+    sql(&other, "UPDATE cluster_audit_rows SET batch_id = id").await;
+    assert_eq!(door.database.audit_strays(10).await.unwrap(), []);
+    let rows = ids(&other, "SELECT id FROM cluster_audit_rows ORDER BY id").await;
+    let is = |id: Uuid| {
+        if door.database.is_postgres() { format!("'{id}'") } else { format!("X'{}'", id.simple()) }
+    };
+    for late in [rows[2_100], rows[2_400]] {
+        sql(&other, &format!("DELETE FROM audit_batches WHERE id = {}", is(late))).await;
+    }
+    let strays = door.database.audit_strays(10).await.unwrap();
+    let found: Vec<(Uuid, Uuid)> = strays.into_iter().map(|(_, line, batch)| (line, batch)).collect();
+    assert_eq!(found, [rows[2_100], rows[2_400]].map(|id| (id, id)));
+    assert_eq!(door.database.audit_strays(1).await.unwrap().len(), 1);
+}
+
 async fn a_cut_or_rewritten_chain_is_found_from_outside(database: TestDatabase) {
     let (door, other) = filled(database).await;
     let signed = door.app.audit_checkpoint_now().await.unwrap().unwrap();
@@ -422,6 +452,35 @@ async fn a_stream_that_is_down_gets_everything_in_order_when_it_is_back(database
         let signed = AuditCheckpoint::parse(lines.lines().last().unwrap()).unwrap();
         assert!(signed.is_of(&chain) && signed.sequence == *at);
     }
+}
+
+#[derive(Default)]
+struct Hanging(Notify);
+
+#[async_trait]
+impl AuditSink for Hanging {
+    fn name(&self) -> &'static str {
+        "hanging"
+    }
+
+    async fn send(&self, _delivery: &str, _lines: &str) -> Result<(), String> {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+}
+
+async fn a_stream_that_hangs_does_not_hold_up_the_stop(database: TestDatabase) {
+    let sink = Arc::new(Hanging::default());
+    let opening = Opening { sinks: vec![Arc::clone(&sink) as Arc<dyn AuditSink>], ..Opening::default() };
+    let mut door = Door::open_as(Arc::new(database), opening).await;
+    door.start();
+    sink.0.notified().await;
+    door.project("last").await;
+    door.stop().await;
+    // What runs until the streams have ended came after it.
+    let found = verified(&door, Vec::new(), true).await;
+    assert_eq!((found.unchained, found.problems.len()), (0, 0), "{found:?}");
+    assert_eq!(door.database.audit_stream_at("hanging").await.unwrap(), None, "it is sent again");
 }
 
 async fn what_a_stream_got_finds_a_chain_that_was_cut_or_written_anew(database: TestDatabase) {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use async_trait::async_trait;
+use chrono::DateTime;
 use futures::TryStreamExt as _;
 use parking_lot::Mutex;
 use plural_app::ctx::Clock;
@@ -16,16 +17,19 @@ use plural_app::project::ProjectSelector;
 use plural_app::recording::NewRecordingPolicy;
 use plural_app::seal::{SealStore as _, SealedColumn};
 use plural_core::cluster::NewCluster;
+use plural_core::component::ComponentState;
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::ServiceId;
 use plural_core::secret_holding::SecretKind;
 use plural_core::service::{Configuration, ConfigurationEdit, Service, ServiceChange};
 use plural_core::service_context::ServiceContextChange;
-use plural_core::{Error, Result};
+use plural_core::sync::{DriftKind, FieldChange, ReportedDrift, SyncReport};
+use plural_core::{Error, PageArgs, Result};
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::{TestDatabase, each_database, one_database};
 use sea_orm::{ConnectionTrait as _, Statement};
 
+use crate::agent::{component, deployed, report, reported};
 use crate::clock::Wrong;
 use crate::door::{Door, KEY, Opening, by_id, new_service, service_id};
 use crate::git::FakeGit;
@@ -34,15 +38,22 @@ use crate::recording::{begin, grant};
 each_database!(
     a_projects_key_seals_its_values_and_another_one_after_a_rotation,
     a_service_that_does_not_answer_is_bridged_and_one_that_refuses_is_not,
+    reports_go_on_while_no_key_opens,
     what_a_deleted_project_left_in_a_backup_opens_no_more,
     recordings_outlive_their_project_and_their_key_goes_with_the_last,
     the_console_says_what_secrets_it_holds,
+    values_that_do_not_open_keep_no_others_from_being_sealed_anew,
+    sealing_anew_takes_statements_in_proportion_to_the_values,
+    of_several_rotations_at_once_none_fails_otherwise_than_by_a_conflict,
+    a_large_project_is_looked_into_by_several_requests,
     keys_are_rotated_under_load_and_killed_at_every_step,
+    a_project_gets_ten_other_keys_an_hour,
 );
 
 one_database!(
     postgres, "Several releases run side by side on PostgreSQL alone: one console has a SQLite file for itself.";
-    while_the_release_before_runs_values_are_sealed_as_it_reads_them
+    while_the_release_before_runs_values_are_sealed_as_it_reads_them,
+    a_replica_that_remembers_another_key_seals_with_the_current_one,
 );
 
 const SECRET: &str = "hunter2-hunter2";
@@ -74,9 +85,17 @@ async fn write(door: &Door, service: &Service, value: &str) {
 async fn others(door: &Door) -> usize {
     let mut others = 0;
     for column in SealedColumn::ALL {
-        others += door.database.sealed_otherwise(column, 0, 100).await.unwrap().len();
+        let mut after = None;
+        loop {
+            let step = door.database.sealed_otherwise(column, after, 100).await.unwrap();
+            others += step.found.len();
+            after = step.next;
+            if after.is_none() {
+                break;
+            }
+        }
     }
-    others + door.database.pieces_otherwise(0, 100).await.unwrap().len()
+    others + door.database.pieces_otherwise(None, 100).await.unwrap().found.len()
 }
 
 async fn run(door: &Door, sql: &str) {
@@ -273,6 +292,60 @@ async fn a_service_that_does_not_answer_is_bridged_and_one_that_refuses_is_not(d
     assert_eq!(read(&door, service.id).await.unwrap(), password(SECRET));
 }
 
+async fn reports_go_on_while_no_key_opens(database: TestDatabase) {
+    let (clock, git, kms) =
+        (Arc::new(Wrong::default()), Arc::new(FakeGit::default()), Arc::new(Kms::default()));
+    let keys = vec![Arc::clone(&kms) as Arc<dyn KeyEncryption>];
+    let mut door = Door::open_as(Arc::new(database), by_clock(&clock, keys, &git)).await;
+    door.start();
+    let (agent, service, spec, _) = deployed(&door, "blue").await;
+    let tell = async |number, drift: Vec<ReportedDrift>| {
+        let said = reported(&spec, |said| {
+            said.components = Some(vec![component(&format!("web-{number}"), ComponentState::Running)]);
+            said.sync = SyncReport { drift, ..SyncReport::default() };
+        });
+        door.app.agent_report(&agent, report(number, vec![said])).await.unwrap();
+        let components = door.app.service_components(&door.admin, service.id).await.unwrap();
+        assert_eq!(components[0].key.name, format!("web-{number}"));
+    };
+    let drifted = |event: &str| ReportedDrift {
+        event: event.to_owned(),
+        object: "ConfigMap/apps/web".parse().unwrap(),
+        at: DateTime::UNIX_EPOCH,
+        kind: DriftKind::Repaired,
+        fields: vec![FieldChange {
+            path: "/data/replicas".to_owned(),
+            before: Some("4".to_owned()),
+            after: None,
+            hidden: false,
+            manager: None,
+            written_at: None,
+        }],
+        what: None,
+        count: 1,
+    };
+    let before = async |event: &str| {
+        let page = door.app.service_drift(&door.admin, service.id, &PageArgs::default()).await.unwrap();
+        let found = page.edges.into_iter().map(|edge| edge.node.told).find(|told| told.event == event);
+        found.unwrap().fields[0].before.clone().unwrap()
+    };
+    tell(1, vec![drifted("known")]).await;
+    assert_eq!(before("known").await, "4");
+
+    kms.away.store(REFUSING, Ordering::Relaxed);
+    clock.0.store(400, Ordering::Relaxed);
+    assert!(read(&door, service.id).await.is_err());
+    tell(2, Vec::new()).await;
+    tell(3, vec![drifted("unknown")]).await;
+    assert_eq!(before("unknown").await, "\"********\"", "what no key seals is not kept");
+
+    kms.away.store(FINE, Ordering::Relaxed);
+    clock.0.store(800, Ordering::Relaxed);
+    tell(4, vec![drifted("later")]).await;
+    assert_eq!((before("later").await, before("known").await), ("4".to_owned(), "4".to_owned()));
+    door.stop().await;
+}
+
 async fn what_a_deleted_project_left_in_a_backup_opens_no_more(database: TestDatabase) {
     let source = Arc::new(database);
     let door = Door::open(Arc::clone(&source)).await;
@@ -306,7 +379,7 @@ async fn what_a_deleted_project_left_in_a_backup_opens_no_more(database: TestDat
         other => panic!("{other:?}"),
     }
     // It says that there is something, and does not open it.
-    let held = door.app.secret_holdings(&door.admin, shop.id).await.unwrap();
+    let held = door.app.secret_holdings(&door.admin, shop.id, None).await.unwrap();
     assert_eq!(held.holdings.iter().map(|held| held.kind).collect::<Vec<_>>(), [SecretKind::ContextSecrets]);
 }
 
@@ -358,13 +431,13 @@ async fn recordings_outlive_their_project_and_their_key_goes_with_the_last(datab
 async fn the_console_says_what_secrets_it_holds(database: TestDatabase) {
     let door = Door::new(database).await;
     let project = door.default_project().await.id;
-    let holdings = async || door.app.secret_holdings(&door.admin, project).await.unwrap();
-    assert!(holdings().await.holds_none());
+    let holdings = async || door.app.secret_holdings(&door.admin, project, None).await.unwrap();
+    assert_eq!(holdings().await.holds_none(), Some(true));
     let cluster = door.cluster("blue").await.cluster;
     let repository = door.repository("https://example.com/a").await;
     let service = door.service(&cluster, &repository, "web").await;
     let found = holdings().await;
-    assert!(found.holds_none(), "a seed is nobody's secret: {found:?}");
+    assert_eq!(found.holds_none(), Some(true), "a seed is nobody's secret: {found:?}");
     assert_eq!(found.holdings.iter().map(|held| held.kind).collect::<Vec<_>>(), [SecretKind::Seeds]);
     // A reference is none either.
     let reference = "secret:db#password".parse().unwrap();
@@ -375,11 +448,11 @@ async fn the_console_says_what_secrets_it_holds(database: TestDatabase) {
     let change =
         ServiceChange { configuration: Some(ConfigurationEdit::Merge(values)), ..ServiceChange::default() };
     door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
-    assert!(holdings().await.holds_none());
+    assert_eq!(holdings().await.holds_none(), Some(true));
 
     write(&door, &service, SECRET).await;
     let found = holdings().await;
-    assert!(!found.holds_none());
+    assert_eq!(found.holds_none(), Some(false));
     let held = found.holdings.iter().find(|held| held.kind == SecretKind::Configuration).unwrap();
     assert_eq!((held.values, held.things, held.names.as_slice()), (1, 1, &["blue/web".to_owned()][..]));
     assert!(!format!("{found:?}").contains(SECRET));
@@ -389,7 +462,122 @@ async fn the_console_says_what_secrets_it_holds(database: TestDatabase) {
         ..ServiceChange::default()
     };
     door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
-    assert!(!holdings().await.holds_none());
+    assert_eq!(holdings().await.holds_none(), Some(false));
+}
+
+/// Copies the newest revision of a service until the project has so many more; sealed values are bound to the service.
+async fn copy_revisions(door: &Door, service: ServiceId, more: usize) {
+    let connection = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let backend = connection.get_database_backend();
+    let columns = "service_id, version, configuration, created_at";
+    let sql = format!(
+        "INSERT INTO revisions (id, {columns}) SELECT $1, {columns} FROM revisions WHERE service_id = $2 LIMIT 1"
+    );
+    for _ in 0..more {
+        let values: [sea_orm::Value; 2] = [uuid::Uuid::now_v7().into(), service.uuid().into()];
+        connection.execute_raw(Statement::from_sql_and_values(backend, &sql, values)).await.unwrap();
+    }
+    connection.close().await.unwrap();
+}
+
+async fn values_that_do_not_open_keep_no_others_from_being_sealed_anew(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let service = service_with(&door, SECRET).await;
+    copy_revisions(&door, service.id, 249).await;
+    // All but the last 50 are changed: nothing opens them.
+    let damaged = if door.database.is_postgres() {
+        "set_byte(configuration, 40, get_byte(configuration, 40) # 1)"
+    } else {
+        // SQLite changes no single byte: the last one is cut off.
+        "CAST(substr(configuration, 1, length(configuration) - 1) AS blob)"
+    };
+    let first = "SELECT id FROM revisions ORDER BY id LIMIT 200";
+    run(&door, &format!("UPDATE revisions SET configuration = {damaged} WHERE id IN ({first})")).await;
+    let project = door.default_project().await.id;
+    door.app.project_keys_rotate(&door.admin, project).await.unwrap();
+    assert_eq!(door.app.reseal().await.unwrap().failed, 200, "all of them are counted");
+    assert_eq!(others(&door).await, 200, "those behind them are sealed anew");
+}
+
+async fn sealing_anew_takes_statements_in_proportion_to_the_values(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let service = service_with(&door, SECRET).await;
+    let project = door.default_project().await.id;
+    let mut took = Vec::new();
+    for more in [999, 2000] {
+        copy_revisions(&door, service.id, more).await;
+        door.app.project_keys_rotate(&door.admin, project).await.unwrap();
+        let before = door.database.statements();
+        let Resealed { done, failed } = door.app.reseal().await.unwrap();
+        assert!(done >= 1000 && failed == 0, "{done} {failed}");
+        took.push(door.database.statements() - before);
+        assert_eq!(others(&door).await, 0);
+        // Nothing is left to do: two statements for 1 000 rows of a place, however many there are.
+        let before = door.database.statements();
+        assert_eq!(door.app.reseal().await.unwrap(), Resealed::default());
+        let again = door.database.statements() - before;
+        assert!(again < 80, "{again}");
+    }
+    // One for each value, three for a hundred of them, and some for each place.
+    assert!(took[0] < 1150 && took[1] < 3400, "{took:?}");
+}
+
+async fn of_several_rotations_at_once_none_fails_otherwise_than_by_a_conflict(database: TestDatabase) {
+    let door = Door::new(database).await;
+    service_with(&door, SECRET).await;
+    let project = door.default_project().await.id;
+    let rotate = || door.app.project_keys_rotate(&door.admin, project);
+    let rotated = futures::future::join_all([rotate(), rotate(), rotate(), rotate()]).await;
+    assert!(rotated.iter().any(Result::is_ok), "{rotated:?}");
+    for rotated in rotated {
+        assert!(matches!(rotated, Ok(_) | Err(Error::Conflict { .. })), "{rotated:?}");
+    }
+}
+
+async fn a_large_project_is_looked_into_by_several_requests(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let project = door.default_project().await.id;
+    let cluster = door.cluster("blue").await.cluster;
+    let repository = door.repository("https://example.com/a").await;
+    for number in 0..50 {
+        let mut new = new_service(&repository, &format!("web-{number}"));
+        new.configuration = password(SECRET);
+        let service = door.app.service_create(&door.admin, &by_id(&cluster), new).await.unwrap();
+        copy_revisions(&door, service.id, 49).await;
+    }
+    let (mut after, mut values, mut things, mut answers) = (None::<String>, 0, 0, 0);
+    loop {
+        let found = door.app.secret_holdings(&door.admin, project, after.as_deref()).await.unwrap();
+        answers += 1;
+        for held in found.holdings.iter().filter(|held| held.kind == SecretKind::Configuration) {
+            (values, things) = (values + held.values, things + held.things);
+        }
+        after = found.end_cursor;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((values, things), (50, 50));
+    assert!((3..6).contains(&answers), "2 500 revisions in {answers} answers");
+    for wrong in ["x", "9:00", "0:zz", "k0"] {
+        let refused = door.app.secret_holdings(&door.admin, project, Some(wrong)).await;
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{wrong}: {refused:?}");
+    }
+}
+
+async fn a_replica_that_remembers_another_key_seals_with_the_current_one(database: TestDatabase) {
+    let source = Arc::new(database);
+    let one = Door::open(Arc::clone(&source)).await;
+    let service = service_with(&one, SECRET).await;
+    let other = Door::open(source).await;
+    // It remembers which key seals.
+    write(&other, &service, "another").await;
+    let project = one.default_project().await.id;
+    one.app.project_keys_rotate(&one.admin, project).await.unwrap();
+    let Resealed { done, failed } = other.app.reseal().await.unwrap();
+    assert!(done > 0 && failed == 0, "{done} {failed}");
+    assert_eq!(others(&one).await, 0);
+    assert_eq!(other.app.reseal().await.unwrap(), Resealed::default());
 }
 
 /// Polls a future so often and no more: what it did not come to then, it never comes to, as if its process had died.
@@ -404,6 +592,21 @@ pub(crate) async fn killed_after<T>(polls: usize, work: impl Future<Output = T>)
         work.as_mut().poll(context).map(Some)
     })
     .await
+}
+
+async fn a_project_gets_ten_other_keys_an_hour(database: TestDatabase) {
+    let (clock, git) = (Arc::new(Wrong::default()), Arc::new(FakeGit::default()));
+    let door = Door::open_as(Arc::new(database), by_clock(&clock, LocalKey::all(&KEY, &[]), &git)).await;
+    service_with(&door, "0").await;
+    let (project, other) = (door.default_project().await.id, door.project("shop").await.id);
+    for _ in 0..10 {
+        door.app.project_keys_rotate(&door.admin, project).await.unwrap();
+    }
+    let refused = door.app.project_keys_rotate(&door.admin, project).await.unwrap_err();
+    assert_eq!(refused.code(), plural_core::ErrorCode::Conflict, "{refused:?}");
+    door.app.project_keys_rotate(&door.admin, other).await.unwrap();
+    clock.0.store(HOUR + 60, Ordering::Relaxed);
+    door.app.project_keys_rotate(&door.admin, project).await.unwrap();
 }
 
 /// Both kinds of keys are replaced again and again, by a console that dies in the middle of it, while values are written and read.
@@ -435,6 +638,8 @@ async fn keys_are_rotated_under_load_and_killed_at_every_step(database: TestData
             "before round {round}"
         );
         if round.is_multiple_of(3) {
+            // Ten times within an hour are allowed.
+            clock.0.fetch_add(7 * 60, Ordering::Relaxed);
             door.app.project_keys_rotate(&door.admin, project).await.unwrap();
         }
         let rotate = killed_after(polls, door.app.reseal());
@@ -459,7 +664,7 @@ async fn keys_are_rotated_under_load_and_killed_at_every_step(database: TestData
     let door = open(0).await;
     assert_eq!(door.app.reseal().await.unwrap().failed, 0);
     assert_eq!(others(&door).await, 0);
-    clock.0.store(2 * HOUR, Ordering::Relaxed);
+    clock.0.fetch_add(2 * HOUR, Ordering::Relaxed);
     door.app.reseal().await.unwrap();
     assert!(door.database.data_keys_retired(door.app.now()).await.unwrap().is_empty());
     drop(door);

@@ -78,6 +78,20 @@ async fn old_rows_go_and_who_is_far_behind_reads_everything(database: TestDataba
     .await;
     assert_eq!((told.changed.as_slice(), told.read_again), (&[first.id.uuid()][..], false));
 
+    // Who may see everything is told without a look at the database, also of what is gone.
+    door.app.service_detach(&door.admin, &by).await.unwrap();
+    let told = eventually(async || {
+        let mut here = door.app.deltas_subscribe(&door.admin, all, Some(&cursor)).await.unwrap();
+        let statements = door.database.statements();
+        let told = door.app.deltas_take(&door.admin, &mut here).await.unwrap().unwrap();
+        assert_eq!(door.database.statements(), statements);
+        if told.deleted.is_empty() { Err(format!("{told:?}")) } else { Ok(told) }
+    })
+    .await;
+    assert!(told.changed.is_empty() && told.deleted == [first.id.uuid()], "{told:?}");
+    let second = door.service(&made.cluster, &repository, "second").await;
+    let by = service_id(&second);
+
     // Those that are old are gone, and reading goes on behind them.
     let head = door.database.deltas_head().await.unwrap();
     let later = door.app.now() + TimeDelta::hours(1);
@@ -90,6 +104,6 @@ async fn old_rows_go_and_who_is_far_behind_reads_everything(database: TestDataba
         if read.deltas.is_empty() { Err(format!("{read:?}")) } else { Ok(read) }
     })
     .await;
-    assert_eq!(read.deltas[0].service_id, Some(first.id));
+    assert_eq!(read.deltas[0].service_id, Some(second.id));
     assert!(!read.skipped && read.position > head);
 }

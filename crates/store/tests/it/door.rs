@@ -196,7 +196,8 @@ impl Door {
         source: Arc<TestDatabase>,
         opening: Opening,
     ) -> plural_core::Result<Self> {
-        let Opening { options, git, clock, keys, secret_backends, replica, jobs, sinks, audit_days } = opening;
+        let Opening { options, git, clock, keys, secret_backends, replica, jobs, sinks, audit_days } =
+            opening;
         let options = DatabaseOptions { url: source.url().to_owned(), ..options };
         let database = Arc::new(Database::open(&options).await.expect("a database"));
         let ports = Ports {

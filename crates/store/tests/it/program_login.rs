@@ -7,10 +7,11 @@ use plural_app::program_login::{LASTS, ProgramLogin, ProgramLoginCreate, Program
 use plural_app::secret::TokenHash;
 use plural_core::ids::ProgramLoginId;
 use plural_testkit::{TestDatabase, each_database};
+use sea_orm::{ConnectionTrait as _, Statement, TransactionTrait as _};
 
 use crate::door::Door;
 
-each_database!(one_network_takes_no_place_of_others);
+each_database!(one_network_takes_no_place_of_others, many_networks_keep_nobody_out);
 
 async fn begins(door: &Door, address: IpAddr) -> bool {
     let (id, at) = (ProgramLoginId::new(), Utc::now());
@@ -51,4 +52,40 @@ async fn one_network_takes_no_place_of_others(database: TestDatabase) {
     assert_eq!(places(&door, WAITING.of_network + 3, |n| v6(2, n)).await, WAITING.of_network);
     // The neighbours have theirs.
     assert!(begins(&door, v4(3, 1)).await && begins(&door, v6(3, 1)).await);
+}
+
+async fn many_networks_keep_nobody_out(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let crowd = IpAddr::from([198, 51, 100, 7]);
+    let oldest = TokenHash::of("the oldest");
+    let rows = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let waits = "INSERT INTO program_logins (id, device_hash, code_hash, label, address, created_at, expires_at, is_bound, network) \
+                 SELECT $1, $2, $3, label, address, created_at, expires_at, is_bound, network FROM program_logins LIMIT 1";
+    assert!(begins(&door, crowd).await);
+    let tx = rows.begin().await.unwrap();
+    for n in 1..WAITING.all {
+        let device = if n == 1 { oldest } else { TokenHash::of(&format!("device {n}")) };
+        let values = [
+            // Of one moment: the first id is the oldest.
+            ProgramLoginId::new().uuid().into(),
+            device.as_bytes().to_vec().into(),
+            TokenHash::of(&format!("code {n}")).as_bytes().to_vec().into(),
+        ];
+        let backend = rows.get_database_backend();
+        tx.execute_raw(Statement::from_sql_and_values(backend, waits, values)).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let mine = IpAddr::from([203, 0, 113, 7]);
+    let own = IpAddr::from([192, 0, 2, 7]);
+    let count = async || {
+        let all = "SELECT COUNT(*) AS count FROM program_logins";
+        let row = rows.query_one_raw(Statement::from_string(rows.get_database_backend(), all)).await.unwrap();
+        row.unwrap().try_get::<i64>("", "count").unwrap().cast_unsigned()
+    };
+    assert_eq!(count().await, WAITING.all);
+    assert!(begins(&door, mine).await && begins(&door, own).await);
+    assert_eq!(count().await, WAITING.all, "two of the crowd went");
+    let found = door.database.program_login_by_device(&oldest, Utc::now()).await.unwrap();
+    assert!(found.is_none(), "its oldest ones");
+    assert!(!begins(&door, crowd).await, "the crowd itself has no more than before");
 }

@@ -192,7 +192,8 @@ async fn values_move_there_and_back_and_are_read_all_the_while(database: TestDat
         bench.open("one").await
     };
     let mut door = door;
-    let way = [SecretBackend::Vault, SecretBackend::Kubernetes, SecretBackend::Vault, SecretBackend::Database];
+    let way =
+        [SecretBackend::Vault, SecretBackend::Kubernetes, SecretBackend::Vault, SecretBackend::Database];
     for to in way {
         let storage = door.app.secrets_move(&door.admin, project, to).await.unwrap();
         assert!(storage.backend == to && storage.waiting() > 0, "{storage:?}");

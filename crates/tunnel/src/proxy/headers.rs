@@ -41,6 +41,38 @@ const IDENTITY: [&str; 11] = [
 const IDENTITY_FAMILIES: [&str; 5] =
     ["impersonate-", "x-remote-", "x-forwarded-", "x-plural-", "x-auth-request-"];
 
+/// Headers of an answer that pass. The others could make a browser or program act on the console's address: cookies, redirects,
+/// what may be read from elsewhere, what is forgotten or asked for next.
+const ANSWER: [&str; 25] = [
+    "accept-ranges",
+    "age",
+    "allow",
+    "audit-id",
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "expires",
+    "last-modified",
+    "pragma",
+    "retry-after",
+    "sec-websocket-accept",
+    "sec-websocket-protocol",
+    "vary",
+    "warning",
+    // Streams of kubectl's older protocol.
+    "x-accepted-stream-protocol-versions",
+    "x-stream-protocol-version",
+    // Which of the API server's queues a request was in.
+    "x-kubernetes-pf-flowschema-uid",
+    "x-kubernetes-pf-prioritylevel-uid",
+    "x-content-type-options",
+];
+
 /// The headers of a request that may go on to the API server.
 pub fn forwarded_request_headers(headers: &HeaderMap) -> Vec<ProxyHeader> {
     let named = named_by_connection(headers);
@@ -79,17 +111,14 @@ pub fn forwarded_request_headers(headers: &HeaderMap) -> Vec<ProxyHeader> {
     passed
 }
 
-/// The headers of an answer that may go on to the client.
+/// The headers of an answer that may go on to the client: those of [`ANSWER`].
 pub fn forwarded_response_headers(headers: &HeaderMap) -> Vec<ProxyHeader> {
     let named = named_by_connection(headers);
     headers
         .iter()
         .filter(|(name, _)| {
             let name = name.as_str();
-            !HOP_BY_HOP.contains(&name)
-                // A page behind the API server must not leave anything with the console's address.
-                && !matches!(name, "set-cookie" | "alt-svc" | "strict-transport-security" | "content-length")
-                && !named.iter().any(|other| other == name)
+            ANSWER.contains(&name) && !named.iter().any(|other| other == name)
         })
         .map(|(name, value)| ProxyHeader { name: name.as_str().to_owned(), value: value.as_bytes().to_vec() })
         .collect()
@@ -187,8 +216,19 @@ mod tests {
     }
 
     #[test]
-    fn no_cookie_comes_back() {
-        let told = map(&[("set-cookie", "a=b"), ("warning", "299 - x"), ("audit-id", "1")]);
+    fn what_a_client_would_act_on_does_not_come_back() {
+        let told = map(&[
+            ("set-cookie", "a=b"),
+            ("location", "/k8s/other/api"),
+            ("refresh", "0; url=/"),
+            ("clear-site-data", "\"*\""),
+            ("www-authenticate", "Basic"),
+            ("access-control-allow-origin", "*"),
+            ("link", "</a>; rel=preload"),
+            ("service-worker-allowed", "/"),
+            ("warning", "299 - x"),
+            ("audit-id", "1"),
+        ]);
         assert_eq!(names(forwarded_response_headers(&told)), ["warning", "audit-id"]);
     }
 }

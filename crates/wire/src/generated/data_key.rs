@@ -42,7 +42,8 @@ pub struct ProjectDataKeys {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectSecrets {
-    /// What secret values of it the console holds, without the values; for its administrators.
+    /// What secret values of it the console holds, without the values; for its administrators. A large project takes several answers:
+    /// ask again after `endCursor` until there is none.
     pub secret_holdings: Option<SecretHoldings>,
 }
 
@@ -55,7 +56,7 @@ pub struct SecretHolding {
     pub values: i64,
     /// How many things have them.
     pub things: i64,
-    /// The names of these things; of more than 100 the first.
+    /// The names of these things; of more than 100 in one answer the first.
     #[serde(default, deserialize_with = "list")]
     pub names: Vec<String>,
 }
@@ -64,9 +65,12 @@ pub struct SecretHolding {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretHoldings {
-    /// The console holds no secret of the project. Seeds of services are none of its users': the console drew them.
-    pub holds_none: bool,
-    /// By kind. Kinds of which it holds nothing are left out.
+    /// The console holds no secret of the project; null while nothing was found in an answer that is not about all of it. Seeds of
+    /// services are none of its users': the console drew them.
+    pub holds_none: Option<bool>,
+    /// Where the next answer goes on; null when there is none.
+    pub end_cursor: Option<String>,
+    /// By kind. Kinds of which it holds nothing are left out. Values and things of several answers add up: each thing is in one of them.
     #[serde(default, deserialize_with = "list")]
     pub holdings: Vec<SecretHolding>,
 }
@@ -153,6 +157,8 @@ impl SecretKind {
 #[derive(Debug, Clone, Serialize)]
 pub struct GetSecretHoldings {
     pub id: String,
+    /// The page after this cursor.
+    pub after: Option<String>,
 }
 
 impl Operation for GetSecretHoldings {
@@ -160,12 +166,12 @@ impl Operation for GetSecretHoldings {
     const NAME: &'static str = "GetSecretHoldings";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "project";
-    const DOCUMENT: &'static str = "query GetSecretHoldings($id: ID!) {
+    const DOCUMENT: &'static str = "query GetSecretHoldings($id: ID!, $after: String) {
   project(id: $id) { ...ProjectSecrets }
 }
-fragment ProjectSecrets on Project { secretHoldings { ...SecretHoldings } }
+fragment ProjectSecrets on Project { secretHoldings(after: $after) { ...SecretHoldings } }
 fragment SecretHolding on SecretHolding { kind values things names }
-fragment SecretHoldings on SecretHoldings { holdsNone holdings { ...SecretHolding } }";
+fragment SecretHoldings on SecretHoldings { holdsNone endCursor holdings { ...SecretHolding } }";
 }
 
 /// One project, by id or by name.

@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Line] = &[
     Line {
         field: "project",
         expected: MEMBERS_WRITE,
-        document: "query ($id: ID) { project(id: $id) { id dataKeys { id } secretHoldings { holdsNone holdings { kind values things names } } } }",
+        document: "query ($id: ID) { project(id: $id) { id dataKeys { id } secretHoldings { holdsNone endCursor holdings { kind values things names } } } }",
         variables: |w| json!({"id": w.project["id"]}),
     },
     Line {

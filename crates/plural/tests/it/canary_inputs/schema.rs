@@ -1,7 +1,7 @@
 //! The inputs of the schema, and requests that fill all of them.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
 };
 
@@ -12,6 +12,9 @@ use super::CORE;
 
 const SDL: &str = include_str!("../../../../../docs/reference/schema.graphql");
 const NAMES: &str = include_str!("names.txt");
+/// What is given with one secret, though the schema does not ask for it.
+const COMPANIONS: [&str; 8] =
+    ["name", "repositoryId", "git", "ref", "folder", "namespace", "user", "username"];
 /// How deep input objects are filled.
 const DEEPEST: usize = 6;
 /// Scalars that are text, or hold some.
@@ -39,6 +42,8 @@ pub(super) enum Filled {
     Odd,
     /// With secrets that are too long.
     Long,
+    /// One secret, and what is likely to be wanted with it: see [`Inputs::ask_alone`].
+    Alone,
 }
 
 impl Filled {
@@ -47,11 +52,16 @@ impl Filled {
     fn secret(self, number: u32, kind: Kind) -> String {
         let core = format!("{CORE}x{number}");
         let text = match self {
-            Self::All | Self::Needed => core,
+            Self::All | Self::Needed | Self::Alone => core,
             Self::Odd => format!("\"{core}\\\u{7}%<é>'\u{202e}"),
             Self::Long => core + &"x".repeat(70_000),
         };
-        if kind == Kind::Url { format!("https://ada:{text}@git.invalid/{number}.git") } else { text }
+        match (kind, self) {
+            // With a password it is refused wherever it is.
+            (Kind::Url, Self::Alone) => format!("https://git.invalid/{number}.git"),
+            (Kind::Url, _) => format!("https://ada:{text}@git.invalid/{number}.git"),
+            _ => text,
+        }
     }
 }
 
@@ -118,6 +128,8 @@ pub(super) struct Inputs {
     mutations: BTreeMap<String, (Vec<Input>, bool)>,
     table: BTreeMap<String, Kind>,
     planted: Cell<u32>,
+    /// The one secret that is planted, as the names that lead to it; all of them when empty.
+    only: RefCell<Vec<String>>,
 }
 
 fn inputs(values: Vec<InputValue<'static, String>>) -> Vec<Input> {
@@ -170,7 +182,7 @@ impl Inputs {
                 (field.name, (inputs(field.arguments), is_object))
             })
             .collect();
-        Self { objects, enums, mutations, table: table(), planted: Cell::new(0) }
+        Self { objects, enums, mutations, table: table(), planted: Cell::new(0), only: RefCell::default() }
     }
 
     /// Every text that can be given: `TYPE.NAME` or `MUTATION.ARGUMENT`.
@@ -225,6 +237,50 @@ impl Inputs {
         (document, Value::Object(variables))
     }
 
+    /// A request for each secret that a mutation can be given, with that one alone; but for what has to be the caller's password.
+    pub(super) fn ask_alone(&self, mutation: &str, ids: &Value) -> Vec<(String, Value)> {
+        let (inputs, _) = &self.mutations[mutation];
+        let mut paths = Vec::new();
+        for input in inputs {
+            self.secrets(mutation, input, &mut Vec::new(), &mut paths);
+        }
+        let ask = |path: Vec<String>| {
+            self.only.replace(path);
+            let asked = self.ask(mutation, Filled::Alone, ids);
+            self.only.take();
+            asked
+        };
+        paths
+            .into_iter()
+            .filter(|path| path.last().is_none_or(|name| name != "currentPassword"))
+            .map(ask)
+            .collect()
+    }
+
+    /// The names that lead to each secret.
+    fn secrets(&self, of: &str, input: &Input, path: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
+        let inner = named(&input.of);
+        path.push(input.name.clone());
+        if let Some(fields) = self.objects.get(inner).filter(|_| path.len() <= DEEPEST) {
+            for field in fields {
+                self.secrets(inner, field, path, paths);
+            }
+        } else if TEXTS.contains(&inner) && self.kind(of, &input.name) != Kind::Open {
+            paths.push(path.clone());
+        }
+        path.pop();
+    }
+
+    /// Whether an input that nothing asks for is given with the one secret.
+    fn goes_along(&self, of: &str, input: &Input, depth: usize) -> bool {
+        let only = self.only.borrow();
+        if only.get(depth) == Some(&input.name) {
+            return true;
+        }
+        let is_open = self.objects.contains_key(named(&input.of)) || self.kind(of, &input.name) == Kind::Open;
+        is_open && (COMPANIONS.contains(&input.name.as_str()) || (depth == 0 && named(&input.of) == "ID"))
+    }
+
     /// One that cannot be read.
     pub(super) fn malform(&self, mutation: &str, form: Malformed, ids: &Value) -> (String, Value) {
         let (document, variables) = self.ask(mutation, Filled::Needed, ids);
@@ -266,7 +322,16 @@ impl Inputs {
         depth: usize,
     ) -> Option<Value> {
         let needed = matches!(input.of, Type::NonNullType(_));
-        if !needed && form != Filled::All && !self.has_secret(of, input, depth) {
+        if form == Filled::Alone {
+            if !needed && !self.goes_along(of, input, depth) {
+                return None;
+            }
+            let known = known(mutation, &input.name, ids);
+            if !needed && named(&input.of) == "ID" && known.is_none() {
+                return None;
+            }
+        }
+        if !needed && !matches!(form, Filled::All | Filled::Alone) && !self.has_secret(of, input, depth) {
             return known(mutation, &input.name, ids).filter(|_| named(&input.of) == "ID");
         }
         let one = self.one(mutation, of, input, form, ids, depth)?;
@@ -304,6 +369,13 @@ impl Inputs {
             "Boolean" => json!(false),
             "DateTime" => json!("2030-01-01T00:00:00Z"),
             _ => match self.kind(of, name) {
+                // Nothing has it yet.
+                Kind::Open if form == Filled::Alone && name == "name" => {
+                    json!(format!("web{}", self.planted.get()))
+                }
+                Kind::Open if form == Filled::Alone && name == "email" && mutation.starts_with("create") => {
+                    json!(format!("new{}@example.com", self.planted.get()))
+                }
                 Kind::Open if inner == "String" => open(name),
                 Kind::Open => json!({}),
                 kind => {

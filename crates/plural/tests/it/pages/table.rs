@@ -59,7 +59,10 @@ pub(super) const PAGES: &[Followed] = &[
                 "lovelace@example.com --group shop-team",
                 "lovelace@example.com --group shop-team --password-stdin < password",
             ),
-            ("reset-password ada@example.com", "reset-password ada@example.com --password-stdin < password"),
+            (
+                "reset-password grace@example.com",
+                "reset-password grace@example.com --password-stdin < password",
+            ),
             (
                 "--subject repo:acme/shop:ref:refs/heads/main",
                 "--subject repo:acme/shop:ref:refs/heads/main --password-stdin < password",

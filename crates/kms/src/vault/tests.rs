@@ -30,19 +30,23 @@ impl Lab {
 
     fn by_token(&self) -> Transit {
         let file = self.file("token", &self.server.root());
-        Transit::open(&self.server.place(&format!("token_file={file}"))).unwrap()
+        open(&self.server.place(&format!("token_file={file}")))
     }
 
     fn by_kubernetes(&self) -> Transit {
         let file = self.file("jwt", &self.server.jwt());
-        Transit::open(&self.server.place(&format!("auth=kubernetes&role=plural&token_file={file}"))).unwrap()
+        open(&self.server.place(&format!("auth=kubernetes&role=plural&token_file={file}")))
     }
 
     fn by_approle(&self) -> Transit {
         let file = self.file("secret-id", &self.server.secret_id());
-        Transit::open(&self.server.place(&format!("auth=approle&role_id=plural&secret_id_file={file}")))
-            .unwrap()
+        open(&self.server.place(&format!("auth=approle&role_id=plural&secret_id_file={file}")))
     }
+}
+
+fn open(place: &str) -> Transit {
+    let variables: Arc<Variables> = Arc::new(|_: &str| None);
+    Transit::open(&Place::of(place), &variables).unwrap()
 }
 
 fn refused<T>(answer: Result<T, KeyError>) -> String {
@@ -125,9 +129,9 @@ async fn what_is_wrong_is_said_and_no_secret_with_it() {
 
     let wrong = lab.file("wrong", "not the token");
     let place = lab.server.place(&format!("auth=kubernetes&role=plural&token_file={wrong}"));
-    let told = refused(Transit::open(&place).unwrap().wrap("a", &data_key()).await);
+    let told = refused(open(&place).wrap("a", &data_key()).await);
     assert!(told.contains("does not let this console in") && !told.contains("not the token"), "{told}");
     let missing = lab.server.place("token_file=/nonexistent/token");
-    let told = refused(Transit::open(&missing).unwrap().wrap("a", &data_key()).await);
+    let told = refused(open(&missing).wrap("a", &data_key()).await);
     assert!(told.contains("/nonexistent/token"), "{told}");
 }

@@ -11,7 +11,7 @@ pub(crate) struct Migration;
 
 impl MigrationName for Migration {
     fn name(&self) -> &'static str {
-        "m0083_secret_backends"
+        "m0089_secret_backends"
     }
 }
 

@@ -1,17 +1,17 @@
 //! A key of the transit engine of Vault or OpenBao: `vault-transit://HOST[:PORT]/MOUNT/KEY?OPTIONS`.
 
 use std::{
-    collections::BTreeMap,
-    fs,
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use plural_app::ports::key_encryption::{ClearKey, KeyEncryption, KeyError, WrappedKey, clear};
+use plural_reach::Reach;
 use reqwest::{
-    Method, StatusCode, Url,
+    Method, StatusCode,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -19,12 +19,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::{
-    address, bad,
-    http::{Answer, Http, Request},
-    options,
+use crate::{
+    BadPlace, Options, Place, Variables, bad,
+    endpoint::{Endpoint, address},
+    http::{Answer, Request, by_status, secret_header},
+    not_understood, read,
 };
-use crate::StartError;
 
 const OPTIONS: [&str; 8] =
     ["auth", "auth_mount", "role", "role_id", "secret_id_file", "token_file", "namespace", "ca"];
@@ -52,14 +52,14 @@ struct Token {
 }
 
 /// The adapter.
-pub(super) struct Transit {
+pub(crate) struct Transit {
     name: String,
-    base: Url,
+    endpoint: Endpoint,
     mount: String,
     key: String,
     namespace: Option<HeaderValue>,
     auth: Auth,
-    http: Http,
+    variables: Arc<Variables>,
     token: Mutex<Option<Token>>,
 }
 
@@ -98,28 +98,17 @@ struct LoginAuth {
 }
 
 impl Transit {
-    pub(super) fn open(place: &str) -> Result<Self, StartError> {
-        let rest = place.strip_prefix("vault-transit:").unwrap_or_default();
-        let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
+    pub(crate) fn open(place: &Place<'_>, variables: &Arc<Variables>) -> Result<Self, BadPlace> {
+        let rest = place.rest;
         let text = if rest.starts_with("//") { format!("https:{rest}") } else { rest.to_owned() };
-        let mut base = address(place, &text)?;
+        let mut base = address(&text)?;
         let path = base.path().trim_matches('/').to_owned();
-        let (mount, key) = path.rsplit_once('/').ok_or_else(|| bad(place, "it is HOST/MOUNT/KEY"))?;
-        let (mount, key) = (mount.to_owned(), key.to_owned());
+        let (mount, key) = path.rsplit_once('/').ok_or_else(|| bad("it is HOST/MOUNT/KEY"))?;
         base.set_path("/");
-        base.set_query(None);
-        let options = options(place, &OPTIONS)?;
+        let options = place.options(&OPTIONS)?;
         let namespace = match options.get("namespace") {
             None => None,
-            Some(text) => {
-                Some(HeaderValue::from_str(text).map_err(|_| bad(place, "its namespace is no header"))?)
-            }
-        };
-        let ca = match options.get("ca") {
-            None => None,
-            Some(file) => {
-                Some(fs::read(file).map_err(|error| bad(place, &format!("cannot read {file}: {error}")))?)
-            }
+            Some(text) => Some(HeaderValue::from_str(text).map_err(|_| bad("its namespace is no header"))?),
         };
         // Not its address: that may change, and what it wrapped stays.
         let name = match options.get("namespace") {
@@ -128,12 +117,12 @@ impl Transit {
         };
         Ok(Self {
             name,
-            base,
-            mount,
-            key,
+            endpoint: Endpoint::at(base, Reach::Local, &options)?,
+            mount: mount.to_owned(),
+            key: key.to_owned(),
             namespace,
-            auth: auth(place, &options)?,
-            http: Http::new(ca.as_deref()).map_err(|reason| bad(place, &reason))?,
+            auth: auth(&options)?,
+            variables: Arc::clone(variables),
             token: Mutex::default(),
         })
     }
@@ -160,15 +149,12 @@ impl Transit {
             headers.insert(HeaderName::from_static("x-vault-namespace"), namespace.clone());
         }
         if let Some(token) = token {
-            let mut value = HeaderValue::from_str(token.expose_secret().trim())
-                .map_err(|_| KeyError::Refused("its token is no header".to_owned()))?;
-            value.set_sensitive(true);
-            headers.insert(HeaderName::from_static("x-vault-token"), value);
+            headers.insert(HeaderName::from_static("x-vault-token"), secret_header(token)?);
         }
-        let url = self.base.join(&format!("v1/{path}"));
-        let url = url.map_err(|_| KeyError::Refused(format!("{path} is no path")))?;
+        let url = self.endpoint.path(&format!("v1/{path}"));
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        self.http.ask(&Request { method: method.clone(), url, headers, body: &body }).await
+        let request = Request { method: method.clone(), url, headers, body: &body, is_busy: by_status };
+        self.endpoint.http.ask(&request).await
     }
 
     /// A token that works: the one that there is, renewed when half of its time is over, or another one.
@@ -200,7 +186,7 @@ impl Transit {
     async fn log_in(&self) -> Result<Token, KeyError> {
         let (mount, credentials) = match &self.auth {
             Auth::Token(file) => {
-                let text = SecretString::from(secret(file.as_ref(), "VAULT_TOKEN")?);
+                let text = SecretString::from(self.secret(file.as_ref(), "VAULT_TOKEN").await?);
                 // The first renewal says how long it lasts. A root token lasts for ever, and is not renewed.
                 let renewed =
                     self.send(&Method::POST, "auth/token/renew-self", Some(&json!({})), Some(&text)).await?;
@@ -208,9 +194,13 @@ impl Transit {
                 let renew = Instant::now() + lasts.map_or(ASK_AGAIN, half);
                 return Ok(Token { text, renew, renewable: lasts.is_some() });
             }
-            Auth::Kubernetes { mount, role, jwt } => (mount, json!({"role": role, "jwt": read(jwt)?})),
+            Auth::Kubernetes { mount, role, jwt } => {
+                let jwt = read(jwt).await?;
+                (mount, json!({"role": role, "jwt": jwt}))
+            }
             Auth::AppRole { mount, role, secret: file } => {
-                (mount, json!({"role_id": role, "secret_id": secret(file.as_ref(), "VAULT_SECRET_ID")?}))
+                let id = self.secret(file.as_ref(), "VAULT_SECRET_ID").await?;
+                (mount, json!({"role_id": role, "secret_id": id}))
             }
         };
         let answer =
@@ -226,6 +216,14 @@ impl Transit {
     fn path(&self, what: &str) -> String {
         format!("{}/{what}/{}", self.mount, self.key)
     }
+
+    async fn secret(&self, file: Option<&PathBuf>, variable: &str) -> Result<String, KeyError> {
+        match file {
+            Some(file) => read(file).await,
+            None => (self.variables)(variable)
+                .ok_or_else(|| KeyError::Refused(format!("the environment has no {variable}"))),
+        }
+    }
 }
 
 /// Half of these seconds; of a token without end, a while.
@@ -233,40 +231,24 @@ fn half(seconds: u64) -> Duration {
     if seconds == 0 { ASK_AGAIN } else { Duration::from_secs(seconds) / 2 }
 }
 
-fn auth(place: &str, options: &BTreeMap<String, String>) -> Result<Auth, StartError> {
-    let file = |name: &str| options.get(name).map(PathBuf::from);
+fn auth(options: &Options) -> Result<Auth, BadPlace> {
     let needs = |name: &str| {
-        options.get(name).cloned().ok_or_else(|| bad(place, &format!("it needs the option {name:?}")))
+        options.get(name).map(str::to_owned).ok_or_else(|| bad(&format!("it needs the option {name:?}")))
     };
-    let mount = |default: &str| options.get("auth_mount").cloned().unwrap_or_else(|| default.to_owned());
-    match options.get("auth").map(String::as_str) {
-        None | Some("token") => Ok(Auth::Token(file("token_file"))),
+    let mount = |default: &str| options.get("auth_mount").unwrap_or(default).to_owned();
+    match options.get("auth") {
+        None | Some("token") => Ok(Auth::Token(options.file("token_file"))),
         Some("kubernetes") => Ok(Auth::Kubernetes {
             mount: mount("kubernetes"),
             role: needs("role")?,
-            jwt: file("token_file").unwrap_or_else(|| PathBuf::from(POD_TOKEN)),
+            jwt: options.file("token_file").unwrap_or_else(|| PathBuf::from(POD_TOKEN)),
         }),
         Some("approle") => Ok(Auth::AppRole {
             mount: mount("approle"),
             role: needs("role_id")?,
-            secret: file("secret_id_file"),
+            secret: options.file("secret_id_file"),
         }),
-        Some(_) => Err(bad(place, "auth is token, kubernetes or approle")),
-    }
-}
-
-/// Read each time: whoever renews it writes the file anew.
-fn read(file: &PathBuf) -> Result<String, KeyError> {
-    let text = fs::read_to_string(file)
-        .map_err(|error| KeyError::Refused(format!("cannot read {}: {error}", file.display())))?;
-    Ok(text.trim().to_owned())
-}
-
-fn secret(file: Option<&PathBuf>, variable: &str) -> Result<String, KeyError> {
-    match file {
-        Some(file) => read(file),
-        None => std::env::var(variable)
-            .map_err(|_| KeyError::Refused(format!("the environment has no {variable}"))),
+        Some(_) => Err(bad("auth is token, kubernetes or approle")),
     }
 }
 
@@ -283,7 +265,7 @@ impl KeyEncryption for Transit {
         let answer = self.call(Method::POST, &self.path("encrypt"), Some(&body)).await?;
         let Data { data: Encrypted { ciphertext } } = answer.json()?;
         let version = version_of(&ciphertext);
-        let version = version.ok_or_else(|| KeyError::Refused("its answer is not understood".to_owned()))?;
+        let version = version.ok_or_else(not_understood)?;
         Ok(WrappedKey { version: Some(version.to_owned()), bytes: ciphertext.into_bytes() })
     }
 
@@ -294,7 +276,7 @@ impl KeyEncryption for Transit {
         let answer = self.call(Method::POST, &self.path("decrypt"), Some(&body)).await?;
         let Data { data: Decrypted { plaintext } } = answer.json()?;
         let bytes = STANDARD.decode(plaintext);
-        clear(bytes.map_err(|_| KeyError::Refused("its answer is not understood".to_owned()))?)
+        clear(bytes.map_err(|_| not_understood())?)
     }
 
     async fn version(&self) -> Result<Option<String>, KeyError> {

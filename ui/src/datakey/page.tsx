@@ -1,0 +1,70 @@
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { IconRefresh } from '@tabler/icons-react';
+
+import { projectsQuery } from '../access/queries';
+import { graphql } from '../generated';
+import { ask } from '../lib/client';
+import { Action } from '../parts/action';
+import { Facts, Fault, Page, Panel, Waiting } from '../parts/page';
+import { Name, RouteLink } from '../parts/text';
+import { paths } from '../paths';
+import { KeyTable } from './table';
+
+const Keys = graphql(/* GraphQL */ `
+  query DataKeys {
+    installationDataKeys {
+      id
+      purpose
+      encryptedBy
+      version
+      insertedAt
+      retiredAt
+      destroyedAt
+    }
+  }
+`);
+const Rotate = graphql(/* GraphQL */ `
+  mutation RotateInstallation {
+    rotateInstallationDataKey {
+      id
+    }
+  }
+`);
+
+export function List() {
+  const query = useQuery({ queryKey: ['data keys'], queryFn: ({ signal }) => ask(Keys, {}, signal) });
+  const projects = useInfiniteQuery(projectsQuery);
+  return (
+    <Page
+      title="Data keys"
+      actions={
+        <Action
+          noun="data keys"
+          label="Rotate"
+          icon={IconRefresh}
+          explains="Another data key seals the secrets of the installation from now on; what the old one sealed is sealed anew in the background."
+          command="plural cd data-keys rotate"
+          run={() => ask(Rotate, {})}
+          done="Rotated the installation’s data key"
+        />
+      }
+    >
+      <Panel title="What belongs to no project">
+        {query.isPending && <Waiting />}
+        {query.isError && <Fault error={query.error} what="data keys" retry={() => void query.refetch()} />}
+        {query.isSuccess && <KeyTable keys={query.data.installationDataKeys ?? []} />}
+      </Panel>
+      <Panel title="Of projects, with the secrets that the console holds">
+        {projects.isError && <Fault error={projects.error} what="projects" />}
+        <Facts
+          facts={(projects.data ?? []).map((project) => [
+            project.name,
+            <RouteLink key={project.id} to={paths.setting('projects', project.name)}>
+              Secrets and data keys of <Name of={project.name} />
+            </RouteLink>,
+          ])}
+        />
+      </Panel>
+    </Page>
+  );
+}

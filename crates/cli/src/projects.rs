@@ -14,10 +14,11 @@ use crate::{
     key,
     output::{self, Row, or_dash},
     recordings::{self, ProjectRecordingsArgs},
+    secret_backends::{self, ProjectSecretBackendArgs},
     terminal::Terminal,
 };
 
-/// Projects, to which clusters and repositories belong: list, create, update, describe, limits, secrets, delete
+/// Projects, to which clusters and repositories belong: list, create, update, describe, limits, secrets, secret-backend, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "project", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ProjectsArgs {
@@ -35,6 +36,7 @@ pub(crate) enum ProjectCommand {
     Limits(ProjectLimitsArgs),
     Recordings(ProjectRecordingsArgs),
     Secrets(ProjectSecretsArgs),
+    SecretBackend(ProjectSecretBackendArgs),
 }
 
 /// List the projects that you may see
@@ -316,6 +318,7 @@ pub(crate) async fn run(
         ProjectCommand::Limits(args) => limits(args, client, terminal).await,
         ProjectCommand::Recordings(args) => recordings::policy(args, client, terminal).await,
         ProjectCommand::Secrets(args) => data_keys::secrets(args, client, terminal).await,
+        ProjectCommand::SecretBackend(args) => secret_backends::backend(args, client, terminal).await,
     }
 }
 

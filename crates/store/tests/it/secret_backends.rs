@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use plural_app::cluster::CreatedCluster;
 use plural_app::ctx::Clock;
 use plural_app::ports::key_encryption::LocalKey;
 use plural_app::ports::secret_backend::{KeeperError, ObjectName, SecretKeeper};
 use plural_app::secret_backend::SecretBackendStore as _;
+use plural_core::cluster::Cluster;
 use plural_core::ids::ProjectId;
 use plural_core::project::Project;
 use plural_core::secret_backend::SecretBackend;
@@ -17,8 +19,10 @@ use plural_core::service::{Configuration, ConfigurationEdit, Service, ServiceCha
 use plural_core::service_context::ServiceContextChange;
 use plural_core::{Error, Result};
 use plural_testkit::{TestDatabase, each_database};
+use secrecy::ExposeSecret as _;
 use sea_orm::{ConnectionTrait as _, Statement};
 
+use crate::agent::poll_until;
 use crate::clock::Wrong;
 use crate::data_keys::killed_after;
 use crate::door::{Door, KEY, Opening, by_id, new_service, service_id};
@@ -147,11 +151,14 @@ fn password(value: &str) -> Configuration {
 }
 
 async fn service_with(door: &Door, value: &str) -> Service {
-    let cluster = door.cluster("blue").await.cluster;
+    service_on(door, &door.cluster("blue").await.cluster, value).await
+}
+
+async fn service_on(door: &Door, cluster: &Cluster, value: &str) -> Service {
     let repository = door.repository("https://example.com/a").await;
     let mut new = new_service(&repository, "web");
     new.configuration = password(value);
-    door.app.service_create(&door.admin, &by_id(&cluster), new).await.unwrap()
+    door.app.service_create(&door.admin, &by_id(cluster), new).await.unwrap()
 }
 
 async fn write(door: &Door, service: &Service, value: &str) -> Result<()> {
@@ -162,6 +169,15 @@ async fn write(door: &Door, service: &Service, value: &str) -> Result<()> {
 
 async fn read(door: &Door, service: &Service) -> Result<Configuration> {
     door.app.service_configuration(&door.admin, service.id).await
+}
+
+/// The agent, which renders, is sent the value.
+async fn is_rendered_with(door: &Door, made: &CreatedCluster, value: &str) {
+    let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let sent = poll_until(door, &agent, None, |answer| {
+        answer.services.iter().any(|spec| spec.configuration == password(value))
+    });
+    assert_eq!(sent.await.services.len(), 1);
 }
 
 async fn waiting(door: &Door, project: ProjectId) -> u64 {
@@ -183,7 +199,8 @@ async fn versions(door: &Door) -> Vec<Vec<u8>> {
 async fn values_move_there_and_back_and_are_read_all_the_while(database: TestDatabase) {
     let bench = Bench::new(database);
     let door = bench.open("one").await;
-    let service = service_with(&door, "hunter2-hunter2").await;
+    let made = door.cluster("blue").await;
+    let service = service_on(&door, &made.cluster, "hunter2-hunter2").await;
     let project = door.default_project().await.id;
     write(&door, &service, "hunter3-hunter3").await.unwrap();
     let mut seconds = 0;
@@ -204,11 +221,15 @@ async fn values_move_there_and_back_and_are_read_all_the_while(database: TestDat
         assert_eq!(waiting(&door, project).await, 0);
         door = fresh(door).await;
         assert_eq!(read(&door, &service).await.unwrap(), password("hunter4-hunter4"), "after it moved");
+        is_rendered_with(&door, &made, "hunter4-hunter4").await;
         write(&door, &service, "hunter3-hunter3").await.unwrap();
         let version = if to == SecretBackend::Database { 2 } else { 3 };
         assert_eq!(versions(&door).await, [[version]], "in {to}");
-        let held = door.app.secret_holdings(&door.admin, project).await.unwrap();
-        assert!(!held.holds_none() && held.holdings.iter().all(|held| held.backend == to), "{held:?}");
+        let held = door.app.secret_holdings(&door.admin, project, None).await.unwrap();
+        assert!(
+            held.holds_none() == Some(false) && held.holdings.iter().all(|held| held.backend == to),
+            "{held:?}"
+        );
         for object in bench.vault.objects.lock().values().chain(bench.kubernetes.objects.lock().values()) {
             assert!(!object.windows(6).any(|part| part == b"hunter"), "it is sealed there");
         }
@@ -325,7 +346,7 @@ async fn a_backend_on_bad_days_is_told_and_what_is_in_memory_bridges_it(database
     assert!(told.to_string().contains("does not answer"), "{told}");
     assert!(!told.to_string().contains("its own words"), "{told}");
     // Nor does it say that there is nothing.
-    assert!(door.app.secret_holdings(&door.admin, project).await.is_err());
+    assert!(door.app.secret_holdings(&door.admin, project, None).await.is_err());
     bench.later(HOUR + 120);
     bench.vault.be(FINE);
     assert!(read(&door, &service).await.is_ok());

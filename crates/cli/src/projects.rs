@@ -18,7 +18,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Projects, to which clusters and repositories belong: list, create, update, describe, limits, secrets, secret-backend, delete
+/// Projects, to which clusters and repositories belong: list, create, update, describe, limits, secrets, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "project", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ProjectsArgs {

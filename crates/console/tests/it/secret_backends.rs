@@ -28,7 +28,8 @@ struct Places {
 impl Places {
     async fn new() -> Self {
         let cluster = TestCluster::kubesim().await.unwrap();
-        let places = Self { vault: TransitServer::start().unwrap(), cluster, folder: tempfile::tempdir().unwrap() };
+        let places =
+            Self { vault: TransitServer::start().unwrap(), cluster, folder: tempfile::tempdir().unwrap() };
         places.write("jwt", &places.vault.jwt());
         let cluster = places.cluster.as_kubesim().unwrap();
         places.write("token", cluster.admin_token());

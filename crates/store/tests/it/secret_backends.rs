@@ -19,8 +19,8 @@ use plural_core::service::{Configuration, ConfigurationEdit, Service, ServiceCha
 use plural_core::service_context::ServiceContextChange;
 use plural_core::{Error, Result};
 use plural_testkit::{TestDatabase, each_database};
-use secrecy::ExposeSecret as _;
 use sea_orm::{ConnectionTrait as _, Statement};
+use secrecy::ExposeSecret as _;
 
 use crate::agent::poll_until;
 use crate::clock::Wrong;

@@ -266,7 +266,7 @@ fn kv(method: &Method, path: &str, asked: &Value, state: &mut Vault) -> Response
         }
         (&Method::DELETE, Some(("metadata", path))) => {
             state.kv.remove(path);
-            of(StatusCode::NO_CONTENT, &json!(null))
+            nothing()
         }
         _ => errors(StatusCode::NOT_FOUND, "no handler for route"),
     }
@@ -277,7 +277,7 @@ fn old_kv(method: &Method) -> Response {
     if *method == Method::GET {
         return errors(StatusCode::NOT_FOUND, "");
     }
-    of(StatusCode::NO_CONTENT, &json!(null))
+    nothing()
 }
 
 fn transit(method: &Method, path: &str, asked: &Value, state: &mut Vault) -> Response {
@@ -340,6 +340,12 @@ fn login(token: &str, lease: u64) -> Value {
 
 fn errors(status: StatusCode, error: &str) -> Response {
     of(status, &json!({"errors": [error]}))
+}
+
+fn nothing() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
 }
 
 fn json_answer(answer: &Value) -> Response {

@@ -325,14 +325,13 @@ impl Presented {
     /// As for any request.
     pub(crate) async fn op(&self) -> Result<OpCtx> {
         let token = TokenHash::of(self.token.expose_secret());
-        let actor = match self.known.get(&token) {
-            Some(actor) => actor,
-            None => {
-                let asked = Instant::now();
-                let actor = user(&self.app, self.token.expose_secret()).await?;
-                self.known.keep(token, asked, &actor);
-                actor
-            }
+        let actor = if let Some(actor) = self.known.get(&token) {
+            actor
+        } else {
+            let asked = Instant::now();
+            let actor = user(&self.app, self.token.expose_secret()).await?;
+            self.known.keep(token, asked, &actor);
+            actor
         };
         Ok(self.app.ctx(actor).with_request_id(self.request_id).with_peer(self.address))
     }

@@ -152,7 +152,12 @@ impl App {
     pub async fn project_keys_rotate(&self, ctx: &OpCtx, id: ProjectId) -> Result<Vec<DataKey>> {
         let project = self.authorized::<Project, Admin>(ctx, &ProjectSelector::Id(id)).await?;
         let known = self.store.data_keys_of(&[KeyOwner::Project(project.id)]).await?;
-        if known.iter().filter(|key| key.created_at > self.now() - TimeDelta::hours(1)).count() > HOURLY {
+        // The first one replaced none.
+        let first = known.iter().map(|key| key.created_at).min();
+        let since = self.now() - TimeDelta::hours(1);
+        let fresh = known.iter().filter(|key| key.created_at > since).count();
+        let replaced = fresh - usize::from(first.is_some_and(|first| first > since));
+        if replaced >= HOURLY {
             return Err(Error::conflict(format!(
                 "the project got {HOURLY} other keys within the hour, each of which seals everything anew: try again later"
             )));

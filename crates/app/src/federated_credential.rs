@@ -12,7 +12,7 @@ use plural_core::cluster::Cluster;
 use plural_core::cluster_issuer::{ClusterKey, SILENT};
 use plural_core::federated_credential::{FederatedCredential, FederationTerms, TokenIssuer};
 use plural_core::identity_provider::Issuer;
-use plural_core::ids::{ClusterId, FederatedCredentialId, MachineAccountId, TokenId};
+use plural_core::ids::{ClusterId, FederatedCredentialId, MachineAccountId, ProjectId, TokenId};
 use plural_core::machine_account::MachineAccount;
 use plural_core::policy::Role;
 use plural_core::token::{PresentedToken, USER_TOKEN_PREFIX};
@@ -42,6 +42,8 @@ const TOLD: usize = 200;
 const MOST_CLUSTERS: u64 = 500;
 /// Different keys of clusters that one token is held against: those of one id are usually one, of clusters that are copies.
 const MOST_TRIED: usize = 20;
+/// Of these, keys of one project's clusters: whoever has many clusters keeps no other project's tokens out.
+const MOST_OF_PROJECT: usize = 3;
 /// What a proof is for.
 const WHAT: &str = "a federated credential";
 
@@ -249,7 +251,7 @@ impl App {
         let since = self.clock.now() - SILENT;
         let keys = self.store.cluster_keys_for(claimed, since, MOST_CLUSTERS).await?;
         let verified = self.verified(claimed, token, &keys).await?;
-        for ClusterKey { cluster, key } in keys {
+        for ClusterKey { cluster, project: _, key } in keys {
             let Some(said) = verified.get(&key) else {
                 tracing::debug!(issuer, cluster.id = %cluster, "a token is not of this cluster");
                 continue;
@@ -294,10 +296,26 @@ impl App {
         keys: &[ClusterKey],
     ) -> Result<HashMap<String, Map<String, Value>>> {
         let mut tried: Vec<String> = Vec::new();
-        for ClusterKey { cluster: _, key } in keys {
-            if tried.len() < MOST_TRIED && !tried.contains(key) {
-                tried.push(key.clone());
+        let mut of_projects: HashMap<ProjectId, usize> = HashMap::new();
+        let mut left = 0_usize;
+        for ClusterKey { cluster: _, project, key } in keys {
+            if tried.contains(key) {
+                continue;
             }
+            let of_project = of_projects.entry(*project).or_default();
+            if tried.len() < MOST_TRIED && *of_project < MOST_OF_PROJECT {
+                *of_project += 1;
+                tried.push(key.clone());
+            } else {
+                left += 1;
+            }
+        }
+        if left > 0 {
+            tracing::warn!(
+                issuer = claimed.issuer,
+                keys.left = left,
+                "clusters report more keys of one id than a token is held against"
+            );
         }
         if tried.is_empty() {
             return Ok(HashMap::new());

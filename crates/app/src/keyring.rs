@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, KeyInit, Nonce};
@@ -37,6 +38,12 @@ const FRESH: TimeDelta = TimeDelta::minutes(5);
 const LONGEST: TimeDelta = TimeDelta::hours(1);
 /// How long one that does not answer is left alone.
 const AGAIN: TimeDelta = TimeDelta::seconds(5);
+/// How long it is left alone while the data key is held.
+const BRIDGED: TimeDelta = TimeDelta::seconds(30);
+/// How long somebody waits for it while the data key is held, and where it is not: less than an agent waits for us (10 s), so that the
+/// failure is known and remembered before the request is given up.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE_UNHELD: Duration = Duration::from_secs(9);
 /// How long it is not looked up which key seals for an owner. Shorter than a retired key is kept.
 const CURRENT: TimeDelta = TimeDelta::minutes(1);
 /// Keys, owners and clusters that are remembered.
@@ -494,12 +501,17 @@ impl Keyring {
         let Some(row) = self.store.data_key(id).await? else {
             return Err(Error::internal("opening a data key", format!("there is no data key {id}")));
         };
-        let now = self.clock.now();
         if row.wrapped.is_none() {
             self.held.write().remove(&id);
             return Err(Error::internal("opening a data key", format!("data key {id} was destroyed")));
         }
-        let opened = self.unwrap(&row).await;
+        let asked = self.clock.now();
+        let patience = if self.bridges(id, asked) { PATIENCE } else { PATIENCE_UNHELD };
+        let opened = tokio::time::timeout(patience, self.unwrap(&row)).await.unwrap_or_else(|_| {
+            Err(KeyError::Unavailable(format!("it does not answer within {} s", patience.as_secs())))
+        });
+        // Not `asked`: a key that was waited for is left alone from now on.
+        let now = self.clock.now();
         let outcome = match &opened {
             Ok(_) => "done",
             Err(KeyError::Unavailable(_)) => "unavailable",
@@ -531,12 +543,18 @@ impl Keyring {
             && let Some(key) = held.key.clone()
             && is_before(now, held.opened + LONGEST, LONGEST)
         {
-            held.until = now + AGAIN;
+            held.until = (now + BRIDGED).min(held.opened + LONGEST);
             return Ok(key);
         }
         let told = told(&row.key.encrypted_by, &error);
         self.hold(id, Held { key: None, opened: now, until: now + AGAIN, why: Some(error) });
         Err(told)
+    }
+
+    /// Whether a key is held that is young enough to go on with.
+    fn bridges(&self, id: DataKeyId, now: DateTime<Utc>) -> bool {
+        let held = self.held.read();
+        held.get(&id).is_some_and(|held| held.key.is_some() && is_before(now, held.opened + LONGEST, LONGEST))
     }
 
     /// What needs nobody to be asked.

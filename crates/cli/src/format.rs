@@ -5,7 +5,10 @@ use clap::{
     builder::{PossibleValue, TypedValueParser},
 };
 
-use crate::jsonpath::{Path, Template};
+use crate::{
+    error::CliError,
+    jsonpath::{Path, Template},
+};
 
 /// How to print an answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,6 +131,20 @@ pub(crate) struct OutputArgs {
     /// How to print the answer
     #[arg(short, long, value_parser = FormatParser, default_value = "table", value_name = "FORMAT")]
     pub(crate) output: Format,
+}
+
+impl OutputArgs {
+    /// The format, for an answer that is shown only once: a name alone would lose it.
+    ///
+    /// # Errors
+    /// `-o name` is asked for.
+    pub(crate) fn shown_once(self) -> Result<Format, CliError> {
+        match self.output {
+            Format::Name => Err(CliError::new("-o name leaves out what is shown only once")
+                .hint("`-o json` has the name and the rest")),
+            other => Ok(other),
+        }
+    }
 }
 
 /// How to print a list

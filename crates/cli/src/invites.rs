@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
+    format::Format,
     key,
     output::{self, Row, age, or_dash},
     proof::{Proof, send_proven},
@@ -123,6 +124,7 @@ pub(crate) async fn create(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let InviteArgs { email, groups, password_stdin, output } = args;
+    let format = output.shown_once()?;
     let mut group_ids = Vec::new();
     for name in groups {
         let found = client.send(&GetGroup { name: name.clone() }).await.map_err(|error| {
@@ -136,7 +138,7 @@ pub(crate) async fn create(
     let proof = proof(password_stdin);
     let made =
         send_proven(request, |request| &mut request.current_password, &proof, client, terminal).await?;
-    print(&made, &output, terminal)
+    print(&made, &format, terminal)
 }
 
 pub(crate) async fn reset_password(
@@ -145,12 +147,13 @@ pub(crate) async fn reset_password(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let ResetPasswordArgs { email, password_stdin, output } = args;
+    let format = output.shown_once()?;
     let user_id = users::find(&email, client).await?.id;
     let request = CreatePasswordReset { user_id, current_password: None };
     let proof = proof(password_stdin);
     let made =
         send_proven(request, |request| &mut request.current_password, &proof, client, terminal).await?;
-    print(&made, &output, terminal)
+    print(&made, &format, terminal)
 }
 
 const fn proof(stdin: bool) -> Proof<'static> {
@@ -175,11 +178,7 @@ struct MadeInvite<'a> {
 }
 
 /// The link, once.
-fn print(
-    made: &CreatedInvite,
-    OutputArgs { output }: &OutputArgs,
-    terminal: &mut Terminal<'_>,
-) -> Result<(), CliError> {
+fn print(made: &CreatedInvite, format: &Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let CreatedInvite { id, email, token, page, expires_at } = made;
     let token = token.as_ref().ok_or_else(|| CliError::new("the console told no code"))?.expose();
     let until = expires_at.map(|at| at.format("%Y-%m-%d %H:%M UTC").to_string());
@@ -189,8 +188,7 @@ fn print(
     ));
     let link = page.as_ref().map(|page| format!("{page}#{token}"));
     let told = MadeInvite { id, email, token, link: link.as_deref(), expires_at: *expires_at };
-    let name = format!("invite/{id}");
-    output::told_once(&told, (&name, link.as_deref().unwrap_or(token)), output, terminal)?;
+    output::told_once(&told, link.as_deref().unwrap_or(token), &[token], format, terminal)?;
     Ok(terminal.out.flush()?)
 }
 

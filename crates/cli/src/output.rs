@@ -83,17 +83,35 @@ pub(crate) fn described<T: Serialize, I: Row>(
     }
 }
 
-/// Prints what is told once: the bare text, for people and pipes, or all that is known of it as a program reads it.
+/// Prints what is shown only once: the bare text, for people and pipes, or all that is known of it as a program reads it. Where a
+/// template leaves out one of the secrets, or cannot be filled in, the text goes to standard error: nobody can ask for it again.
 pub(crate) fn told_once<T: Serialize>(
     known: &T,
-    (name, text): (&str, &str),
+    text: &str,
+    secrets: &[&str],
     format: &Format,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     match format {
-        Format::Name => Ok(writeln!(terminal.out, "{}", one_line(name))?),
         Format::Table | Format::Wide => Ok(writeln!(terminal.out, "{text}")?),
-        _ => program_one(known, format, terminal),
+        Format::Json | Format::Yaml | Format::Name => program_one(known, format, terminal),
+        Format::JsonPath(_) | Format::Columns(_) => {
+            let shown = chosen(format, &value(known)?);
+            if !secrets.iter().all(|secret| shown.contains(secret)) {
+                terminal.say("what was asked for leaves this out, and it is not shown again:");
+                terminal.say(text);
+            }
+            program_one(known, format, terminal)
+        }
+    }
+}
+
+/// What a template makes of a document; nothing where it cannot be filled in.
+fn chosen(format: &Format, document: &Value) -> String {
+    match format {
+        Format::JsonPath(template) => template.render(document).unwrap_or_default(),
+        Format::Columns(columns) => columns.iter().map(|column| found(column, document)).collect(),
+        Format::Json | Format::Yaml | Format::Table | Format::Wide | Format::Name => String::new(),
     }
 }
 
@@ -164,21 +182,22 @@ pub(crate) fn custom_columns(
 ) -> Result<(), CliError> {
     let mut lines: Vec<Vec<String>> = vec![chosen.iter().map(|column| column.heading.clone()).collect()];
     for item in items {
-        let cell = |column: &Column| {
-            // An index that one of them does not have is nothing of that one.
-            let found: Vec<String> = column
-                .path
-                .find(item)
-                .unwrap_or_default()
-                .into_iter()
-                .filter(|value| !value.is_null())
-                .map(jsonpath::printed)
-                .collect();
-            if found.is_empty() { "<none>".to_owned() } else { found.join(",") }
-        };
-        lines.push(chosen.iter().map(cell).collect());
+        lines.push(chosen.iter().map(|column| found(column, item)).collect());
     }
     table::print(&lines, chosen.len(), headings, terminal)
+}
+
+fn found(column: &Column, item: &Value) -> String {
+    // An index that one of them does not have is nothing of that one.
+    let found: Vec<String> = column
+        .path
+        .find(item)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|value| !value.is_null())
+        .map(jsonpath::printed)
+        .collect();
+    if found.is_empty() { "<none>".to_owned() } else { found.join(",") }
 }
 
 /// The lines of a table, headings first, and how many of their cells are shown.

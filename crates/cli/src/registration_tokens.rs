@@ -208,8 +208,9 @@ async fn create(
         tags,
         service_account,
         password_stdin,
-        output: OutputArgs { output },
+        output,
     } = args;
+    let output = output.shown_once()?;
     let user_id = match service_account {
         Some(account) => Some(service_accounts::find(&account, client).await?.id),
         None => None,
@@ -238,6 +239,5 @@ async fn create(
         terminal.say(format_args!("valid until {}", at.to_rfc3339_opts(SecondsFormat::Secs, true)));
     }
     let told = MadeToken { id: &made.id, token: token.expose(), expires_at: made.expires_at };
-    let name = format!("registrationtoken/{}", made.id);
-    output::told_once(&told, (&name, token.expose()), &output, terminal)
+    output::told_once(&told, token.expose(), &[token.expose()], &output, terminal)
 }

@@ -72,8 +72,8 @@ pub(crate) async fn run(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     match command {
-        SecondFactorCommand::Enable(SecondFactorEnableArgs { output: OutputArgs { output } }) => {
-            enable(&output, client, terminal).await
+        SecondFactorCommand::Enable(SecondFactorEnableArgs { output }) => {
+            enable(&output.shown_once()?, client, terminal).await
         }
         SecondFactorCommand::Disable(args) => disable(args, client, terminal).await,
     }
@@ -109,7 +109,8 @@ async fn enable(format: &Format, client: &Client, terminal: &mut Terminal<'_>) -
     terminal.say("from now on a code is asked for with your password");
     terminal.say("codes for the day that the app is lost, each good once; they are not shown again:");
     let told = RecoveryCodes { recovery_codes: &codes };
-    output::told_once(&told, ("secondfactor", &codes.join("\n")), format, terminal)?;
+    let each: Vec<&str> = codes.iter().map(String::as_str).collect();
+    output::told_once(&told, &codes.join("\n"), &each, format, terminal)?;
     Ok(terminal.out.flush()?)
 }
 

@@ -286,7 +286,8 @@ async fn token(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let ServiceAccountTokenArgs { account, valid_for, password_stdin, output: OutputArgs { output } } = args;
+    let ServiceAccountTokenArgs { account, valid_for, password_stdin, output } = args;
+    let output = output.shown_once()?;
     let proof = Proof {
         stdin: password_stdin,
         why: "a token that outlasts this login needs your password",
@@ -308,6 +309,5 @@ async fn token(
     }
     let id = made.id.as_deref().unwrap_or_default();
     let told = MadeToken { id, token: token.expose(), expires_at: made.expires_at };
-    let name = format!("accesstoken/{id}");
-    output::told_once(&told, (&name, token.expose()), &output, terminal)
+    output::told_once(&told, token.expose(), &[token.expose()], &output, terminal)
 }

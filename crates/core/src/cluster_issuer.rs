@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::ids::ClusterId;
+use crate::ids::{ClusterId, ProjectId};
 
 /// A cluster whose agent was not heard of for so long signs nothing that counts. A day: a console or a line that is down for hours must
 /// not stop what runs in clusters, and a cluster that is gone, or whose keys nobody can take back any more, must not go on for long.
@@ -49,6 +49,8 @@ pub enum IssuerReport {
 pub struct ClusterKey {
     /// Whose.
     pub cluster: ClusterId,
+    /// Whose cluster that is.
+    pub project: ProjectId,
     /// A JSON Web Key.
     pub key: String,
 }

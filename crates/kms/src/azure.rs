@@ -92,6 +92,8 @@ impl AzureKey {
             |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
         let (host, path) =
             place.rest.strip_prefix("//").and_then(|rest| rest.split_once('/')).ok_or_else(|| bad(FORM))?;
+        // As the vault names itself, whatever case it is written in.
+        let host = host.to_ascii_lowercase();
         let key = path.strip_prefix("keys/").filter(|key| is_word(key)).ok_or_else(|| bad(FORM))?;
         let cloud = host.split_once('.').filter(|(vault, _)| is_word(vault));
         let cloud = cloud.and_then(|(_, domain)| CLOUDS.iter().find(|cloud| cloud.vaults == domain));
@@ -103,7 +105,7 @@ impl AzureKey {
             name: format!("azure-key-vault:{host}/{key}"),
             id: format!("https://{host}/keys/{key}"),
             key: key.to_owned(),
-            endpoint: Endpoint::of(host, "endpoint", &options)?,
+            endpoint: Endpoint::of(&host, "endpoint", &options)?,
             credentials: Credentials::open(login, vaults, &options, variables)?,
         })
     }
@@ -135,7 +137,8 @@ impl AzureKey {
 
     /// `…` of `https://VAULT.vault.azure.net/keys/KEY/…`.
     fn version_of(&self, kid: &str) -> Result<String, KeyError> {
-        let version = kid.strip_prefix(&self.id).and_then(|rest| rest.strip_prefix('/'));
+        let known = kid.split_at_checked(self.id.len()).filter(|(id, _)| id.eq_ignore_ascii_case(&self.id));
+        let version = known.and_then(|(_, rest)| rest.strip_prefix('/'));
         let version = version.filter(|version| is_version(version)).map(str::to_owned);
         version.ok_or_else(|| another(kid))
     }

@@ -32,7 +32,7 @@ impl Endpoint {
         {
             return Err(bad(&format!("{address} {why}, which this console does not connect to")));
         }
-        let http = Http::new(options.authorities()?.as_deref(), reach).map_err(BadPlace)?;
+        let http = Http::new(options.authorities()?.as_deref(), reach, is_here(&url)).map_err(BadPlace)?;
         Ok(Self { url, http })
     }
 

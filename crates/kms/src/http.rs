@@ -14,7 +14,7 @@ use reqwest::{
 use secrecy::{ExposeSecret, SecretString};
 
 /// How long one request may take, with its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of an answer: far more than a wrapped key takes.
 const LARGEST: usize = 1 << 20;
 /// How often a service that does not answer is asked.
@@ -49,9 +49,13 @@ pub(crate) struct Answer {
 }
 
 impl Http {
-    /// A client; `ca_pem` are authorities that it trusts besides those of the machine. It connects to what is in reach.
-    pub(crate) fn new(ca_pem: Option<&[u8]>, reach: Reach) -> Result<Self, String> {
+    /// A client; `ca_pem` are authorities that it trusts besides those of the machine. It connects to what is in reach; what `is_here`,
+    /// on this machine, is perhaps asked without TLS, so no proxy stands in between.
+    pub(crate) fn new(ca_pem: Option<&[u8]>, reach: Reach, is_here: bool) -> Result<Self, String> {
         let mut builder = Self::builder().dns_resolver(Resolver(Guard::new(reach)));
+        if is_here {
+            builder = builder.no_proxy();
+        }
         if let Some(pem) = ca_pem {
             let certificates = Certificate::from_pem_bundle(pem).map_err(|error| error.to_string())?;
             builder = builder.tls_certs_merge(certificates);

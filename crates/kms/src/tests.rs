@@ -109,7 +109,7 @@ async fn a_name_that_leads_to_this_machine_is_not_connected_to() {
             body: &[],
             is_busy: http::by_status,
         };
-        http::Http::new(None, reach).unwrap().ask(&request).await
+        http::Http::new(None, reach, false).unwrap().ask(&request).await
     };
     let told = unavailable(ask(plural_reach::Reach::Private).await);
     assert!(told.contains("this machine's own address"), "{told}");

@@ -7,7 +7,7 @@ use plural_app::federated_credential::ClaimedToken;
 use plural_core::Result;
 use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::cluster_issuer::{ClusterIssuer, ClusterKey, IssuerReport};
-use plural_core::ids::{ClusterId, RequestId};
+use plural_core::ids::{ClusterId, ProjectId, RequestId};
 use sea_orm::sea_query::{Expr, ExprTrait, LockType, Query, SelectStatement};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel as _, QueryFilter, QueryOrder, QuerySelect,
@@ -105,9 +105,24 @@ pub(crate) async fn keys_on(
         .all(connection)
         .await
         .map_err(db(READING))?;
-    let key =
-        |row: key::Model| ClusterKey { cluster: ClusterId::from_uuid(row.cluster_id), key: row.content };
-    Ok(rows.into_iter().map(key).collect())
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let projects: HashMap<Uuid, Uuid> = cluster::row::Entity::find()
+        .select_only()
+        .columns([cluster::row::Column::Id, cluster::row::Column::ProjectId])
+        .filter(cluster::row::Column::Id.is_in(rows.iter().map(|row| row.cluster_id)))
+        .into_tuple::<(Uuid, Uuid)>()
+        .all(connection)
+        .await
+        .map_err(db(READING))?
+        .into_iter()
+        .collect();
+    let key = |row: key::Model| {
+        let project = ProjectId::from_uuid(*projects.get(&row.cluster_id)?);
+        Some(ClusterKey { cluster: ClusterId::from_uuid(row.cluster_id), project, key: row.content })
+    };
+    Ok(rows.into_iter().filter_map(key).collect())
 }
 
 /// Takes in what an agent says of its cluster's issuer, with a line in the audit log where it is not what is `known`.

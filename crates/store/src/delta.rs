@@ -117,7 +117,9 @@ impl DeltaStore for Database {
                 .all(&self.reader)
                 .await
                 .map_err(db(doing))?;
-            there.iter().for_each(|id| _ = gone.remove(id));
+            for id in &there {
+                gone.remove(id);
+            }
         }
         for chunk in clusters.chunks(AT_ONCE) {
             let there: Vec<Uuid> = cluster::row::Entity::find()
@@ -128,7 +130,9 @@ impl DeltaStore for Database {
                 .all(&self.reader)
                 .await
                 .map_err(db(doing))?;
-            there.iter().for_each(|id| _ = gone.remove(id));
+            for id in &there {
+                gone.remove(id);
+            }
         }
         Ok(gone)
     }

@@ -29,6 +29,8 @@ type Usual = AesGcm<Aes256, U32>;
 type Short = AesGcm<Aes256, U12>;
 /// What an encrypted value begins with.
 const SEALED: &str = "ENC[AES256_GCM,";
+/// The same in base64, at each of the three places that it may have in a group of three bytes.
+const ENCODED: [&str; 3] = ["RU5DW0FFUzI1Nl9HQ00s", "Q1tBRVMyNTZfR0NNL", "TkNbQUVTMjU2X0dDTS"];
 /// The name of the metadata, and the beginning of their names where a file has no maps.
 const METADATA: &str = "sops";
 /// Keys that end so are not encrypted unless the file says otherwise.
@@ -124,7 +126,7 @@ pub(crate) fn may_be(content: &[u8]) -> bool {
 
 /// Whether a text holds a value that is still encrypted, in clear or in base64.
 pub(crate) fn holds_sealed(text: &str) -> bool {
-    text.contains(SEALED) || text.contains("RU5DW0FFUzI1Nl9HQ00s")
+    text.contains(SEALED) || ENCODED.iter().any(|encoded| text.contains(encoded))
 }
 
 /// Opens a file.

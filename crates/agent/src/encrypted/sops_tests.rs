@@ -136,4 +136,8 @@ fn what_is_missing_is_named() {
     assert_eq!(refused("x.ini", b"[a]\nb = ENC[AES256_GCM,\n[sops]\n"), SopsError::Ini);
     assert!(may_be(VALUES) && may_be(ENV) && !may_be(b"sops: everywhere"));
     assert!(holds_sealed("x ENC[AES256_GCM,data:") && holds_sealed(&STANDARD.encode("ENC[AES256_GCM,data:")));
+    // Wherever it begins in what was encoded.
+    for before in ["", "K", "KE", "KEY=", "password: "] {
+        assert!(holds_sealed(&STANDARD.encode(format!("{before}ENC[AES256_GCM,data:x]"))), "{before:?}");
+    }
 }

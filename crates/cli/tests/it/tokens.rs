@@ -170,3 +170,30 @@ async fn an_account_is_untied_from_a_provider_after_a_question() {
     assert_eq!(done.code, 0, "{}", done.text());
     assert_eq!(server.asked("DeleteUserIdentity"), [json!({"userId": ID, "id": ID})]);
 }
+
+#[tokio::test]
+async fn what_is_shown_once_is_not_lost_by_a_format() {
+    let project = json!({"id": ID, "name": "shop", "default": false, "description": null, "limits": null});
+    let made = json!({"id": ID, "token": "plrl-abc", "expiresAt": "2026-01-02T00:00:00Z"});
+    let server = Server::start().await.data("GetProject", "project", &project);
+    let server = server.data("CreateBootstrapToken", "createBootstrapToken", &made);
+    let person = Person::of(&server.url);
+    let create = "cd registration-tokens create --project shop --valid-for 30m -o";
+
+    let refused = person.run(&format!("{create} name")).await;
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""), "{}", refused.err);
+    assert!(refused.err.contains("shown only once") && refused.err.contains("-o json"), "{}", refused.err);
+    assert!(server.asked("CreateBootstrapToken").is_empty(), "nothing is made for an answer that is lost");
+
+    let token = person.run(&format!("{create} jsonpath={{.token}}")).await;
+    assert_eq!((token.code, token.out.as_str()), (0, "plrl-abc"), "{}", token.err);
+    assert!(!token.err.contains("plrl-abc"), "a job's log would keep it: {}", token.err);
+    for format in ["jsonpath={.id}", "jsonpath={.nothing}", "custom-columns=ID:.id"] {
+        let answer = person.run(&format!("{create} {format}")).await;
+        assert!(
+            !answer.out.contains("plrl-abc") && answer.err.contains("plrl-abc"),
+            "{format}: {}",
+            answer.err
+        );
+    }
+}

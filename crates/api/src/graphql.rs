@@ -50,6 +50,7 @@ mod role;
 mod rollout_strategy;
 mod saved_view;
 mod second_factor;
+mod secret_backend;
 mod service;
 mod service_account;
 mod service_context;
@@ -147,6 +148,7 @@ part! { OperationQueries, OperationMutations:
     audit_chain(query AuditChainQuery);
     background_job(query BackgroundJobQuery; mutation BackgroundJobMutation);
     data_key(query DataKeyQuery; mutation DataKeyMutation);
+    secret_backend(mutation SecretBackendMutation);
     webhook(query WebhookQuery; mutation WebhookMutation);
 }
 

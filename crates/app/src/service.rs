@@ -614,7 +614,7 @@ impl App {
     ) -> Result<Sealed> {
         let json = serde_json::to_vec(configuration)
             .map_err(|cause| Error::internal("writing a configuration", cause))?;
-        self.sealer.seal(owner, &configuration_context(id), &json).await
+        self.sealer.keep(owner, &configuration_context(id), &json).await
     }
 
     pub(crate) async fn open_configuration(&self, id: ServiceId, sealed: &Sealed) -> Result<Configuration> {
@@ -626,7 +626,7 @@ impl App {
 
     /// What a service's templates draw from.
     pub(crate) async fn new_seed(&self, owner: KeyOwner, id: ServiceId) -> Result<Sealed> {
-        self.sealer.seal(owner, &seed_context(id), &random::<32>()?).await
+        self.sealer.keep(owner, &seed_context(id), &random::<32>()?).await
     }
 
     pub(crate) async fn open_seed(&self, id: ServiceId, sealed: &Sealed) -> Result<Vec<u8>> {

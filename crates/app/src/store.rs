@@ -64,6 +64,7 @@ use crate::role::RoleStore;
 use crate::saved_view::SavedViewStore;
 use crate::seal::SealStore;
 use crate::second_factor::SecondFactorStore;
+use crate::secret_backend::SecretBackendStore;
 use crate::service::ServiceStore;
 use crate::service_context::ServiceContextStore;
 use crate::service_facet::ServiceFacetStore;
@@ -144,6 +145,7 @@ stores! {
     SavedViewStore,
     SealStore,
     SecondFactorStore,
+    SecretBackendStore,
     ReplicaStore,
     LoginStore,
     JobStore,

@@ -52,6 +52,7 @@ pub mod role;
 pub mod rollout;
 pub mod saved_view;
 pub mod second_factor;
+pub mod secret_backend;
 pub mod secret_holding;
 pub mod service;
 pub mod service_account;

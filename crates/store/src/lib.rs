@@ -71,6 +71,7 @@ mod role;
 mod saved_view;
 mod seal;
 mod second_factor;
+mod secret_backend;
 #[cfg(feature = "seed")]
 mod seed;
 mod service;

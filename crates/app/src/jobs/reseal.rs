@@ -292,7 +292,11 @@ impl App {
         let context = context(column, value.of);
         let clear = self.sealer.open(&context, &value.sealed).await?;
         self.forget_retired(value.owner, &value.sealed);
-        self.sealer.seal(value.owner, &context, &clear).await
+        if column.is_movable() {
+            self.sealer.keep(value.owner, &context, &clear).await
+        } else {
+            self.sealer.seal(value.owner, &context, &clear).await
+        }
     }
 
     async fn reseal_pieces(&self, all: &mut Resealed) -> Result<()> {
@@ -338,16 +342,16 @@ impl App {
 
 /// Where a walk through a table is.
 #[derive(Default)]
-struct Walk {
+pub(super) struct Walk {
     /// The last row that was looked at.
-    after: Option<SealedRow>,
+    pub(super) after: Option<SealedRow>,
     /// It was the last of the table.
-    is_over: bool,
+    pub(super) is_over: bool,
 }
 
 impl Walk {
     /// Takes what a step found.
-    fn goes_on<T>(&mut self, step: SealedStep<T>) -> Vec<T> {
+    pub(super) fn goes_on<T>(&mut self, step: SealedStep<T>) -> Vec<T> {
         let SealedStep { found, next } = step;
         *self = Self { after: next, is_over: next.is_none() };
         found
@@ -355,7 +359,7 @@ impl Walk {
 }
 
 /// What a value of a column is sealed for.
-fn context(column: SealedColumn, of: Uuid) -> String {
+pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
     match column {
         SealedColumn::KeyCheck => crate::app::KEY_CHECK.to_owned(),
         SealedColumn::ProxyKey => crate::proxy::KEY.to_owned(),

@@ -43,6 +43,7 @@ mod replicas;
 mod role;
 mod rollout;
 mod saved_view;
+mod secret_backends;
 mod secrets;
 mod service;
 mod service_context;

@@ -556,7 +556,7 @@ async function pages(page, folder, looks = []) {
     ...(folder ? [[1920, 1080, 'dark']] : []),
     [390, 844, 'light'],
   ]) {
-    if (folder && looks.length > 0 && !looks.includes(`${width}-${colorScheme}`)) continue;
+    if (looks.length > 0 && !looks.includes(`${width}-${colorScheme}`)) continue;
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme });
     for (const [name, path] of all) {
@@ -576,7 +576,9 @@ async function gallery(page) {
 
 async function walk(page) {
   await seed(page);
-  const steps = { lists, tooOld, secrets, edits, acts, logs, terminal, refusals, nodes, pages };
+  const look = (name) => (page) => pages(page, undefined, [name]);
+  const looks = { light: look('1280-light'), dark: look('1280-dark'), phone: look('390-light') };
+  const steps = { lists, tooOld, secrets, edits, acts, logs, terminal, refusals, nodes, ...looks };
   for (const [name, step] of Object.entries(steps)) {
     if (only.length > 0 && !only.includes(name)) continue;
     try {

@@ -155,7 +155,7 @@ impl Keeper {
                 keeper.largest()
             )));
         }
-        let key: [u8; ID] = bytes[KEY..KEY + ID]
+        let key: [u8; ID] = bytes[KEY..][..ID]
             .try_into()
             .map_err(|_| Error::internal("keeping a value", "it has no data key"))?;
         let name = ObjectName { project, id: Uuid::now_v7() };

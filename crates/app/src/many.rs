@@ -188,7 +188,7 @@ impl App {
             self.secrets_readable(ctx, self.authorized_many::<Service, Write>(ctx, ids).await?).await?;
         let sealed = self.store.services_configurations(&services).await?;
         let mut found = HashMap::with_capacity(sealed.len());
-        self.sealer.kept().fetch(sealed.iter().map(|(_, sealed)| sealed)).await;
+        self.sealer.kept().fetch(sealed.values()).await;
         for (id, sealed) in sealed {
             found.insert(id, self.open_configuration(id, &sealed).await?);
         }

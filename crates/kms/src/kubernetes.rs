@@ -58,13 +58,12 @@ impl Secrets {
             return Err(bad("it is kubernetes:NAMESPACE"));
         }
         let mut options = place.options(&OPTIONS)?;
-        let url = match options.get("server") {
-            Some(server) => address(server)?,
-            None => {
-                // As every client in a Pod: the authority is that of the Pod's own cluster.
-                options.default("ca", &format!("{POD}/ca.crt"));
-                own_cluster(variables)?
-            }
+        let url = if let Some(server) = options.get("server") {
+            address(server)?
+        } else {
+            // As every client in a Pod: the authority is that of the Pod's own cluster.
+            options.default("ca", &format!("{POD}/ca.crt"));
+            own_cluster(variables)?
         };
         if url.path() != "/" || url.query().is_some() {
             return Err(bad("server is a host without a path: https://HOST"));

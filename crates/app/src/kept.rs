@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::{StreamExt as _, stream};
@@ -38,7 +39,13 @@ pub const OBJECT: usize = PROJECT + ID;
 const DIGEST: usize = OBJECT + ID;
 const LENGTH: usize = DIGEST + 32;
 
-/// Requests to backends at once.
+/// How long somebody waits for a backend while the object is in memory, and where it is not: less than an agent waits for us (10 s), so
+/// that the failure is known and remembered before the request is given up.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE_UNHELD: Duration = Duration::from_secs(7);
+/// How long an object may take to be put and read back, or to be deleted.
+const PATIENCE_TO_PUT: Duration = Duration::from_secs(20);
+/// Requests to one backend at once.
 const AT_ONCE: usize = 16;
 /// How long an object is used before the backend is asked again: it may have taken away this console's right to read it.
 const FRESH: TimeDelta = TimeDelta::minutes(5);
@@ -116,7 +123,18 @@ pub(crate) struct Keeper {
     seen: Mutex<Seen>,
     /// Until when one that did not answer is left alone.
     away: Mutex<HashMap<SecretBackend, DateTime<Utc>>>,
-    permits: Semaphore,
+    /// Of each backend: one that hangs holds up no other.
+    permits: HashMap<SecretBackend, Semaphore>,
+}
+
+/// What only the values of one project's backend have.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct OfBackend(String);
+
+/// The backend of one project is away, refuses, or is none of this console: the values of other projects have nothing to do with it.
+pub(crate) fn is_of_backend(error: &Error) -> bool {
+    matches!(error, Error::Unavailable { cause: Some(cause), .. } if cause.is::<OfBackend>())
 }
 
 impl Keeper {
@@ -125,6 +143,7 @@ impl Keeper {
         clock: Arc<dyn Clock>,
         backends: Vec<Arc<dyn SecretKeeper>>,
     ) -> Self {
+        let permits = backends.iter().map(|keeper| (keeper.backend(), Semaphore::new(AT_ONCE))).collect();
         Self {
             store,
             clock,
@@ -132,7 +151,7 @@ impl Keeper {
             wanted: RwLock::default(),
             seen: Mutex::default(),
             away: Mutex::default(),
-            permits: Semaphore::new(AT_ONCE),
+            permits,
         }
     }
 
@@ -160,10 +179,13 @@ impl Keeper {
             .map_err(|_| Error::internal("keeping a value", "it has no data key"))?;
         let name = ObjectName { project, id: Uuid::now_v7() };
         // Noted before it is there: what is put is found again, whatever becomes of its row.
-        self.store.secret_object_note(&SecretObject { name, backend }, self.clock.now()).await?;
-        let _permit = self.permit().await?;
-        keeper.put(&name, bytes).await.map_err(|error| told(backend, &name, &error))?;
-        let back = keeper.get(&name).await.map_err(|error| told(backend, &name, &error))?;
+        self.store.secret_object_note(&SecretObject { name, backend }).await?;
+        let asked = async {
+            keeper.put(&name, bytes).await?;
+            keeper.get(&name).await
+        };
+        let back = self.ask(backend, PATIENCE_TO_PUT, asked).await;
+        let back = back.map_err(|error| told(backend, &name, &error))?;
         if back.as_deref() != Some(bytes) {
             return Err(changed(backend, &name));
         }
@@ -192,19 +214,15 @@ impl Keeper {
 
     async fn read(&self, backend: SecretBackend, name: &ObjectName) -> Result<Arc<[u8]>> {
         let keeper = self.keeper(backend)?;
-        let _permit = self.permit().await?;
-        // Perhaps whoever was in front asked for the same.
-        if let Some(bytes) = self.known(name.id, FRESH) {
-            return Ok(bytes);
-        }
-        let now = self.clock.now();
-        let left_alone =
-            self.away.lock().get(&backend).is_some_and(|until| now < *until && *until - now <= AGAIN);
-        let answer = if left_alone {
-            Err(KeeperError::Unavailable("it did not answer a moment ago".to_owned()))
-        } else {
-            keeper.get(name).await
+        let patience = if self.known(name.id, LONGEST).is_some() { PATIENCE } else { PATIENCE_UNHELD };
+        let asked = async {
+            // Perhaps whoever was in front asked for the same.
+            match self.known(name.id, FRESH) {
+                Some(bytes) => Ok(Some(bytes.to_vec())),
+                None => keeper.get(name).await,
+            }
         };
+        let answer = self.ask(backend, patience, asked).await;
         match answer {
             Ok(Some(bytes)) => {
                 let bytes: Arc<[u8]> = bytes.into();
@@ -219,10 +237,6 @@ impl Keeper {
                 )))
             }
             Err(error @ KeeperError::Unavailable(_)) => {
-                if !left_alone {
-                    tracing::warn!(backend = %backend, object = %name, error = %error, "a secret backend does not answer");
-                    self.away.lock().insert(backend, self.clock.now() + AGAIN);
-                }
                 self.known(name.id, LONGEST).ok_or_else(|| told(backend, name, &error))
             }
             Err(error @ KeeperError::Refused(_)) => {
@@ -254,8 +268,8 @@ impl Keeper {
     pub(crate) async fn delete(&self, object: &SecretObject) -> Result<()> {
         let SecretObject { name, backend } = object;
         let keeper = self.keeper(*backend)?;
-        let _permit = self.permit().await?;
-        keeper.delete(name).await.map_err(|error| told(*backend, name, &error))?;
+        let gone = self.ask(*backend, PATIENCE_TO_PUT, keeper.delete(name)).await;
+        gone.map_err(|error| told(*backend, name, &error))?;
         self.forget(name.id);
         Ok(())
     }
@@ -270,14 +284,18 @@ impl Keeper {
         }
         let keeper = self.keeper(backend)?;
         let object = SecretObject { name: ObjectName { project, id: Uuid::now_v7() }, backend };
-        self.store.secret_object_note(&object, self.clock.now()).await?;
+        self.store.secret_object_note(&object).await?;
         let tried = b"a trial: nothing is kept here";
-        let failed = |error| told(backend, &object.name, &error);
-        keeper.put(&object.name, tried).await.map_err(failed)?;
-        if keeper.get(&object.name).await.map_err(failed)?.as_deref() != Some(tried.as_slice()) {
+        let asked = async {
+            keeper.put(&object.name, tried).await?;
+            let back = keeper.get(&object.name).await?;
+            keeper.delete(&object.name).await?;
+            Ok(back)
+        };
+        let back = self.ask(backend, PATIENCE_TO_PUT, asked).await;
+        if back.map_err(|error| told(backend, &object.name, &error))?.as_deref() != Some(tried.as_slice()) {
             return Err(changed(backend, &object.name));
         }
-        keeper.delete(&object.name).await.map_err(failed)?;
         self.store.secret_objects_forget(&[object.name.id]).await
     }
 
@@ -305,6 +323,11 @@ impl Keeper {
         self.wanted.write().remove(&project);
     }
 
+    /// The backends that this console was started with, beside the database.
+    pub(crate) fn backends(&self) -> Vec<SecretBackend> {
+        self.backends.iter().map(|keeper| keeper.backend()).collect()
+    }
+
     /// This console was started with a backend.
     pub(crate) fn has(&self, backend: SecretBackend) -> bool {
         backend == SecretBackend::Database || self.backends.iter().any(|keeper| keeper.backend() == backend)
@@ -312,14 +335,47 @@ impl Keeper {
 
     fn keeper(&self, backend: SecretBackend) -> Result<&Arc<dyn SecretKeeper>> {
         self.backends.iter().find(|keeper| keeper.backend() == backend).ok_or_else(|| {
-            Error::unavailable(format!(
+            let reason = format!(
                 "this console was started without the secret backend {backend}: name it with --secret-backend"
-            ))
+            );
+            let cause = OfBackend(reason.clone());
+            Error::Unavailable { reason: reason.into(), cause: Some(Box::new(cause)) }
         })
     }
 
-    async fn permit(&self) -> Result<tokio::sync::SemaphorePermit<'_>> {
-        self.permits.acquire().await.map_err(|cause| Error::internal("asking a secret backend", cause))
+    /// Asks a backend: a few at once, and no longer than `patience`. One that does not answer is left alone for a while.
+    async fn ask<T>(
+        &self,
+        backend: SecretBackend,
+        patience: Duration,
+        asked: impl Future<Output = std::result::Result<T, KeeperError>> + Send,
+    ) -> std::result::Result<T, KeeperError> {
+        let alone = || Err(KeeperError::Unavailable("it did not answer a moment ago".to_owned()));
+        if self.is_left_alone(backend) {
+            return alone();
+        }
+        let behind_others = async {
+            let _permit = match self.permits.get(&backend) {
+                Some(permits) => permits.acquire().await.ok(),
+                None => None,
+            };
+            // Perhaps it did not answer whoever was in front.
+            if self.is_left_alone(backend) { alone() } else { asked.await }
+        };
+        let late = || KeeperError::Unavailable(format!("it does not answer within {} s", patience.as_secs()));
+        let answer = tokio::time::timeout(patience, behind_others).await.unwrap_or_else(|_| Err(late()));
+        if let Err(error @ KeeperError::Unavailable(_)) = &answer
+            && !self.is_left_alone(backend)
+        {
+            tracing::warn!(backend = %backend, error = %error, "a secret backend does not answer");
+            self.away.lock().insert(backend, self.clock.now() + AGAIN);
+        }
+        answer
+    }
+
+    fn is_left_alone(&self, backend: SecretBackend) -> bool {
+        let now = self.clock.now();
+        self.away.lock().get(&backend).is_some_and(|until| now < *until && *until - now <= AGAIN)
     }
 
     fn known(&self, id: Uuid, lasts: TimeDelta) -> Option<Arc<[u8]>> {
@@ -384,7 +440,7 @@ fn told(backend: SecretBackend, name: &ObjectName, error: &KeeperError) -> Error
             "the secret backend {backend} refuses this console: its log says why; correct the rights that the console has there"
         ),
     };
-    let cause = std::io::Error::other(format!("{backend}: {name}: {error}"));
+    let cause = OfBackend(format!("{backend}: {name}: {error}"));
     Error::Unavailable { reason: reason.into(), cause: Some(Box::new(cause)) }
 }
 

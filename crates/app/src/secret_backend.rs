@@ -55,14 +55,15 @@ pub trait SecretBackendStore: Send + Sync + 'static {
     ) -> Result<SealedStep<SealedValue>>;
     /// Projects for which somebody said where they keep their values.
     async fn projects_with_backend(&self) -> Result<Vec<ProjectId>>;
-    /// An object is about to be put.
-    async fn secret_object_note(&self, object: &SecretObject, at: DateTime<Utc>) -> Result<()>;
-    /// Notes which objects no row names by now. Then those of these backends that no row named since this time, and all of projects
+    /// An object is about to be put. That no row names it is noted by the first [`secret_objects_unnamed`](Self::secret_objects_unnamed).
+    async fn secret_object_note(&self, object: &SecretObject) -> Result<()>;
+    /// Notes which objects no row names by now. Then those of this backend that no row named since `before`, and all of projects
     /// that are gone.
     async fn secret_objects_unnamed(
         &self,
         before: DateTime<Utc>,
         at: DateTime<Utc>,
+        backend: SecretBackend,
         limit: u64,
     ) -> Result<Vec<SecretObject>>;
     /// These objects are gone.

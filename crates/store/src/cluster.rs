@@ -334,17 +334,18 @@ pub(crate) fn state_rank(at: DateTime<Utc>) -> Expr {
 /// all others.
 fn version_key(postgres: bool) -> Expr {
     Expr::cust(if postgres {
-        r"COALESCE(substring(clusters.current_version from '^v?(\d{1,5})\.\d')::bigint * 10000000000
-            + substring(clusters.current_version from '^v?\d{1,5}\.(\d{1,5})')::bigint * 100000
-            + COALESCE(substring(clusters.current_version from '^v?\d{1,5}\.\d{1,5}\.(\d{1,5})')::bigint, 0), -1)"
+        // Not `\d`: with some locales that takes digits which are none of a number.
+        "COALESCE(substring(clusters.current_version from '^v?([0-9]{1,5})[.][0-9]')::bigint * 10000000000 \
+            + substring(clusters.current_version from '^v?[0-9]{1,5}[.]([0-9]{1,5})')::bigint * 100000 \
+            + COALESCE(substring(clusters.current_version from '^v?[0-9]{1,5}[.][0-9]{1,5}[.]([0-9]{1,5})')::bigint, 0), -1)"
     } else {
-        // A cast reads the digits that a text begins with.
+        // A cast reads the digits that a text begins with, and a sign.
         "CASE WHEN ltrim(clusters.current_version, 'v') GLOB '[0-9]*.[0-9]*' THEN \
-            min(CAST(ltrim(clusters.current_version, 'v') AS INTEGER), 99999) * 10000000000 \
-            + min(CAST(substr(clusters.current_version, instr(clusters.current_version, '.') + 1) AS INTEGER), 99999) * 100000 \
+            max(0, min(CAST(ltrim(clusters.current_version, 'v') AS INTEGER), 99999)) * 10000000000 \
+            + max(0, min(CAST(substr(clusters.current_version, instr(clusters.current_version, '.') + 1) AS INTEGER), 99999)) * 100000 \
             + CASE WHEN instr(substr(clusters.current_version, instr(clusters.current_version, '.') + 1), '.') = 0 THEN 0 \
-              ELSE min(CAST(substr(substr(clusters.current_version, instr(clusters.current_version, '.') + 1), \
-                instr(substr(clusters.current_version, instr(clusters.current_version, '.') + 1), '.') + 1) AS INTEGER), 99999) END \
+              ELSE max(0, min(CAST(substr(substr(clusters.current_version, instr(clusters.current_version, '.') + 1), \
+                instr(substr(clusters.current_version, instr(clusters.current_version, '.') + 1), '.') + 1) AS INTEGER), 99999)) END \
          ELSE -1 END"
     })
 }

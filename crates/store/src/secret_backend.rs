@@ -148,12 +148,12 @@ impl SecretBackendStore for Database {
         rows.into_iter().map(|row| id(row).map(ProjectId::from_uuid)).collect()
     }
 
-    async fn secret_object_note(&self, object: &SecretObject, at: DateTime<Utc>) -> Result<()> {
+    async fn secret_object_note(&self, object: &SecretObject) -> Result<()> {
         let SecretObject { name: ObjectName { project, id }, backend } = object;
         let write = self.write().await?;
         let sql =
-            "INSERT INTO secret_objects (id, project_id, backend, unnamed_since) VALUES ($1, $2, $3, $4)";
-        let values = [(*id).into(), project.uuid().into(), backend.as_str().into(), at.into()];
+            "INSERT INTO secret_objects (id, project_id, backend, unnamed_since) VALUES ($1, $2, $3, NULL)";
+        let values = [(*id).into(), project.uuid().into(), backend.as_str().into()];
         let done = write.tx.execute_raw(self.statement(sql, values)).await;
         done.map_err(db("noting an object of a secret backend"))?;
         write.commit().await
@@ -163,6 +163,7 @@ impl SecretBackendStore for Database {
         &self,
         before: DateTime<Utc>,
         at: DateTime<Utc>,
+        backend: SecretBackend,
         limit: u64,
     ) -> Result<Vec<SecretObject>> {
         let doing = "looking for objects of secret backends that nothing names";
@@ -171,21 +172,27 @@ impl SecretBackendStore for Database {
         if any.is_none() {
             return Ok(Vec::new());
         }
-        let id = if self.is_postgres() { "uuid_send(id)" } else { "id" };
         let named = self.named_objects();
+        // A list of so many would not be hashed by PostgreSQL.
+        let is_named = if self.is_postgres() {
+            format!("EXISTS (SELECT 1 FROM ({named}) n(id) WHERE n.id = uuid_send(secret_objects.id))")
+        } else {
+            format!("id IN ({named})")
+        };
         let write = self.write().await?;
         let sql = format!(
-            "UPDATE secret_objects SET unnamed_since = NULL WHERE unnamed_since IS NOT NULL AND {id} IN ({named})"
+            "UPDATE secret_objects SET unnamed_since = NULL WHERE unnamed_since IS NOT NULL AND {is_named}"
         );
         write.tx.execute_raw(self.statement(&sql, [])).await.map_err(db(doing))?;
         let sql = format!(
-            "UPDATE secret_objects SET unnamed_since = $1 WHERE unnamed_since IS NULL AND {id} NOT IN ({named})"
+            "UPDATE secret_objects SET unnamed_since = $1 WHERE unnamed_since IS NULL AND NOT {is_named}"
         );
         write.tx.execute_raw(self.statement(&sql, [at.into()])).await.map_err(db(doing))?;
-        let sql = "SELECT id, project_id, backend FROM secret_objects WHERE unnamed_since < $1 \
-                   OR NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = secret_objects.project_id) \
-                   ORDER BY id LIMIT $2";
-        let values = [before.into(), limit.cast_signed().into()];
+        let sql = "SELECT id, project_id, backend FROM secret_objects \
+                   WHERE backend = $1 AND unnamed_since IS NOT NULL AND (unnamed_since < $2 \
+                   OR NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = secret_objects.project_id)) \
+                   ORDER BY id LIMIT $3";
+        let values = [backend.as_str().into(), before.into(), limit.cast_signed().into()];
         let rows = write.tx.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
         let found = rows.iter().map(object).collect();
         write.commit().await?;

@@ -37,7 +37,7 @@ use crate::convert::{json, parse, word};
 use crate::database::{Database, corrupt};
 use crate::error::{db, is_foreign_key, unique};
 use crate::managed_namespace::PLACE;
-use crate::page::{page, search};
+use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::revision;
 use crate::service_error;
@@ -523,16 +523,12 @@ impl ServiceStore for Database {
     ) -> Result<Page<Revision>> {
         let query =
             revision::row::Entity::find().filter(revision::row::Column::ServiceId.eq(service.id.uuid()));
-        page(&self.reader, query, revision::row::Column::Id, request, Revision::try_from).await
+        let by = Expr::col((revision::row::Entity, revision::row::Column::Id));
+        revision::revisions_on(&self.reader, query, by, request).await
     }
 
     async fn service_revision(&self, service: &Authorized<Service, Read>) -> Result<Revision> {
-        revision::row::Entity::find_by_id(service.revision_id.uuid())
-            .one(&self.reader)
-            .await
-            .map_err(db("reading a revision"))?
-            .ok_or(Error::not_found("revision"))?
-            .try_into()
+        revision::revision_on(&self.reader, service.revision_id.uuid()).await
     }
 
     async fn service_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets> {

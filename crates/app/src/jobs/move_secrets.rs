@@ -59,25 +59,37 @@ impl Job for MoveSecrets {
         app.sealer.kept().forget_wanted(project);
         let moved = app.secrets_moved(project).await?;
         tracing::info!(project.id = %project, moved, "the secrets of a project are where it keeps them");
-        // What a deleted project left goes at once.
-        app.secret_objects_collect().await?;
+        // What a deleted project left goes at once. What stays is for the next pass: the values moved.
+        if let Err(error) = app.secret_objects_collect().await {
+            tracing::error!(error = error.log_text(), "cannot delete objects of secret backends");
+        }
         Ok(())
     }
 }
 
 /// Enqueues moves of what was sealed behind them, and deletes objects that nothing names; how many of both.
 pub(super) async fn pass(app: &App) -> Result<u64> {
+    // First: the time that an object is unnamed counts from here.
+    let deleted = app.secret_objects_collect().await?;
     let mut jobs = Vec::new();
     for project in app.store.projects_with_backend().await? {
-        let backend = app.store.secret_backend(project).await?;
-        let kept = app.store.secrets_kept(project).await?;
-        if app.sealer.kept().has(backend) && kept.iter().any(|kept| kept.backend != backend) {
-            jobs.push(NewJob::of::<MoveSecrets>(&MovedSecrets { project })?);
+        match is_elsewhere(app, project).await {
+            Ok(false) => {}
+            Ok(true) => jobs.push(NewJob::of::<MoveSecrets>(&MovedSecrets { project })?),
+            Err(error) => {
+                tracing::error!(project.id = %project, error = error.log_text(), "cannot tell where a project's secrets are");
+            }
         }
     }
     let now = app.now();
-    let enqueued = app.store.jobs_enqueue_absent(&jobs, now - RESTS, now).await?;
-    Ok(enqueued + app.secret_objects_collect().await?)
+    Ok(deleted + app.store.jobs_enqueue_absent(&jobs, now - RESTS, now).await?)
+}
+
+/// Whether values of a project have yet to move, and can.
+async fn is_elsewhere(app: &App, project: ProjectId) -> Result<bool> {
+    let backend = app.store.secret_backend(project).await?;
+    let kept = app.store.secrets_kept(project).await?;
+    Ok(app.sealer.kept().has(backend) && kept.iter().any(|kept| kept.backend != backend))
 }
 
 impl App {
@@ -162,10 +174,16 @@ impl App {
     /// # Errors
     /// When the database does not answer. A backend that does not answer keeps its objects until the next pass.
     pub async fn secret_objects_collect(&self) -> Result<u64> {
+        let mut deleted = 0;
+        for backend in self.sealer.kept().backends() {
+            deleted += self.objects_collect(backend).await?;
+        }
+        Ok(deleted)
+    }
+
+    async fn objects_collect(&self, backend: SecretBackend) -> Result<u64> {
         let now = self.now();
-        let found = self.store.secret_objects_unnamed(now - UNNAMED_KEPT, now, OBJECTS).await?;
-        let mut objects = found;
-        objects.retain(|object| self.sealer.kept().has(object.backend));
+        let objects = self.store.secret_objects_unnamed(now - UNNAMED_KEPT, now, backend, OBJECTS).await?;
         let mut deleted = Vec::with_capacity(objects.len());
         let mut deletions = Vec::with_capacity(objects.len());
         for object in &objects {

@@ -21,9 +21,9 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::data_key::RETIRED_KEPT;
 use crate::job::{Job, JobFailure, JobFilter, NewJob};
-use crate::keyring;
 use crate::recording::{RecordingPiece, piece_context};
 use crate::seal::{Sealed, SealedColumn, SealedPiece, SealedRow, SealedStep, SealedValue};
+use crate::{kept, keyring};
 
 /// Values at a time.
 const CHUNK: u64 = 100;
@@ -259,11 +259,17 @@ impl App {
         let (mut walk, mut failed) = (Walk::default(), 0);
         while !walk.is_over {
             let found = walk.goes_on(self.store.sealed_otherwise(column, walk.after, CHUNK).await?);
+            self.sealer.kept().fetch(found.iter().map(|value| &value.sealed)).await;
             let mut changes = Vec::with_capacity(found.len());
             for value in found {
                 match self.resealed(column, &value).await {
                     Ok(sealed) => changes.push((value, sealed)),
-                    Err(error) if matches!(error, Error::Unavailable { .. }) => return Err(error),
+                    // The backend of one project keeps no other's values from being sealed anew.
+                    Err(error)
+                        if matches!(error, Error::Unavailable { .. }) && !kept::is_of_backend(&error) =>
+                    {
+                        return Err(error);
+                    }
                     Err(error) => {
                         failed += 1;
                         if failed <= LOGGED {

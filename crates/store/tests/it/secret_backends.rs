@@ -33,6 +33,7 @@ each_database!(
     a_move_that_is_killed_at_every_step_loses_nothing,
     a_backend_on_bad_days_is_told_and_what_is_in_memory_bridges_it,
     what_a_deleted_project_left_in_a_backend_goes,
+    an_object_goes_an_hour_after_it_was_found_unnamed,
     two_consoles_find_what_the_other_sealed_behind_a_move,
 );
 
@@ -42,6 +43,7 @@ const AWAY: usize = 1;
 const REFUSING: usize = 2;
 const LYING: usize = 3;
 const EMPTY: usize = 4;
+const HANGING: usize = 5;
 
 /// A backend.
 #[derive(Default)]
@@ -57,6 +59,7 @@ impl Shelf {
         match self.mood.load(Ordering::Relaxed) {
             AWAY => Err(KeeperError::Unavailable("its own words".into())),
             REFUSING => Err(KeeperError::Refused("its own words".into())),
+            HANGING => std::future::pending().await,
             _ => Ok(()),
         }
     }
@@ -316,7 +319,9 @@ async fn a_backend_on_bad_days_is_told_and_what_is_in_memory_bridges_it(database
     let project = door.default_project().await.id;
 
     // Nobody moves to a backend that does not work.
-    for mood in [AWAY, REFUSING, LYING, EMPTY] {
+    for (at, mood) in [AWAY, REFUSING, LYING, EMPTY].into_iter().enumerate() {
+        // One that did not answer is left alone for a while.
+        bench.later(10 * i64::try_from(at).unwrap());
         bench.vault.be(mood);
         let refused = door.app.secrets_move(&door.admin, project, SecretBackend::Vault).await.unwrap_err();
         assert!(refused.to_string().contains("secret backend vault"), "{refused}");
@@ -325,33 +330,45 @@ async fn a_backend_on_bad_days_is_told_and_what_is_in_memory_bridges_it(database
         assert_eq!((storage.backend, storage.waiting()), (SecretBackend::Database, 0));
     }
     bench.vault.be(FINE);
+    bench.later(40);
     door.app.secrets_move(&door.admin, project, SecretBackend::Vault).await.unwrap();
     bench.vault.be(AWAY);
     assert!(matches!(door.app.secrets_moved(project).await, Err(Error::Unavailable { .. })));
     assert!(matches!(write(&door, &service, "another").await, Err(Error::Unavailable { .. })));
     assert_eq!(read(&door, &service).await.unwrap(), password("hunter2-hunter2"), "it did not move yet");
     bench.vault.be(FINE);
+    bench.later(60);
     door.app.secrets_moved(project).await.unwrap();
     let large = write(&door, &service, &"x".repeat(5000)).await.unwrap_err();
     assert!(large.to_string().contains("too large"), "{large}");
 
     // What was read is used for an hour while nobody answers, and not at all once it refuses.
     bench.vault.be(AWAY);
-    for seconds in [60, 400, 1800] {
+    for seconds in [70, 500, 1800] {
         bench.later(seconds);
         assert_eq!(read(&door, &service).await.unwrap(), password("hunter2-hunter2"), "after {seconds} s");
     }
-    bench.later(HOUR + 60);
+    bench.later(HOUR + 120);
     let told = read(&door, &service).await.unwrap_err();
     assert!(told.to_string().contains("does not answer"), "{told}");
     assert!(!told.to_string().contains("its own words"), "{told}");
     // Nor does it say that there is nothing.
     assert!(door.app.secret_holdings(&door.admin, project, None).await.is_err());
-    bench.later(HOUR + 120);
+    bench.later(HOUR + 150);
     bench.vault.be(FINE);
     assert!(read(&door, &service).await.is_ok());
-    bench.vault.be(REFUSING);
+    // One that takes the request and says nothing holds up whoever comes first, and not for long.
+    bench.vault.be(HANGING);
+    bench.later(HOUR + 500);
+    for _ in 0..20 {
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(10), read(&door, &service)).await;
+        assert_eq!(answer.unwrap().unwrap(), password("hunter2-hunter2"));
+    }
+    bench.vault.be(FINE);
     bench.later(HOUR + 600);
+    assert!(read(&door, &service).await.is_ok());
+    bench.vault.be(REFUSING);
+    bench.later(HOUR + 1000);
     assert!(read(&door, &service).await.unwrap_err().to_string().contains("refuses"));
 
     bench.vault.be(LYING);
@@ -379,8 +396,31 @@ async fn what_a_deleted_project_left_in_a_backend_goes(database: TestDatabase) {
     bench.kubernetes.be(AWAY);
     assert_eq!(door.app.secret_objects_collect().await.unwrap(), 0);
     bench.kubernetes.be(FINE);
+    bench.later(10);
     assert_eq!(door.app.secret_objects_collect().await.unwrap(), 1);
     assert_eq!(bench.kubernetes.count(), 0);
+}
+
+async fn an_object_goes_an_hour_after_it_was_found_unnamed(database: TestDatabase) {
+    let bench = Bench::new(database);
+    let door = bench.open("one").await;
+    let service = service_with(&door, "hunter2-hunter2").await;
+    let project = door.default_project().await.id;
+    door.app.secrets_move(&door.admin, project, SecretBackend::Vault).await.unwrap();
+    door.app.secrets_moved(project).await.unwrap();
+    let put = bench.vault.count();
+    assert!(put > 0);
+    // Nobody looked for hours: that an object was put long ago says nothing.
+    bench.later(3 * HOUR);
+    door.app.secrets_move(&door.admin, project, SecretBackend::Database).await.unwrap();
+    door.app.secrets_moved(project).await.unwrap();
+    assert_eq!(door.app.secret_objects_collect().await.unwrap(), 0);
+    bench.later(4 * HOUR - 60);
+    assert_eq!((door.app.secret_objects_collect().await.unwrap(), bench.vault.count()), (0, put));
+    bench.later(4 * HOUR + 60);
+    assert!(door.app.secret_objects_collect().await.unwrap() >= put as u64);
+    assert_eq!(bench.vault.count(), 0);
+    assert_eq!(read(&door, &service).await.unwrap(), password("hunter2-hunter2"));
 }
 
 async fn two_consoles_find_what_the_other_sealed_behind_a_move(database: TestDatabase) {

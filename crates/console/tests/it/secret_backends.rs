@@ -1,7 +1,7 @@
 //! A console whose projects keep secret values in Vault, as far as a stand-in is that which was written from its public description, or in
 //! Secrets of a simulated cluster.
 //!
-//! One backend is enough for the cluster: creating, reading and deleting a Secret are among what the conformance suite compares.
+//! One backend is enough: creating, reading and deleting a Secret are among what the conformance suite compares.
 
 use std::{fs, time::Duration};
 

@@ -196,8 +196,8 @@ async function keys(url) {
   await page.getByRole('link', { name: 'Clusters' }).first().click();
   await page.getByText('The console cannot be reached').waitFor();
   await judge(page, 'a console that cannot be reached');
-  forgive();
   await page.close();
+  forgive();
 }
 
 /** Tables in another order, and what a choice beside them shows: both in the address. */

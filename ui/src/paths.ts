@@ -1,9 +1,31 @@
+type Search = Record<string, string | undefined>;
+
+const kubernetes = (handle: string) => `/clusters/${encodeURIComponent(handle)}/kubernetes`;
+/** The router reads `1e3` and `true` as what they are in JSON: names are quoted, as it does itself. */
+const safe = (value: string) => {
+  try {
+    JSON.parse(value);
+    return JSON.stringify(value);
+  } catch {
+    return value;
+  }
+};
+const asked = (search: Search) => {
+  const given = Object.entries(search).filter((pair): pair is [string, string] => pair[1] !== undefined);
+  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, safe(value)])).toString()}`;
+};
+
 /** Every address of the web console. Links and redirects come from here, so that a page moves in one place. */
 export const paths = {
   home: () => '/',
   clusters: () => '/clusters',
   connect: () => '/connect',
   cluster: (handle: string) => `/clusters/${encodeURIComponent(handle)}`,
+  kubernetes: (handle: string, search: Search = {}) => `${kubernetes(handle)}${asked(search)}`,
+  kubernetesObject: (handle: string, search: Search) => `${kubernetes(handle)}/object${asked(search)}`,
+  kubernetesLogs: (handle: string, search: Search) => `${kubernetes(handle)}/logs${asked(search)}`,
+  kubernetesKinds: (handle: string) => `${kubernetes(handle)}/kinds`,
+  kubernetesAccess: (handle: string) => `${kubernetes(handle)}/access`,
   services: () => '/services',
   service: (cluster: string, name: string) => `/services/${encodeURIComponent(cluster)}/${encodeURIComponent(name)}`,
   audit: () => '/audit',

@@ -1,6 +1,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
 
-import type { ComponentState, ServiceDeploymentStatus } from './generated/graphql';
+import type { ClusterDistro, ClusterState, ComponentState, ServiceDeploymentStatus } from './generated/graphql';
+import { clusterSorts, serviceSorts, sortWord, type SortWord } from './lib/sort';
 import { Empty, Fault, Page } from './parts/page';
 import { RouteLink } from './parts/text';
 import { clusterTabs, paths, serviceTabs, type ClusterTab, type ServiceTab } from './paths';
@@ -43,8 +44,20 @@ const services = createRoute({
   path: '/services',
   validateSearch: (
     search: Record<string, unknown>,
-  ): { q?: string | undefined; status?: ServiceDeploymentStatus | undefined; cluster?: string | undefined } =>
-    given({ q: words(search['q']), status: oneOf(statuses, search['status']), cluster: words(search['cluster']) }),
+  ): {
+    q?: string | undefined;
+    status?: ServiceDeploymentStatus | undefined;
+    cluster?: string | undefined;
+    project?: string | undefined;
+    sort?: SortWord | undefined;
+  } =>
+    given({
+      q: words(search['q']),
+      status: oneOf(statuses, search['status']),
+      cluster: words(search['cluster']),
+      project: words(search['project']),
+      sort: sortWord(serviceSorts, search['sort']),
+    }),
   component: lazyRouteComponent(() => import('./service/list'), 'ServicesPage'),
 });
 
@@ -78,11 +91,31 @@ const service = createRoute({
   component: lazyRouteComponent(() => import('./service/page'), 'ServicePage'),
 });
 
+const clusterStates = ['SILENT', 'REMOVING', 'OUTDATED', 'WAITING', 'CONNECTED'] as const satisfies ClusterState[];
+const distros = ['AKS', 'EKS', 'GENERIC', 'GKE', 'K3S', 'OPENSHIFT', 'RKE'] as const satisfies ClusterDistro[];
 const clusters = createRoute({
   getParentRoute: () => root,
   path: '/clusters',
-  validateSearch: (search: Record<string, unknown>): { q?: string | undefined; tag?: string | undefined } =>
-    given({ q: words(search['q']), tag: words(search['tag']) }),
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): {
+    q?: string | undefined;
+    tag?: string | undefined;
+    project?: string | undefined;
+    state?: ClusterState | undefined;
+    version?: string | undefined;
+    distro?: ClusterDistro | undefined;
+    sort?: SortWord | undefined;
+  } =>
+    given({
+      q: words(search['q']),
+      tag: words(search['tag']),
+      project: words(search['project']),
+      state: oneOf(clusterStates, search['state']),
+      version: words(search['version']),
+      distro: oneOf(distros, search['distro']),
+      sort: sortWord(clusterSorts, search['sort']),
+    }),
   component: lazyRouteComponent(() => import('./cluster/list'), 'ClustersPage'),
 });
 
@@ -92,6 +125,85 @@ const cluster = createRoute({
   validateSearch: (search: Record<string, unknown>): { tab?: ClusterTab | undefined } =>
     given({ tab: oneOf(clusterTabs, search['tab']) }),
   component: lazyRouteComponent(() => import('./cluster/page'), 'ClusterPage'),
+});
+
+interface ObjectsSearch {
+  kind?: string | undefined;
+  ns?: string | undefined;
+  q?: string | undefined;
+  l?: string | undefined;
+  sort?: string | undefined;
+  wide?: boolean | undefined;
+}
+const kubernetes = createRoute({
+  getParentRoute: () => root,
+  path: '/clusters/$handle/kubernetes',
+  validateSearch: (search: Record<string, unknown>): ObjectsSearch =>
+    given({
+      kind: words(search['kind']),
+      ns: words(search['ns']),
+      q: words(search['q']),
+      l: words(search['l']),
+      sort: words(search['sort']),
+      wide: search['wide'] === true ? true : undefined,
+    }),
+  component: lazyRouteComponent(() => import('./kubernetes/list'), 'KubernetesPage'),
+});
+
+const kubernetesTabs = ['summary', 'yaml', 'events', 'logs', 'terminal'] as const;
+interface ObjectSearch {
+  kind?: string | undefined;
+  ns?: string | undefined;
+  name?: string | undefined;
+  tab?: (typeof kubernetesTabs)[number] | undefined;
+  container?: string | undefined;
+}
+const kubernetesObject = createRoute({
+  getParentRoute: () => root,
+  path: '/clusters/$handle/kubernetes/object',
+  validateSearch: (search: Record<string, unknown>): ObjectSearch =>
+    given({
+      kind: words(search['kind']),
+      ns: words(search['ns']),
+      name: words(search['name']),
+      tab: oneOf(kubernetesTabs, search['tab']),
+      container: words(search['container']),
+    }),
+  component: lazyRouteComponent(() => import('./kubernetes/object'), 'ObjectPage'),
+});
+const kubernetesLogs = createRoute({
+  getParentRoute: () => root,
+  path: '/clusters/$handle/kubernetes/logs',
+  validateSearch: (search: Record<string, unknown>): { ns?: string | undefined; l?: string | undefined } =>
+    given({ ns: words(search['ns']), l: words(search['l']) }),
+  component: lazyRouteComponent(() => import('./kubernetes/logs-page'), 'LogsPage'),
+});
+const kubernetesKinds = createRoute({
+  getParentRoute: () => root,
+  path: '/clusters/$handle/kubernetes/kinds',
+  validateSearch: (search: Record<string, unknown>): { q?: string | undefined; custom?: 'yes' | undefined } =>
+    given({ q: words(search['q']), custom: oneOf(['yes'] as const, search['custom']) }),
+  component: lazyRouteComponent(() => import('./kubernetes/kinds'), 'KindsPage'),
+});
+interface AccessSearch {
+  tab?: 'who' | undefined;
+  ns?: string | undefined;
+  verb?: string | undefined;
+  what?: string | undefined;
+  name?: string | undefined;
+}
+const kubernetesAccess = createRoute({
+  getParentRoute: () => root,
+  path: '/clusters/$handle/kubernetes/access',
+  validateSearch: (search: Record<string, unknown>): AccessSearch =>
+    given({
+      tab: oneOf(['who'] as const, search['tab']),
+      ns: words(search['ns']),
+      verb: words(search['verb']),
+      what: words(search['what']),
+      name: words(search['name']),
+    }),
+  component: lazyRouteComponent(() => import('./kubernetes/access'), 'AccessPage'),
 });
 
 const connect = createRoute({
@@ -124,7 +236,21 @@ const settings = createRoute({
 const setting = createRoute({ getParentRoute: () => settings, path: '$id' });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, services, service, clusters, cluster, connect, audit, settings.addChildren([setting])]),
+  routeTree: root.addChildren([
+    home,
+    services,
+    service,
+    clusters,
+    cluster,
+    connect,
+    kubernetes,
+    kubernetesObject,
+    kubernetesLogs,
+    kubernetesKinds,
+    kubernetesAccess,
+    audit,
+    settings.addChildren([setting]),
+  ]),
   defaultPreload: 'intent',
   scrollRestoration: true,
 });

@@ -18,7 +18,8 @@ export const theme = createTheme({
     },
   },
   components: {
-    Button: { defaultProps: { size: 'xs' } },
+    // One shade in both schemes: the library chooses white or black text for that of the light one.
+    Button: { defaultProps: { size: 'xs', color: 'blue.8' } },
     TextInput: { defaultProps: { size: 'xs' } },
     Select: { defaultProps: { size: 'xs' } },
     Anchor: { defaultProps: { inherit: true } },

@@ -103,13 +103,13 @@ async function pages(url, { open, settled, judge, forgive }) {
   const again = page.getByRole('button', { name: 'Read again' });
   await again.waitFor();
   before = times('Services');
-  let counts = times('ServiceStatuses');
+  let counts = times('ServiceFacets');
   await page.clock.runFor(61_000);
-  await until('the poll of counts', () => times('ServiceStatuses') > counts);
+  await until('the poll of counts', () => times('ServiceFacets') > counts);
   await page.clock.runFor(10_000);
-  counts = times('ServiceStatuses');
+  counts = times('ServiceFacets');
   await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange', { bubbles: true })));
-  await until('the counts when somebody looks', () => times('ServiceStatuses') > counts);
+  await until('the counts when somebody looks', () => times('ServiceFacets') > counts);
   await all();
   assert.equal(times('Services') - before, 0, 'a long list is read again by itself');
   await again.click();
@@ -252,7 +252,7 @@ async function changes(url, { open, settled }) {
   await settled(page);
   await until('both subscriptions', () => ws.begun === 5);
   ws.tell('ServiceChanges', {});
-  const lists = () => times('Services') + times('ServiceStatuses');
+  const lists = () => times('Services') + times('ServiceFacets');
   const first = lists();
   for (let second = 0; second < 40; second += 1) {
     ws.tell('ServiceChanges', { changed: [`s${second + 500}`] });

@@ -151,6 +151,7 @@ async function made(part) {
   }
   if (part === 'hands') {
     await keys(console_.url);
+    await orders(console_.url);
     await objects(console_.url);
     await told(console_.url);
   }
@@ -195,7 +196,41 @@ async function keys(url) {
   await page.getByRole('link', { name: 'Clusters' }).first().click();
   await page.getByText('The console cannot be reached').waitFor();
   await judge(page, 'a console that cannot be reached');
+  await page.close();
   forgive();
+}
+
+/** Tables in another order, and what a choice beside them shows: both in the address. */
+async function orders(url) {
+  const page = await open();
+  await page.goto(`${url}/services`);
+  await settled(page);
+  const header = page.getByRole('columnheader', { name: 'Service', exact: true });
+  for (const [sort, told] of [
+    ['name', 'ascending'],
+    ['-name', 'descending'],
+  ]) {
+    await header.getByRole('button').click();
+    await page.waitForURL((at) => at.searchParams.get('sort') === sort);
+    assert.equal(await header.getAttribute('aria-sort'), told);
+    await page.waitForFunction((isDown) => {
+      const cells = [...document.querySelectorAll('[role="row"] [role="cell"]:first-child')].slice(0, 12);
+      const names = cells.map((cell) => cell.innerText);
+      const sorted = isDown ? [...names].sort().reverse() : [...names].sort();
+      return names.length === 12 && names.join() === sorted.join();
+    }, sort !== 'name');
+  }
+  await header.getByRole('button').click();
+  await page.waitForURL((at) => !at.searchParams.has('sort'));
+  await page.goto(`${url}/clusters`);
+  await settled(page);
+  const silent = page.getByRole('group', { name: 'State' }).getByRole('button', { name: /Not connected/ });
+  const count = Number(/\d+/.exec(await silent.innerText())?.[0]);
+  await silent.click();
+  await page.waitForURL((at) => at.searchParams.get('state') === 'SILENT');
+  await settled(page);
+  await page.getByText(`${count} of ${count}`, { exact: true }).waitFor();
+  await judge(page, 'clusters in one state');
   await page.close();
 }
 

@@ -32,7 +32,8 @@ export function world(rows) {
     currentVersion: ['1.33.4', '1.34.1', '1.32.9'][at % 3],
     agentVersion: '0.9.0',
     agentOutdated: at % 17 === 3,
-    connected: at % 13 !== 5,
+    state: at % 29 === 11 ? 'WAITING' : at % 13 === 5 ? 'SILENT' : at % 17 === 3 ? 'OUTDATED' : 'CONNECTED',
+    connected: at % 29 !== 11 && at % 13 !== 5,
     pingedAt: at % 29 === 11 ? null : ago(at % 13 === 5 ? 9000 : at % 30),
     insertedAt: ago(90 * 86400),
     nodeCount: 3 + (at % 40),
@@ -235,23 +236,99 @@ export function many(count) {
   }));
 }
 
+const STATUS_ORDER = ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'];
+const STATE_ORDER = ['SILENT', 'REMOVING', 'OUTDATED', 'WAITING', 'CONNECTED'];
+const has = (q) => (thing) => !q || thing.name.includes(q) || thing.handle?.includes(q);
+const chosen = (args) => (cluster) =>
+  has(args.q)(cluster) &&
+  (!args.state || cluster.state === args.state) &&
+  (!args.version || cluster.currentVersion.startsWith(`${args.version}.`)) &&
+  (!args.distro || cluster.distro === args.distro);
+
+/** How many have each value, the most frequent first, or in an order in which each value has a place. */
+function tally(things, of, order) {
+  const counts = new Map((order ?? []).map((value) => [value, 0]));
+  for (const thing of things) counts.set(of(thing), (counts.get(of(thing)) ?? 0) + 1);
+  return order ? [...counts] : [...counts].sort(([, a], [, b]) => b - a);
+}
+
+function ordered(things, sort) {
+  if (!sort) return things;
+  const key = {
+    NAME: (s) => s.name,
+    STATUS: (s) => STATUS_ORDER.indexOf(s.status),
+    UPDATED_AT: (s) => s.updatedAt,
+    HANDLE: (c) => c.handle,
+    STATE: (c) => STATE_ORDER.indexOf(c.state),
+    CURRENT_VERSION: (c) => c.currentVersion,
+    PINGED_AT: (c) => c.pingedAt ?? '',
+  }[sort.by];
+  const up = [...things].sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
+  return sort.descending ? up.reverse() : up;
+}
+
+function clusterFacets(clusters) {
+  const tags = tally(clusters, ({ tags: [tag] }) => tag.value);
+  return {
+    states: tally(clusters, (c) => c.state, STATE_ORDER).map(([state, count]) => ({ state, count })),
+    versions: tally(clusters, (c) => c.currentVersion.replace(/\.\d+$/, ''))
+      .sort(([a], [b]) => b.localeCompare(a))
+      .map(([version, count]) => ({ version, count })),
+    distros: tally(clusters, (c) => c.distro).map(([distro, count]) => ({ distro, count })),
+    projects: clusters.length === 0 ? [] : [{ project: { id: 'p', name: 'default' }, count: clusters.length }],
+    tags: tags.map(([value, count]) => ({ tag: { name: 'tier', value }, count })),
+  };
+}
+
 function root({ clusters, services }, rows) {
-  const has = (q) => (thing) => !q || thing.name.includes(q) || thing.handle?.includes(q);
   const named = (noun, make) => (args) => connection(Array.from({ length: rows }, (_, at) => make(at)).filter(has(args.q)), args);
   return {
     me: { id: 'u', name: 'Ada', email: 'ada@example.com', roles: { admin: true } },
-    clusters: (args) => connection(clusters.filter(has(args.q)), args),
+    clusters: (args) => connection(ordered(clusters.filter(chosen(args)), args.sort), args),
+    clusterFacets: (args) => clusterFacets(clusters.filter(chosen(args))),
     cluster: ({ handle }) => clusters.find((cluster) => cluster.handle === handle),
     serviceDeployments: (args) =>
       connection(
-        services
-          .filter(has(args.q))
-          .filter((s) => (!args.status || s.status === args.status) && (!args.cluster || s.cluster.handle === args.cluster)),
+        ordered(
+          services
+            .filter(has(args.q))
+            .filter((s) => (!args.status || s.status === args.status) && (!args.cluster || s.cluster.handle === args.cluster)),
+          args.sort,
+        ),
         args,
       ),
+    revisions: (args) =>
+      connection(
+        services
+          .slice(0, 200)
+          .map((service, at) => ({
+            id: `r${at}`,
+            sha: '4f3a9c1d0e5b7a8f6c2d1e0b9a8f7c6d5e4f3a2b',
+            message: at === 3 ? HOSTILE : 'Raise the memory limit',
+            author: 'Ada',
+            by: 'ada@example.com',
+            version: '1.0.0',
+            insertedAt: ago((at + 1) * 400),
+            healthyAt: service.status === 'HEALTHY' ? ago(at * 400) : null,
+            service: { ...service, revision: { id: `r${at}` } },
+          }))
+          .reverse(),
+        args,
+      ),
+    serviceFacets: (args) => {
+      const some = services.filter(has(args.q)).filter((s) => !args.status || s.status === args.status);
+      const here = services.filter(has(args.q)).filter((s) => !args.cluster || s.cluster.handle === args.cluster);
+      return {
+        statuses: tally(here, (s) => s.status, STATUS_ORDER).map(([status, count]) => ({ status, count })),
+        clusters: tally(some, (s) => s.cluster)
+          .slice(0, 100)
+          .map(([cluster, count]) => ({ cluster, count })),
+        projects: [{ project: { id: 'p', name: 'default' }, count: some.length }],
+      };
+    },
     serviceDeployment: ({ cluster, name }) => services.find((s) => s.cluster.handle === cluster && s.name === name),
     serviceStatuses: ({ q, clusterId }) =>
-      ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'].map((status) => ({
+      STATUS_ORDER.map((status) => ({
         status,
         count: services.filter(has(q)).filter((s) => s.status === status && (!clusterId || s.cluster.id === clusterId)).length,
       })),

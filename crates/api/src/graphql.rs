@@ -10,6 +10,7 @@ mod budget;
 mod check;
 mod cluster;
 mod cluster_audit;
+mod cluster_list;
 mod cluster_provider;
 mod cluster_status;
 mod component;
@@ -49,12 +50,14 @@ mod role;
 mod rollout_strategy;
 mod saved_view;
 mod second_factor;
+mod secret_backend;
 mod service;
 mod service_account;
 mod service_context;
 mod service_file;
 mod service_input;
 mod service_life;
+mod service_list;
 mod service_metadata;
 mod service_reason;
 mod service_status;
@@ -113,6 +116,7 @@ part! { IdentityQueries, IdentityMutations:
 
 part! { FleetQueries, FleetMutations:
     cluster(query ClusterQuery; mutation ClusterMutation);
+    cluster_list(query ClusterListQuery);
     project(query ProjectQuery; mutation ProjectMutation);
     project_limits(mutation ProjectLimitsMutation);
     recording(query RecordingQuery);
@@ -128,10 +132,12 @@ part! { DeliveryQueries, DeliveryMutations:
     helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     preview(query PreviewQuery);
+    revision(query RevisionQuery);
     service(query ServiceQuery; mutation ServiceMutation);
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);
     service_life(mutation ServiceLifeMutation);
+    service_list(query ServiceListQuery);
     service_status(query ServiceStatusQuery);
     sync(query SyncQuery; mutation SyncMutation);
     sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
@@ -142,6 +148,7 @@ part! { OperationQueries, OperationMutations:
     audit_chain(query AuditChainQuery);
     background_job(query BackgroundJobQuery; mutation BackgroundJobMutation);
     data_key(query DataKeyQuery; mutation DataKeyMutation);
+    secret_backend(mutation SecretBackendMutation);
     webhook(query WebhookQuery; mutation WebhookMutation);
 }
 

@@ -322,6 +322,7 @@ impl App {
                 }
                 (Err(error), _) => return Err(error),
             };
+            self.sealer.kept().fetch(rows.iter().flat_map(ServiceSpecRow::sealed)).await;
             for row in rows {
                 let id = row.service.id;
                 match self.service_spec(row).await {

@@ -31,6 +31,7 @@ use crate::ports::git::GitPort;
 use crate::ports::identity::IdentityPort;
 use crate::ports::key_encryption::KeyEncryption;
 use crate::ports::previews::Previews;
+use crate::ports::secret_backend::SecretKeeper;
 use crate::ports::templates::Templates;
 use crate::program_login::ProgramPaces;
 use crate::proxy::GrantCache;
@@ -65,6 +66,8 @@ pub struct Ports {
     pub audit_sinks: Vec<Arc<dyn AuditSink>>,
     /// Key-encryption keys for secrets at rest: the first wraps, all unwrap.
     pub keys: Vec<Arc<dyn KeyEncryption>>,
+    /// Where projects may keep secret values besides the database: each backend once.
+    pub secret_backends: Vec<Arc<dyn SecretKeeper>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -178,9 +181,20 @@ impl App {
     /// # Errors
     /// When the database does not answer, or was written with another encryption key.
     pub async fn new(ports: Ports, settings: Settings) -> Result<Arc<Self>> {
-        let Ports { store, git, composer, blobs, previews, templates, identities, audit_sinks, keys, clock } =
-            ports;
-        let sealer = Keyring::start(Arc::clone(&store), Arc::clone(&clock), keys).await?;
+        let Ports {
+            store,
+            git,
+            composer,
+            blobs,
+            previews,
+            templates,
+            identities,
+            audit_sinks,
+            keys,
+            secret_backends,
+            clock,
+        } = ports;
+        let sealer = Keyring::start(Arc::clone(&store), Arc::clone(&clock), keys, secret_backends).await?;
         let proxy = GrantCache::open(&*store, &sealer).await?;
         let audit_key = audit_chain::open_key(&*store, &sealer).await?;
         let fleet = Fleet::new(store.fleet_load().await?);

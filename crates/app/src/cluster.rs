@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::Actor;
-use plural_core::cluster::{Cluster, ClusterChange, NewCluster, TagsChange, check_tags};
+use plural_core::cluster::{
+    Cluster, ClusterChange, ClusterColumn, ClusterDistro, ClusterState, MinorVersion, NewCluster, TagsChange,
+    check_tags,
+};
 use plural_core::cluster_tags::{TagAuthority, TagLevel};
 use plural_core::ids::{ClusterId, ProjectId};
 use plural_core::policy::Policy;
@@ -20,7 +23,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::policy;
 use crate::project::ProjectSelector;
-use crate::records::record;
+use crate::records::{Sortable, record};
 use crate::secret::{NewToken, TokenHash};
 
 /// Which cluster.
@@ -58,10 +61,20 @@ pub struct ClusterFilter {
     pub any_tag: bool,
     /// Name or handle contains this.
     pub q: Option<String>,
+    /// In this state at this moment.
+    pub state: Option<(ClusterState, DateTime<Utc>)>,
+    /// Whose agent reports this version.
+    pub version: Option<MinorVersion>,
+    /// Of this kind.
+    pub distro: Option<ClusterDistro>,
 }
 
 noun!(Cluster, "cluster", c => Some(c.id.uuid()), c.handle.to_string());
 record!(Cluster, ClusterId, ClusterSelector, ClusterFilter);
+
+impl Sortable for Cluster {
+    type Column = ClusterColumn;
+}
 
 impl Bindable for Cluster {
     fn policy(&self) -> Policy {

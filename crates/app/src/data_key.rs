@@ -44,6 +44,8 @@ pub struct HeldService {
     pub id: ServiceId,
     /// What users call it: CLUSTER/NAME.
     pub name: String,
+    /// What its random values are made from.
+    pub seed: Option<Sealed>,
     /// Values of its revisions.
     pub revisions: Vec<ServiceSecrets>,
 }

@@ -527,7 +527,7 @@ impl App {
     ) -> Result<Sealed> {
         let json =
             serde_json::to_vec(secrets).map_err(|cause| Error::internal("writing a template", cause))?;
-        self.sealer.seal(owner, &seal_context(id), &json).await
+        self.sealer.keep(owner, &seal_context(id), &json).await
     }
 
     pub(crate) async fn open_template(

@@ -9,6 +9,7 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod fetch_turns;
 mod loops;
+mod move_secrets;
 mod renew_services;
 mod reseal;
 mod share_mirrors;
@@ -35,6 +36,7 @@ use crate::app::App;
 use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
+pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub(crate) use reseal::reseal_job;
 pub use reseal::{Reseal, Resealed, ResealedWith};
@@ -186,8 +188,12 @@ const TASKS: &[Task] = &[
 ];
 
 /// The kinds of jobs. A kind that was released is never renamed: the database may hold jobs of it.
-pub(crate) const JOBS: &[JobEntry] =
-    &[JobEntry::of::<RenewServices>(), JobEntry::of::<RenewProject>(), JobEntry::of::<Reseal>()];
+pub(crate) const JOBS: &[JobEntry] = &[
+    JobEntry::of::<RenewServices>(),
+    JobEntry::of::<RenewProject>(),
+    JobEntry::of::<Reseal>(),
+    JobEntry::of::<MoveSecrets>(),
+];
 
 /// Which one ended, and how.
 type Ended = (&'static str, Result<()>);

@@ -25,7 +25,9 @@ use uuid::Uuid;
 
 use crate::ctx::Clock;
 use crate::data_key::DataKeyRow;
+use crate::kept::{self, Keeper};
 use crate::ports::key_encryption::{ClearKey, KeyEncryption, KeyError};
+use crate::ports::secret_backend::SecretKeeper;
 use crate::seal::{Sealed, Sealer, tag, tagging_key};
 use crate::secret::random;
 use crate::store::Store;
@@ -171,6 +173,8 @@ pub(crate) struct Keyring {
     tagging: Vec<SecretBox<[u8; 32]>>,
     uses_data_keys: AtomicBool,
     asked: Mutex<Option<DateTime<Utc>>>,
+    /// What is kept outside of the database.
+    kept: Keeper,
 }
 
 impl Keyring {
@@ -182,11 +186,13 @@ impl Keyring {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         keys: Vec<Arc<dyn KeyEncryption>>,
+        backends: Vec<Arc<dyn SecretKeeper>>,
     ) -> Result<Self> {
         let raw = |key: &Arc<dyn KeyEncryption>| key.raw().copied();
         let raws: Vec<[u8; 32]> = keys.iter().filter_map(raw).collect();
         let is_local = keys.first().is_some_and(|key| key.raw().is_some());
         let mut ring = Self {
+            kept: Keeper::new(Arc::clone(&store), Arc::clone(&clock), backends),
             store,
             clock,
             before: Sealer::of(&raws),
@@ -266,6 +272,23 @@ impl Keyring {
         self.sealing(owner).await?.seal(context, value)
     }
 
+    /// Seals a value that may be kept elsewhere, and puts it where its project keeps such values: what its row is to hold.
+    ///
+    /// # Errors
+    /// See [`Self::seal`]; when the backend of the project is away, refuses, or does not keep what it is given.
+    pub(crate) async fn keep(&self, owner: KeyOwner, context: &str, value: &[u8]) -> Result<Sealed> {
+        let sealed = self.seal(owner, context, value).await?;
+        match owner {
+            KeyOwner::Project(project) => Box::pin(self.kept.put(project, sealed)).await,
+            KeyOwner::Installation | KeyOwner::Addresses | KeyOwner::Recordings(_) => Ok(sealed),
+        }
+    }
+
+    /// What is kept outside of the database.
+    pub(crate) fn kept(&self) -> &Keeper {
+        &self.kept
+    }
+
     /// The key of an owner, to seal many values at once.
     ///
     /// # Errors
@@ -281,8 +304,16 @@ impl Keyring {
     /// Opens what was sealed for `context`.
     ///
     /// # Errors
-    /// When its key cannot be opened, or was destroyed, or it was changed, or it was sealed for another place.
+    /// When its key cannot be opened, or was destroyed, or it was changed, or it was sealed for another place; when it is kept in a backend
+    /// that is away, refuses, or does not have it.
     pub(crate) async fn open(&self, context: &str, sealed: &Sealed) -> Result<Vec<u8>> {
+        let fetched;
+        let sealed = if kept::is_kept(sealed) {
+            fetched = Box::pin(self.kept.get(sealed)).await?;
+            &fetched
+        } else {
+            sealed
+        };
         let bytes = sealed.as_bytes();
         if !is_of_data_key(sealed) {
             return self.before.open(context, sealed);
@@ -299,6 +330,12 @@ impl Keyring {
     /// # Errors
     /// As [`Self::open`]; and for any other key.
     pub(crate) async fn open_kept_outside(&self, context: &str, sealed: &Sealed) -> Result<Vec<u8>> {
+        if kept::is_kept(sealed) {
+            return Err(Error::internal(
+                format!("opening {context}"),
+                "it names a value that is kept elsewhere",
+            ));
+        }
         if is_of_data_key(sealed) {
             let id = sealed_with(sealed);
             let is_open = id.is_some_and(|id| self.known(id).is_some());
@@ -537,7 +574,7 @@ impl Keyring {
         let mut held = self.held.write();
         let before = held.len();
         held.retain(|_, held| is_before(now, held.until + FRESH, FRESH + FRESH));
-        (before - held.len()) as u64
+        (before - held.len()) as u64 + self.kept.sweep()
     }
 
     fn hold(&self, id: DataKeyId, new: Held) {
@@ -560,9 +597,10 @@ pub(crate) fn is_of_data_key(sealed: &Sealed) -> bool {
     sealed.as_bytes().first() == Some(&VERSION)
 }
 
-/// The data key that sealed it, if one did.
+/// The data key that sealed it, if one did, wherever it is kept.
 pub(crate) fn sealed_with(sealed: &Sealed) -> Option<DataKeyId> {
-    let id = sealed.as_bytes().get(1..PREFIX).filter(|_| is_of_data_key(sealed))?;
+    let is_known = is_of_data_key(sealed) || kept::is_kept(sealed);
+    let id = sealed.as_bytes().get(1..PREFIX).filter(|_| is_known)?;
     Uuid::from_slice(id).ok().map(DataKeyId::from_uuid)
 }
 

@@ -32,6 +32,13 @@ pub struct KeptSecrets {
     pub contexts: Vec<ServiceContextRow>,
 }
 
+impl KeptSecrets {
+    pub(crate) fn sealed(&self) -> impl Iterator<Item = &Sealed> {
+        let contexts = self.contexts.iter().filter_map(|context| context.secrets.as_ref());
+        self.revisions.iter().flat_map(ServiceSecrets::sealed).chain(contexts)
+    }
+}
+
 /// Many at once. Ids that are not there are left out; no answer is in an order.
 #[async_trait]
 pub trait ManyStore: Send + Sync + 'static {
@@ -188,6 +195,7 @@ impl App {
             self.secrets_readable(ctx, self.authorized_many::<Service, Write>(ctx, ids).await?).await?;
         let sealed = self.store.services_configurations(&services).await?;
         let mut found = HashMap::with_capacity(sealed.len());
+        self.sealer.kept().fetch(sealed.values()).await;
         for (id, sealed) in sealed {
             found.insert(id, self.open_configuration(id, &sealed).await?);
         }

@@ -170,6 +170,7 @@ impl App {
         let system = self.system_ctx();
         let services = self.authorized_many::<Service, Write>(&system, ids).await?;
         let mut kept = self.store.services_kept(&services).await?;
+        self.sealer.kept().fetch(kept.values().flat_map(KeptSecrets::sealed)).await;
         let mut all = Vec::with_capacity(services.len());
         for service in &services {
             let kept = kept.remove(&service.id).unwrap_or_default();

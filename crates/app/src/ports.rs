@@ -8,4 +8,5 @@ pub mod git;
 pub mod identity;
 pub mod key_encryption;
 pub mod previews;
+pub mod secret_backend;
 pub mod templates;

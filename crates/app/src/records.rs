@@ -10,6 +10,7 @@ use std::hash::Hash;
 use async_trait::async_trait;
 use plural_core::access::{Actor, Scope, Visibility, visibility};
 use plural_core::page::Keyed;
+use plural_core::sort::{Place, Sort, SortColumn};
 use plural_core::{Page, PageArgs, PageRequest, Result};
 use uuid::Uuid;
 
@@ -79,6 +80,25 @@ pub trait Records<N: Record>: Send + Sync + 'static {
     async fn list(&self, visible: &Visibility, filter: &N::Filter, page: &PageRequest) -> Result<Page<N>>;
 }
 
+/// A noun whose list may be in another order than that of its ids.
+pub trait Sortable: Record {
+    /// What it may be sorted by.
+    type Column: SortColumn;
+}
+
+/// What is read of a noun in an order.
+#[async_trait]
+pub trait SortedRecords<N: Sortable>: Send + Sync + 'static {
+    /// A page of those that are visible, in this order.
+    async fn list_sorted(
+        &self,
+        visible: &Visibility,
+        filter: &N::Filter,
+        sort: &Sort<N::Column>,
+        page: &PageRequest<Place>,
+    ) -> Result<Page<N>>;
+}
+
 impl App {
     /// One thing, to do `A` to. There is no other way to a handle of one.
     pub(crate) async fn authorized<N: Record, A: Act>(
@@ -129,13 +149,32 @@ impl App {
     where
         dyn Store: Records<N>,
     {
-        let visible = match N::LISTED {
-            Listed::ByPolicy => visibility(ctx.actor())?,
-            Listed::Under(scope) => {
-                authorize_installation::<Read>(ctx, scope)?;
-                Visibility::All
-            }
-        };
-        Records::<N>::list(&*self.store, &visible, filter, &page.request()?).await
+        Records::<N>::list(&*self.store, &listed::<N>(ctx)?, filter, &page.request()?).await
+    }
+
+    /// The same in an order that the caller chose.
+    pub async fn list_sorted<N: Sortable>(
+        &self,
+        ctx: &OpCtx,
+        filter: &N::Filter,
+        sort: &Sort<N::Column>,
+        page: &PageArgs,
+    ) -> Result<Page<N>>
+    where
+        dyn Store: SortedRecords<N>,
+    {
+        let visible = listed::<N>(ctx)?;
+        SortedRecords::<N>::list_sorted(&*self.store, &visible, filter, sort, &sort.request(page)?).await
+    }
+}
+
+/// What of a noun a list shows to the caller.
+fn listed<N: Record>(ctx: &OpCtx) -> Result<Visibility> {
+    match N::LISTED {
+        Listed::ByPolicy => visibility(ctx.actor()),
+        Listed::Under(scope) => {
+            authorize_installation::<Read>(ctx, scope)?;
+            Ok(Visibility::All)
+        }
     }
 }

@@ -4,12 +4,12 @@ use plural_core::data_key::KeyOwner;
 use plural_core::ids::{RepositoryId, ServiceId};
 use plural_core::repository::Repository;
 use plural_core::service::{HelmConfig, HelmValues, RendererConfig, Rendering, RenderingChange, Service};
+use plural_core::specs::Change;
 use plural_core::{Error, Result};
 
 use crate::access::Read;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::keyring::Sealing;
 use crate::repository::RepositorySelector;
 use crate::seal::Sealed;
 use crate::service::ServiceSelector;
@@ -18,9 +18,9 @@ use crate::service::ServiceSelector;
 #[derive(Debug)]
 pub struct SealedValues {
     /// Those of the service's chart, sealed for `service:ID:helm`.
-    pub helm: plural_core::specs::Change<Sealed>,
+    pub helm: Change<Sealed>,
     /// Those of its renderers, sealed for `service:ID:renderers`.
-    pub renderers: plural_core::specs::Change<Sealed>,
+    pub renderers: Change<Sealed>,
 }
 
 /// What a service's current revision keeps sealed.
@@ -32,6 +32,14 @@ pub struct ServiceSecrets {
     pub helm_values: Option<Sealed>,
     /// Values of its renderers, sealed for `service:ID:renderers`.
     pub renderer_values: Option<Sealed>,
+}
+
+impl ServiceSecrets {
+    /// All of it.
+    pub(crate) fn sealed(&self) -> impl Iterator<Item = &Sealed> {
+        let Self { configuration, helm_values, renderer_values } = self;
+        std::iter::once(configuration).chain(helm_values).chain(renderer_values)
+    }
 }
 
 /// Values of charts in clear. `Debug` does not show them.
@@ -85,13 +93,28 @@ impl App {
         id: ServiceId,
         change: &RenderingChange,
     ) -> Result<SealedValues> {
-        let key = self.sealer.sealing(owner).await?;
-        let helm = change.helm.try_map(|config| seal_json(&key, &helm_context(id), &config.values))?;
+        let helm = change.helm.try_map(|config| json(&config.values))?;
         let renderers = change.renderers.try_map(|all| {
             let values: Vec<Option<&str>> = all.iter().map(|config| config.values.as_deref()).collect();
-            seal_json(&key, &renderers_context(id), &values)
+            json(&values)
         })?;
-        Ok(SealedValues { helm, renderers })
+        Ok(SealedValues {
+            helm: self.keep_change(owner, &helm_context(id), &helm).await?,
+            renderers: self.keep_change(owner, &renderers_context(id), &renderers).await?,
+        })
+    }
+
+    async fn keep_change(
+        &self,
+        owner: KeyOwner,
+        context: &str,
+        change: &Change<Vec<u8>>,
+    ) -> Result<Change<Sealed>> {
+        Ok(match change {
+            Change::Keep => Change::Keep,
+            Change::Clear => Change::Clear,
+            Change::Set(json) => Change::Set(self.sealer.keep(owner, context, json).await?),
+        })
     }
 
     pub(crate) async fn open_values(
@@ -119,9 +142,8 @@ impl App {
     }
 }
 
-fn seal_json<T: serde::Serialize>(key: &Sealing<'_>, context: &str, value: &T) -> Result<Sealed> {
-    let json = serde_json::to_vec(value).map_err(|cause| Error::internal("writing values", cause))?;
-    key.seal(context, &json)
+fn json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|cause| Error::internal("writing values", cause))
 }
 
 /// The change without the parts that are so already: clients send whole objects. `values` are what the service has now.

@@ -83,6 +83,29 @@ impl SealedColumn {
         Self::IdentityRefresh,
         Self::SecondFactor,
     ];
+
+    /// A project may keep such values outside of the database: those of its services, templates and contexts.
+    pub const fn is_movable(self) -> bool {
+        match self {
+            Self::ServiceSeed
+            | Self::Configuration
+            | Self::HelmValues
+            | Self::RendererValues
+            | Self::GlobalServiceSecrets
+            | Self::ContextSecrets => true,
+            Self::KeyCheck
+            | Self::ProxyKey
+            | Self::AuditKey
+            | Self::RepositoryCredentials
+            | Self::RepositoryReach
+            | Self::RepositoryWebhook
+            | Self::HelmRepositoryAccess
+            | Self::RecordingCommand
+            | Self::IdentityProviderSecret
+            | Self::IdentityRefresh
+            | Self::SecondFactor => false,
+        }
+    }
 }
 
 /// A row of a table with sealed values, by its primary key, in whose order such tables are walked. The nil id where there is one row.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plural_core::ids::{GlobalServiceId, HelmRepositoryId, ProjectId, ServiceContextId, ServiceId};
 use plural_core::project::Project;
+use plural_core::secret_backend::SecretBackend;
 use plural_core::secret_holding::{SecretHolding, SecretHoldings, SecretKind};
 use plural_core::service::Configuration;
 use plural_core::{Error, Result};
@@ -13,8 +14,10 @@ use crate::access::{Admin, Authorized};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::data_key::{HeldService, HeldValue};
+use crate::kept::backend_of;
 use crate::project::ProjectSelector;
 use crate::rendering::ServiceSecrets;
+use crate::seal::Sealed;
 
 /// Services and other things at a time.
 const CHUNK: u64 = 20;
@@ -49,8 +52,11 @@ enum Stage {
     Values(SecretKind),
 }
 
+/// Values of a kind in a backend.
+type Kind = (SecretKind, SecretBackend);
+
 /// How many values things have, by their names.
-type Found = BTreeMap<SecretKind, BTreeMap<String, u64>>;
+type Found = BTreeMap<Kind, BTreeMap<String, u64>>;
 
 /// How far a request looked.
 struct Step {
@@ -106,15 +112,17 @@ impl App {
     ) -> Result<Step> {
         let services = self.store.services_held(project, after.map(ServiceId::from_uuid), CHUNK).await?;
         let last = services.last().map(|service| service.id.uuid());
+        let secrets = services.iter().flat_map(|service| &service.revisions);
+        self.sealer.kept().fetch(secrets.flat_map(ServiceSecrets::sealed)).await;
         let mut looked = 0;
-        for HeldService { id, name, revisions } in services {
+        for HeldService { id, name, seed, revisions } in services {
             looked += revisions.len();
-            let mut kinds: BTreeMap<SecretKind, BTreeSet<String>> = BTreeMap::new();
+            let mut kinds: BTreeMap<Kind, BTreeSet<String>> = BTreeMap::new();
             for secrets in &revisions {
                 self.look_into(id, secrets, &mut kinds).await?;
             }
             // The console draws one for each service.
-            found.entry(SecretKind::Seeds).or_default().insert(name.clone(), 1);
+            found.entry((SecretKind::Seeds, place(seed.as_ref()))).or_default().insert(name.clone(), 1);
             for (kind, values) in kinds {
                 found.entry(kind).or_default().insert(name.clone(), values.len() as u64);
             }
@@ -126,12 +134,19 @@ impl App {
         &self,
         service: ServiceId,
         secrets: &ServiceSecrets,
-        kinds: &mut BTreeMap<SecretKind, BTreeSet<String>>,
+        kinds: &mut BTreeMap<Kind, BTreeSet<String>>,
     ) -> Result<()> {
+        let ServiceSecrets { configuration, helm_values, renderer_values } = secrets;
+        let places = BTreeMap::from([
+            (SecretKind::Configuration, backend_of(configuration)),
+            (SecretKind::HelmValues, place(helm_values.as_ref())),
+            (SecretKind::RendererValues, place(renderer_values.as_ref())),
+        ]);
         let mut add = |kind, value: &str| {
-            kinds.entry(kind).or_default().insert(value.to_owned());
+            let backend = places.get(&kind).copied().unwrap_or(SecretBackend::Database);
+            kinds.entry((kind, backend)).or_default().insert(value.to_owned());
         };
-        match known(self.open_configuration(service, &secrets.configuration).await)? {
+        match known(self.open_configuration(service, configuration).await)? {
             Some(Configuration { values, references: _ }) => {
                 for value in values.keys() {
                     add(SecretKind::Configuration, value);
@@ -164,9 +179,10 @@ impl App {
     ) -> Result<Step> {
         let values = self.store.values_held(project, kind, after, CHUNK).await?;
         let (looked, last) = (values.len(), values.last().map(|value| value.of));
+        self.sealer.kept().fetch(values.iter().filter_map(|value| value.sealed.as_ref())).await;
         for value in values {
             if value.values > 0 && self.holds_secret(kind, &value).await? {
-                let held = found.entry(kind).or_default();
+                let held = found.entry((kind, place(value.sealed.as_ref()))).or_default();
                 *held.entry(value.name).or_default() += value.values;
             }
         }
@@ -206,9 +222,14 @@ impl App {
     }
 }
 
-fn holding(kind: SecretKind, found: BTreeMap<String, u64>) -> SecretHolding {
+/// Where a value is; what is not read out is in the database.
+fn place(sealed: Option<&Sealed>) -> SecretBackend {
+    sealed.map_or(SecretBackend::Database, backend_of)
+}
+
+fn holding((kind, backend): Kind, found: BTreeMap<String, u64>) -> SecretHolding {
     let (values, things) = (found.values().sum(), found.len() as u64);
-    SecretHolding { kind, values, things, names: found.into_keys().take(NAMES).collect() }
+    SecretHolding { kind, backend, values, things, names: found.into_keys().take(NAMES).collect() }
 }
 
 /// `STAGE:THING`, the thing behind which it goes on.

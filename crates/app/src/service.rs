@@ -5,11 +5,13 @@ use plural_core::access::Scope;
 use plural_core::cluster::Cluster;
 use plural_core::component::Component;
 use plural_core::data_key::KeyOwner;
-use plural_core::ids::{ClusterId, RepositoryId, RevisionId, ServiceContextId, ServiceId};
+use plural_core::ids::{ClusterId, ProjectId, RepositoryId, RevisionId, ServiceContextId, ServiceId};
 use plural_core::policy::Policy;
 use plural_core::repository::Repository;
 use plural_core::revision::Revision;
-use plural_core::service::{Configuration, ConfigurationEdit, NewService, Rendering, Service, ServiceChange};
+use plural_core::service::{
+    Configuration, ConfigurationEdit, NewService, Rendering, Service, ServiceChange, ServiceColumn,
+};
 use plural_core::service_error::ServiceError;
 use plural_core::specs::{Edit, Handle, KubeName, SyncConfig};
 use plural_core::status::ServiceStatus;
@@ -25,7 +27,7 @@ use crate::many::CONFIGURATION_READ;
 use crate::masking;
 use crate::policy;
 use crate::project_limits::{Asks, references_refused};
-use crate::records::record;
+use crate::records::{Sortable, record};
 use crate::rendering::{SealedValues, ServiceSecrets, rendering_news};
 use crate::repository::RepositorySelector;
 use crate::seal::Sealed;
@@ -47,6 +49,8 @@ pub enum ServiceSelector {
 pub struct ServiceFilter {
     /// On this cluster.
     pub cluster_id: Option<ClusterId>,
+    /// On clusters of this project.
+    pub project_id: Option<ProjectId>,
     /// From this repository.
     pub repository_id: Option<RepositoryId>,
     /// Whose templates read this context.
@@ -124,6 +128,10 @@ pub struct ServiceRemake<'a> {
 const MERGE_TRIES: u32 = 5;
 
 record!(Service, ServiceId, ServiceSelector, ServiceFilter);
+
+impl Sortable for Service {
+    type Column = ServiceColumn;
+}
 
 impl Noun for Service {
     const NOUN: &'static str = "service";
@@ -606,7 +614,7 @@ impl App {
     ) -> Result<Sealed> {
         let json = serde_json::to_vec(configuration)
             .map_err(|cause| Error::internal("writing a configuration", cause))?;
-        self.sealer.seal(owner, &configuration_context(id), &json).await
+        self.sealer.keep(owner, &configuration_context(id), &json).await
     }
 
     pub(crate) async fn open_configuration(&self, id: ServiceId, sealed: &Sealed) -> Result<Configuration> {
@@ -618,7 +626,7 @@ impl App {
 
     /// What a service's templates draw from.
     pub(crate) async fn new_seed(&self, owner: KeyOwner, id: ServiceId) -> Result<Sealed> {
-        self.sealer.seal(owner, &seed_context(id), &random::<32>()?).await
+        self.sealer.keep(owner, &seed_context(id), &random::<32>()?).await
     }
 
     pub(crate) async fn open_seed(&self, id: ServiceId, sealed: &Sealed) -> Result<Vec<u8>> {

@@ -307,7 +307,7 @@ impl App {
         let Some(secrets) = secrets else { return Ok(None) };
         let json = serde_json::to_vec(secrets)
             .map_err(|cause| Error::internal("writing a context's secrets", cause))?;
-        let sealed = self.sealer.seal(KeyOwner::Project(project), &secrets_context(id), &json).await?;
+        let sealed = self.sealer.keep(KeyOwner::Project(project), &secrets_context(id), &json).await?;
         Ok(Some((secrets.values.keys().cloned().collect(), sealed)))
     }
 

@@ -27,6 +27,7 @@ use crate::audit::AuditStore;
 use crate::audit_chain::AuditChainStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
+use crate::cluster_facet::ClusterFacetStore;
 use crate::confirmation::ConfirmationStore;
 use crate::data_key::DataKeyStore;
 use crate::delta::DeltaStore;
@@ -53,17 +54,20 @@ use crate::program_login::ProgramLoginStore;
 use crate::project::ProjectStore;
 use crate::proxy::ProxyStore;
 use crate::recording::RecordingStore;
-use crate::records::Records;
+use crate::records::{Records, SortedRecords};
 use crate::registration_token::RegistrationTokenStore;
 use crate::replica::ReplicaStore;
 use crate::repository::RepositoryStore;
 use crate::repository_webhook::RepositoryWebhookStore;
+use crate::revision::RevisionStore;
 use crate::role::RoleStore;
 use crate::saved_view::SavedViewStore;
 use crate::seal::SealStore;
 use crate::second_factor::SecondFactorStore;
+use crate::secret_backend::SecretBackendStore;
 use crate::service::ServiceStore;
 use crate::service_context::ServiceContextStore;
+use crate::service_facet::ServiceFacetStore;
 use crate::service_life::ServiceLifeStore;
 use crate::service_metadata::ServiceMetadataStore;
 use crate::service_status::ServiceStatusStore;
@@ -76,18 +80,19 @@ use crate::user::UserStore;
 use crate::user_identity::UserIdentityStore;
 
 /// Joins the parts of a store into one trait, which every type that has all parts implements. The nouns of `records` are read
-/// by [`Records`]; a noun's own part has what changes it.
+/// by [`Records`], those of `sorted` in several orders; a noun's own part has what changes it.
 macro_rules! stores {
-    (records: $($noun:ident),+; $($part:ident),+ $(,)?) => {
+    (records: $($noun:ident),+; sorted: $($sorted:ident),+; $($part:ident),+ $(,)?) => {
         /// All of a store.
-        pub trait Store: $(Records<$noun> +)+ $($part +)+ {}
+        pub trait Store: $(Records<$noun> +)+ $(SortedRecords<$sorted> +)+ $($part +)+ {}
 
-        impl<T> Store for T where T: $(Records<$noun> +)+ $($part +)+ {}
+        impl<T> Store for T where T: $(Records<$noun> +)+ $(SortedRecords<$sorted> +)+ $($part +)+ {}
     };
 }
 
 stores! {
     records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, User;
+    sorted: Cluster, Service;
     ProjectStore,
     UserStore,
     GroupStore,
@@ -102,6 +107,7 @@ stores! {
     PolicyStore,
     TokenStore,
     ClusterStore,
+    ClusterFacetStore,
     DeployTokenStore,
     RepositoryStore,
     RepositoryWebhookStore,
@@ -121,6 +127,7 @@ stores! {
     DependencyStore,
     FederatedCredentialStore,
     ServiceContextStore,
+    ServiceFacetStore,
     ServiceMetadataStore,
     ServiceStatusStore,
     ApiDeprecationStore,
@@ -133,10 +140,12 @@ stores! {
     ProxyStore,
     RecordingStore,
     RegistrationTokenStore,
+    RevisionStore,
     RoleStore,
     SavedViewStore,
     SealStore,
     SecondFactorStore,
+    SecretBackendStore,
     ReplicaStore,
     LoginStore,
     JobStore,

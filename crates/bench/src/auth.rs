@@ -13,7 +13,8 @@ use plural_core::cluster::Cluster;
 use plural_core::group::NewGroup;
 use plural_core::policy::{BindingSubject, Policy, Rights, Role};
 use plural_core::role::NewRole;
-use plural_core::service::Service;
+use plural_core::service::{Service, ServiceColumn};
+use plural_core::sort::Sort;
 use plural_core::user::NewUser;
 use plural_testkit::{OwnedFolder, TestDatabase};
 use secrecy::{ExposeSecret, SecretString};
@@ -122,6 +123,35 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
                 .beside("seen at least", visible),
         );
     }
+    for (name, column) in [
+        ("by name", ServiceColumn::Name),
+        ("worst first", ServiceColumn::Status),
+        ("by last change", ServiceColumn::UpdatedAt),
+    ] {
+        let sort = Sort { column, descending: column == ServiceColumn::UpdatedAt };
+        let mut samples = Samples::default();
+        for _ in 0..options.times {
+            let from = Instant::now();
+            let found = app.list_sorted::<Service>(&ctx, &ServiceFilter::default(), &sort, &first).await?;
+            samples.add(from.elapsed());
+            anyhow::ensure!(!found.edges.is_empty(), "{name}: no rows");
+        }
+        let name = format!("first 100 services {name}, {} bindings", options.bindings);
+        figures.push(list(&name, &samples, total).beside("seen at least", visible));
+    }
+    let mut samples = Samples::default();
+    for _ in 0..options.times {
+        let from = Instant::now();
+        app.service_statuses(&ctx, &ServiceFilter::default()).await?;
+        app.service_clusters(&ctx, &ServiceFilter::default()).await?;
+        app.service_projects(&ctx, &ServiceFilter::default()).await?;
+        samples.add(from.elapsed());
+    }
+    figures.push(list(
+        &format!("counts beside the services, {} bindings", options.bindings),
+        &samples,
+        total,
+    ));
     let mut samples = Samples::default();
     for _ in 0..options.times {
         let from = Instant::now();

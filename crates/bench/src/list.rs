@@ -11,7 +11,8 @@ use plural_core::PageArgs;
 use plural_core::access::{Actor, UserActor};
 use plural_core::cluster::Cluster;
 use plural_core::policy::{BindingSubject, BindingsChange, Policy};
-use plural_core::service::Service;
+use plural_core::service::{Service, ServiceColumn};
+use plural_core::sort::Sort;
 use plural_core::specs::Email;
 use plural_core::user::NewUser;
 use plural_testkit::{OwnedFolder, TestDatabase};
@@ -81,6 +82,33 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
             anyhow::ensure!(rows == 100.min(options.services), "{name}: {rows} rows");
         }
         figures.push(figure(name, &samples, total));
+    }
+    // Orders and counts, too, are asked of the use case.
+    for (whose, ctx) in [("all", &system), ("a project's", &project.ctx)] {
+        for (name, column) in [
+            ("by name", ServiceColumn::Name),
+            ("worst first", ServiceColumn::Status),
+            ("by last change", ServiceColumn::UpdatedAt),
+        ] {
+            let sort = Sort { column, descending: column == ServiceColumn::UpdatedAt };
+            let mut samples = Samples::default();
+            for _ in 0..options.times {
+                let from = Instant::now();
+                app.list_sorted::<Service>(ctx, &ServiceFilter::default(), &sort, &PageArgs::first(100))
+                    .await?;
+                samples.add(from.elapsed());
+            }
+            figures.push(figure(&format!("first 100 services of {whose} {name}"), &samples, total));
+        }
+        let mut samples = Samples::default();
+        for _ in 0..options.times {
+            let from = Instant::now();
+            app.service_statuses(ctx, &ServiceFilter::default()).await?;
+            app.service_clusters(ctx, &ServiceFilter::default()).await?;
+            app.service_projects(ctx, &ServiceFilter::default()).await?;
+            samples.add(from.elapsed());
+        }
+        figures.push(figure(&format!("counts beside the services of {whose}"), &samples, total));
     }
     // Names are searched for in the use case: the command line does not ask for it.
     for (name, q) in [("search that finds many", "web-0001"), ("search that finds nothing", "nowhere")] {

@@ -13,6 +13,7 @@ use crate::{
     format::Format,
     key,
     output::{self, Row, age, or_dash},
+    secret_backends,
     terminal::Terminal,
 };
 
@@ -120,7 +121,7 @@ impl Row for DataKey {
 }
 
 impl Row for SecretHolding {
-    const HEADINGS: (&'static [&'static str], usize) = (&["KIND", "VALUES", "THINGS", "NAMES"], 4);
+    const HEADINGS: (&'static [&'static str], usize) = (&["KIND", "BACKEND", "VALUES", "THINGS", "NAMES"], 5);
 
     fn id(&self) -> &str {
         self.kind.as_str()
@@ -133,6 +134,7 @@ impl Row for SecretHolding {
     fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
         vec![
             word(self.kind),
+            secret_backends::word(self.backend),
             self.values.to_string(),
             self.things.to_string(),
             or_dash(Some(&self.names.join(", "))),
@@ -191,9 +193,9 @@ async fn holdings(client: &Client, project: &str) -> Result<SecretHoldings, CliE
         let found = found.ok_or_else(|| CliError::new("the console did not say what secrets it holds"))?;
         let SecretHoldings { holds_none, end_cursor, holdings } = found;
         holds_some |= holds_none == Some(false);
-        for SecretHolding { kind, values, things, names } in holdings {
-            match all.iter_mut().find(|known| known.kind == kind) {
-                None => all.push(SecretHolding { kind, values, things, names }),
+        for SecretHolding { kind, backend, values, things, names } in holdings {
+            match all.iter_mut().find(|known| (known.kind, known.backend) == (kind, backend)) {
+                None => all.push(SecretHolding { kind, backend, values, things, names }),
                 Some(known) => {
                     known.values += values;
                     known.things += things;

@@ -57,6 +57,7 @@ mod repositories;
 mod roles;
 mod saved_views;
 mod second_factor;
+mod secret_backends;
 mod selector;
 mod service_accounts;
 mod service_delete;

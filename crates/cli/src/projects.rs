@@ -14,6 +14,7 @@ use crate::{
     key,
     output::{self, Row, or_dash},
     recordings::{self, ProjectRecordingsArgs},
+    secret_backends::{self, ProjectSecretBackendArgs},
     terminal::Terminal,
 };
 
@@ -35,6 +36,7 @@ pub(crate) enum ProjectCommand {
     Limits(ProjectLimitsArgs),
     Recordings(ProjectRecordingsArgs),
     Secrets(ProjectSecretsArgs),
+    SecretBackend(ProjectSecretBackendArgs),
 }
 
 /// List the projects that you may see
@@ -316,6 +318,7 @@ pub(crate) async fn run(
         ProjectCommand::Limits(args) => limits(args, client, terminal).await,
         ProjectCommand::Recordings(args) => recordings::policy(args, client, terminal).await,
         ProjectCommand::Secrets(args) => data_keys::secrets(args, client, terminal).await,
+        ProjectCommand::SecretBackend(args) => secret_backends::backend(args, client, terminal).await,
     }
 }
 

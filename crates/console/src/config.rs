@@ -139,6 +139,10 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_KEY_ENCRYPTION", value_name = "PLACE", value_delimiter = ',')]
     pub key_encryption: Vec<String>,
 
+    /// Where projects may keep secret values besides the database: vault-kv://HOST/MOUNT/PREFIX, kubernetes:NAMESPACE. Each kind once
+    #[arg(long, env = "PLURAL_SECRET_BACKEND", value_name = "PLACE", value_delimiter = ',')]
+    pub secret_backend: Vec<String>,
+
     /// Secret that webhooks are signed with [default: webhook.secret in the data folder, made at first start]
     #[arg(long, env = "PLURAL_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     pub webhook_secret: Option<SecretString>,
@@ -331,6 +335,7 @@ impl ConsoleConfig {
             admin_password: None,
             encryption_key_file: None,
             key_encryption: Vec::new(),
+            secret_backend: Vec::new(),
             webhook_secret: None,
             audit_retention_days: 0,
             request_audit_retention_days: 30,

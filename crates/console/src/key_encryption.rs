@@ -71,12 +71,13 @@ fn keys_of(place: &str) -> Result<Vec<Arc<dyn KeyEncryption>>, StartError> {
     }
 }
 
-fn environment() -> Arc<Variables> {
+/// The variables of this process that are not empty.
+pub(crate) fn environment() -> Arc<Variables> {
     Arc::new(|name: &str| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
-/// The place, without what may be secret.
-fn shown(place: &str) -> String {
+/// A place, without what may be secret.
+pub(crate) fn shown(place: &str) -> String {
     let place = place.split_once('?').map_or(place, |(before, _)| before);
     match (place.split_once(':'), place.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),

@@ -15,6 +15,7 @@ mod keys;
 mod metrics;
 mod opened;
 mod previews;
+mod secret_backends;
 mod server;
 mod templates;
 mod wrapped;
@@ -68,6 +69,14 @@ pub enum StartError {
     /// A key-encryption key cannot be used.
     #[error("cannot use the key-encryption key {place}: {reason}; correct --key-encryption")]
     KeyEncryption {
+        /// As given, without its options.
+        place: String,
+        /// What is wrong with it. Never a credential.
+        reason: String,
+    },
+    /// A secret backend cannot be used.
+    #[error("cannot use the secret backend {place}: {reason}; correct --secret-backend")]
+    SecretBackend {
         /// As given, without its options.
         place: String,
         /// What is wrong with it. Never a credential.

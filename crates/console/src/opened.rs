@@ -24,7 +24,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
     ConsoleConfig, Reach, StartError, audit_streams, blobs, charts, git, identity, key_encryption, keys,
-    previews, replica, templates,
+    previews, replica, secret_backends, templates,
 };
 
 /// Users that are looked at for administrators to name.
@@ -47,6 +47,7 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         blob_store,
         encryption_key_file,
         key_encryption,
+        secret_backend,
         webhook_secret,
         audit_retention_days,
         request_audit_retention_days,
@@ -83,6 +84,7 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
     })?;
     let default = data_dir.join("encryption.key");
     let encryption = key_encryption::open(&key_encryption, encryption_key_file.as_deref(), &default)?;
+    let secret_backends = secret_backends::open(&secret_backend)?;
     let webhook_secret = match webhook_secret {
         Some(secret) if secret.expose_secret().trim().is_empty() => {
             let setting = "--webhook-secret (PLURAL_WEBHOOK_SECRET)";
@@ -169,6 +171,7 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         identities: Arc::new(identities),
         audit_sinks,
         keys: encryption,
+        secret_backends,
         clock: Arc::new(SystemClock),
     };
     let app = App::new(ports, settings).await.map_err(StartError::Installation)?;

@@ -1,6 +1,7 @@
 //! A cluster that an agent speaks for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use crate::ids::{ClusterId, ProjectId};
 use crate::name::{Handle, Name};
 use crate::page::Keyed;
 use crate::policy::BindingsChange;
+use crate::sort::{SortColumn, SortKind};
 use crate::work::Contract;
 
 /// A cluster.
@@ -107,6 +109,87 @@ impl ClusterDistro {
     /// The distribution of this name, in any case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|distro| distro.as_str().eq_ignore_ascii_case(text))
+    }
+}
+
+/// How a cluster is, by when its agent was last heard. What needs somebody comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClusterState {
+    /// Its agent was heard once, and not for [`SILENT_AFTER`].
+    Silent,
+    /// Its services are being destroyed, then it goes.
+    Removing,
+    /// Its agent is heard, and of an earlier build than this console.
+    Outdated,
+    /// Its agent was never heard.
+    Waiting,
+    /// Its agent is heard.
+    Connected,
+}
+
+impl ClusterState {
+    /// Every state, in the order of lists.
+    pub const ALL: [Self; 5] = [Self::Silent, Self::Removing, Self::Outdated, Self::Waiting, Self::Connected];
+}
+
+/// An agent that was not heard for so long is away.
+pub const SILENT_AFTER: TimeDelta = TimeDelta::minutes(5);
+
+/// A minor version of Kubernetes: `1.33` of `v1.33.4+k3s1`. The older one is less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MinorVersion {
+    major: u16,
+    minor: u16,
+}
+
+impl MinorVersion {
+    /// That of a version as clusters tell it; none of one that is not written like that.
+    pub fn of(version: &str) -> Option<Self> {
+        let bare = version.strip_prefix('v').unwrap_or(version);
+        let mut parts = bare.splitn(3, '.');
+        let (major, minor) = (parts.next()?, parts.next()?);
+        let found = Self { major: major.parse().ok()?, minor: minor.parse().ok()? };
+        // Another spelling of the same number would not be found by it.
+        (found.to_string() == format!("{major}.{minor}")).then_some(found)
+    }
+}
+
+impl fmt::Display for MinorVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { major, minor } = self;
+        write!(f, "{major}.{minor}")
+    }
+}
+
+/// What clusters are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterColumn {
+    /// The handle.
+    Handle,
+    /// The state at this moment, in the order of [`ClusterState::ALL`].
+    State(DateTime<Utc>),
+    /// The Kubernetes version that the agent reports, by its numbers; what is not known is the oldest.
+    Version,
+    /// When the agent was last heard; never is the longest ago.
+    LastHeard,
+}
+
+impl SortColumn for ClusterColumn {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Handle => "handle",
+            Self::State(_) => "state",
+            Self::Version => "version",
+            Self::LastHeard => "heard",
+        }
+    }
+
+    fn kind(self) -> SortKind {
+        match self {
+            Self::Handle => SortKind::Text,
+            Self::State(_) | Self::Version => SortKind::Number,
+            Self::LastHeard => SortKind::Time,
+        }
     }
 }
 
@@ -246,7 +329,22 @@ pub fn check_tags(field: &'static str, tags: &BTreeMap<String, String>) -> Resul
 impl Cluster {
     /// The agent was heard within the last five minutes.
     pub fn is_healthy(&self, now: DateTime<Utc>) -> bool {
-        self.pinged_at.is_some_and(|at| now - at < TimeDelta::minutes(5))
+        self.pinged_at.is_some_and(|at| now - at < SILENT_AFTER)
+    }
+
+    /// How it is at `now`.
+    pub fn state(&self, now: DateTime<Utc>) -> ClusterState {
+        if self.deleted_at.is_some() {
+            ClusterState::Removing
+        } else if self.pinged_at.is_none() {
+            ClusterState::Waiting
+        } else if !self.is_healthy(now) {
+            ClusterState::Silent
+        } else if self.agent_is_outdated() == Some(true) {
+            ClusterState::Outdated
+        } else {
+            ClusterState::Connected
+        }
     }
 
     /// Its agent is of an earlier build than this one: it polls and applies, but hints and requests of users do not reach it.
@@ -258,5 +356,32 @@ impl Cluster {
 impl Keyed for Cluster {
     fn key(&self) -> Uuid {
         self.id.uuid()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minor_versions() {
+        for (version, minor) in [
+            ("v1.33.4+k3s1", Some("1.33")),
+            ("1.9.0", Some("1.9")),
+            ("v1.33", Some("1.33")),
+            ("v1.033.1", None),
+            ("v1.+3.1", None),
+            ("v1.33+", None),
+            ("v1", None),
+            ("", None),
+            ("latest", None),
+        ] {
+            assert_eq!(
+                MinorVersion::of(version).map(|found| found.to_string()).as_deref(),
+                minor,
+                "{version}"
+            );
+        }
+        assert!(MinorVersion::of("v1.9.0") < MinorVersion::of("v1.10.0"));
     }
 }

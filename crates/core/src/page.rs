@@ -1,4 +1,4 @@
-//! Relay pages, keyed by id: page N costs what page 1 costs.
+//! Relay pages, keyed by id: page N costs what page 1 costs. Lists in another order: [`crate::sort`].
 
 use std::fmt::Write as _;
 
@@ -33,15 +33,15 @@ pub enum Direction {
     Backward,
 }
 
-/// A checked request for one page.
+/// A checked request for one page of a list that is keyed by `K`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageRequest {
+pub struct PageRequest<K = Uuid> {
     /// Which way.
     pub direction: Direction,
     /// Rows strictly after this key.
-    pub after: Option<Uuid>,
+    pub after: Option<K>,
     /// Rows strictly before this key.
-    pub before: Option<Uuid>,
+    pub before: Option<K>,
     /// At most so many, 1 to 500.
     pub limit: u32,
 }
@@ -57,6 +57,14 @@ impl PageArgs {
     /// # Errors
     /// [`Error::Invalid`] for a cursor that we did not make, a size below 1, or `first` and `last` together.
     pub fn request(&self) -> Result<PageRequest> {
+        self.request_by(parse_cursor)
+    }
+
+    /// The same of a list whose cursors are read by `parse`, which gets the name of the field.
+    pub(crate) fn request_by<K>(
+        &self,
+        parse: impl Fn(&'static str, &str) -> Result<K>,
+    ) -> Result<PageRequest<K>> {
         let (direction, size, field) = match (self.first, self.last) {
             (Some(_), Some(_)) => {
                 return Err(Error::invalid("last", "must not be given together with \"first\""));
@@ -69,10 +77,14 @@ impl PageArgs {
             Some(n) if n < 1 => return Err(Error::invalid(field, "must be at least 1")),
             Some(n) => u32::try_from(n).unwrap_or(MAX_SIZE).min(MAX_SIZE),
         };
+        // Clients send an empty cursor for "from the start".
+        let key = |field, text: Option<&str>| {
+            text.filter(|text| !text.is_empty()).map(|text| parse(field, text)).transpose()
+        };
         Ok(PageRequest {
             direction,
-            after: parse_cursor("after", self.after.as_deref())?,
-            before: parse_cursor("before", self.before.as_deref())?,
+            after: key("after", self.after.as_deref())?,
+            before: key("before", self.before.as_deref())?,
             limit,
         })
     }
@@ -106,22 +118,29 @@ pub struct Page<T> {
 
 impl<T: Keyed> Page<T> {
     /// The page of `request` out of up to `limit + 1` rows read in its direction.
-    pub fn from_rows(request: &PageRequest, mut rows: Vec<T>) -> Self {
-        let more = rows.len() > request.limit as usize;
-        rows.truncate(request.limit as usize);
-        let (has_next_page, has_previous_page) = match request.direction {
-            Direction::Forward => (more, request.after.is_some()),
-            Direction::Backward => {
-                rows.reverse();
-                (request.before.is_some(), more)
-            }
-        };
-        let edges = rows.into_iter().map(|node| Edge { cursor: cursor(node.key()), node }).collect();
-        Self { edges, has_next_page, has_previous_page }
+    pub fn from_rows(request: &PageRequest, rows: Vec<T>) -> Self {
+        Self::from_edges(
+            request,
+            rows.into_iter().map(|node| Edge { cursor: cursor(node.key()), node }).collect(),
+        )
     }
 }
 
 impl<T> Page<T> {
+    /// The page of `request` out of up to `limit + 1` rows read in its direction, each with its cursor.
+    pub fn from_edges<K>(request: &PageRequest<K>, mut edges: Vec<Edge<T>>) -> Self {
+        let more = edges.len() > request.limit as usize;
+        edges.truncate(request.limit as usize);
+        let (has_next_page, has_previous_page) = match request.direction {
+            Direction::Forward => (more, request.after.is_some()),
+            Direction::Backward => {
+                edges.reverse();
+                (request.before.is_some(), more)
+            }
+        };
+        Self { edges, has_next_page, has_previous_page }
+    }
+
     /// Cursor of the first row.
     pub fn start_cursor(&self) -> Option<&str> {
         self.edges.first().map(|edge| edge.cursor.as_str())
@@ -171,10 +190,8 @@ fn cursor(key: Uuid) -> String {
     text
 }
 
-fn parse_cursor(field: &'static str, text: Option<&str>) -> Result<Option<Uuid>> {
-    // Clients send an empty cursor for "from the start".
-    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
-    text.strip_prefix('k').and_then(|hex| Uuid::try_parse(hex).ok()).map(Some).ok_or_else(|| {
+fn parse_cursor(field: &'static str, text: &str) -> Result<Uuid> {
+    text.strip_prefix('k').and_then(|hex| Uuid::try_parse(hex).ok()).ok_or_else(|| {
         Error::invalid(field, "is not a cursor of this list: pass an unmodified \"endCursor\"")
     })
 }
@@ -192,9 +209,10 @@ mod tests {
     #[test]
     fn cursors_round_trip() {
         let key = Uuid::now_v7();
-        assert_eq!(parse_cursor("after", Some(&cursor(key))).unwrap(), Some(key));
-        assert!(parse_cursor("after", Some("nonsense")).is_err());
-        assert_eq!(parse_cursor("after", Some("")).unwrap(), None);
+        assert_eq!(parse_cursor("after", &cursor(key)).unwrap(), key);
+        assert!(parse_cursor("after", "nonsense").is_err());
+        let from_the_start = PageArgs { after: Some(String::new()), ..PageArgs::default() };
+        assert_eq!(from_the_start.request().unwrap().after, None);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What secret values of a project the console holds: how many, and of what, never the values.
 
+use crate::secret_backend::SecretBackend;
+
 /// What a secret value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SecretKind {
@@ -35,11 +37,13 @@ impl SecretKind {
     }
 }
 
-/// The secret values of one kind.
+/// The secret values of one kind in one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretHolding {
     /// What they are.
     pub kind: SecretKind,
+    /// Where they are kept, sealed. The console opens them wherever that is.
+    pub backend: SecretBackend,
     /// Values, in all revisions that are kept.
     pub values: u64,
     /// The things that have them.
@@ -51,7 +55,7 @@ pub struct SecretHolding {
 /// Secret values of a project: as much as was looked at. What several answers say of a kind adds up, since none is about half a thing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SecretHoldings {
-    /// By kind; kinds of which there is nothing are left out.
+    /// By kind and backend; where there is nothing is left out.
     pub holdings: Vec<SecretHolding>,
     /// There are answers before this one.
     pub goes_on: bool,
@@ -60,7 +64,7 @@ pub struct SecretHoldings {
 }
 
 impl SecretHoldings {
-    /// Whether the console holds no secret of the project; not known as long as this is only a part of the answer, and nothing is in it.
+    /// Whether the console holds no secret of the project, in its database or elsewhere; not known as long as this is only a part of the answer, and nothing is in it.
     pub fn holds_none(&self) -> Option<bool> {
         if self.holdings.iter().any(|holding| holding.kind.is_entered()) {
             return Some(false);
@@ -75,7 +79,13 @@ mod tests {
 
     #[test]
     fn a_part_of_an_answer_never_says_that_there_is_nothing() {
-        let of = |kind| SecretHolding { kind, values: 1, things: 1, names: Vec::new() };
+        let of = |kind| SecretHolding {
+            kind,
+            backend: SecretBackend::Database,
+            values: 1,
+            things: 1,
+            names: Vec::new(),
+        };
         let whole = SecretHoldings { holdings: vec![of(SecretKind::Seeds)], ..SecretHoldings::default() };
         assert_eq!(whole.holds_none(), Some(true));
         let first = SecretHoldings { end_cursor: Some("0:".to_owned()), ..whole.clone() };

@@ -11,6 +11,7 @@ use crate::ids::{ClusterId, GlobalServiceId, ProjectId, RepositoryId, RevisionId
 use crate::name::KubeName;
 use crate::page::Keyed;
 use crate::policy::BindingsChange;
+use crate::sort::{SortColumn, SortKind};
 use crate::status::ServiceStatus;
 
 mod configuration;
@@ -98,6 +99,35 @@ pub struct Service {
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
+}
+
+/// What services are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServiceColumn {
+    /// The name.
+    Name,
+    /// The status, in the order of [`ServiceStatus::WORST_FIRST`].
+    Status,
+    /// When it was last changed.
+    UpdatedAt,
+}
+
+impl SortColumn for ServiceColumn {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Status => "status",
+            Self::UpdatedAt => "updated",
+        }
+    }
+
+    fn kind(self) -> SortKind {
+        match self {
+            Self::Name => SortKind::Text,
+            Self::Status => SortKind::Number,
+            Self::UpdatedAt => SortKind::Time,
+        }
+    }
 }
 
 /// What the agent should do with a service.

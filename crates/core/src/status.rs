@@ -26,6 +26,9 @@ impl ServiceStatus {
     /// Every status.
     pub const ALL: [Self; 5] = [Self::Stale, Self::Synced, Self::Healthy, Self::Failed, Self::Paused];
 
+    /// Every status, what needs somebody first: the order of lists.
+    pub const WORST_FIRST: [Self; 5] = [Self::Failed, Self::Paused, Self::Stale, Self::Synced, Self::Healthy];
+
     /// The word on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {

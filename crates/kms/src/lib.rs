@@ -1,4 +1,5 @@
-//! Key-encryption keys in key management services: of Vault and OpenBao (transit), AWS, Google Cloud and Azure.
+//! Key-encryption keys in key management services: of Vault and OpenBao (transit), AWS, Google Cloud and Azure. And secret values, sealed,
+//! in secret backends: the KV engine of Vault and OpenBao, Secrets of a Kubernetes cluster.
 //!
 //! Requests are signed and authenticated here, with the HTTP client and the TLS of everything else: the clouds' own libraries would bring
 //! others. No cloud runs in the tests: stand-ins were written from the public descriptions of the services.
@@ -9,6 +10,7 @@ mod endpoint;
 mod google;
 mod held;
 mod http;
+mod kubernetes;
 mod vault;
 
 use std::{
@@ -17,12 +19,18 @@ use std::{
     sync::Arc,
 };
 
-use plural_app::ports::key_encryption::{KeyEncryption, KeyError};
+use plural_app::ports::{
+    key_encryption::{KeyEncryption, KeyError},
+    secret_backend::SecretKeeper,
+};
 use reqwest::Url;
 
 /// The forms of places in a key management service.
 pub const PLACES: &str = "vault-transit://HOST/MOUNT/KEY, aws-kms:ARN, google-kms:projects/P/locations/L/keyRings/R/cryptoKeys/K, \
                           azure-key-vault://HOST/keys/KEY";
+
+/// The forms of places of secret backends.
+pub const BACKENDS: &str = "vault-kv://HOST/MOUNT/PREFIX, kubernetes:NAMESPACE";
 
 /// Why a place is none. The text holds no credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,13 +48,30 @@ pub type Variables = dyn Fn(&str) -> Option<String> + Send + Sync;
 pub fn open(place: &str, variables: &Arc<Variables>) -> Option<Result<Arc<dyn KeyEncryption>, BadPlace>> {
     let place = Place::of(place);
     let key: Result<Arc<dyn KeyEncryption>, BadPlace> = match place.scheme {
-        "vault-transit" => vault::Transit::open(&place, variables).map(|key| Arc::new(key) as _),
+        "vault-transit" => vault::transit::Transit::open(&place, variables).map(|key| Arc::new(key) as _),
         "aws-kms" => aws::AwsKey::open(&place, variables).map(|key| Arc::new(key) as _),
         "google-kms" => google::GoogleKey::open(&place, variables).map(|key| Arc::new(key) as _),
         "azure-key-vault" => azure::AzureKey::open(&place, variables).map(|key| Arc::new(key) as _),
         _ => return None,
     };
     Some(key)
+}
+
+/// The secret backend of a place (`vault-kv://HOST/MOUNT/PREFIX?OPTIONS`), likewise.
+///
+/// # Errors
+/// When the place is none, or needs what neither its options nor the variables have.
+pub fn open_backend(
+    place: &str,
+    variables: &Arc<Variables>,
+) -> Option<Result<Arc<dyn SecretKeeper>, BadPlace>> {
+    let place = Place::of(place);
+    let keeper: Result<Arc<dyn SecretKeeper>, BadPlace> = match place.scheme {
+        "vault-kv" => vault::kv::Kv::open(&place, variables).map(|keeper| Arc::new(keeper) as _),
+        "kubernetes" => kubernetes::Secrets::open(&place, variables).map(|keeper| Arc::new(keeper) as _),
+        _ => return None,
+    };
+    Some(keeper)
 }
 
 /// `scheme:rest?options`.
@@ -89,6 +114,11 @@ impl Options {
         self.0.get(name).map(String::as_str)
     }
 
+    /// The option is this where nobody gave it.
+    fn default(&mut self, name: &str, value: &str) {
+        self.0.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+    }
+
     fn file(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from)
     }
@@ -110,6 +140,9 @@ impl Options {
 fn bad(reason: &str) -> BadPlace {
     BadPlace(reason.to_owned())
 }
+
+/// Where Kubernetes puts what a Pod's ServiceAccount has.
+const POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Read each time: whoever renews it writes the file anew.
 async fn read(file: &Path) -> Result<String, KeyError> {

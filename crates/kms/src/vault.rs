@@ -1,35 +1,34 @@
-//! A key of the transit engine of Vault or OpenBao: `vault-transit://HOST[:PORT]/MOUNT/KEY?OPTIONS`.
+//! Vault and OpenBao: `SCHEME://HOST[:PORT]/MOUNT/NAME?OPTIONS`. Here is how the console gets in; below, what it does there.
+
+pub(crate) mod kv;
+pub(crate) mod transit;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use async_trait::async_trait;
-use base64::{Engine, engine::general_purpose::STANDARD};
-use plural_app::ports::key_encryption::{ClearKey, KeyEncryption, KeyError, WrappedKey, clear};
+use plural_app::ports::key_encryption::KeyError;
 use plural_reach::Reach;
 use reqwest::{
     Method, StatusCode,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::{
-    BadPlace, Options, Place, Variables, bad,
+    BadPlace, Options, POD, Place, Variables, bad,
     endpoint::{Endpoint, address},
     http::{Answer, Request, by_status, secret_header},
-    not_understood, read,
+    read,
 };
 
 const OPTIONS: [&str; 8] =
     ["auth", "auth_mount", "role", "role_id", "secret_id_file", "token_file", "namespace", "ca"];
-/// Where Kubernetes puts the token of a Pod's ServiceAccount.
-const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 /// A token that lasts for ever is asked about again after so long.
 const ASK_AGAIN: Duration = Duration::from_hours(1);
 
@@ -51,36 +50,27 @@ struct Token {
     renewable: bool,
 }
 
-/// The adapter.
-pub(crate) struct Transit {
-    name: String,
+/// A server, and the console's token for it.
+pub(crate) struct Vault {
     endpoint: Endpoint,
-    mount: String,
-    key: String,
     namespace: Option<HeaderValue>,
     auth: Auth,
     variables: Arc<Variables>,
     token: Mutex<Option<Token>>,
 }
 
+/// What a place names there.
+struct VaultPath {
+    namespace: Option<String>,
+    /// Where the engine is mounted.
+    mount: String,
+    /// The last part.
+    last: String,
+}
+
 #[derive(Deserialize)]
 struct Data<T> {
     data: T,
-}
-
-#[derive(Deserialize)]
-struct Encrypted {
-    ciphertext: String,
-}
-
-#[derive(Deserialize)]
-struct Decrypted {
-    plaintext: String,
-}
-
-#[derive(Deserialize)]
-struct KeyInfo {
-    latest_version: u64,
 }
 
 #[derive(Deserialize)]
@@ -97,34 +87,30 @@ struct LoginAuth {
     renewable: bool,
 }
 
-impl Transit {
-    pub(crate) fn open(place: &Place<'_>, variables: &Arc<Variables>) -> Result<Self, BadPlace> {
+impl Vault {
+    fn open(
+        place: &Place<'_>,
+        form: &str,
+        variables: &Arc<Variables>,
+    ) -> Result<(Self, VaultPath), BadPlace> {
         let rest = place.rest;
         let text = if rest.starts_with("//") { format!("https:{rest}") } else { rest.to_owned() };
         let mut base = address(&text)?;
         let path = base.path().trim_matches('/').to_owned();
-        let (mount, key) = path.rsplit_once('/').ok_or_else(|| bad("it is HOST/MOUNT/KEY"))?;
+        let (mount, last) = path.rsplit_once('/').ok_or_else(|| bad(&format!("it is {form}")))?;
         base.set_path("/");
         let options = place.options(&OPTIONS)?;
-        let namespace = match options.get("namespace") {
-            None => None,
-            Some(text) => Some(HeaderValue::from_str(text).map_err(|_| bad("its namespace is no header"))?),
-        };
-        // Not its address: that may change, and what it wrapped stays.
-        let name = match options.get("namespace") {
-            None => format!("vault-transit:{mount}/{key}"),
-            Some(namespace) => format!("vault-transit:{}/{mount}/{key}", namespace.trim_matches('/')),
-        };
-        Ok(Self {
-            name,
+        let namespace = options.get("namespace");
+        let header = namespace.map(HeaderValue::from_str).transpose();
+        let vault = Self {
             endpoint: Endpoint::at(base, Reach::Local, &options)?,
-            mount: mount.to_owned(),
-            key: key.to_owned(),
-            namespace,
+            namespace: header.map_err(|_| bad("its namespace is no header"))?,
             auth: auth(&options)?,
             variables: Arc::clone(variables),
             token: Mutex::default(),
-        })
+        };
+        let namespace = namespace.map(str::to_owned);
+        Ok((vault, VaultPath { namespace, mount: mount.to_owned(), last: last.to_owned() }))
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, KeyError> {
@@ -213,10 +199,6 @@ impl Transit {
         Ok(Token { text: client_token.into(), renew: Instant::now() + half(lease_duration), renewable })
     }
 
-    fn path(&self, what: &str) -> String {
-        format!("{}/{what}/{}", self.mount, self.key)
-    }
-
     async fn secret(&self, file: Option<&PathBuf>, variable: &str) -> Result<String, KeyError> {
         match file {
             Some(file) => read(file).await,
@@ -241,7 +223,7 @@ fn auth(options: &Options) -> Result<Auth, BadPlace> {
         Some("kubernetes") => Ok(Auth::Kubernetes {
             mount: mount("kubernetes"),
             role: needs("role")?,
-            jwt: options.file("token_file").unwrap_or_else(|| PathBuf::from(POD_TOKEN)),
+            jwt: options.file("token_file").unwrap_or_else(|| Path::new(POD).join("token")),
         }),
         Some("approle") => Ok(Auth::AppRole {
             mount: mount("approle"),
@@ -251,49 +233,3 @@ fn auth(options: &Options) -> Result<Auth, BadPlace> {
         Some(_) => Err(bad("auth is token, kubernetes or approle")),
     }
 }
-
-#[async_trait]
-impl KeyEncryption for Transit {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    async fn wrap(&self, context: &str, key: &ClearKey) -> Result<WrappedKey, KeyError> {
-        let body = json!({
-            "plaintext": STANDARD.encode(key.expose_secret()), "associated_data": STANDARD.encode(context),
-        });
-        let answer = self.call(Method::POST, &self.path("encrypt"), Some(&body)).await?;
-        let Data { data: Encrypted { ciphertext } } = answer.json()?;
-        let version = version_of(&ciphertext);
-        let version = version.ok_or_else(not_understood)?;
-        Ok(WrappedKey { version: Some(version.to_owned()), bytes: ciphertext.into_bytes() })
-    }
-
-    async fn unwrap(&self, context: &str, wrapped: &[u8]) -> Result<ClearKey, KeyError> {
-        let ciphertext =
-            std::str::from_utf8(wrapped).map_err(|_| KeyError::Refused("it is no text".to_owned()))?;
-        let body = json!({"ciphertext": ciphertext, "associated_data": STANDARD.encode(context)});
-        let answer = self.call(Method::POST, &self.path("decrypt"), Some(&body)).await?;
-        let Data { data: Decrypted { plaintext } } = answer.json()?;
-        let bytes = STANDARD.decode(plaintext);
-        clear(bytes.map_err(|_| not_understood())?)
-    }
-
-    async fn version(&self) -> Result<Option<String>, KeyError> {
-        let answer = self.call(Method::GET, &self.path("keys"), None).await?;
-        if answer.status == StatusCode::FORBIDDEN {
-            // Who may encrypt and decrypt need not be able to read what there is of the key: it is not noticed when it is rotated.
-            return Ok(None);
-        }
-        let Data { data: KeyInfo { latest_version } } = answer.json()?;
-        Ok(Some(latest_version.to_string()))
-    }
-}
-
-/// `3` of `vault:v3:…`.
-fn version_of(ciphertext: &str) -> Option<&str> {
-    ciphertext.strip_prefix("vault:v")?.split_once(':').map(|(version, _)| version)
-}
-
-#[cfg(test)]
-mod tests;

@@ -9,14 +9,17 @@ use plural_app::cluster::{ClusterCreate, ClusterFilter, ClusterSelector, Cluster
 use plural_app::ports::agents::FeedSubject;
 use plural_app::secret::TokenHash;
 use plural_core::access::Visibility;
-use plural_core::cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster, TagsChange};
+use plural_core::cluster::{
+    Cluster, ClusterChange, ClusterColumn, ClusterDistro, ClusterFacts, ClusterState, NewCluster,
+    SILENT_AFTER, TagsChange,
+};
 use plural_core::cluster_tags::{TagAuthority, TagLevel};
 use plural_core::ids::{ClusterId, ProjectId};
 use plural_core::policy::PolicyNoun;
 use plural_core::project::Project;
 use plural_core::work::{Contract, WorkChange, WorkRef};
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, Func, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect, Select,
@@ -26,9 +29,11 @@ use uuid::Uuid;
 use crate::convert::{json, parse, tags_json, to_json, word};
 use crate::database::Database;
 use crate::error::{db, unique};
+use crate::facet::rank;
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::renew_in_tx;
+use crate::sorted::{SortBy, SortedTable};
 use crate::transaction::{self, set};
 use crate::{dependency, deploy_token, federated_credential, policy, service};
 
@@ -269,7 +274,7 @@ impl Table for Cluster {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &ClusterFilter) -> Select<row::Entity> {
-        let ClusterFilter { project_id, tags, any_tag, q } = filter;
+        let ClusterFilter { project_id, tags, any_tag, q, state, version, distro } = filter;
         let mut rows = search(rows, &[row::Column::Name, row::Column::Handle], q.as_deref());
         if let Some(id) = project_id {
             rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
@@ -286,6 +291,21 @@ impl Table for Cluster {
             }
             rows = rows.filter(tagged);
         }
+        if let Some((state, at)) = state {
+            rows = rows.filter(state_rank(*at).eq(rank(&ClusterState::ALL, state)));
+        }
+        if let Some(version) = version {
+            let mut found = Condition::any();
+            for whole in [version.to_string(), format!("v{version}")] {
+                // Of digits, a point and a letter, nothing means something to LIKE.
+                found = found.add(row::Column::CurrentVersion.like(format!("{whole}.%")));
+                found = found.add(row::Column::CurrentVersion.eq(whole));
+            }
+            rows = rows.filter(found);
+        }
+        if let Some(distro) = distro {
+            rows = rows.filter(row::Column::Distro.eq(distro.as_str()));
+        }
         rows
     }
 
@@ -295,6 +315,53 @@ impl Table for Cluster {
 
     fn guard(&self) -> Guard {
         Guard::Policies(vec![self.id.into(), self.project_id.into()])
+    }
+}
+
+/// The place of a cluster's state at this moment in [`ClusterState::ALL`]: says the same as [`Cluster::state`].
+pub(crate) fn state_rank(at: DateTime<Utc>) -> Expr {
+    use row::Column;
+    let rank = |state| Expr::value(rank(&ClusterState::ALL, &state));
+    Expr::case(Column::DeletedAt.is_not_null(), rank(ClusterState::Removing))
+        .case(Column::PingedAt.is_null(), rank(ClusterState::Waiting))
+        .case(Column::PingedAt.lte(at - SILENT_AFTER), rank(ClusterState::Silent))
+        .case(Column::AgentContract.lt(Contract::NEWEST.0.cast_signed()), rank(ClusterState::Outdated))
+        .finally(rank(ClusterState::Connected))
+        .into()
+}
+
+/// The numbers of a Kubernetes version as one: up to five digits for each of major, minor and patch. What is not known is less than
+/// all others.
+fn version_key(postgres: bool) -> Expr {
+    Expr::cust(if postgres {
+        // Not `\d`: with some locales that takes digits which are none of a number.
+        "COALESCE(substring(clusters.current_version from '^v?([0-9]{1,5})[.][0-9]')::bigint * 10000000000 \
+            + substring(clusters.current_version from '^v?[0-9]{1,5}[.]([0-9]{1,5})')::bigint * 100000 \
+            + COALESCE(substring(clusters.current_version from '^v?[0-9]{1,5}[.][0-9]{1,5}[.]([0-9]{1,5})')::bigint, 0), -1)"
+    } else {
+        // A cast reads the digits that a text begins with, and a sign.
+        "CASE WHEN ltrim(clusters.current_version, 'v') GLOB '[0-9]*.[0-9]*' THEN \
+            max(0, min(CAST(ltrim(clusters.current_version, 'v') AS INTEGER), 99999)) * 10000000000 \
+            + max(0, min(CAST(substr(clusters.current_version, instr(clusters.current_version, '.') + 1) AS INTEGER), 99999)) * 100000 \
+            + CASE WHEN instr(substr(clusters.current_version, instr(clusters.current_version, '.') + 1), '.') = 0 THEN 0 \
+              ELSE max(0, min(CAST(substr(substr(clusters.current_version, instr(clusters.current_version, '.') + 1), \
+                instr(substr(clusters.current_version, instr(clusters.current_version, '.') + 1), '.') + 1) AS INTEGER), 99999)) END \
+         ELSE -1 END"
+    })
+}
+
+impl SortedTable for Cluster {
+    fn sort_by(column: ClusterColumn, postgres: bool) -> SortBy {
+        SortBy::Value(match column {
+            ClusterColumn::Handle if postgres => Expr::cust("clusters.handle COLLATE \"C\""),
+            ClusterColumn::Handle => Expr::col(row::Column::Handle.as_column_ref()),
+            ClusterColumn::State(at) => state_rank(at),
+            ClusterColumn::Version => version_key(postgres),
+            ClusterColumn::LastHeard => {
+                let never = Expr::value(DateTime::UNIX_EPOCH);
+                Func::coalesce([Expr::col(row::Column::PingedAt.as_column_ref()), never]).into()
+            }
+        })
     }
 }
 

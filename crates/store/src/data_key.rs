@@ -13,6 +13,7 @@ use plural_app::seal::Sealed;
 use plural_core::data_key::{DataKey, KeyOwner, KeyPurpose};
 use plural_core::ids::{ClusterId, DataKeyId, ProjectId, ServiceId};
 use plural_core::project::Project;
+use plural_core::secret_backend::SecretBackend;
 use plural_core::secret_holding::{SecretHolding, SecretKind};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, OnConflict};
@@ -362,8 +363,8 @@ impl DataKeyStore for Database {
         limit: u64,
     ) -> Result<Vec<HeldService>> {
         let doing = "reading what secrets a project has";
-        let sql = "SELECT s.id, s.handle, s.name, r.configuration, r.helm_values, r.renderer_values \
-                   FROM (SELECT s.id, c.handle, s.name FROM services s JOIN clusters c ON c.id = s.cluster_id \
+        let sql = "SELECT s.id, s.handle, s.name, s.seed, r.configuration, r.helm_values, r.renderer_values \
+                   FROM (SELECT s.id, c.handle, s.name, s.seed FROM services s JOIN clusters c ON c.id = s.cluster_id \
                          WHERE c.project_id = $1 AND s.id > $2 ORDER BY s.id LIMIT $3) s \
                    LEFT JOIN revisions r ON r.service_id = s.id ORDER BY s.id";
         let after = after.map_or_else(Uuid::nil, ServiceId::uuid);
@@ -371,10 +372,10 @@ impl DataKeyStore for Database {
         let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
         let mut services: Vec<HeldService> = Vec::new();
         for row in rows {
-            let HeldService { id, name, revisions } = held_service(&row).map_err(db(doing))?;
+            let HeldService { id, name, seed, revisions } = held_service(&row).map_err(db(doing))?;
             match services.last_mut().filter(|last| last.id == id) {
                 Some(last) => last.revisions.extend(revisions),
-                None => services.push(HeldService { id, name, revisions }),
+                None => services.push(HeldService { id, name, seed, revisions }),
             }
         }
         Ok(services)
@@ -427,6 +428,8 @@ impl DataKeyStore for Database {
         names: u64,
     ) -> Result<SecretHolding> {
         let doing = "counting what secrets a project has";
+        // Such values are kept nowhere else.
+        let backend = SecretBackend::Database;
         // Each thing: its name, and how many values it has.
         let things = match kind {
             SecretKind::RepositoryCredentials => {
@@ -453,7 +456,7 @@ impl DataKeyStore for Database {
             | SecretKind::TemplateSecrets
             | SecretKind::ContextSecrets
             | SecretKind::ChartCredentials => {
-                return Ok(SecretHolding { kind, values: 0, things: 0, names: Vec::new() });
+                return Ok(SecretHolding { kind, backend, values: 0, things: 0, names: Vec::new() });
             }
         };
         let id = if self.is_postgres() { "CAST(r.cluster_id AS text)" } else { "lower(hex(r.cluster_id))" };
@@ -470,7 +473,7 @@ impl DataKeyStore for Database {
         let values = [project, names.cast_signed().into()];
         let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
         let names = rows.iter().map(|row| row.try_get::<String>("", "name").map_err(db(doing)));
-        Ok(SecretHolding { kind, values: held, things: count, names: names.collect::<Result<_>>()? })
+        Ok(SecretHolding { kind, backend, values: held, things: count, names: names.collect::<Result<_>>()? })
     }
 }
 
@@ -485,6 +488,7 @@ async fn since_on(database: &Database, connection: &impl ConnectionTrait) -> Res
 fn held_service(row: &QueryResult) -> Result<HeldService, sea_orm::DbErr> {
     let id: Uuid = row.try_get("", "id")?;
     let (handle, name): (String, String) = (row.try_get("", "handle")?, row.try_get("", "name")?);
+    let seed: Option<Vec<u8>> = row.try_get("", "seed")?;
     let configuration: Option<Vec<u8>> = row.try_get("", "configuration")?;
     let helm_values: Option<Vec<u8>> = row.try_get("", "helm_values")?;
     let renderer_values: Option<Vec<u8>> = row.try_get("", "renderer_values")?;
@@ -496,6 +500,7 @@ fn held_service(row: &QueryResult) -> Result<HeldService, sea_orm::DbErr> {
     Ok(HeldService {
         id: ServiceId::from_uuid(id),
         name: format!("{handle}/{name}"),
+        seed: seed.map(Sealed::from_bytes),
         revisions: revision.into_iter().collect(),
     })
 }

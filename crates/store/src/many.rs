@@ -60,9 +60,7 @@ impl ManyStore for Database {
         services: &[Authorized<Service, Read>],
     ) -> Result<HashMap<ServiceId, Revision>> {
         let ids: Vec<Uuid> = services.iter().map(|service| service.revision_id.uuid()).collect();
-        let doing = "reading revisions";
-        let found: Vec<Revision> =
-            self.rows::<revision::row::Entity, _>(revision::row::Column::Id, &ids, doing).await?;
+        let found = revision::revisions_by_id(&self.reader, &ids).await?;
         let mut found: HashMap<RevisionId, Revision> =
             found.into_iter().map(|revision| (revision.id, revision)).collect();
         Ok(services

@@ -63,6 +63,8 @@ mod m0082_data_keys;
 mod m0086_federated_subjects;
 mod m0087_deltas;
 mod m0088_audit_filters;
+mod m0089_secret_backends;
+mod m0090_service_orders;
 #[cfg(test)]
 mod tests;
 
@@ -137,6 +139,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0082_data_keys::Migration),
             Box::new(m0087_deltas::Migration),
             Box::new(m0088_audit_filters::Migration),
+            Box::new(m0089_secret_backends::Migration),
+            Box::new(m0090_service_orders::Migration),
         ]
     }
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited, Grant, Installation, Write};
 use plural_app::job::NewJob;
-use plural_app::jobs::{RenewProject, RenewedProject};
+use plural_app::jobs::{MoveSecrets, MovedSecrets, RenewProject, RenewedProject};
 use plural_app::project::{ProjectSelector, ProjectStore};
 use plural_app::records::Search;
 use plural_core::access::Visibility;
@@ -23,7 +23,10 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::{RENEWED, renew_some_in_tx};
 use crate::transaction::set;
-use crate::{cluster, data_key, dependency, machine_account, policy, project_limits, recording, service};
+use crate::{
+    cluster, data_key, dependency, machine_account, policy, project_limits, recording, secret_backend,
+    service,
+};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -226,7 +229,7 @@ impl ProjectStore for Database {
     }
 
     async fn project_delete(&self, by: Audited<'_, Project, Admin>) -> Result<()> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
         // It may have become the default one since it was read.
         let known = row::Entity::find_by_id(by.target().id.uuid()).lock_exclusive().one(&write.tx).await;
         let known = known.map_err(db("reading a project"))?.ok_or(Error::not_found("project"))?;
@@ -248,6 +251,10 @@ impl ProjectStore for Database {
         })?;
         let keeps_recordings = recording::is_any_of_on(&write.tx, by.target().id).await?;
         data_key::shred_in_tx(&write, by.target().id, keeps_recordings, by.entry().at).await?;
+        if secret_backend::has_objects_in_tx(self, &write, by.target().id).await? {
+            let job = NewJob::of::<MoveSecrets>(&MovedSecrets { project: by.target().id })?;
+            write.enqueue(&[job], by.entry().at).await?;
+        }
         if keeps_recordings {
             policy::keep_in_tx(&write, by.target().id, by.target().name.as_str()).await?;
         } else {

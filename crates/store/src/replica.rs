@@ -90,8 +90,8 @@ impl Database {
         let ReplicaBeat { id, place, address, holds } = beat;
         let clock = self.clock();
         let sql = format!(
-            "INSERT INTO replicas (id, place, authority, certificate, alive_until, data_keys) \
-             VALUES ($1, $2, $3, $4, {clock} + $5, TRUE) ON CONFLICT (id) DO UPDATE SET \
+            "INSERT INTO replicas (id, place, authority, certificate, alive_until, data_keys, secret_backends) \
+             VALUES ($1, $2, $3, $4, {clock} + $5, TRUE, TRUE) ON CONFLICT (id) DO UPDATE SET \
              authority = excluded.authority, certificate = excluded.certificate, alive_until = excluded.alive_until"
         );
         let values = [

@@ -2,21 +2,28 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::rendering::ServiceSecrets;
+use plural_app::revision::RevisionStore;
 use plural_app::seal::Sealed;
-use plural_core::Result;
+use plural_core::access::Visibility;
 use plural_core::ids::{RevisionId, ServiceId};
+use plural_core::page::Direction;
 use plural_core::revision::Revision;
-use plural_core::service::GitRef;
+use plural_core::service::{GitRef, Service};
+use plural_core::{Page, PageRequest, Result};
+use sea_orm::sea_query::{Expr, Func};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait,
+    ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, FromQueryResult, JsonValue, Order, QueryFilter,
+    QueryOrder, QuerySelect, QueryTrait, Select, SelectModel, Selector,
 };
 use uuid::Uuid;
 
 use crate::convert::json;
+use crate::database::Database;
 use crate::error::db;
+use crate::records::{AT_ONCE, Table as _};
 use crate::service;
 use crate::transaction::set;
 
@@ -53,11 +60,27 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-impl TryFrom<row::Model> for Revision {
+/// What a revision shows: nothing of what it keeps sealed, which may be megabytes.
+#[derive(FromQueryResult)]
+struct Shown {
+    id: Uuid,
+    service_id: Uuid,
+    version: String,
+    git: Option<JsonValue>,
+    sha: Option<String>,
+    message: Option<String>,
+    author: Option<String>,
+    made_by: Option<String>,
+    restorable: bool,
+    healthy_at: Option<DateTime<Utc>>,
+    created_at: DateTime<Utc>,
+}
+
+impl TryFrom<Shown> for Revision {
     type Error = plural_core::Error;
 
-    fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model {
+    fn try_from(row: Shown) -> Result<Self> {
+        let Shown {
             id,
             service_id,
             version,
@@ -65,13 +88,8 @@ impl TryFrom<row::Model> for Revision {
             sha,
             message,
             author,
-            configuration: _,
-            rendering: _,
-            helm_values: _,
-            renderer_values: _,
-            artifact_digest,
-            artifact_folder: _,
             made_by,
+            restorable,
             healthy_at,
             created_at,
         } = row;
@@ -88,10 +106,116 @@ impl TryFrom<row::Model> for Revision {
             message,
             author,
             by: made_by,
-            restorable: artifact_digest.is_some(),
+            restorable,
             healthy_at,
             created_at,
         })
+    }
+}
+
+/// Revisions as they are shown.
+fn shown(query: Select<row::Entity>) -> Selector<SelectModel<Shown>> {
+    use row::Column;
+    query
+        .select_only()
+        .columns([
+            Column::Id,
+            Column::ServiceId,
+            Column::Version,
+            Column::Git,
+            Column::Sha,
+            Column::Message,
+            Column::Author,
+            Column::MadeBy,
+            Column::HealthyAt,
+            Column::CreatedAt,
+        ])
+        .expr_as(Column::ArtifactDigest.is_not_null(), "restorable")
+        .into_model()
+}
+
+/// One revision.
+pub(crate) async fn revision_on(connection: &impl ConnectionTrait, id: Uuid) -> Result<Revision> {
+    let row = shown(row::Entity::find_by_id(id)).one(connection).await.map_err(db("reading a revision"))?;
+    row.ok_or(plural_core::Error::not_found("revision"))?.try_into()
+}
+
+/// Revisions by id.
+pub(crate) async fn revisions_by_id(
+    connection: &impl ConnectionTrait,
+    ids: &[Uuid],
+) -> Result<Vec<Revision>> {
+    let mut found = Vec::with_capacity(ids.len());
+    for chunk in ids.chunks(AT_ONCE) {
+        let query = row::Entity::find().filter(row::Column::Id.is_in(chunk.iter().copied()));
+        for row in shown(query).all(connection).await.map_err(db("reading revisions"))? {
+            found.push(row.try_into()?);
+        }
+    }
+    Ok(found)
+}
+
+/// One page of revisions, in the order of `by`, which is their ids in some way.
+pub(crate) async fn revisions_on(
+    connection: &impl ConnectionTrait,
+    query: Select<row::Entity>,
+    by: Expr,
+    request: &PageRequest,
+) -> Result<Page<Revision>> {
+    let mut query = query;
+    if let Some(after) = request.after {
+        query = query.filter(row::Column::Id.gt(after));
+    }
+    if let Some(before) = request.before {
+        query = query.filter(row::Column::Id.lt(before));
+    }
+    let order = match request.direction {
+        Direction::Forward => Order::Asc,
+        Direction::Backward => Order::Desc,
+    };
+    let query = query.order_by(by, order).limit(u64::from(request.limit) + 1);
+    let rows = shown(query).all(connection).await.map_err(db("reading revisions"))?;
+    let rows = rows.into_iter().map(Revision::try_from).collect::<Result<Vec<_>>>()?;
+    Ok(Page::from_rows(request, rows))
+}
+
+/// So many services that somebody sees are named one by one.
+const FEW: u64 = 1_000;
+
+#[async_trait]
+impl RevisionStore for Database {
+    async fn revision_list(&self, visible: &Visibility, request: &PageRequest) -> Result<Page<Revision>> {
+        let id = || Expr::col((row::Entity, row::Column::Id));
+        let query = row::Entity::find();
+        if matches!(visible, Visibility::All) {
+            return revisions_on(&self.reader, query, id(), request).await;
+        }
+        let services = service::row::Entity::find()
+            .select_only()
+            .column(service::row::Column::Id)
+            .filter(Service::visible(visible));
+        let mine: Vec<Uuid> = services
+            .clone()
+            .limit(FEW + 1)
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db("reading services"))?;
+        if mine.is_empty() {
+            return Ok(Page::from_rows(request, Vec::new()));
+        }
+        let of = (row::Entity, row::Column::ServiceId);
+        if mine.len() as u64 <= FEW {
+            // An order that no index has: the revisions of these services are found by service, at most 50 of each, and sorted. By
+            // id, those of all others would be walked through.
+            let by = Func::coalesce([id(), Expr::col(of)]).into();
+            return revisions_on(&self.reader, query.filter(row::Column::ServiceId.is_in(mine)), by, request)
+                .await;
+        }
+        // The newest ones of all are looked at until enough are theirs. A plus keeps SQLite from sorting what is theirs.
+        let of = if self.is_postgres() { Expr::col(of) } else { Expr::cust("+revisions.service_id") };
+        let query = query.filter(of.in_subquery(services.into_query()));
+        revisions_on(&self.reader, query, id(), request).await
     }
 }
 

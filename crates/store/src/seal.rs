@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
+use plural_app::kept::{self, ID, KEY};
 use plural_app::keyring::{self, PREFIX};
 use plural_app::recording::RecordingPiece;
 use plural_app::seal::{SealStore, Sealed, SealedColumn, SealedPiece, SealedRow, SealedStep, SealedValue};
 use plural_core::Result;
 use plural_core::data_key::{DataKey, KeyOwner, KeyPurpose};
 use plural_core::ids::{DataKeyId, ProjectId, RecordingId};
+use plural_core::secret_backend::SecretBackend;
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement, Value};
 use uuid::Uuid;
 
@@ -18,10 +20,9 @@ use crate::error::db;
 
 /// Rows of a step of a walk: so many are looked at by one statement, however few of them are wanted.
 const STEP: u64 = 1000;
-/// Where the id of its data key begins in a sealed value, behind the version; databases count from one.
-const ID_AT: usize = 2;
-/// How long that is.
-const ID: usize = PREFIX - 1;
+/// Where the id of its data key begins in a sealed value, behind the version, and in what names one that is kept elsewhere; databases count
+/// bytes from one.
+const ID_AT: usize = KEY + 1;
 
 /// Where sealed values are.
 struct Place {
@@ -33,6 +34,11 @@ struct Place {
     project: &'static str,
     purpose: KeyPurpose,
 }
+
+/// Where the byte of the backend is, counted so.
+pub(crate) const BACKEND_AT: usize = kept::BACKEND + 1;
+/// Where the id of the object begins, counted so.
+pub(crate) const OBJECT_AT: usize = kept::OBJECT + 1;
 
 /// What belongs to no project.
 const NONE: &str = "NULL";
@@ -202,7 +208,58 @@ impl PieceKey {
     }
 }
 
+/// A column of values that a project may keep elsewhere.
+pub(crate) struct KeptPlace {
+    /// The table, as `t`.
+    pub(crate) table: &'static str,
+    /// The column.
+    pub(crate) column: &'static str,
+    /// The project of a row, as an expression of `t`.
+    pub(crate) project: &'static str,
+}
+
+/// All columns of values that a project may keep elsewhere.
+pub(crate) fn kept_places() -> impl Iterator<Item = KeptPlace> {
+    SealedColumn::ALL.into_iter().filter(|column| column.is_movable()).map(|column| {
+        let Place { table, column, project, .. } = place(column);
+        KeptPlace { table, column, project }
+    })
+}
+
 impl Database {
+    /// Whether a sealed value is kept elsewhere, as an expression.
+    pub(crate) fn is_elsewhere(&self, sealed: &str) -> String {
+        format!("substr({sealed}, 1, 1) = {}", self.byte(kept::VERSION))
+    }
+
+    /// A byte, as an expression.
+    pub(crate) fn byte(&self, byte: u8) -> String {
+        if self.is_postgres() { format!("'\\x{byte:02x}'::bytea") } else { format!("x'{byte:02x}'") }
+    }
+
+    /// A step of the walk through a column: the values of a project that are not in a backend.
+    pub(crate) async fn sealed_not_in(
+        &self,
+        column: SealedColumn,
+        (project, backend): (ProjectId, SecretBackend),
+        (after, limit): (Option<SealedRow>, u64),
+    ) -> Result<SealedStep<SealedValue>> {
+        let elsewhere = self.is_elsewhere("v.sealed");
+        let which = if backend == SecretBackend::Database {
+            elsewhere
+        } else {
+            let byte = self.byte(backend.code());
+            format!("NOT ({elsewhere} AND substr(v.sealed, {BACKEND_AT}, 1) = {byte})")
+        };
+        // An id has no characters that mean anything in SQL.
+        let project = if self.is_postgres() {
+            format!("'{}'::uuid", project.uuid())
+        } else {
+            format!("x'{}'", project.uuid().simple())
+        };
+        self.sealed_where(column, &format!("v.project = {project} AND {which}"), (after, limit)).await
+    }
+
     fn walk(&self, sql: String, values: Vec<Value>) -> Statement {
         Statement::from_sql_and_values(self.backend, sql, values)
     }
@@ -344,7 +401,13 @@ impl SealStore for Database {
         after: Option<SealedRow>,
         limit: u64,
     ) -> Result<SealedStep<SealedValue>> {
-        let which = format!("k.prefix IS NULL OR substr(v.sealed, 1, {PREFIX}) <> k.prefix");
+        // What is kept elsewhere names its key behind another first byte.
+        let elsewhere = self.is_elsewhere("v.sealed");
+        let which = format!(
+            "k.prefix IS NULL OR CASE WHEN {elsewhere} \
+             THEN substr(v.sealed, {ID_AT}, {ID}) <> substr(k.prefix, {ID_AT}, {ID}) \
+             ELSE substr(v.sealed, 1, {PREFIX}) <> k.prefix END"
+        );
         self.sealed_where(column, &which, (after, limit)).await
     }
 

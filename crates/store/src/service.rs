@@ -18,12 +18,12 @@ use plural_core::ids::{ClusterId, GlobalServiceId, RepositoryId, RevisionId, Ser
 use plural_core::policy::PolicyNoun;
 use plural_core::repository::Repository;
 use plural_core::revision::Revision;
-use plural_core::service::{Rendering, SecretsHome, Service};
+use plural_core::service::{Rendering, SecretsHome, Service, ServiceColumn};
 use plural_core::service_error::ServiceError;
 use plural_core::status::{ServiceStatus, StatusInput, service_status};
 use plural_core::work::{WorkChange, WorkRef};
 use plural_core::{Error, Page, PageRequest, Result};
-use sea_orm::sea_query::{Condition, Query};
+use sea_orm::sea_query::{Condition, Expr, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
     QuerySelect, Select,
@@ -37,10 +37,11 @@ use crate::convert::{json, parse, word};
 use crate::database::{Database, corrupt};
 use crate::error::{db, is_foreign_key, unique};
 use crate::managed_namespace::PLACE;
-use crate::page::{page, search};
+use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::revision;
 use crate::service_error;
+use crate::sorted::{SortBy, SortedTable};
 use crate::transaction::{self, set};
 use crate::{cluster, component, dependency, policy, service_context};
 
@@ -318,10 +319,17 @@ impl Table for Service {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &ServiceFilter) -> Select<row::Entity> {
-        let ServiceFilter { cluster_id, repository_id, context_id, status, q } = filter;
+        let ServiceFilter { cluster_id, project_id, repository_id, context_id, status, q } = filter;
         let mut rows = search(rows, &[row::Column::Name], q.as_deref());
         if let Some(id) = cluster_id {
             rows = rows.filter(row::Column::ClusterId.eq(id.uuid()));
+        }
+        if let Some(id) = project_id {
+            let mut of = Query::select();
+            of.column(cluster::row::Column::Id)
+                .from(cluster::row::Entity)
+                .and_where(cluster::row::Column::ProjectId.eq(id.uuid()));
+            rows = rows.filter(row::Column::ClusterId.in_subquery(of));
         }
         if let Some(id) = repository_id {
             rows = rows.filter(row::Column::RepositoryId.eq(id.uuid()));
@@ -341,6 +349,21 @@ impl Table for Service {
 
     fn guard(&self) -> Guard {
         Guard::Policies(vec![self.id.into(), self.cluster_id.into()])
+    }
+}
+
+impl SortedTable for Service {
+    fn sort_by(column: ServiceColumn, postgres: bool) -> SortBy {
+        match column {
+            // As its index has it.
+            ServiceColumn::Name if postgres => SortBy::Value(Expr::cust("services.name COLLATE \"C\"")),
+            ServiceColumn::Name => SortBy::Value(Expr::col(row::Column::Name.as_column_ref())),
+            ServiceColumn::Status => SortBy::Words(
+                Expr::col(row::Column::Status.as_column_ref()),
+                ServiceStatus::WORST_FIRST.map(ServiceStatus::as_str).to_vec(),
+            ),
+            ServiceColumn::UpdatedAt => SortBy::Value(Expr::col(row::Column::UpdatedAt.as_column_ref())),
+        }
     }
 }
 
@@ -500,16 +523,12 @@ impl ServiceStore for Database {
     ) -> Result<Page<Revision>> {
         let query =
             revision::row::Entity::find().filter(revision::row::Column::ServiceId.eq(service.id.uuid()));
-        page(&self.reader, query, revision::row::Column::Id, request, Revision::try_from).await
+        let by = Expr::col((revision::row::Entity, revision::row::Column::Id));
+        revision::revisions_on(&self.reader, query, by, request).await
     }
 
     async fn service_revision(&self, service: &Authorized<Service, Read>) -> Result<Revision> {
-        revision::row::Entity::find_by_id(service.revision_id.uuid())
-            .one(&self.reader)
-            .await
-            .map_err(db("reading a revision"))?
-            .ok_or(Error::not_found("revision"))?
-            .try_into()
+        revision::revision_on(&self.reader, service.revision_id.uuid()).await
     }
 
     async fn service_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets> {

@@ -7,10 +7,11 @@ use plural_core::Result;
 use plural_core::access::Visibility;
 use plural_core::service::Service;
 use plural_core::status::ServiceStatus;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 
 use crate::database::{Database, corrupt};
-use crate::error::db;
+use crate::facet::counts;
 use crate::records::Table;
 use crate::service::row;
 
@@ -22,21 +23,10 @@ impl ServiceStatusStore for Database {
         filter: &ServiceFilter,
     ) -> Result<Vec<(ServiceStatus, u64)>> {
         let rows = Service::filter(row::Entity::find().filter(Service::visible(visible)), filter);
-        let counts: Vec<(String, i64)> = rows
-            .select_only()
-            .column(row::Column::Status)
-            .column_as(row::Column::Id.count(), "count")
-            .group_by(row::Column::Status)
-            .into_tuple()
-            .all(&self.reader)
-            .await
-            .map_err(db("counting services"))?;
-        counts
-            .into_iter()
-            .map(|(status, count)| {
-                let status = ServiceStatus::parse(&status).ok_or_else(|| corrupt("a service's status"))?;
-                Ok((status, count.cast_unsigned()))
-            })
-            .collect()
+        let most = u32::try_from(ServiceStatus::ALL.len()).unwrap_or(u32::MAX);
+        let status = Expr::col(row::Column::Status.as_column_ref());
+        let found: Vec<(String, u64)> = counts(&self.reader, rows, status, most, "counting services").await?;
+        let status = |text: &str| ServiceStatus::parse(text).ok_or_else(|| corrupt("a service's status"));
+        found.into_iter().map(|(text, count)| Ok((status(&text)?, count))).collect()
     }
 }

@@ -1,8 +1,9 @@
-//! What Vault and OpenBao answer to whoever uses a key of the transit engine, from their public description: a stand-in on loopback, with
-//! the bad days that such a service has. It keeps what it encrypted in a table, so that nothing opens by chance.
+//! What Vault and OpenBao answer to whoever uses a key of the transit engine, or keeps secrets in the KV engine, from their public
+//! description: a stand-in on loopback, with the bad days that such a service has. It keeps what it encrypted in a table, so that nothing
+//! opens by chance.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -50,12 +51,15 @@ struct Vault {
     oldest: u64,
     /// Plaintext and associated data by ciphertext.
     encrypted: HashMap<String, (String, String)>,
+    /// Versions by path; nothing where one was deleted.
+    kv: BTreeMap<String, Vec<Option<Value>>>,
     forbids: bool,
     forbids_reading: bool,
 }
 
 impl TransitServer {
-    /// A server with the key `plural` of the engine `transit`, the role `plural` for Kubernetes and AppRole.
+    /// A server with the key `plural` of the engine `transit`, a KV engine of version 2 at `secret` and one of version 1 at `kv`, the role
+    /// `plural` for Kubernetes and AppRole.
     ///
     /// # Errors
     /// When no port can be bound.
@@ -81,6 +85,39 @@ impl TransitServer {
     /// How a console names its key, with these options: `auth=kubernetes&role=plural`.
     pub fn place(&self, options: &str) -> String {
         format!("vault-transit:http://{}/transit/plural?{options}", self.background.address())
+    }
+
+    /// How a console names what it keeps secrets in, with these options.
+    pub fn kv_place(&self, options: &str) -> String {
+        format!("vault-kv:http://{}/secret/plural?{options}", self.background.address())
+    }
+
+    /// The same of the engine of version 1, where nobody is to keep any.
+    pub fn old_kv_place(&self, options: &str) -> String {
+        format!("vault-kv:http://{}/kv/plural?{options}", self.background.address())
+    }
+
+    /// What is kept, by its path: the newest versions.
+    pub fn kept(&self) -> BTreeMap<String, Value> {
+        let state = self.shared.state.lock();
+        let newest = |(path, versions): (&String, &Vec<Option<Value>>)| {
+            Some((path.clone(), versions.last()?.as_ref()?.clone()))
+        };
+        state.kv.iter().filter_map(newest).collect()
+    }
+
+    /// Somebody writes something else over all that is kept.
+    pub fn overwrite(&self, data: &Value) {
+        for versions in self.shared.state.lock().kv.values_mut() {
+            versions.push(Some(data.clone()));
+        }
+    }
+
+    /// Somebody deletes the newest versions of all that is kept.
+    pub fn delete_newest(&self) {
+        for versions in self.shared.state.lock().kv.values_mut() {
+            versions.push(None);
+        }
     }
 
     /// A token that lasts.
@@ -195,9 +232,52 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
                 return errors(StatusCode::FORBIDDEN, "1 error occurred: permission denied");
             }
             shared.requests.fetch_add(1, Ordering::SeqCst);
+            if let Some(path) = path.strip_prefix("/v1/secret/") {
+                return kv(method, path, &asked, &mut state);
+            }
+            if path.starts_with("/v1/kv/") {
+                return old_kv(method);
+            }
             transit(method, path, &asked, &mut state)
         }
     }
+}
+
+/// The KV engine of version 2.
+fn kv(method: &Method, path: &str, asked: &Value, state: &mut Vault) -> Response {
+    match (method, path.split_once('/')) {
+        (&Method::POST, Some(("data", path))) => {
+            let versions = state.kv.entry(path.to_owned()).or_default();
+            let cas = asked["options"]["cas"].as_u64();
+            if cas.is_some_and(|cas| cas != versions.len() as u64) {
+                return errors(
+                    StatusCode::BAD_REQUEST,
+                    "check-and-set parameter did not match the current version",
+                );
+            }
+            versions.push(Some(asked["data"].clone()));
+            json_answer(&json!({"data": {"version": versions.len(), "destroyed": false}}))
+        }
+        (&Method::GET, Some(("data", path))) => {
+            let Some(versions) = state.kv.get(path) else { return errors(StatusCode::NOT_FOUND, "") };
+            let (data, version) = (versions.last().cloned().flatten(), versions.len());
+            let status = if data.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            of(status, &json!({"data": {"data": data, "metadata": {"version": version}}}))
+        }
+        (&Method::DELETE, Some(("metadata", path))) => {
+            state.kv.remove(path);
+            nothing()
+        }
+        _ => errors(StatusCode::NOT_FOUND, "no handler for route"),
+    }
+}
+
+/// The KV engine of version 1 takes any path.
+fn old_kv(method: &Method) -> Response {
+    if *method == Method::GET {
+        return errors(StatusCode::NOT_FOUND, "");
+    }
+    nothing()
 }
 
 fn transit(method: &Method, path: &str, asked: &Value, state: &mut Vault) -> Response {
@@ -260,6 +340,12 @@ fn login(token: &str, lease: u64) -> Value {
 
 fn errors(status: StatusCode, error: &str) -> Response {
     of(status, &json!({"errors": [error]}))
+}
+
+fn nothing() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
 }
 
 fn json_answer(answer: &Value) -> Response {

@@ -30,6 +30,7 @@ mod rendering;
 mod role;
 mod saved_view;
 mod second_factor;
+mod secret_backend;
 mod service;
 mod service_account;
 mod service_context;
@@ -69,6 +70,7 @@ pub use rendering::*;
 pub use role::*;
 pub use saved_view::*;
 pub use second_factor::*;
+pub use secret_backend::*;
 pub use service::*;
 pub use service_account::*;
 pub use service_context::*;
@@ -202,6 +204,8 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (BeginSecondFactor::NAME, BeginSecondFactor::DOCUMENT),
     (ConfirmSecondFactor::NAME, ConfirmSecondFactor::DOCUMENT),
     (EndSecondFactor::NAME, EndSecondFactor::DOCUMENT),
+    (GetSecretStorage::NAME, GetSecretStorage::DOCUMENT),
+    (MoveProjectSecrets::NAME, MoveProjectSecrets::DOCUMENT),
     (ListServiceDeployments::NAME, ListServiceDeployments::DOCUMENT),
     (ListServicesUsing::NAME, ListServicesUsing::DOCUMENT),
     (GetServiceDeployment::NAME, GetServiceDeployment::DOCUMENT),

@@ -1,71 +1,23 @@
-import { queryOptions } from '@tanstack/react-query';
-
-import { graphql } from '../generated';
-import type { FleetQuery } from '../generated/graphql';
-import { ask } from '../lib/client';
-
-const Fleet = graphql(/* GraphQL */ `
-  query Fleet($after: String) {
-    clusters(first: 500, after: $after) {
-      pageInfo {
-        hasNextPage
-        endCursor
-      }
-      edges {
-        node {
-          id
-          handle
-          distro
-          currentVersion
-          agentVersion
-          agentOutdated
-          connected
-          pingedAt
-          deletedAt
-          tags {
-            name
-            value
-          }
-          project {
-            name
-          }
-        }
-      }
-    }
-  }
-`);
-
-type Edge = NonNullable<NonNullable<NonNullable<FleetQuery['clusters']>['edges']>[number]>;
-export type FleetCluster = NonNullable<Edge['node']>;
-
-/** More are not drawn: their list has them all. */
-export const MOST = 10_000;
-
-/** Every cluster that one may see, a few fields of each. Pages are read one after the other. */
-export const fleetQuery = queryOptions({
-  queryKey: ['cluster', 'fleet'],
-  queryFn: async ({ signal }) => {
-    const all: FleetCluster[] = [];
-    let after: string | null = null;
-    for (;;) {
-      const { clusters: page }: FleetQuery = await ask(Fleet, { after }, signal);
-      all.push(...(page?.edges ?? []).flatMap((edge) => edge?.node ?? []));
-      after = page?.pageInfo.endCursor ?? null;
-      if (page?.pageInfo.hasNextPage !== true || after === null || all.length >= MOST)
-        return { clusters: all, isWhole: page?.pageInfo.hasNextPage !== true };
-    }
-  },
-  staleTime: 30_000,
-});
-
 /** `1.33` of `v1.33.4`. */
 export function minor(version: string | null | undefined): string | undefined {
   return /^v?(\d+\.\d+)/.exec(version ?? '')?.[1];
 }
 
-/** Versions in order, the newest first. */
-export function byVersion(a: string, b: string): number {
-  const [x = 0, y = 0] = a.split('.').map(Number);
-  const [p = 0, q = 0] = b.split('.').map(Number);
-  return p - x || q - y;
+/** Minor versions that are two or more behind the newest of these. */
+export function behind(versions: string[]): { newest: string; old: string[] } | undefined {
+  const numbers = (version: string) => version.split('.').map(Number) as [number, number];
+  const [newest] = [...versions].sort((a, b) => {
+    const [x, y] = numbers(a);
+    const [p, q] = numbers(b);
+    return p - x || q - y;
+  });
+  if (newest === undefined) return undefined;
+  const [top, high] = numbers(newest);
+  return {
+    newest,
+    old: versions.filter((version) => {
+      const [major, small] = numbers(version);
+      return major < top || high - small >= 2;
+    }),
+  };
 }

@@ -1,17 +1,19 @@
 import { Button, Group } from '@mantine/core';
-import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { IconPlus, IconX } from '@tabler/icons-react';
 
-import { useNext } from '../lib/list';
-import { Search } from '../parts/filter';
+import type { ClusterState } from '../generated/graphql';
+import { PAGE, useNext } from '../lib/list';
+import { Choose, Facets, Search } from '../parts/filter';
 import { Empty, Page } from '../parts/page';
 import { Shown } from '../parts/shown';
+import { clusterStates, State, stateOrder } from '../parts/state';
 import { Table } from '../parts/table';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { SaveView } from '../savedview/save';
-import { clustersQuery } from './queries';
+import { clusterFacetsQuery, clustersQuery } from './queries';
 import { clusterColumns } from './table';
 
 const route = getRouteApi('/clusters');
@@ -20,10 +22,15 @@ const route = getRouteApi('/clusters');
 export function ClustersPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const list = useInfiniteQuery({ ...clustersQuery(search), placeholderData: keepPreviousData });
+  const list = useInfiniteQuery({ ...clustersQuery(search, PAGE, search.sort), placeholderData: keepPreviousData });
+  const facets = useQuery({ ...clusterFacetsQuery(search, true), placeholderData: keepPreviousData });
   const set = (change: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const next = useNext(list);
   const rows = list.data ?? [];
+  const states = new Map(facets.data?.states?.map(({ state, count }) => [state, count]));
+  const all = facets.data && [...states.values()].reduce((sum, count) => sum + count, 0);
+  const total = search.state === undefined ? all : states.get(search.state);
+  const isFiltered = Object.keys(search).some((key) => key !== 'sort');
   return (
     <Page
       title="Clusters"
@@ -39,6 +46,43 @@ export function ClustersPage() {
     >
       <Group gap="sm">
         <Search label="Search by name or handle" value={search.q ?? ''} onChange={(q) => set({ q: q === '' ? undefined : q })} />
+        <Facets<ClusterState>
+          label="State"
+          value={search.state}
+          onChange={(state) => set({ state })}
+          choices={[
+            { value: undefined, label: 'All', count: all ?? undefined },
+            ...stateOrder.map((state) => ({
+              value: state,
+              label: <State look={clusterStates[state]} />,
+              count: states.get(state),
+            })),
+          ]}
+        />
+        <Choose
+          label="Kubernetes"
+          value={search.version}
+          onChange={(version) => set({ version })}
+          choices={(facets.data?.versions ?? []).flatMap(({ version, count }) =>
+            version == null ? [] : [{ value: `v${version}`, label: `v${version}`, count }],
+          )}
+        />
+        <Choose
+          label="Distribution"
+          value={search.distro}
+          onChange={(distro) => set({ distro })}
+          choices={(facets.data?.distros ?? []).flatMap(({ distro, count }) =>
+            distro == null ? [] : [{ value: distro, label: distro.toLowerCase(), count }],
+          )}
+        />
+        <Choose
+          label="Project"
+          value={search.project}
+          onChange={(project) => set({ project })}
+          choices={(facets.data?.projects ?? []).flatMap(({ project, count }) =>
+            project ? [{ value: project.id, label: project.name, count }] : [],
+          )}
+        />
         {search.tag !== undefined && (
           <Button
             variant="default"
@@ -56,11 +100,12 @@ export function ClustersPage() {
           columns={clusterColumns}
           id={(cluster) => cluster.id}
           isWaiting={list.isPending}
-          {...(!list.hasNextPage && { total: rows.length })}
+          {...(total != null && { total })}
+          sort={{ word: search.sort, onChange: (sort) => set({ sort }) }}
           next={next}
           empty={
-            search.q !== undefined || search.tag !== undefined ? (
-              <Empty title="No cluster matches">Change the search or remove the tag.</Empty>
+            isFiltered ? (
+              <Empty title="No cluster matches">Change the search or show all of them.</Empty>
             ) : (
               <Empty title="No clusters yet">
                 An agent in the cluster connects to this console; the console needs no access to the cluster.{' '}

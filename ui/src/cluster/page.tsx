@@ -59,7 +59,12 @@ export function ClusterPage() {
   const conditions = (cluster.status?.conditions ?? []).flatMap((condition) => condition ?? []);
   const ends = (cluster.apiDeprecations ?? []).flatMap((one) => one ?? []);
   return (
-    <Page title={cluster.handle ?? handle} within={within} state={<State look={clusterState(cluster)} />}>
+    <Page
+      title={cluster.handle ?? handle}
+      within={within}
+      state={<State look={clusterState(cluster)} />}
+      actions={<RouteLink to={paths.kubernetes(handle)}>Kubernetes</RouteLink>}
+    >
       <Stale query={query} what={`cluster ${handle}`} />
       <Panel title="Cluster">
         <Facts

@@ -1,12 +1,33 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 
 import { graphql } from '../generated';
-import type { ClustersQuery } from '../generated/graphql';
+import type { ClusterDistro, ClusterFacetsQuery, ClustersQuery, ClusterState } from '../generated/graphql';
 import { ApiError, ask } from '../lib/client';
+import { clusterSorts, orderOf, type SortWord } from '../lib/sort';
 
 const Clusters = graphql(/* GraphQL */ `
-  query Clusters($after: String, $first: Int, $q: String, $tagQuery: TagQuery, $projectId: ID) {
-    clusters(after: $after, first: $first, q: $q, tagQuery: $tagQuery, projectId: $projectId) {
+  query Clusters(
+    $after: String
+    $first: Int
+    $q: String
+    $tagQuery: TagQuery
+    $projectId: ID
+    $state: ClusterState
+    $version: String
+    $distro: ClusterDistro
+    $sort: ClusterSort
+  ) {
+    clusters(
+      after: $after
+      first: $first
+      q: $q
+      tagQuery: $tagQuery
+      projectId: $projectId
+      state: $state
+      version: $version
+      distro: $distro
+      sort: $sort
+    ) {
       pageInfo {
         hasNextPage
         endCursor
@@ -18,11 +39,9 @@ const Clusters = graphql(/* GraphQL */ `
           name
           distro
           currentVersion
-          agentVersion
-          agentOutdated
+          state
           connected
           pingedAt
-          deletedAt
           nodeCount
           podCount
           tags {
@@ -39,30 +58,96 @@ const Clusters = graphql(/* GraphQL */ `
   }
 `);
 
+const Facets = graphql(/* GraphQL */ `
+  query ClusterFacets(
+    $q: String
+    $tagQuery: TagQuery
+    $projectId: ID
+    $state: ClusterState
+    $version: String
+    $distro: ClusterDistro
+    $isWhole: Boolean!
+  ) {
+    clusterFacets(q: $q, tagQuery: $tagQuery, projectId: $projectId, state: $state, version: $version, distro: $distro) {
+      states {
+        state
+        count
+      }
+      versions {
+        version
+        count
+      }
+      distros {
+        distro
+        count
+      }
+      projects @include(if: $isWhole) {
+        project {
+          id
+          name
+        }
+        count
+      }
+      tags @include(if: $isWhole) {
+        tag {
+          name
+          value
+        }
+        count
+      }
+    }
+  }
+`);
+
 export interface ClusterFilter {
   q?: string | undefined;
   tag?: string | undefined;
   project?: string | undefined;
+  state?: ClusterState | undefined;
+  /** A minor version with a `v` before it: an address would have `1.30` for a number. */
+  version?: string | undefined;
+  distro?: ClusterDistro | undefined;
+}
+
+function variablesOf({ q, tag, project, state, version, distro }: ClusterFilter) {
+  const [name = '', ...value] = (tag ?? '').split('=');
+  return {
+    q: q ?? null,
+    tagQuery: name === '' ? null : { op: 'AND' as const, tags: [{ name, value: value.join('=') }] },
+    projectId: project ?? null,
+    state: state ?? null,
+    version: version?.replace(/^v/, '') ?? null,
+    distro: distro ?? null,
+  };
 }
 
 type Edge = NonNullable<NonNullable<NonNullable<ClustersQuery['clusters']>['edges']>[number]>;
 export type ClusterRow = NonNullable<Edge['node']>;
 
 /** Clusters a page at a time, searched and filtered at the server. */
-export function clustersQuery({ q, tag, project }: ClusterFilter, first = 100) {
-  const [name = '', ...value] = (tag ?? '').split('=');
-  const tagQuery = name === '' ? null : { op: 'AND' as const, tags: [{ name, value: value.join('=') }] };
+export function clustersQuery(filter: ClusterFilter, first = 100, sort?: SortWord) {
+  const variables = variablesOf(filter);
   return infiniteQueryOptions({
-    queryKey: ['cluster', 'list', { q, tag, project }, first],
+    queryKey: ['cluster', 'list', variables, first, sort],
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam, signal }) =>
-      ask(Clusters, { after: pageParam ?? null, first, q: q ?? null, tagQuery, projectId: project ?? null }, signal),
+      ask(Clusters, { ...variables, after: pageParam ?? null, first, sort: orderOf(clusterSorts, sort) }, signal),
     getNextPageParam: ({ clusters: page }) =>
       page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined,
     select: ({ pages }): ClusterRow[] =>
       pages.flatMap(({ clusters: page }) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? [])),
   });
 }
+
+/** How many clusters of a list are how; `isWhole`: by project and tag, too. */
+export function clusterFacetsQuery(filter: ClusterFilter, isWhole = false) {
+  const variables = variablesOf(filter);
+  return queryOptions({
+    queryKey: ['cluster', 'facets', variables, isWhole],
+    queryFn: async ({ signal }) => (await ask(Facets, { ...variables, isWhole }, signal)).clusterFacets ?? null,
+  });
+}
+export type ClusterFacets = NonNullable<ClusterFacetsQuery['clusterFacets']>;
 
 const One = graphql(/* GraphQL */ `
   query Cluster($handle: String!) {
@@ -76,6 +161,7 @@ const One = graphql(/* GraphQL */ `
       agentVersion
       agentUrl
       agentOutdated
+      state
       connected
       pingedAt
       insertedAt

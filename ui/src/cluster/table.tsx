@@ -10,7 +10,7 @@ export const clusterColumns: Columns<ClusterRow> = [
   {
     id: 'handle',
     header: 'Cluster',
-    meta: { track: 'minmax(120px, 1.2fr)' },
+    meta: { track: 'minmax(120px, 1.2fr)', isSorted: true },
     cell: ({ row: { original: cluster } }) => (
       <>
         <RouteLink to={paths.cluster(cluster.handle ?? '')} strong>
@@ -24,11 +24,16 @@ export const clusterColumns: Columns<ClusterRow> = [
       </>
     ),
   },
-  { id: 'state', header: 'State', meta: { track: '170px' }, cell: ({ row }) => <State look={clusterState(row.original)} /> },
+  {
+    id: 'state',
+    header: 'State',
+    meta: { track: '170px', isSorted: true },
+    cell: ({ row }) => <State look={clusterState(row.original)} />,
+  },
   {
     id: 'version',
     header: 'Kubernetes',
-    meta: { track: '110px', from: 480 },
+    meta: { track: '110px', from: 480, isSorted: true },
     cell: ({ row }) => row.original.currentVersion ?? '–',
   },
   {
@@ -64,7 +69,7 @@ export const clusterColumns: Columns<ClusterRow> = [
   {
     id: 'pinged',
     header: 'Last heard',
-    meta: { track: '90px', from: 560, isNumber: true },
+    meta: { track: '90px', from: 560, isNumber: true, isSorted: true },
     cell: ({ row }) => <Ago at={row.original.pingedAt} absent="never" />,
   },
 ];

@@ -1,13 +1,14 @@
 import { Group, SegmentedControl, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { useMemo } from 'react';
+import type { ReactNode } from 'react';
 
-import { byVersion, fleetQuery, minor, MOST, type FleetCluster } from '../cluster/fleet';
+import { minor } from '../cluster/fleet';
+import { clusterFacetsQuery, clustersQuery, type ClusterFacets, type ClusterFilter, type ClusterRow } from '../cluster/queries';
 import { visible } from '../lib/text';
 import { Empty, Panel, Waiting } from '../parts/page';
 import { held, Shown } from '../parts/shown';
-import { clusterState, State } from '../parts/state';
+import { clusterState, clusterStates, State, stateOrder } from '../parts/state';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import classes from './page.module.css';
@@ -23,41 +24,86 @@ const words: Record<Kind, string> = {
   tag: 'Tag',
 };
 
-/** With more clusters than this, names do not fit: each is a square, and its name is told when one points at it. */
-const NAMED = 400;
-const order = ['bad', 'warn', 'none', 'busy', 'good'];
+/** A fleet of at most so many is drawn cluster by cluster, and read in one page. A larger one is counted, and only clusters that need somebody are drawn. */
+const SMALL = 400;
+/** So many clusters that need somebody, of each state. */
+const DRAWN = 100;
 
-function groups(clusters: FleetCluster[], by: Kind): [name: string, clusters: FleetCluster[]][] {
-  const all = new Map<string, FleetCluster[]>();
-  const add = (name: string, cluster: FleetCluster) => {
-    const known = all.get(name);
-    if (known) known.push(cluster);
-    else all.set(name, [cluster]);
-  };
-  for (const cluster of clusters) {
-    if (by === 'state') add(clusterState(cluster).word, cluster);
-    else if (by === 'version') add(minor(cluster.currentVersion) ?? 'not known', cluster);
-    else if (by === 'distribution') add(cluster.distro?.toLowerCase() ?? 'not known', cluster);
-    else if (by === 'project') add(cluster.project?.name ?? 'not known', cluster);
-    else {
-      const tags = (cluster.tags ?? []).flatMap((tag) => (tag ? [`${tag.name}=${tag.value}`] : []));
-      for (const tag of tags.length === 0 ? ['no tag'] : tags) add(tag, cluster);
-    }
-  }
-  const rank = ([first]: FleetCluster[]) => (first ? order.indexOf(clusterState(first).tone) : 9);
-  return [...all].sort(([a, x], [b, y]) =>
-    by === 'state' ? rank(x) - rank(y) : by === 'version' ? byVersion(a, b) : y.length - x.length || a.localeCompare(b),
-  );
+interface Of {
+  key: string;
+  title: ReactNode;
+  count: number;
+  /** What of the list of clusters it is; absent where the list cannot be filtered so. */
+  filter: ClusterFilter | undefined;
+  has: (cluster: ClusterRow) => boolean;
 }
+
+function groups(facets: ClusterFacets, by: Kind): Of[] {
+  const named = (name: string) => (
+    <Text size="sm" component="span">
+      <Name of={name} />
+    </Text>
+  );
+  switch (by) {
+    case 'state':
+      return stateOrder.map((state) => ({
+        key: state,
+        title: <State look={clusterStates[state]} />,
+        count: facets.states?.find((one) => one.state === state)?.count ?? 0,
+        filter: { state },
+        has: (cluster) => cluster.state === state,
+      }));
+    case 'version':
+      return (facets.versions ?? []).map(({ version, count }) => ({
+        key: version ?? '',
+        title: named(version == null ? 'not known' : `Kubernetes ${version}`),
+        count,
+        filter: version == null ? undefined : { version: `v${version}` },
+        has: (cluster) => (minor(cluster.currentVersion) ?? null) === (version ?? null),
+      }));
+    case 'distribution':
+      return (facets.distros ?? []).map(({ distro, count }) => ({
+        key: distro ?? '',
+        title: named(distro?.toLowerCase() ?? 'not known'),
+        count,
+        filter: distro == null ? undefined : { distro },
+        has: (cluster) => (cluster.distro ?? null) === (distro ?? null),
+      }));
+    case 'project':
+      return (facets.projects ?? []).map(({ project, count }, at) => ({
+        key: project?.id ?? `${at}`,
+        title: named(project?.name ?? 'a project that you may not see'),
+        count,
+        filter: project ? { project: project.id } : undefined,
+        has: (cluster) => project != null && cluster.project?.id === project.id,
+      }));
+    case 'tag':
+      return (facets.tags ?? []).map(({ tag: { name, value }, count }) => ({
+        key: `${name}=${value}`,
+        title: named(`${name}=${value}`),
+        count,
+        filter: { tag: `${name}=${value}` },
+        has: (cluster) => (cluster.tags ?? []).some((tag) => tag?.name === name && tag.value === value),
+      }));
+  }
+}
+
+const toneOf = ({ filter }: Of, by: Kind) =>
+  by === 'state' && filter?.state !== undefined ? clusterStates[filter.state].tone : 'busy';
+const needsSomebody = ({ filter }: Of) =>
+  filter?.state !== undefined && ['bad', 'warn'].includes(clusterStates[filter.state].tone);
 
 /** All clusters at a glance, by what one asks for. */
 export function ClusterGrid() {
   const { by = 'state' } = route.useSearch();
   const navigate = route.useNavigate();
-  const query = useQuery(fleetQuery);
-  const clusters = held(query)?.clusters;
-  const shown = useMemo(() => groups(clusters ?? [], by), [clusters, by]);
-  const isSmall = (clusters?.length ?? 0) > NAMED;
+  const isWhole = by === 'project' || by === 'tag';
+  const query = useQuery(clusterFacetsQuery({}, isWhole));
+  const facets = held(query);
+  const total = facets?.states?.reduce((sum, { count }) => sum + count, 0);
+  const isSmall = total !== undefined && total <= SMALL;
+  const list = useInfiniteQuery({ ...clustersQuery({}, SMALL), enabled: isSmall });
+  const rows = isSmall ? held(list) : undefined;
   return (
     <Panel
       title="Clusters"
@@ -71,72 +117,87 @@ export function ClusterGrid() {
             data={kinds.map((value) => ({ value, label: words[value] }))}
           />
           <Text size="sm" c="dimmed">
-            {query.data?.isWhole === false && `the first ${MOST.toLocaleString('en')}; `}
             <RouteLink to={paths.clusters()}>All clusters</RouteLink>
           </Text>
         </Group>
       }
     >
       {query.isPending && <Waiting lines={3} />}
-      <Shown query={query} what="clusters">
-        {clusters?.length === 0 && (
+      <Shown query={query} what="the counts of clusters">
+        {total === 0 && (
           <Empty title="No clusters yet">
             A cluster joins when its agent connects to this console: one command.{' '}
             <RouteLink to={paths.connect()}>Connect a cluster</RouteLink>
           </Empty>
         )}
-        {shown.map(([name, members]) => {
-          const [first] = members;
-          if (!first) return null;
-          return (
-            <div key={name} className={classes['group']}>
-              <Group gap="sm">
-                {by === 'state' ? (
-                  <State look={clusterState(first)} />
-                ) : by === 'tag' && name !== 'no tag' ? (
-                  <Text size="sm">
-                    <RouteLink to={paths.clusters()} search={{ tag: name }}>
-                      <Name of={name} />
-                    </RouteLink>
+        {total !== undefined &&
+          facets &&
+          groups(facets, by)
+            .filter(({ count }) => count > 0)
+            .map((group) => (
+              <div key={group.key} className={classes['group']}>
+                <Group gap="sm">
+                  {group.title}
+                  <Text size="sm" c="dimmed">
+                    {group.filter ? (
+                      <RouteLink to={paths.clusters()} search={{ ...group.filter }}>
+                        {group.count.toLocaleString('en')}
+                      </RouteLink>
+                    ) : (
+                      group.count.toLocaleString('en')
+                    )}
                   </Text>
+                </Group>
+                {isSmall ? (
+                  <Cells clusters={(rows ?? []).filter((cluster) => group.has(cluster))} />
                 ) : (
-                  <Text size="sm">
-                    {by === 'version' && 'Kubernetes '}
-                    <Name of={name} />
-                  </Text>
+                  <>
+                    <div className={classes['bar']} aria-hidden>
+                      <div style={{ width: `${(100 * group.count) / total}%` }} data-tone={toneOf(group, by)} />
+                    </div>
+                    {by === 'state' && needsSomebody(group) && <Some filter={group.filter ?? {}} />}
+                  </>
                 )}
-                <Text size="sm" c="dimmed">
-                  {members.length.toLocaleString('en')}
-                </Text>
-              </Group>
-              <ul className={isSmall ? classes['squares'] : classes['grid']}>
-                {members.map((cluster) => (
-                  <Cell key={cluster.id} cluster={cluster} isSmall={isSmall} />
-                ))}
-              </ul>
-            </div>
-          );
-        })}
+              </div>
+            ))}
       </Shown>
     </Panel>
   );
 }
 
-function Cell({ cluster, isSmall }: { cluster: FleetCluster; isSmall: boolean }) {
+/** The first of those that need somebody. */
+function Some({ filter }: { filter: ClusterFilter }) {
+  const list = useInfiniteQuery(clustersQuery(filter, DRAWN, 'handle'));
+  return (
+    <Shown query={list} what="these clusters">
+      <Cells clusters={held(list) ?? []} />
+    </Shown>
+  );
+}
+
+function Cells({ clusters }: { clusters: ClusterRow[] }) {
+  return (
+    <ul className={classes['grid']}>
+      {clusters.map((cluster) => (
+        <Cell key={cluster.id} cluster={cluster} />
+      ))}
+    </ul>
+  );
+}
+
+function Cell({ cluster }: { cluster: ClusterRow }) {
   const look = clusterState(cluster);
   const name = visible(cluster.handle ?? '');
-  const told = `${name}, ${look.word}, Kubernetes ${cluster.currentVersion ?? 'unknown'}`;
   return (
     <li>
       <Link
         to={paths.cluster(cluster.handle ?? '')}
         preload={false}
-        className={(isSmall ? classes['square'] : classes['cell']) ?? ''}
+        className={classes['cell'] ?? ''}
         data-tone={look.tone}
-        title={told}
-        {...(isSmall && { 'aria-label': told })}
+        title={`${name}, ${look.word}, Kubernetes ${cluster.currentVersion ?? 'unknown'}`}
       >
-        {!isSmall && <bdi>{name}</bdi>}
+        <bdi>{name}</bdi>
       </Link>
     </li>
   );

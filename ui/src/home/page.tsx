@@ -2,17 +2,18 @@ import { SimpleGrid, Text } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 
-import { counted } from '../lib/text';
+import { counted, short } from '../lib/text';
 import { paths } from '../paths';
-import { byVersion, fleetQuery, minor } from '../cluster/fleet';
+import { behind } from '../cluster/fleet';
+import { clusterFacetsQuery } from '../cluster/queries';
 import { globalsQuery } from '../globalservice/queries';
-import { Empty, Facts, Fault, Page, Panel } from '../parts/page';
+import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import { held, Shown, Stale } from '../parts/shown';
 import { serviceStatuses, State, statusOrder } from '../parts/state';
 import { Table } from '../parts/table';
-import { Name, RouteLink } from '../parts/text';
+import { Ago, Name, RouteLink } from '../parts/text';
 import { ClusterGrid } from './grid';
-import { servicesQuery, statusesQuery } from '../service/queries';
+import { recentQuery, servicesQuery, statusesQuery } from '../service/queries';
 import { serviceColumns } from '../service/table';
 import classes from './page.module.css';
 
@@ -25,6 +26,7 @@ export function HomePage() {
       <Attention status="PAUSED" title="Services that need approval" none="No service needs approval" />
       <Rollouts />
       <OutOfDate />
+      <Lately />
       <ClusterGrid />
     </Page>
   );
@@ -80,6 +82,61 @@ function Attention({ status, title, none }: { status: 'FAILED' | 'PAUSED'; title
   );
 }
 
+/** The last things that changed what a service should be, and whether they became healthy. */
+function Lately() {
+  const query = useQuery(recentQuery(15));
+  const rows = held(query) ?? [];
+  return (
+    <Panel title="Latest changes">
+      {query.isPending && <Waiting lines={3} />}
+      <Shown query={query} what="the latest changes">
+        {query.data?.length === 0 && <Empty title="Nothing changed yet" />}
+        <ul className={classes['changes']}>
+          {rows.map(({ id, sha, message, by, insertedAt, healthyAt, service }) => (
+            <li key={id}>
+              <Text size="xs" c="dimmed" component="span">
+                <Ago at={insertedAt} />
+              </Text>
+              <span>
+                {service?.cluster ? (
+                  <RouteLink to={paths.service(service.cluster.handle ?? '', service.name)} strong>
+                    <Name of={`${service.cluster.handle ?? ''}/${service.name}`} />
+                  </RouteLink>
+                ) : (
+                  service && <Name of={service.name} />
+                )}{' '}
+                {sha != null && (
+                  <Text component="span" ff="monospace" size="xs" c="dimmed">
+                    {short(sha)}
+                  </Text>
+                )}{' '}
+                {message != null && <Name of={message} />}
+                {by != null && (
+                  <Text component="span" size="xs" c="dimmed">
+                    {' '}
+                    by <Name of={by} />
+                  </Text>
+                )}
+              </span>
+              <Text size="xs" component="span">
+                {healthyAt != null ? (
+                  <>
+                    healthy <Ago at={healthyAt} />
+                  </>
+                ) : service?.revision?.id === id ? (
+                  'not healthy yet'
+                ) : (
+                  'was not healthy'
+                )}
+              </Text>
+            </li>
+          ))}
+        </ul>
+      </Shown>
+    </Panel>
+  );
+}
+
 /** Rollouts that halted or are under way. */
 function Rollouts() {
   const list = useInfiniteQuery(globalsQuery);
@@ -107,56 +164,41 @@ function Rollouts() {
   );
 }
 
-/** What is behind: agents of earlier builds, Kubernetes that is two minor versions behind the newest here, repositories that fail. */
+/** What is behind: agents of earlier builds, Kubernetes that is two minor versions behind the newest here. */
 function OutOfDate() {
-  const fleet = useQuery(fleetQuery);
-  const clusters = held(fleet)?.clusters ?? [];
-  const minors = [...new Set(clusters.flatMap(({ currentVersion }) => minor(currentVersion) ?? []))].sort(byVersion);
-  const [newest] = minors;
-  const old = minors.filter((version) => {
-    const [major = 0, small = 0] = version.split('.').map(Number);
-    const [top = 0, high = 0] = (newest ?? '').split('.').map(Number);
-    return major < top || high - small >= 2;
-  });
-  const agents = clusters.filter(({ agentOutdated }) => agentOutdated === true);
-  const behind = clusters.filter(({ currentVersion }) => old.includes(minor(currentVersion) ?? ''));
-  if (agents.length === 0 && behind.length === 0) return null;
-  const names = (some: typeof clusters) =>
-    some.slice(0, 8).map((cluster, at) => (
-      <span key={cluster.id}>
-        {at > 0 && ', '}
-        <RouteLink to={paths.cluster(cluster.handle ?? '')}>
-          <Name of={cluster.handle ?? ''} />
-        </RouteLink>
-      </span>
-    ));
+  const facets = held(useQuery(clusterFacetsQuery({})));
+  const agents = facets?.states?.find(({ state }) => state === 'OUTDATED')?.count ?? 0;
+  const versions = new Map(
+    facets?.versions?.flatMap(({ version, count }) => (version == null ? [] : [[version, count] as const])),
+  );
+  const late = behind([...versions.keys()]);
+  const old = late?.old ?? [];
+  if (agents === 0 && old.length === 0) return null;
   return (
     <Panel title="Out of date">
       <Facts
         facts={[
           [
             'Agents',
-            agents.length > 0 && (
-              <>
-                {counted(agents.length, 'agent')} of an earlier build than this console: {names(agents)}
-                {agents.length > 8 && ' and others'}
-              </>
+            agents > 0 && (
+              <RouteLink to={paths.clusters()} search={{ state: 'OUTDATED' }}>
+                {counted(agents, 'agent')} of an earlier build than this console
+              </RouteLink>
             ),
           ],
           [
             'Kubernetes',
-            behind.length > 0 && (
+            old.length > 0 && (
               <>
-                {counted(behind.length, 'cluster')} two minor versions or more behind {newest}, the newest here: {names(behind)}
-                {behind.length > 8 && (
-                  <>
-                    {' '}
-                    and{' '}
-                    <RouteLink to={paths.home()} search={{ by: 'version' }}>
-                      others
+                Two minor versions or more behind {late?.newest}, the newest here:{' '}
+                {old.map((version, at) => (
+                  <span key={version}>
+                    {at > 0 && ', '}
+                    <RouteLink to={paths.clusters()} search={{ version: `v${version}` }}>
+                      {counted(versions.get(version) ?? 0, 'cluster')} with {version}
                     </RouteLink>
-                  </>
-                )}
+                  </span>
+                ))}
               </>
             ),
           ],

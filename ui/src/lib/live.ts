@@ -149,6 +149,10 @@ function pace({ queryKey, state }: Query, noun: string, ids: ReadonlySet<string>
     case 'configuration':
     case 'preview':
       return 'never';
+    // Counts of all rows, and the newest changes of all: they are read again once a minute.
+    case 'facets':
+    case 'recent':
+      return 'never';
     case 'windows':
     case 'deletion':
       return typeof queryKey[2] === 'string' && ids.has(queryKey[2]) ? 'now' : 'never';

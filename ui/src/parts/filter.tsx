@@ -1,8 +1,9 @@
-import { Kbd, TextInput, UnstyledButton } from '@mantine/core';
+import { Kbd, Select, TextInput, UnstyledButton } from '@mantine/core';
 import { useDebouncedCallback, useHotkeys } from '@mantine/hooks';
 import { IconSearch } from '@tabler/icons-react';
 import { useRef, useState, type ReactNode } from 'react';
 
+import { visible } from '../lib/text';
 import classes from './filter.module.css';
 
 /** Searches at the server as one types; `/` goes to it. */
@@ -83,5 +84,36 @@ export function Facets<Value extends string>(props: {
         </UnstyledButton>
       ))}
     </div>
+  );
+}
+
+/** One of many: which there are, with how many rows each has. */
+export function Choose<Value extends string>(props: {
+  label: string;
+  choices: { value: Value; label: string; count?: number }[];
+  value: Value | undefined;
+  onChange: (value: Value | undefined) => void;
+}) {
+  const { label, choices, value, onChange } = props;
+  // What the address names stays to be seen where nothing has it any more.
+  const isKnown = value === undefined || choices.some((choice) => choice.value === value);
+  return (
+    <Select
+      aria-label={label}
+      placeholder={label}
+      value={value ?? null}
+      searchable={choices.length > 10}
+      clearable
+      w={200}
+      comboboxProps={{ width: 'max-content' }}
+      data={[
+        ...choices.map((choice) => ({
+          value: choice.value,
+          label: `${visible(choice.label)}${choice.count === undefined ? '' : ` (${choice.count.toLocaleString('en')})`}`,
+        })),
+        ...(isKnown ? [] : [{ value, label: visible(value) }]),
+      ]}
+      onChange={(next) => onChange((next ?? undefined) as Value | undefined)}
+    />
   );
 }

@@ -12,7 +12,7 @@ import {
   type Icon,
 } from '@tabler/icons-react';
 
-import type { ComponentState, ServiceDeploymentStatus } from '../generated/graphql';
+import type { ClusterState, ComponentState, ServiceDeploymentStatus } from '../generated/graphql';
 import classes from './state.module.css';
 
 /** What colours mean, everywhere: red is broken, amber waits for a person or soon breaks, blue is on its way, green is well, grey is unknown. */
@@ -44,18 +44,23 @@ export const componentStates: Record<ComponentState, Look> = {
 
 export const unknown: Look = { word: 'Unknown', tone: 'none', Icon: IconCircleDotted };
 
-/** A cluster as its agent's connection shows it. */
-export function clusterState(cluster: {
-  connected?: boolean | null;
-  pingedAt?: string | null;
-  deletedAt?: string | null;
-  agentOutdated?: boolean | null;
-}): Look {
-  if (cluster.deletedAt != null) return { word: 'Being removed', tone: 'warn', Icon: IconTrash };
-  if (cluster.pingedAt == null) return { word: 'Waits for its agent', tone: 'none', Icon: IconCircleDashed };
-  if (cluster.connected !== true) return { word: 'Not connected', tone: 'bad', Icon: IconPlugConnectedX };
-  if (cluster.agentOutdated === true) return { word: 'Agent is outdated', tone: 'warn', Icon: IconAlertTriangleFilled };
-  return { word: 'Connected', tone: 'good', Icon: IconCircleCheckFilled };
+export const clusterStates: Record<ClusterState, Look> = {
+  SILENT: { word: 'Not connected', tone: 'bad', Icon: IconPlugConnectedX },
+  REMOVING: { word: 'Being removed', tone: 'warn', Icon: IconTrash },
+  OUTDATED: { word: 'Agent is outdated', tone: 'warn', Icon: IconAlertTriangleFilled },
+  WAITING: { word: 'Waits for its agent', tone: 'none', Icon: IconCircleDashed },
+  CONNECTED: { word: 'Connected', tone: 'good', Icon: IconCircleCheckFilled },
+};
+
+/** What needs somebody first: the order of lists and of counts. */
+export const stateOrder = ['SILENT', 'REMOVING', 'OUTDATED', 'WAITING', 'CONNECTED'] as const satisfies ClusterState[];
+
+/** A cluster as its agent's connection shows it. One that just lost its agent is counted among the connected for five minutes more. */
+export function clusterState(cluster: { connected?: boolean | null; state?: ClusterState | null }): Look {
+  const { state, connected } = cluster;
+  if (state == null) return unknown;
+  const isHeard = state === 'CONNECTED' || state === 'OUTDATED';
+  return clusterStates[isHeard && connected === false ? 'SILENT' : state];
 }
 
 /** A state: an icon, a word and a colour, never a colour alone. */

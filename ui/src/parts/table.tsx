@@ -1,11 +1,13 @@
-import { Button, Group, Text } from '@mantine/core';
+import { Button, Group, Text, UnstyledButton } from '@mantine/core';
 import { useElementSize, useMergedRef } from '@mantine/hooks';
 import { flexRender, getCoreRowModel, useReactTable, type ColumnDef, type RowData } from '@tanstack/react-table';
 import { useVirtualizer } from '@tanstack/react-virtual';
+import { IconArrowDown, IconArrowUp } from '@tabler/icons-react';
 import { useEffect, useRef, type KeyboardEvent, type ReactNode } from 'react';
 
 import { explain } from '../lib/client';
 import { PAGE, PAGES_READ_AGAIN, type Next } from '../lib/list';
+import { turned, type SortWord } from '../lib/sort';
 import { Waiting } from './page';
 import classes from './table.module.css';
 import { Name } from './text';
@@ -18,6 +20,8 @@ declare module '@tanstack/react-table' {
     /** Shown from this width of the table on, in pixels. */
     from?: number;
     isNumber?: boolean;
+    /** The server sorts by it. */
+    isSorted?: boolean;
   }
 }
 
@@ -40,6 +44,8 @@ interface TableProps<Row> {
   isShort?: boolean;
   /** Without names of columns where it is empty, and says why. */
   hasHead?: boolean;
+  /** The order that the server was asked for, and how to ask for another. */
+  sort?: { word: SortWord | undefined; onChange: (word: SortWord | undefined) => void };
 }
 
 const ROW = 36;
@@ -56,6 +62,7 @@ export function Table<Row>({
   next,
   isShort = false,
   hasHead = true,
+  sort,
 }: TableProps<Row>) {
   const scroller = useRef<HTMLDivElement>(null);
   const { ref: sized, width } = useElementSize<HTMLDivElement>();
@@ -103,8 +110,25 @@ export function Table<Row>({
               {table.getLeafHeaders().map(
                 (header) =>
                   shown.includes(header.column) && (
-                    <div key={header.id} role="columnheader" data-number={header.column.columnDef.meta?.isNumber}>
-                      {flexRender(header.column.columnDef.header, header.getContext())}
+                    <div
+                      key={header.id}
+                      role="columnheader"
+                      data-number={header.column.columnDef.meta?.isNumber}
+                      {...(sort &&
+                        header.column.columnDef.meta?.isSorted === true && { 'aria-sort': sorted(header.id, sort.word) })}
+                    >
+                      {sort && header.column.columnDef.meta?.isSorted === true ? (
+                        <UnstyledButton
+                          className={classes['sort'] ?? ''}
+                          onClick={() => sort.onChange(turned(header.id, sort.word))}
+                        >
+                          {flexRender(header.column.columnDef.header, header.getContext())}
+                          {sort.word === header.id && <IconArrowUp size={12} aria-hidden />}
+                          {sort.word === `-${header.id}` && <IconArrowDown size={12} aria-hidden />}
+                        </UnstyledButton>
+                      ) : (
+                        flexRender(header.column.columnDef.header, header.getContext())
+                      )}
                     </div>
                   ),
               )}
@@ -156,6 +180,11 @@ export function Table<Row>({
       )}
     </div>
   );
+}
+
+function sorted(column: string, word: SortWord | undefined): 'ascending' | 'descending' | 'none' {
+  if (word === column) return 'ascending';
+  return word === `-${column}` ? 'descending' : 'none';
 }
 
 /** In the place of the rows that could not be read. */

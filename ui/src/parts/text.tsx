@@ -1,5 +1,5 @@
 import { Anchor, Text, Tooltip } from '@mantine/core';
-import { Link } from '@tanstack/react-router';
+import { defaultParseSearch, Link } from '@tanstack/react-router';
 import { IconExternalLink } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 
@@ -24,8 +24,14 @@ export function RouteLink({
   children: ReactNode;
   strong?: boolean;
 }) {
+  // Some addresses of `paths` have a query of their own.
+  const [path = '', query] = to.split('?');
   return (
-    <Link to={to} search={search as never} className={strong ? classes.strong : classes.link}>
+    <Link
+      to={path}
+      search={{ ...(query !== undefined && defaultParseSearch(query)), ...search } as never}
+      className={strong ? classes.strong : classes.link}
+    >
       {children}
     </Link>
   );

@@ -65,6 +65,7 @@ const Secrets = graphql(/* GraphQL */ `
         endCursor
         holdings {
           kind
+          backend
           names
           things
           values
@@ -507,7 +508,9 @@ const NAMES = 20;
 async function secretsOf(id: string, signal: AbortSignal) {
   const { project } = await ask(Secrets, { id }, signal);
   if (project?.secretHoldings == null) return project;
-  const all = new Map(project.secretHoldings.holdings.map((holding) => [holding.kind, holding]));
+  // While they move, values of a kind are in two backends.
+  const keyOf = ({ kind, backend }: { kind: string; backend: string }) => `${kind} ${backend}`;
+  const all = new Map(project.secretHoldings.holdings.map((holding) => [keyOf(holding), holding]));
   let after = project.secretHoldings.endCursor;
   // What is no secret of anybody (seeds) is told, and does not count.
   let holdsSome = project.secretHoldings.holdsNone === false;
@@ -515,8 +518,8 @@ async function secretsOf(id: string, signal: AbortSignal) {
     const next = (await ask(Secrets, { id, after }, signal)).project?.secretHoldings;
     if (next == null || next.endCursor === after) throw new Error('the console says what secrets it holds without an end');
     for (const holding of next.holdings) {
-      const known = all.get(holding.kind);
-      all.set(holding.kind, {
+      const known = all.get(keyOf(holding));
+      all.set(keyOf(holding), {
         ...holding,
         names: [...(known?.names ?? []), ...holding.names].slice(0, NAMES),
         things: (known?.things ?? 0) + holding.things,
@@ -553,8 +556,9 @@ function SecretsOf({ id, name }: { id: string; name: string }) {
         ) : (
           <Facts
             facts={(holdings?.holdings ?? []).map((holding) => [
-              holding.kind.toLowerCase().replaceAll('_', ' '),
-              <span key={holding.kind}>
+              holding.kind.toLowerCase().replaceAll('_', ' ') +
+                (holding.backend === 'DATABASE' ? '' : ` in ${holding.backend.toLowerCase()}`),
+              <span key={`${holding.kind} ${holding.backend}`}>
                 {counted(holding.values, 'value')} of {counted(holding.things, 'thing')}: <Name of={holding.names.join(', ')} />
               </span>,
             ])}

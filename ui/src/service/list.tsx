@@ -1,20 +1,18 @@
-import { Button, Group } from '@mantine/core';
+import { Group } from '@mantine/core';
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { IconX } from '@tabler/icons-react';
 
 import type { ServiceDeploymentStatus } from '../generated/graphql';
-import { useNext } from '../lib/list';
+import { PAGE, useNext } from '../lib/list';
 import { Copy } from '../parts/action';
-import { Facets, Search } from '../parts/filter';
+import { Choose, Facets, Search } from '../parts/filter';
 import { Empty, Page } from '../parts/page';
 import { Shown } from '../parts/shown';
 import { State, serviceStatuses, statusOrder } from '../parts/state';
 import { Table } from '../parts/table';
-import { Name } from '../parts/text';
 import { SaveView } from '../savedview/save';
 import { CreateService } from './create';
-import { servicesQuery, statusesQuery } from './queries';
+import { serviceFacetsQuery, servicesQuery } from './queries';
 import { serviceColumns } from './table';
 
 const route = getRouteApi('/services');
@@ -23,19 +21,16 @@ const route = getRouteApi('/services');
 export function ServicesPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const list = useInfiniteQuery({ ...servicesQuery(search), placeholderData: keepPreviousData });
-  const counts = useQuery({
-    ...statusesQuery({ q: search.q }),
-    placeholderData: keepPreviousData,
-    enabled: search.cluster === undefined,
-  });
+  const { sort, ...filter } = search;
+  const list = useInfiniteQuery({ ...servicesQuery(filter, PAGE, sort), placeholderData: keepPreviousData });
+  const facets = useQuery({ ...serviceFacetsQuery(filter), placeholderData: keepPreviousData });
   const set = (change: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const next = useNext(list);
 
-  const known = search.cluster === undefined ? counts.data : undefined;
+  const known = facets.data?.statuses && new Map(facets.data.statuses.map(({ status, count }) => [status, count]));
   const all = known && [...known.values()].reduce((sum, count) => sum + count, 0);
   const total = search.status === undefined ? all : known?.get(search.status);
-  const isFiltered = search.q !== undefined || search.status !== undefined || search.cluster !== undefined;
+  const isFiltered = Object.keys(filter).length > 0;
   return (
     <Page
       title="Services"
@@ -54,7 +49,7 @@ export function ServicesPage() {
           value={search.status}
           onChange={(status) => set({ status })}
           choices={[
-            { value: undefined, label: 'All', count: all },
+            { value: undefined, label: 'All', count: all ?? undefined },
             ...statusOrder.map((status) => ({
               value: status,
               label: <State look={serviceStatuses[status]} />,
@@ -62,15 +57,22 @@ export function ServicesPage() {
             })),
           ]}
         />
-        {search.cluster !== undefined && (
-          <Button
-            variant="default"
-            rightSection={<IconX size={14} aria-label="remove" />}
-            onClick={() => set({ cluster: undefined })}
-          >
-            Cluster <Name of={search.cluster} />
-          </Button>
-        )}
+        <Choose
+          label="Cluster"
+          value={search.cluster}
+          onChange={(cluster) => set({ cluster })}
+          choices={(facets.data?.clusters ?? []).flatMap(({ cluster, count }) =>
+            cluster?.handle == null ? [] : [{ value: cluster.handle, label: cluster.handle, count }],
+          )}
+        />
+        <Choose
+          label="Project"
+          value={search.project}
+          onChange={(project) => set({ project })}
+          choices={(facets.data?.projects ?? []).flatMap(({ project, count }) =>
+            project ? [{ value: project.id, label: project.name, count }] : [],
+          )}
+        />
       </Group>
       <Shown query={list} what="services">
         <Table
@@ -79,7 +81,8 @@ export function ServicesPage() {
           columns={serviceColumns}
           id={(service) => service.id}
           isWaiting={list.isPending}
-          {...(total !== undefined && { total })}
+          {...(total != null && { total })}
+          sort={{ word: sort, onChange: (word) => set({ sort: word }) }}
           next={next}
           empty={
             isFiltered ? (

@@ -4,6 +4,7 @@ import { graphql } from '../generated';
 import type { ServiceDeploymentStatus, ServiceQuery, ServicesQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { PAGE } from '../lib/list';
+import { orderOf, serviceSorts, type SortWord } from '../lib/sort';
 
 export const Services = graphql(/* GraphQL */ `
   query Services(
@@ -12,8 +13,10 @@ export const Services = graphql(/* GraphQL */ `
     $q: String
     $status: ServiceDeploymentStatus
     $cluster: String
+    $projectId: ID
     $repositoryId: ID
     $contextId: ID
+    $sort: ServiceSort
   ) {
     serviceDeployments(
       after: $after
@@ -21,8 +24,10 @@ export const Services = graphql(/* GraphQL */ `
       q: $q
       status: $status
       cluster: $cluster
+      projectId: $projectId
       repositoryId: $repositoryId
       contextId: $contextId
+      sort: $sort
     ) {
       pageInfo {
         hasNextPage
@@ -66,10 +71,36 @@ const Statuses = graphql(/* GraphQL */ `
   }
 `);
 
+const Facets = graphql(/* GraphQL */ `
+  query ServiceFacets($q: String, $status: ServiceDeploymentStatus, $cluster: String, $projectId: ID) {
+    serviceFacets(q: $q, status: $status, cluster: $cluster, projectId: $projectId) {
+      statuses {
+        status
+        count
+      }
+      clusters {
+        cluster {
+          id
+          handle
+        }
+        count
+      }
+      projects {
+        project {
+          id
+          name
+        }
+        count
+      }
+    }
+  }
+`);
+
 export interface ServiceFilter {
   q?: string | undefined;
   status?: ServiceDeploymentStatus | undefined;
   cluster?: string | undefined;
+  project?: string | undefined;
   repositoryId?: string | undefined;
   contextId?: string | undefined;
 }
@@ -78,9 +109,9 @@ type Edge = NonNullable<NonNullable<NonNullable<ServicesQuery['serviceDeployment
 export type ServiceRow = NonNullable<Edge['node']>;
 
 /** Services a page at a time, searched and filtered at the server. */
-export function servicesQuery(filter: ServiceFilter, first = PAGE) {
+export function servicesQuery(filter: ServiceFilter, first = PAGE, sort?: SortWord) {
   return infiniteQueryOptions({
-    queryKey: ['service', 'list', filter, first],
+    queryKey: ['service', 'list', filter, first, sort],
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam, signal }) =>
       ask(
@@ -91,8 +122,10 @@ export function servicesQuery(filter: ServiceFilter, first = PAGE) {
           q: filter.q ?? null,
           status: filter.status ?? null,
           cluster: filter.cluster ?? null,
+          projectId: filter.project ?? null,
           repositoryId: filter.repositoryId ?? null,
           contextId: filter.contextId ?? null,
+          sort: orderOf(serviceSorts, sort),
         },
         signal,
       ),
@@ -100,6 +133,15 @@ export function servicesQuery(filter: ServiceFilter, first = PAGE) {
       page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined,
     select: ({ pages }): ServiceRow[] =>
       pages.flatMap(({ serviceDeployments: page }) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? [])),
+  });
+}
+
+/** How many services of a list are where and how. */
+export function serviceFacetsQuery({ q, status, cluster, project }: ServiceFilter) {
+  const variables = { q: q ?? null, status: status ?? null, cluster: cluster ?? null, projectId: project ?? null };
+  return queryOptions({
+    queryKey: ['service', 'facets', variables],
+    queryFn: async ({ signal }) => (await ask(Facets, variables, signal)).serviceFacets ?? null,
   });
 }
 
@@ -668,6 +710,45 @@ export const Create = graphql(/* GraphQL */ `
     }
   }
 `);
+
+const Recent = graphql(/* GraphQL */ `
+  query RecentRevisions($last: Int!) {
+    revisions(last: $last) {
+      edges {
+        node {
+          id
+          sha
+          message
+          author
+          by
+          version
+          insertedAt
+          healthyAt
+          service {
+            id
+            name
+            revision {
+              id
+            }
+            cluster {
+              id
+              handle
+            }
+          }
+        }
+      }
+    }
+  }
+`);
+
+/** What changed lately, the newest first. */
+export function recentQuery(last: number) {
+  return queryOptions({
+    queryKey: ['service', 'recent', last],
+    queryFn: async ({ signal }) => (await ask(Recent, { last }, signal)).revisions ?? null,
+    select: (page) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? []).reverse(),
+  });
+}
 
 const Deletion = graphql(/* GraphQL */ `
   query ServiceDeletion($id: ID!, $cascade: Boolean) {

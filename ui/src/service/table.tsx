@@ -12,7 +12,7 @@ export const serviceColumns: Columns<ServiceRow> = [
   {
     id: 'name',
     header: 'Service',
-    meta: { track: 'minmax(120px, 1.2fr)' },
+    meta: { track: 'minmax(120px, 1.2fr)', isSorted: true },
     cell: ({ row: { original: service } }) => (
       <>
         {service.cluster ? (
@@ -42,7 +42,7 @@ export const serviceColumns: Columns<ServiceRow> = [
   {
     id: 'status',
     header: 'Status',
-    meta: { track: '150px' },
+    meta: { track: '150px', isSorted: true },
     cell: ({ row }) => <State look={serviceStatuses[row.original.status]} />,
   },
   {
@@ -74,7 +74,7 @@ export const serviceColumns: Columns<ServiceRow> = [
   {
     id: 'changed',
     header: 'Changed',
-    meta: { track: '84px', from: 560, isNumber: true },
+    meta: { track: '84px', from: 560, isNumber: true, isSorted: true },
     cell: ({ row }) => <Ago at={row.original.updatedAt} />,
   },
 ];

@@ -19,30 +19,16 @@ import {
 } from '@tabler/icons-react';
 import { lazy, Suspense, useEffect, useState } from 'react';
 
-import { graphql } from '../generated';
-import { ask } from '../lib/client';
 import { useConnection } from '../lib/connection';
 import { isLong } from '../lib/list';
 import { listen } from '../lib/live';
+import { meQuery } from '../lib/me';
 import { useNow } from '../lib/now';
 import { ago, visible } from '../lib/text';
 import { paths } from '../paths';
 import classes from './shell.module.css';
 
 const Palette = lazy(() => import('./palette'));
-
-const Me = graphql(/* GraphQL */ `
-  query Me {
-    me {
-      id
-      name
-      email
-      roles {
-        admin
-      }
-    }
-  }
-`);
 
 /** The places of the console. `g` and then the letter goes there. */
 export const places: { name: string; to: string; icon: Icon; key: string }[] = [
@@ -179,7 +165,7 @@ function Lost() {
 }
 
 function UserMenu() {
-  const me = useQuery({ queryKey: ['me'], queryFn: ({ signal }) => ask(Me, {}, signal), staleTime: Infinity }).data?.me;
+  const me = useQuery(meQuery).data?.me;
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const schemes = [
     ['light', 'Light', IconSun],

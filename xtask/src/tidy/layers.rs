@@ -34,7 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // The control plane's side: store, api and gateway know app and not each other; console joins them.
     ("plural-app", &["plural-core", "plural-kit"]),
-    ("plural-kms", &["plural-app", "plural-kit", "plural-reach"]),
+    ("plural-kms", &["plural-app", "plural-core", "plural-kit", "plural-reach"]),
     ("plural-store", &["plural-app", "plural-core", "plural-kit"]),
     ("plural-api", &["plural-app", "plural-core", "plural-kit", "plural-specs", "plural-ui"]),
     ("plural-gateway", &["plural-app", "plural-core", "plural-kit", "plural-tunnel"]),

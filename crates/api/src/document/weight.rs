@@ -23,20 +23,35 @@ const PAGE: (u64, u64) = (100, 500);
 /// How long a list without pages usually is.
 const USUAL_LENGTH: u64 = 10;
 /// Lists without pages that are usually longer, or shorter.
-const LONGER: [(&str, &str, u64); 6] = [
+const LONGER: [(&str, &str, u64); 11] = [
     ("ClusterStatus", "conditions", 1),
     ("Group", "members", 50),
     ("ServiceDeployment", "components", 50),
     ("ServicePlan", "objects", 50),
     ("ServicePreview", "objects", 50),
     ("Cluster", "apiDeprecations", 50),
+    ("ClusterFacets", "versions", 20),
+    ("ClusterFacets", "projects", 100),
+    ("ClusterFacets", "tags", 100),
+    ("ServiceFacets", "clusters", 100),
+    ("ServiceFacets", "projects", 100),
 ];
 /// Types that nothing has: fields of them are null.
 const NOTHING: [&str; 6] =
     ["ClusterProvider", "ComponentContent", "Flow", "NodePool", "ProviderCredential", "Taint"];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 9] = [
+const COSTLY: [(&str, &str, u64); 19] = [
     ("RootQueryType", "auditVerify", 2_000),
+    ("RootQueryType", "revisions", 500),
+    ("RootQueryType", "serviceStatuses", 4_000),
+    ("ClusterFacets", "states", 1_000),
+    ("ClusterFacets", "versions", 1_000),
+    ("ClusterFacets", "distros", 1_000),
+    ("ClusterFacets", "projects", 1_000),
+    ("ClusterFacets", "tags", 1_000),
+    ("ServiceFacets", "statuses", 4_000),
+    ("ServiceFacets", "clusters", 4_000),
+    ("ServiceFacets", "projects", 4_000),
     ("RootQueryType", "servicePreview", 2_000),
     ("RootQueryType", "serviceTarball", 2_000),
     ("GlobalService", "instanceCounts", 50),

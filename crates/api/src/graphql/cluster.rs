@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use async_graphql::{Context, Enum, ID, InputObject, Object};
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::cluster::{ClusterFilter, ClusterSelector, CreatedCluster};
+use plural_app::cluster::{ClusterSelector, CreatedCluster};
 use plural_app::deploy_token::CreatedJoinToken;
 use plural_app::recording::RecordingsSelector;
 use plural_core::Error;
@@ -16,23 +16,23 @@ use secrecy::{ExposeSecret, SecretString};
 use super::{
     binding::{PolicyBinding, RoleBinding, bindings_of, role_bindings_of},
     cluster_audit::ClusterAuditLogConnection,
+    cluster_list::ClusterState,
     cluster_provider::{
         CloudSettingsAttributes, ClusterProvider, ClusterServiceAttributes, KubeconfigAttributes, NodePool,
         NodePoolAttributes, ProviderCredential, ProvisioningAttributes, UpgradePlanAttributes,
     },
     cluster_status::ClusterStatus,
     error::{
-        IntoGraphql, List, Nullable, exactly_one, id, id_in, id_option, items, list, nullable, parse,
-        parse_option,
+        IntoGraphql, List, Nullable, exactly_one, id, id_in, items, list, nullable, parse, parse_option,
     },
     limited::limited,
     page::{connection, page_args},
     project::Project,
-    record::{by_id, one, page_of},
+    record::{by_id, one},
     recording::RecordingConnection,
     request::request,
     service_metadata::ApiDeprecation,
-    shared::{PolicyBindingAttributes, RbacAttributes, Tag, TagAttributes, TagInput, tags},
+    shared::{PolicyBindingAttributes, RbacAttributes, Tag, TagAttributes, tags},
 };
 
 /// Kinds of Kubernetes.
@@ -54,24 +54,6 @@ pub(crate) enum ClusterDistro {
     K3s,
     /// Red Hat.
     Openshift,
-}
-
-/// How the tags of a query combine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-pub(crate) enum Conjunction {
-    /// All of them.
-    And,
-    /// Any of them.
-    Or,
-}
-
-/// Selects clusters by tags.
-#[derive(Debug, InputObject)]
-pub(crate) struct TagQuery {
-    /// How they combine.
-    op: Conjunction,
-    /// The tags.
-    tags: List<TagInput>,
 }
 
 /// A Kubernetes cluster that an agent brings into the fleet.
@@ -139,6 +121,12 @@ impl Cluster {
     async fn is_own(&self, ctx: &Context<'_>) -> Option<bool> {
         let own = request(ctx).options.own_cluster.as_deref();
         Some(own.is_some_and(|own| own == self.cluster.handle.as_str() || own == self.cluster.id.to_string()))
+    }
+
+    /// How it is, by when its agent was last heard: what lists of clusters are filtered, sorted and counted by. `connected` tells within
+    /// seconds that an agent went, this after five minutes.
+    async fn state(&self, ctx: &Context<'_>) -> Option<ClusterState> {
+        Some(self.cluster.state(request(ctx).app.now()).into())
     }
 
     /// Whether its agent is connected.
@@ -550,23 +538,6 @@ impl ClusterQuery {
     async fn cluster(&self, ctx: &Context<'_>, id: Option<ID>, handle: Option<String>) -> Nullable<Cluster> {
         one::<plural_core::cluster::Cluster, _>(ctx, selector(id, handle)).await
     }
-
-    /// The clusters that you may see.
-    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
-    async fn clusters(
-        &self,
-        ctx: &Context<'_>,
-        after: Option<String>,
-        first: Option<i32>,
-        before: Option<String>,
-        last: Option<i32>,
-        #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
-        #[graphql(desc = "Only with these tags.")] tag_query: Option<TagQuery>,
-        #[graphql(desc = "Only with this in their name or handle.")] q: Option<String>,
-    ) -> Nullable<ClusterConnection> {
-        let filter = filter(project_id.as_ref(), tag_query, q);
-        page_of::<plural_core::cluster::Cluster, _>(ctx, filter, page_args(after, first, before, last)).await
-    }
 }
 
 /// Changing clusters.
@@ -673,23 +644,4 @@ fn selector(by_id: Option<ID>, handle: Option<String>) -> plural_core::Result<Cl
         }
         _ => Err(exactly_one("id and handle")),
     }
-}
-
-fn filter(
-    project: Option<&ID>,
-    tag_query: Option<TagQuery>,
-    q: Option<String>,
-) -> plural_core::Result<ClusterFilter> {
-    let mut filter =
-        ClusterFilter { project_id: id_option(project.map(|id| &**id))?, q, ..ClusterFilter::default() };
-    if let Some(TagQuery { op, tags }) = tag_query {
-        filter.any_tag = op == Conjunction::Or;
-        for TagInput { name, value } in items(tags).unwrap_or_default() {
-            // "a=1 and a=2" fits no cluster, "a=1 or a=2" needs two values of one name.
-            if filter.tags.insert(name.clone(), value).is_some() {
-                return Err(Error::invalid("tagQuery.tags", format!("lists the tag {name:?} twice")));
-            }
-        }
-    }
-    Ok(filter)
 }

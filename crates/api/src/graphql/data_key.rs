@@ -8,6 +8,7 @@ use plural_core::ids::ProjectId;
 use super::{
     error::{IntoGraphql, Nullable, id, nullable},
     request::request,
+    secret_backend::SecretBackend,
 };
 
 /// What a data key is for.
@@ -99,15 +100,20 @@ pub(crate) enum SecretKind {
     Seeds,
 }
 
-/// Secret values of one kind that the console holds of a project. The values are not told.
+/// Secret values of one kind in one backend that the console holds of a project. The values are not told.
 pub(crate) struct SecretHolding(plural_core::secret_holding::SecretHolding);
 
-/// Secret values of one kind that the console holds of a project. The values are not told.
+/// Secret values of one kind in one backend that the console holds of a project. The values are not told.
 #[Object]
 impl SecretHolding {
     /// What they are.
     async fn kind(&self) -> SecretKind {
         self.0.kind.into()
+    }
+
+    /// Where they are kept, sealed. The console opens them wherever that is.
+    async fn backend(&self) -> SecretBackend {
+        self.0.backend.into()
     }
 
     /// How many, in all revisions that are kept.
@@ -132,8 +138,8 @@ pub(crate) struct SecretHoldings(plural_core::secret_holding::SecretHoldings);
 /// What secret values of a project the console holds.
 #[Object]
 impl SecretHoldings {
-    /// The console holds no secret of the project; null while nothing was found in an answer that is not about all of it. Seeds of
-    /// services are none of its users': the console drew them.
+    /// The console holds no secret of the project, in its database or in another backend; null while nothing was found in an answer that
+    /// is not about all of it. Seeds of services are none of its users': the console drew them.
     async fn holds_none(&self) -> Option<bool> {
         self.0.holds_none()
     }
@@ -143,7 +149,7 @@ impl SecretHoldings {
         self.0.end_cursor.as_deref()
     }
 
-    /// By kind. Kinds of which it holds nothing are left out. Values and things of several answers add up: each thing is in one of them.
+    /// By kind and backend. Where it holds nothing is left out. Values and things of several answers add up: each thing is in one of them.
     async fn holdings(&self) -> Vec<SecretHolding> {
         self.0.holdings.iter().cloned().map(SecretHolding).collect()
     }

@@ -37,6 +37,11 @@ pub(crate) fn page_args(
     PageArgs { after, first: first.map(i64::from), before, last: last.map(i64::from) }
 }
 
+/// A count as the schema has it.
+pub(crate) fn counted(count: u64) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
 /// Declares `XConnection` and `XEdge` of a node type, made from a page of anything that becomes one.
 macro_rules! connection {
     ($connection:ident, $edge:ident, $node:ty) => {

@@ -18,6 +18,7 @@ use super::{
     recording::RecordingConnection,
     recording_policy::RecordingPolicy,
     request::request,
+    secret_backend::{SecretStorage, storage_of},
     shared::{PolicyBindingAttributes, RbacAttributes},
 };
 
@@ -104,6 +105,11 @@ impl Project {
     /// ask again after `endCursor` until there is none.
     async fn secret_holdings(&self, ctx: &Context<'_>, after: Option<String>) -> Nullable<SecretHoldings> {
         nullable(async { holdings_of(ctx, self.0.id, after.as_deref()).await }).await
+    }
+
+    /// Where its secret values are kept, and how far they moved there; for its administrators.
+    async fn secret_storage(&self, ctx: &Context<'_>) -> Nullable<SecretStorage> {
+        nullable(async { storage_of(ctx, self.0.id).await }).await
     }
 
     /// When it was made.

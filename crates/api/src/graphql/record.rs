@@ -2,7 +2,8 @@
 
 use async_graphql::{Context, Result};
 use plural_app::Store;
-use plural_app::records::{Record, Records};
+use plural_app::records::{Record, Records, Sortable, SortedRecords};
+use plural_core::sort::Sort;
 use plural_core::{Page, PageArgs};
 
 use super::{
@@ -35,6 +36,23 @@ where
 {
     let request = request(ctx);
     let found = async { request.app.list::<N>(&request.op, &filter?, &page).await }.await;
+    found.into_graphql(ctx).map(|found| Some(found.into())).transpose()
+}
+
+/// The page that a query asks for in an order.
+pub(crate) async fn page_in<N, C>(
+    ctx: &Context<'_>,
+    filter: plural_core::Result<N::Filter>,
+    sort: &Sort<N::Column>,
+    page: PageArgs,
+) -> Nullable<C>
+where
+    N: Sortable,
+    C: From<Page<N>>,
+    dyn Store: SortedRecords<N>,
+{
+    let request = request(ctx);
+    let found = async { request.app.list_sorted::<N>(&request.op, &filter?, sort, &page).await }.await;
     found.into_graphql(ctx).map(|found| Some(found.into())).transpose()
 }
 

@@ -6,9 +6,10 @@ use plural_core::ids::{RevisionId, ServiceId};
 
 use super::{
     error::{IntoGraphql, Nullable, nullable},
-    page::connection,
+    page::{connection, page_args},
+    record::by_id,
     request::request,
-    service::GitRef,
+    service::{GitRef, ServiceDeployment},
     sync_plan::ServicePlan,
 };
 
@@ -38,6 +39,19 @@ impl Revision {
             Self::Stored(revision) => revision.id.to_string().into(),
             Self::Current(service) => service.revision_id.to_string().into(),
         }
+    }
+
+    /// The service that it is of.
+    async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            match self {
+                Self::Stored(revision) => {
+                    by_id::<plural_core::service::Service, _>(ctx, revision.service_id).await
+                }
+                Self::Current(service) => Ok(Some((**service).clone().into())),
+            }
+        })
+        .await
     }
 
     /// The service's version label.
@@ -155,6 +169,31 @@ impl Revision {
                     Ok(revision.map(|revision| revision.created_at))
                 }
             }
+        })
+        .await
+    }
+}
+
+/// Reading revisions.
+#[derive(Default)]
+pub(crate) struct RevisionQuery;
+
+/// Reading revisions.
+#[Object]
+impl RevisionQuery {
+    /// The revisions of the services that you may see, oldest first: what changed lately is at the end (`last`).
+    async fn revisions(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<RevisionConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.revision_list(&request.op, &page).await.into_graphql(ctx)?.into()))
         })
         .await
     }

@@ -3,8 +3,7 @@
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::cluster::ClusterSelector;
-use plural_app::service::{ServiceFilter, ServiceSelector};
-use plural_app::service_context::ServiceContextSelector;
+use plural_app::service::ServiceSelector;
 use plural_core::Error;
 use plural_core::policy::Role;
 use plural_specs::SyncConfigObject;
@@ -16,7 +15,7 @@ use super::{
     component::ServiceComponent,
     configuration::ServiceConfiguration,
     dependency::Links,
-    error::{IntoGraphql, List, Nullable, exactly_one, id, id_option, list, nullable},
+    error::{IntoGraphql, List, Nullable, exactly_one, id, list, nullable},
     flow::Flow,
     git_repository::GitRepository,
     limited::limited,
@@ -490,57 +489,6 @@ impl ServiceQuery {
     ) -> Nullable<ServiceDeployment> {
         one::<plural_core::service::Service, _>(ctx, selector(id, cluster, name)).await
     }
-
-    /// The services that you may see.
-    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
-    async fn service_deployments(
-        &self,
-        ctx: &Context<'_>,
-        after: Option<String>,
-        first: Option<i32>,
-        before: Option<String>,
-        last: Option<i32>,
-        #[graphql(desc = "Only of the cluster with this id.")] cluster_id: Option<ID>,
-        #[graphql(desc = "Only of the cluster with this handle.")] cluster: Option<String>,
-        #[graphql(desc = "Only from this repository.")] repository_id: Option<ID>,
-        #[graphql(desc = "Only those whose templates read this context.")] context_id: Option<ID>,
-        #[graphql(desc = "Only with this status.")] status: Option<ServiceDeploymentStatus>,
-        #[graphql(desc = "Only with this in their name.")] q: Option<String>,
-    ) -> Nullable<ServiceDeploymentConnection> {
-        nullable(async {
-            let request = request(ctx);
-            let page = page_args(after, first, before, last);
-            let mut filter = ServiceFilter {
-                cluster_id: id_option(cluster_id.as_deref()).into_graphql(ctx)?,
-                repository_id: id_option(repository_id.as_deref()).into_graphql(ctx)?,
-                context_id: id_option(context_id.as_deref()).into_graphql(ctx)?,
-                status: status.map(Into::into),
-                q,
-            };
-            if let Some(handle) = cluster {
-                if filter.cluster_id.is_some() {
-                    return Err(exactly_one("clusterId and cluster")).into_graphql(ctx);
-                }
-                let selector = by_handle(&handle).into_graphql(ctx)?;
-                let cluster = request
-                    .app
-                    .get::<plural_core::cluster::Cluster>(&request.op, &selector)
-                    .await
-                    .into_graphql(ctx)?;
-                filter.cluster_id = Some(cluster.id);
-            }
-            if let Some(id) = filter.context_id {
-                // Whoever may not see a context does not learn who uses it.
-                let context = ServiceContextSelector::Id(id);
-                let seen =
-                    request.app.get::<plural_core::service_context::ServiceContext>(&request.op, &context);
-                seen.await.into_graphql(ctx)?;
-            }
-            let found = request.app.list::<plural_core::service::Service>(&request.op, &filter, &page).await;
-            Ok(Some(found.into_graphql(ctx)?.into()))
-        })
-        .await
-    }
 }
 
 /// Changing services.
@@ -645,7 +593,7 @@ impl ServiceMutation {
 }
 
 /// A handle that none can have names nothing that exists.
-fn by_handle(handle: &str) -> plural_core::Result<ClusterSelector> {
+pub(crate) fn by_handle(handle: &str) -> plural_core::Result<ClusterSelector> {
     handle.parse().map(ClusterSelector::Handle).map_err(|_| Error::not_found("cluster"))
 }
 

@@ -5,6 +5,7 @@ use plural_app::service::ServiceFilter;
 
 use super::{
     error::{IntoGraphql, Nullable, id_option, nullable},
+    page::counted,
     request::request,
     service::ServiceDeploymentStatus,
 };
@@ -16,6 +17,12 @@ pub(crate) struct ServiceStatusCount {
     status: ServiceDeploymentStatus,
     /// How many.
     count: i32,
+}
+
+impl From<(plural_core::status::ServiceStatus, u64)> for ServiceStatusCount {
+    fn from((status, count): (plural_core::status::ServiceStatus, u64)) -> Self {
+        Self { status: ServiceDeploymentStatus::from(status), count: counted(count) }
+    }
 }
 
 #[derive(Default)]
@@ -35,17 +42,14 @@ impl ServiceStatusQuery {
             let request = request(ctx);
             let filter = ServiceFilter {
                 cluster_id: id_option(cluster_id.as_deref()).into_graphql(ctx)?,
+                project_id: None,
                 repository_id: id_option(repository_id.as_deref()).into_graphql(ctx)?,
                 context_id: None,
                 status: None,
                 q,
             };
             let counts = request.app.service_statuses(&request.op, &filter).await.into_graphql(ctx)?;
-            let count = |(status, count)| ServiceStatusCount {
-                status: ServiceDeploymentStatus::from(status),
-                count: i32::try_from(count).unwrap_or(i32::MAX),
-            };
-            Ok(Some(counts.into_iter().map(count).collect()))
+            Ok(Some(counts.into_iter().map(Into::into).collect()))
         })
         .await
     }

@@ -10,7 +10,7 @@ use plural_core::Result;
 use plural_kit::{ShutdownSignal, about};
 use tracing::Level;
 
-use super::{Who, collect_artifacts, collect_mirrors, reseal, share_mirrors};
+use super::{Who, collect_artifacts, collect_mirrors, move_secrets, reseal, share_mirrors};
 use crate::app::App;
 use crate::delta;
 
@@ -177,6 +177,18 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::INFO,
     },
     Loop {
+        name: "keep_secrets",
+        who: Who::Leader,
+        // A replica that had not heard of a move yet still seals for the former backend.
+        every: Every::About(Duration::from_mins(10)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app, _| Box::pin(move_secrets::pass(app)),
+        ends: Ends::AtOnce,
+        did: "enqueued moves of secrets, and deleted objects of secret backends that nothing names",
+        level: Level::INFO,
+    },
+    Loop {
         name: "forget_data_keys",
         who: Who::EachReplica,
         every: Every::About(Duration::from_mins(1)),
@@ -184,7 +196,7 @@ pub(super) const LOOPS: &[Loop] = &[
         wanted: always,
         once: |app, _| Box::pin(async move { Ok(app.sealer.sweep()) }),
         ends: Ends::AtOnce,
-        did: "forgot data keys that were not used for long",
+        did: "forgot data keys and kept secrets that were not used for long",
         level: Level::DEBUG,
     },
     Loop {

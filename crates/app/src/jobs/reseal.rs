@@ -21,9 +21,9 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::data_key::RETIRED_KEPT;
 use crate::job::{Job, JobFailure, JobFilter, NewJob};
-use crate::keyring;
 use crate::recording::{RecordingPiece, piece_context};
 use crate::seal::{Sealed, SealedColumn, SealedPiece, SealedRow, SealedStep, SealedValue};
+use crate::{kept, keyring};
 
 /// Values at a time.
 const CHUNK: u64 = 100;
@@ -259,11 +259,17 @@ impl App {
         let (mut walk, mut failed) = (Walk::default(), 0);
         while !walk.is_over {
             let found = walk.goes_on(self.store.sealed_otherwise(column, walk.after, CHUNK).await?);
+            self.sealer.kept().fetch(found.iter().map(|value| &value.sealed)).await;
             let mut changes = Vec::with_capacity(found.len());
             for value in found {
                 match self.resealed(column, &value).await {
                     Ok(sealed) => changes.push((value, sealed)),
-                    Err(error) if matches!(error, Error::Unavailable { .. }) => return Err(error),
+                    // The backend of one project keeps no other's values from being sealed anew.
+                    Err(error)
+                        if matches!(error, Error::Unavailable { .. }) && !kept::is_of_backend(&error) =>
+                    {
+                        return Err(error);
+                    }
                     Err(error) => {
                         failed += 1;
                         if failed <= LOGGED {
@@ -292,7 +298,11 @@ impl App {
         let context = context(column, value.of);
         let clear = self.sealer.open(&context, &value.sealed).await?;
         self.forget_retired(value.owner, &value.sealed);
-        self.sealer.seal(value.owner, &context, &clear).await
+        if column.is_movable() {
+            self.sealer.keep(value.owner, &context, &clear).await
+        } else {
+            self.sealer.seal(value.owner, &context, &clear).await
+        }
     }
 
     async fn reseal_pieces(&self, all: &mut Resealed) -> Result<()> {
@@ -338,16 +348,16 @@ impl App {
 
 /// Where a walk through a table is.
 #[derive(Default)]
-struct Walk {
+pub(super) struct Walk {
     /// The last row that was looked at.
-    after: Option<SealedRow>,
+    pub(super) after: Option<SealedRow>,
     /// It was the last of the table.
-    is_over: bool,
+    pub(super) is_over: bool,
 }
 
 impl Walk {
     /// Takes what a step found.
-    fn goes_on<T>(&mut self, step: SealedStep<T>) -> Vec<T> {
+    pub(super) fn goes_on<T>(&mut self, step: SealedStep<T>) -> Vec<T> {
         let SealedStep { found, next } = step;
         *self = Self { after: next, is_over: next.is_none() };
         found
@@ -355,7 +365,7 @@ impl Walk {
 }
 
 /// What a value of a column is sealed for.
-fn context(column: SealedColumn, of: Uuid) -> String {
+pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
     match column {
         SealedColumn::KeyCheck => crate::app::KEY_CHECK.to_owned(),
         SealedColumn::ProxyKey => crate::proxy::KEY.to_owned(),

@@ -23,6 +23,7 @@ use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::global_service::{GlobalServiceSelector, GlobalServiceWork, Instance, Ownership};
+use crate::kept;
 use crate::service::ServiceSelector;
 
 /// Between two looks at one that wants nothing, when nothing was told.
@@ -150,9 +151,10 @@ async fn look_at(app: &App, id: GlobalServiceId, stop: &ShutdownSignal) -> Resul
     Box::pin(Spread::new(app, &ctx, stop).run(work)).await
 }
 
-/// What is wrong with the console itself: no cluster is to blame for it, and none may be passed over for it.
+/// What is wrong with the console itself: no cluster is to blame for it, and none may be passed over for it. The secret backend of one
+/// project is that of its clusters.
 fn is_ours(error: &Error) -> bool {
-    matches!(error, Error::Internal { .. } | Error::Unavailable { .. })
+    matches!(error, Error::Internal { .. } | Error::Unavailable { .. }) && !kept::is_of_backend(error)
 }
 
 async fn let_go(app: &App, ctx: &OpCtx, instance: &Instance, global: &GlobalService) -> Result<()> {

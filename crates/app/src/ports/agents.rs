@@ -156,6 +156,14 @@ pub struct ServiceSpecRow {
     pub contexts: Vec<ServiceContextRow>,
 }
 
+impl ServiceSpecRow {
+    /// All of it that is sealed.
+    pub(crate) fn sealed(&self) -> impl Iterator<Item = &Sealed> {
+        let contexts = self.contexts.iter().filter_map(|context| context.secrets.as_ref());
+        self.secrets.sealed().chain([&self.seed]).chain(contexts)
+    }
+}
+
 /// What an agent said of one service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceReportRow {

@@ -286,6 +286,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd projects limits", Some("shop --namespace shop")),
     ("cd projects list", Some("")),
     ("cd projects recordings", Some("shop")),
+    ("cd projects secret-backend", Some("shop vault --yes")),
     ("cd projects secrets", Some("shop")),
     ("cd projects update", Some("shop --default")),
     ("cd providers create", Some("acme --issuer https://id.example.com --client-id plural --stdin")),

@@ -27,6 +27,7 @@ mod registration;
 mod reseal;
 mod saved_view;
 mod second_factor;
+mod secret_backends;
 mod socket;
 mod sso;
 mod sso_attacks;

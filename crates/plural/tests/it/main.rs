@@ -64,6 +64,7 @@ mod replicas;
 mod replicas_killed;
 mod route_sweep;
 mod sandbox;
+mod secret_backends;
 mod secrets;
 mod shells;
 mod source_days;

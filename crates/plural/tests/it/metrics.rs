@@ -76,16 +76,23 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
         let page = console.metrics().await.map_err(|error| format!("{error:#}"))?;
         let series = series(&page);
         let (loops, kinds) = (values(&series, "loop"), values(&series, "kind"));
-        let missing: Vec<&str> =
-            ["prune_feed", "prune_audit", "prune_jobs", "open_windows", "reseal", "share_mirrors"]
+        let missing: Vec<&str> = [
+            "prune_feed",
+            "prune_audit",
+            "prune_jobs",
+            "open_windows",
+            "reseal",
+            "keep_secrets",
+            "share_mirrors",
+        ]
+        .into_iter()
+        .filter(|name| !loops.contains(name))
+        .chain(
+            ["renew_services", "renew_project", "reseal", "move_secrets"]
                 .into_iter()
-                .filter(|name| !loops.contains(name))
-                .chain(
-                    ["renew_services", "renew_project", "reseal"]
-                        .into_iter()
-                        .filter(|kind| !kinds.contains(kind)),
-                )
-                .collect();
+                .filter(|kind| !kinds.contains(kind)),
+        )
+        .collect();
         let none_is_dead = series.contains(&"plural_jobs{kind=\"reseal\",state=\"dead\"} 0");
         if missing.is_empty() && none_is_dead { Ok(()) } else { Err(format!("{missing:?} {page}")) }
     })

@@ -1,4 +1,5 @@
-//! The web console in a real browser: Chromium without a screen, driven by `ui/tests/walk.mjs`.
+//! The web console in a real browser: Chromium without a screen, driven by `ui/tests/walk.mjs` and, for the pages of a cluster's
+//! Kubernetes, `ui/tests/kubernetes.mjs`.
 //!
 //! One backend is enough: pages ask the API, which its own tests ask on both.
 
@@ -26,11 +27,11 @@ fn built() -> Option<PathBuf> {
     Some(ui)
 }
 
-/// What the walk saw; it has no problems.
-async fn walk(ui: &Path, arguments: &[&str]) -> anyhow::Result<Value> {
+/// What a walk saw; it has no problems.
+async fn walk(ui: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Value> {
     let done = tokio::process::Command::new("node")
         .current_dir(ui)
-        .arg("tests/walk.mjs")
+        .arg(program)
         .args(arguments)
         .kill_on_drop(true)
         .output()
@@ -46,7 +47,7 @@ async fn walk(ui: &Path, arguments: &[&str]) -> anyhow::Result<Value> {
 fn pages_pass(part: &str, pages: u64) {
     let Some(ui) = built() else { return };
     run_case(async {
-        assert_eq!(walk(&ui, &["world", part]).await?["pages"], pages);
+        assert_eq!(walk(&ui, "tests/walk.mjs", &["world", part]).await?["pages"], pages);
         anyhow::Ok(())
     });
 }
@@ -99,10 +100,68 @@ fn a_person_reads_why_a_service_fails_pauses_another_and_signs_out() {
     run_case(async {
         let home = Home::new()?;
         let demo = watched(home.plural(&["demo", "--json"])).await?;
-        let seen = walk(&ui, &["console", demo.ready["link"].as_str().unwrap()]).await?;
+        let link = demo.ready["link"].as_str().unwrap();
+        let seen = walk(&ui, "tests/walk.mjs", &["console", link]).await?;
         assert!(seen["why"].as_str().is_some_and(|why| why.contains("Why it fails")), "{seen}");
         demo.end(Signal::TERM).await?;
         home.nothing_is_left().await;
         anyhow::Ok(())
     });
+}
+
+/// The steps of `ui/tests/kubernetes.mjs` with a cluster of a demo, and what they saw.
+async fn walk_through_kubernetes(ui: &Path, steps: &[&str]) -> anyhow::Result<Value> {
+    let home = Home::new()?;
+    let demo = watched(home.plural(&["demo", "--json"])).await?;
+    let [url, user, password] = ["url", "user", "password"].map(|field| demo.ready[field].as_str().unwrap());
+    let cluster = demo.ready["clusters"][0]["handle"].as_str().unwrap();
+    let arguments = [["walk", url, user, password, cluster].as_slice(), steps].concat();
+    let seen = walk(ui, "tests/kubernetes.mjs", &arguments).await?;
+    demo.end(Signal::TERM).await?;
+    home.nothing_is_left().await;
+    Ok(seen)
+}
+
+/// Each of these steps is gone, in a demo of its own.
+fn steps_pass(steps: &[&str]) {
+    let Some(ui) = built() else { return };
+    run_case(async {
+        let seen = walk_through_kubernetes(&ui, steps).await?;
+        assert_eq!(seen["steps"], serde_json::json!(steps), "{seen}");
+        anyhow::Ok(())
+    });
+}
+
+#[test]
+fn objects_of_a_cluster_are_found_and_edited() {
+    steps_pass(&["lists", "tooOld", "secrets", "edits"]);
+}
+
+#[test]
+fn objects_of_a_cluster_are_acted_on_followed_and_refused() {
+    steps_pass(&["acts", "logs", "terminal", "refusals", "nodes"]);
+}
+
+/// Seventeen pages in one look.
+fn looks_pass(look: &str) {
+    let Some(ui) = built() else { return };
+    run_case(async {
+        assert_eq!(walk_through_kubernetes(&ui, &[look]).await?["pages"], 17);
+        anyhow::Ok(())
+    });
+}
+
+#[test]
+fn pages_of_a_cluster_are_accessible_and_obey_the_policy_in_light() {
+    looks_pass("light");
+}
+
+#[test]
+fn pages_of_a_cluster_are_accessible_and_obey_the_policy_in_dark() {
+    looks_pass("dark");
+}
+
+#[test]
+fn pages_of_a_cluster_are_accessible_on_a_phone() {
+    looks_pass("phone");
 }

@@ -87,6 +87,7 @@ async fn another_key_is_refused_at_the_start(database: TestDatabase) {
         identities: Arc::new(NoIdentities),
         audit_sinks: Vec::new(),
         keys: LocalKey::all(&key, previous),
+        secret_backends: Vec::new(),
         clock: Arc::new(SystemClock),
     };
     let settings = || Settings::new("webhook secret".into());
@@ -115,6 +116,7 @@ fn a_full_disk_is_said_and_passes() {
             identities: Arc::new(NoIdentities),
             audit_sinks: Vec::new(),
             keys: LocalKey::all(&crate::door::KEY, &[]),
+            secret_backends: Vec::new(),
             clock: Arc::new(SystemClock),
         };
         let app = App::new(ports, Settings::new("webhook secret".into())).await.unwrap();

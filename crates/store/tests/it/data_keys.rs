@@ -598,7 +598,7 @@ async fn a_replica_that_remembers_another_key_seals_with_the_current_one(databas
 }
 
 /// Polls a future so often and no more: what it did not come to then, it never comes to, as if its process had died.
-async fn killed_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn killed_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let mut left = polls;
     std::future::poll_fn(move |context| {

@@ -13,6 +13,7 @@ use plural_app::ports::identity::{
     AuthorizationRequest, CodeExchange, IdentityPort, ProviderAccess, ProviderAnswer, ProviderError,
 };
 use plural_app::ports::key_encryption::{KeyEncryption, LocalKey};
+use plural_app::ports::secret_backend::SecretKeeper;
 use plural_app::project::ProjectSelector;
 use plural_app::repository::NewCredentials;
 use plural_app::user::UserSelector;
@@ -126,6 +127,7 @@ pub(crate) struct Opening {
     pub(crate) git: Arc<FakeGit>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keys: Vec<Arc<dyn KeyEncryption>>,
+    pub(crate) secret_backends: Vec<Arc<dyn SecretKeeper>>,
     /// Host and folder.
     pub(crate) replica: String,
     pub(crate) jobs: &'static [JobEntry],
@@ -143,6 +145,7 @@ impl Default for Opening {
             git: Arc::default(),
             clock: Arc::new(SystemClock),
             keys: LocalKey::all(&KEY, &[]),
+            secret_backends: Vec::new(),
             replica: "the same after a crash".into(),
             jobs,
             sinks: Vec::new(),
@@ -193,7 +196,8 @@ impl Door {
         source: Arc<TestDatabase>,
         opening: Opening,
     ) -> plural_core::Result<Self> {
-        let Opening { options, git, clock, keys, replica, jobs, sinks, audit_days } = opening;
+        let Opening { options, git, clock, keys, secret_backends, replica, jobs, sinks, audit_days } =
+            opening;
         let options = DatabaseOptions { url: source.url().to_owned(), ..options };
         let database = Arc::new(Database::open(&options).await.expect("a database"));
         let ports = Ports {
@@ -206,6 +210,7 @@ impl Door {
             identities: Arc::new(NoIdentities),
             audit_sinks: sinks,
             keys,
+            secret_backends,
             clock,
         };
         let settings = Settings {

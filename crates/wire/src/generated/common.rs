@@ -69,6 +69,33 @@ impl GitHealth {
     }
 }
 
+/// A place that keeps secret values, as the console sealed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum SecretBackend {
+    /// The console's own database.
+    Database,
+    /// Secrets of the cluster that the console runs in.
+    Kubernetes,
+    /// The KV engine of Vault or OpenBao.
+    Vault,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl SecretBackend {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Database => "DATABASE",
+            Self::Kubernetes => "KUBERNETES",
+            Self::Vault => "VAULT",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// How a service fares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

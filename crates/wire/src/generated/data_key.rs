@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    document::Operation, document::OperationKind, shared::list,
+    SecretBackend, document::Operation, document::OperationKind, shared::list,
 };
 
 /// A key that seals secrets at rest. The key itself is never told.
@@ -47,11 +47,13 @@ pub struct ProjectSecrets {
     pub secret_holdings: Option<SecretHoldings>,
 }
 
-/// Secret values of one kind that the console holds of a project. The values are not told.
+/// Secret values of one kind in one backend that the console holds of a project. The values are not told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretHolding {
     /// What they are.
     pub kind: SecretKind,
+    /// Where they are kept, sealed. The console opens them wherever that is.
+    pub backend: SecretBackend,
     /// How many, in all revisions that are kept.
     pub values: i64,
     /// How many things have them.
@@ -65,12 +67,12 @@ pub struct SecretHolding {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretHoldings {
-    /// The console holds no secret of the project; null while nothing was found in an answer that is not about all of it. Seeds of
-    /// services are none of its users': the console drew them.
+    /// The console holds no secret of the project, in its database or in another backend; null while nothing was found in an answer that
+    /// is not about all of it. Seeds of services are none of its users': the console drew them.
     pub holds_none: Option<bool>,
     /// Where the next answer goes on; null when there is none.
     pub end_cursor: Option<String>,
-    /// By kind. Kinds of which it holds nothing are left out. Values and things of several answers add up: each thing is in one of them.
+    /// By kind and backend. Where it holds nothing is left out. Values and things of several answers add up: each thing is in one of them.
     #[serde(default, deserialize_with = "list")]
     pub holdings: Vec<SecretHolding>,
 }
@@ -170,7 +172,7 @@ impl Operation for GetSecretHoldings {
   project(id: $id) { ...ProjectSecrets }
 }
 fragment ProjectSecrets on Project { secretHoldings(after: $after) { ...SecretHoldings } }
-fragment SecretHolding on SecretHolding { kind values things names }
+fragment SecretHolding on SecretHolding { kind backend values things names }
 fragment SecretHoldings on SecretHoldings { holdsNone endCursor holdings { ...SecretHolding } }";
 }
 

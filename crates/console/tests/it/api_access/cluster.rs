@@ -18,6 +18,18 @@ pub(super) const ROWS: &[Line] = &[
         variables: |_| json!({}),
     },
     Line {
+        field: "clusters",
+        expected: USERS,
+        document: "{ clusters(state: WAITING, version: \"1.33\", distro: EKS, sort: {by: STATE, descending: true}) { edges { node { id state } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "clusterFacets",
+        expected: USERS,
+        document: "{ clusterFacets { states { state count } versions { version count } distros { distro count } projects { project { id } count } tags { tag { name value } count } } }",
+        variables: |_| json!({}),
+    },
+    Line {
         field: "createCluster",
         expected: MEMBERS_WRITE,
         document: "mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { id deployToken } }",

@@ -41,11 +41,17 @@ pub(super) const ROWS: &[Line] = &[
         document: "mutation ($id: ID!) { rotateProjectDataKeys(projectId: $id) { id purpose } }",
         variables: |w| json!({"id": w.project["id"]}),
     },
+    Line {
+        field: "moveProjectSecrets",
+        expected: ADMINISTRATORS,
+        document: "mutation ($id: ID!) { moveProjectSecrets(projectId: $id, backend: DATABASE) { backend waiting kept { backend values } } }",
+        variables: |w| json!({"id": w.project["id"]}),
+    },
     // For whom it is, the field decides: the project itself more people may see.
     Line {
         field: "project",
         expected: MEMBERS_WRITE,
-        document: "query ($id: ID) { project(id: $id) { id dataKeys { id } secretHoldings { holdsNone endCursor holdings { kind values things names } } } }",
+        document: "query ($id: ID) { project(id: $id) { id dataKeys { id } secretHoldings { holdsNone endCursor holdings { kind backend values things names } } secretStorage { backend waiting problem kept { backend values } } } }",
         variables: |w| json!({"id": w.project["id"]}),
     },
     Line {

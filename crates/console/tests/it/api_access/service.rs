@@ -24,6 +24,24 @@ pub(super) const ROWS: &[Line] = &[
         variables: |_| json!({}),
     },
     Line {
+        field: "serviceDeployments",
+        expected: USERS,
+        document: "{ serviceDeployments(sort: {by: STATUS}) { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "revisions",
+        expected: USERS,
+        document: "{ revisions(last: 5) { edges { node { id by service { id } } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "serviceFacets",
+        expected: USERS,
+        document: "{ serviceFacets { statuses { status count } clusters { cluster { id } count } projects { project { id } count } } }",
+        variables: |_| json!({}),
+    },
+    Line {
         field: "serviceStatuses",
         expected: USERS,
         document: "{ serviceStatuses { status count } }",

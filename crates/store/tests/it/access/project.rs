@@ -6,6 +6,7 @@ use plural_app::records::Search;
 use plural_core::policy::{BindingsChange, Role};
 use plural_core::project::{NewProject, Project, ProjectChange};
 use plural_core::project_limits::ProjectLimits;
+use plural_core::secret_backend::SecretBackend;
 use plural_core::{Error, PageArgs, Result};
 
 use super::{Case, World, found, fresh, readable};
@@ -23,6 +24,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!("get_many::<Project>", "uhaaaa", w, c => async { found(w.door.app.get_many::<Project>(c, &[w.project.id]).await?.contains_key(&w.project.id)) }),
         case!("project_keys", "uhddaa", w, c => w.door.app.project_keys(c, w.project.id)),
         case!("project_keys_rotate", "uhddaa", w, c => w.door.app.project_keys_rotate(c, w.project.id)),
+        case!("secret_storage", "uhddaa", w, c => w.door.app.secret_storage(c, w.project.id)),
+        case!("secrets_move", "uhddda", w, c => w.door.app.secrets_move(c, w.project.id, SecretBackend::Database)),
         case!("secret_holdings", "uhddaa", w, c => w.door.app.secret_holdings(c, w.project.id, None)),
         case!("project_limits_set", "uhddaa", w, c => w.door.app.project_limits_set(c, &ProjectSelector::Id(w.project.id), &ProjectLimits::default())),
     ]

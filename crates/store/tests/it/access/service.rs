@@ -5,8 +5,9 @@ use plural_app::service::{ServiceFilter, ServiceSelector};
 use plural_app::service_life::ServiceClone;
 use plural_app::sync::PlanSelector;
 use plural_core::policy::BindingsChange;
-use plural_core::service::Service;
 use plural_core::service::{Configuration, NewService, PinUntil, ServiceChange};
+use plural_core::service::{Service, ServiceColumn};
+use plural_core::sort::Sort;
 use plural_core::specs::DiffNormalizer;
 use plural_core::sync::SyncRequest;
 use plural_core::{Error, PageArgs, Result};
@@ -27,6 +28,9 @@ pub(super) fn cases() -> Vec<Case> {
         case!("get::<Service>", "uhaaaa", w, c => w.door.app.get::<Service>(c, &service_id(&w.service))),
         case!("list::<Service>", "uhaaaa", w, c => list_services(w, c)),
         case!("service_statuses", "uhaaaa", w, c => count_services(w, c)),
+        case!("list_sorted<N: Sortable>", "uhaaaa", w, c => sort_services(w, c)),
+        case!("service_clusters", "uhaaaa", w, c => async { counted(w, c, w.door.app.service_clusters(c, &ServiceFilter::default()).await?).await }),
+        case!("service_projects", "uhaaaa", w, c => async { counted(w, c, w.door.app.service_projects(c, &ServiceFilter::default()).await?).await }),
         case!("services_components", "uhaaaa", w, c => async { found(w.door.app.services_components(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_errors", "uhaaaa", w, c => async { found(w.door.app.services_errors(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_reasons", "uhaaaa", w, c => async { found(w.door.app.services_reasons(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
@@ -64,6 +68,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("revisions_plans", "uaaaaa", w, c => w.door.app.revisions_plans(c, &[(w.service.id, w.service.revision_id)])),
         case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
         case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),
+        case!("revision_list", "uhaaaa", w, c => list_all_revisions(w, c)),
         case!("service_revisions", "uhaaaa", w, c => list_revisions(w, c)),
         case!("service_revision", "uhaaaa", w, c => w.door.app.service_revision(c, w.service.id)),
         case!("service_configuration", "uhdaaa", w, c => w.door.app.service_configuration(c, w.service.id)),
@@ -107,6 +112,27 @@ async fn count_services(w: &World<'_>, c: &OpCtx) -> Result<()> {
     found(all > 0)
 }
 
+/// What a list shows is what is counted.
+async fn counted<T>(w: &World<'_>, c: &OpCtx, counts: Vec<(T, u64)>) -> Result<()> {
+    let listed = w.door.app.list::<Service>(c, &ServiceFilter::default(), &PageArgs::first(500)).await?;
+    let all: u64 = counts.iter().map(|(_, count)| count).sum();
+    assert_eq!(all, listed.edges.len() as u64);
+    found(all > 0)
+}
+
+async fn sort_services(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let listed = w.door.app.list::<Service>(c, &ServiceFilter::default(), &PageArgs::first(500)).await?;
+    let mut expected: Vec<_> =
+        listed.into_nodes().into_iter().map(|one| (one.name.to_string(), one.id)).collect();
+    expected.sort();
+    let sort = Sort { column: ServiceColumn::Name, descending: false };
+    let sorted =
+        w.door.app.list_sorted::<Service>(c, &ServiceFilter::default(), &sort, &PageArgs::first(500)).await?;
+    let sorted: Vec<_> = sorted.into_nodes().into_iter().map(|one| (one.name.to_string(), one.id)).collect();
+    assert_eq!(sorted, expected, "the same services, in another order");
+    found(sorted.iter().any(|(_, id)| *id == w.service.id))
+}
+
 async fn list_services(w: &World<'_>, c: &OpCtx) -> Result<()> {
     let page = w.door.app.list::<Service>(c, &ServiceFilter::default(), &PageArgs::default()).await?;
     found(page.edges.iter().any(|edge| edge.node.id == w.service.id))
@@ -114,6 +140,12 @@ async fn list_services(w: &World<'_>, c: &OpCtx) -> Result<()> {
 
 async fn list_revisions(w: &World<'_>, c: &OpCtx) -> Result<()> {
     w.door.app.service_revisions(c, w.service.id, &PageArgs::default()).await.map(drop)
+}
+
+async fn list_all_revisions(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let args = PageArgs { last: Some(500), ..PageArgs::default() };
+    let page = w.door.app.revision_list(c, &args).await?;
+    found(page.edges.iter().any(|edge| edge.node.service_id == w.service.id))
 }
 
 async fn create_service(w: &World<'_>, c: &OpCtx) -> Result<()> {

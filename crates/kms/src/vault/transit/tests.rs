@@ -1,6 +1,6 @@
 //! Against a stand-in that was written from Vault's public description: no Vault runs here.
 
-use std::fs;
+use std::{fs, time::Instant};
 
 use plural_testkit::TransitServer;
 use secrecy::SecretBox;
@@ -101,7 +101,7 @@ async fn a_token_is_renewed_and_one_that_was_revoked_is_replaced() {
     let transit = lab.by_approle();
     transit.wrap("a", &data_key()).await.unwrap();
     let logins = lab.server.logins();
-    transit.token.lock().await.as_mut().unwrap().renew = Instant::now();
+    transit.vault.token.lock().await.as_mut().unwrap().renew = Instant::now();
     transit.wrap("a", &data_key()).await.unwrap();
     assert_eq!((lab.server.renewals(), lab.server.logins()), (1, logins));
 }

@@ -17,21 +17,28 @@ const problems = [];
 /** The made world has no socket, and a console that stops closes its own. */
 const SOCKET = /^WebSocket connection to 'ws:\/\/[^/']+\/gql' failed:/;
 
-/** Forgives that a browser tells of answers that the walk wanted: with this status, or none at all. Nothing else. */
-function forgive(status) {
-  const wanted =
-    status === undefined
-      ? /: Failed to load resource: net::ERR_FAILED$/
-      : new RegExp(`: Failed to load resource: the server responded with a status of ${status} `);
-  problems.splice(0, problems.length, ...problems.filter((problem) => !wanted.test(problem)));
+/** What each page may complain of, because its walk wanted it. */
+const wanted = new WeakMap();
+
+/** From here on, this page's browser may tell of answers with this status, or of none at all. Nothing else. */
+function forgive(page, status) {
+  wanted
+    .get(page)
+    .push(
+      status === undefined
+        ? /^Failed to load resource: net::ERR_FAILED$/
+        : new RegExp(`^Failed to load resource: the server responded with a status of ${status} `),
+    );
 }
 
 /** A page that writes down what a browser complains about: scripts that fail, and what the content security policy refuses. */
 async function open(options = {}) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, ...options });
+  wanted.set(page, [SOCKET]);
   page.setDefaultTimeout(20_000);
   page.on('console', (message) => {
-    if (message.type() === 'error' && !SOCKET.test(message.text())) problems.push(`${page.url()}: ${message.text()}`);
+    if (message.type() === 'error' && !wanted.get(page).some((pattern) => pattern.test(message.text())))
+      problems.push(`${page.url()}: ${message.text()}`);
   });
   page.on('pageerror', (error) => problems.push(`${page.url()}: ${error}`));
   page.on('dialog', (dialog) => {
@@ -192,6 +199,7 @@ async function keys(url) {
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'us-prod-10', level: 1 }).waitFor();
   // What is shown stays when the console does not answer any more, and the page says so.
+  forgive(page);
   await page.route('**/gql', (route) => route.abort());
   await page.getByRole('link', { name: 'Clusters' }).first().click();
   await page.getByText('The console cannot be reached').waitFor();
@@ -237,6 +245,7 @@ async function orders(url) {
 /** A service's objects: drawn as one box for each kind where they are many, one of them beside the page, revisions compared. */
 async function objects(url) {
   const page = await open();
+  forgive(page, 503);
   await page.goto(`${url}/services/ap-prod-2/ingress-2`);
   await settled(page);
   await page.getByText(/those that are not well are drawn/).waitFor();
@@ -259,7 +268,6 @@ async function objects(url) {
   const difference = page.getByRole('region', { name: 'Difference between two revisions' });
   await difference.locator('.cm-mergeView, .cm-editor').first().waitFor();
   await difference.getByText('/spec/replicas').first().waitFor();
-  forgive(503);
   await page.close();
 }
 
@@ -417,12 +425,12 @@ async function real(link) {
   await page.getByRole('button', { name: 'Verify' }).click();
   await page.getByText('Nothing was edited, removed or reordered').waitFor();
   await page.keyboard.press('Escape');
+  forgive(page, 401);
   await page.getByRole('button', { name: 'Your account' }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.waitForURL(/auth/);
   await page.goto(`${new URL(link).origin}/services`);
   await page.waitForURL(/auth\/sign-in/);
-  forgive(401);
   return { why };
 }
 

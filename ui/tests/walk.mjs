@@ -205,7 +205,6 @@ async function keys(url) {
   await page.getByText('The console cannot be reached').waitFor();
   await judge(page, 'a console that cannot be reached');
   await page.close();
-  forgive();
 }
 
 /** Tables in another order, and what a choice beside them shows: both in the address. */

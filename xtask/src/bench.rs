@@ -3,8 +3,9 @@
 use std::os::unix::process::CommandExt as _;
 
 use crate::{
+    debian,
     go_programs::{self, User},
-    install, shell, test,
+    install, shell, test, web_console,
 };
 
 /// Everything goes to the bench program; `--help` lists the benches.
@@ -16,6 +17,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let names = |bench: &str| args.rest.iter().any(|argument| argument == bench);
+    if names("ui") {
+        // Before the program that embeds it.
+        install::install(debian::browser(), true)?;
+        web_console::build()?;
+    }
     // Always optimised: a figure of a debug build is of no use to anyone.
     shell::run(
         shell::cargo()
@@ -26,7 +33,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let program = target.join("release").join("plural-bench");
     let mut command = std::process::Command::new(&program);
     command.args(&args.rest).env("PLURAL_BENCH_DIR", target.join("bench"));
-    if args.rest.iter().any(|argument| argument == "render") {
+    if names("render") {
         install::install(go_programs::needs(User::Benches)?, true)?;
         if let Some(corpus) = test::corpus() {
             command.env("PLURAL_CORPUS", corpus);

@@ -52,7 +52,16 @@ const PACKAGES: [Package; 5] = [
 
 /// What is missing, if anything.
 pub(crate) fn needs() -> Vec<Need> {
-    PACKAGES.iter().filter(|package| !(package.is_installed)()).map(need).collect()
+    missing(|_| true)
+}
+
+/// What a browser and the program that drives it need.
+pub(crate) fn browser() -> Vec<Need> {
+    missing(|package| ["npm", "chromium"].contains(&package.name))
+}
+
+fn missing(wanted: impl Fn(&Package) -> bool) -> Vec<Need> {
+    PACKAGES.iter().filter(|package| wanted(package) && !(package.is_installed)()).map(need).collect()
 }
 
 fn need(package: &'static Package) -> Need {

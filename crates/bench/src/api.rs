@@ -4,9 +4,10 @@ use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientOptions, ClusterAttributes, CreateAccessToken, CreateClusterWithToken, CreateGitRepository,
-    CreateGlobalService, CreateLastingAccessToken, CreateServiceDeployment, DeleteAccessToken,
+    CreateGlobalService, CreateLastingAccessToken, CreateServiceDeployment, CreateUser, DeleteAccessToken,
     GetGitRepository, GitAttributes, GitRefAttributes, GitRepository, GlobalServiceAttributes,
-    ListServiceDeployments, Secret, ServiceDeploymentAttributes, SignIn, UpdateGlobalService,
+    ListServiceDeployments, Secret, ServiceDeploymentAttributes, SignIn, UpdateGlobalService, UserAttributes,
+    UserRoleAttributes,
 };
 
 /// Address of the benches' administrator.
@@ -74,6 +75,20 @@ impl Api {
         let made = self.client.send(&request).await?;
         let token = made.token.context("the console gave no token")?;
         self.client.send(&DeleteAccessToken { token }).await?;
+        Ok(())
+    }
+
+    /// Make another administrator, with the benches' password.
+    pub(crate) async fn administrator(&self, email: &str) -> anyhow::Result<()> {
+        let attributes = UserAttributes {
+            email: Some(email.to_owned()),
+            name: Some(email.to_owned()),
+            password: Some(Secret::new(PASSWORD)),
+            roles: Some(UserRoleAttributes { admin: Some(true) }),
+            ..UserAttributes::default()
+        };
+        let current_password = Some(Secret::new(PASSWORD));
+        self.client.send(&CreateUser { attributes, current_password }).await?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -136,18 +136,23 @@ pub(crate) async fn start(
     config: &ConsoleConfig,
     listen: SocketAddr,
 ) -> anyhow::Result<Running> {
-    let some = |path: &Option<PathBuf>| path.clone().unwrap_or_default();
-    let mut console = Program::new(program()?, folder);
+    let mut console = Program::new(program()?, folder).arg("console");
     if let Some(url) = &config.database_url {
         console = console.env("DATABASE_URL", url.expose_secret());
     }
+    let files = [
+        ("encryption-key-file", &config.encryption_key_file),
+        ("tls-cert", &config.tls_cert),
+        ("tls-key", &config.tls_key),
+    ];
+    for (flag, path) in files {
+        if let Some(path) = path {
+            console = console.flag(flag, path);
+        }
+    }
     let mut console = console
-        .arg("console")
         .flag("listen", listen.to_string())
         .flag("data-dir", &config.data_dir)
-        .flag("encryption-key-file", some(&config.encryption_key_file))
-        .flag("tls-cert", some(&config.tls_cert))
-        .flag("tls-key", some(&config.tls_key))
         .arg("--allow-local-repositories")
         .env("PLURAL_ADMIN_EMAIL", ADMIN)
         .env("PLURAL_ADMIN_PASSWORD", PASSWORD)

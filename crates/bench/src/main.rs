@@ -32,6 +32,7 @@ mod soak;
 mod spread;
 mod sync;
 mod table;
+mod ui;
 mod usage;
 mod workload;
 
@@ -88,6 +89,8 @@ enum Bench {
     /// The engine alone: thousands of objects arrive, stay, and are put right, on the real API server; and a global
     /// service over many simulated clusters
     Sync(sync::Options),
+    /// The web console in Chromium: first rows, searches, frames, changes that become visible, and what open pages cost
+    Ui(ui::Options),
     /// Put the figures of the last runs into docs/benchmarks.md
     Page,
 }
@@ -116,6 +119,7 @@ async fn main() -> anyhow::Result<()> {
         Bench::Server(options) => ("server", server::run(&options).await?),
         Bench::Soak(options) => ("soak", soak::run(&options).await?),
         Bench::Sync(options) => ("sync", sync::run(&options).await?),
+        Bench::Ui(options) => ("ui", ui::run(&options).await?),
         // Done above: it measures nothing.
         Bench::Page => return Ok(()),
     };

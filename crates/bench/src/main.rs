@@ -119,7 +119,7 @@ async fn main() -> anyhow::Result<()> {
         Bench::Server(options) => ("server", server::run(&options).await?),
         Bench::Soak(options) => ("soak", soak::run(&options).await?),
         Bench::Sync(options) => ("sync", sync::run(&options).await?),
-        Bench::Ui(options) => ("ui", ui::run(&options).await?),
+        Bench::Ui(options) => ("ui", Box::pin(ui::run(&options)).await?),
         // Done above: it measures nothing.
         Bench::Page => return Ok(()),
     };

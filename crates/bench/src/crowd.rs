@@ -153,6 +153,7 @@ pub(crate) async fn start(
     let mut console = console
         .flag("listen", listen.to_string())
         .flag("data-dir", &config.data_dir)
+        .flag("max-services", config.max_services.to_string())
         .arg("--allow-local-repositories")
         .env("PLURAL_ADMIN_EMAIL", ADMIN)
         .env("PLURAL_ADMIN_PASSWORD", PASSWORD)

@@ -11,6 +11,7 @@ use std::{
 use anyhow::Context as _;
 use futures::{TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -275,6 +276,13 @@ async fn cluster(pods: usize) -> anyhow::Result<TestCluster> {
     });
     let definition: CustomResourceDefinition = serde_json::from_value(definition)?;
     kube::Api::all(client.clone()).create(&PostParams::default(), &definition).await?;
+    // Through the console a person has their own rights in the cluster.
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": "bench"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ADMIN}],
+    }))?;
+    kube::Api::all(client.clone()).create(&PostParams::default(), &binding).await?;
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
     kube::Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
     let all = kube::Api::<Pod>::namespaced(client, NAMESPACE);

@@ -18,7 +18,8 @@ import { Action } from '../parts/action';
 import { isOn, type Values } from '../parts/form';
 import { Fault, Waiting } from '../parts/page';
 import { Name } from '../parts/text';
-import { Delete, deletionQuery, Detach, Kick, Pause, PlanService, Promote, Release, Resume, Sync, type Service } from './queries';
+import { Delete, Detach, Kick, Pause, PlanService, Promote, Release, Resume, Sync } from './mutations';
+import { deletionQuery, type Service } from './queries';
 
 /** What may be done to a service now. */
 export function ServiceActions({ service, handle }: { service: Service; handle: string }) {

@@ -9,7 +9,8 @@ import { Action } from '../parts/action';
 import { Empty, Panel, Waiting } from '../parts/page';
 import { held, Shown, Stale } from '../parts/shown';
 import { Ago, Name } from '../parts/text';
-import { changesQuery, IgnoreDrift } from './queries';
+import { IgnoreDrift } from './mutations';
+import { changesQuery } from './queries';
 import classes from './changes.module.css';
 
 export const actionWords: Record<PlanAction, string> = {

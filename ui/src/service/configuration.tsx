@@ -11,7 +11,8 @@ import { Empty, Fault, Panel, Waiting } from '../parts/page';
 import { Table, type Columns } from '../parts/table';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
-import { configurationQuery, configurationValue, Update, type Service } from './queries';
+import { Update } from './mutations';
+import { configurationQuery, configurationValue, type Service } from './queries';
 
 type One = NonNullable<NonNullable<NonNullable<ServiceConfigurationOfQuery['serviceDeployment']>['configuration']>[number]>;
 

@@ -9,7 +9,7 @@ import { Action } from '../parts/action';
 import { given, isOn, type Values } from '../parts/form';
 import { repositoriesQuery } from '../repository/queries';
 import { paths } from '../paths';
-import { Create } from './queries';
+import { Create } from './mutations';
 
 const isChart = ({ from }: Values) => from === 'chart';
 const isGit = ({ from }: Values) => from === 'git';

@@ -11,7 +11,8 @@ import { Shown } from '../parts/shown';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';
 import { Compare } from './compare';
-import { historyQuery, Rollback, type Service } from './queries';
+import { Rollback } from './mutations';
+import { historyQuery, type Service } from './queries';
 
 type History = NonNullable<ServiceHistoryQuery['serviceDeployment']>;
 export type Revision = NonNullable<NonNullable<NonNullable<NonNullable<History['revisions']>['edges']>[number]>['node']>;

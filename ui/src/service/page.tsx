@@ -16,7 +16,8 @@ import { Changes } from './changes';
 import { Components } from './components';
 import { Configuration } from './configuration';
 import { Events, Revisions } from './history';
-import { ApprovePrune, serviceQuery, windowsQuery, type Service } from './queries';
+import { ApprovePrune } from './mutations';
+import { serviceQuery, windowsQuery, type Service } from './queries';
 import { ServiceSettings } from './settings';
 import { Timeline } from './timeline';
 

@@ -10,7 +10,8 @@ import { Action } from '../parts/action';
 import { given, isOn, words, type Field } from '../parts/form';
 import { Facts, Panel } from '../parts/page';
 import { Name } from '../parts/text';
-import { Clone, RotateSeed, Update, type Service } from './queries';
+import { Clone, RotateSeed, Update } from './mutations';
+import { type Service } from './queries';
 
 const yes = (is: boolean | null | undefined, absent = false) => ((is ?? absent) ? 'yes' : '');
 

@@ -25,6 +25,7 @@ mod git_repository;
 mod global_service;
 mod global_service_input;
 mod group;
+mod health_change;
 mod helm_repository;
 mod identity_provider;
 mod invite;
@@ -129,6 +130,7 @@ part! { DeliveryQueries, DeliveryMutations:
     dependency(query DeletionQuery);
     git_repository(query GitRepositoryQuery; mutation GitRepositoryMutation);
     global_service(query GlobalServiceQuery; mutation GlobalServiceMutation);
+    health_change(query HealthChangeQuery);
     helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     preview(query PreviewQuery);

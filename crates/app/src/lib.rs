@@ -35,6 +35,7 @@ pub mod fleet;
 pub mod global_service;
 pub mod group;
 mod hashing;
+pub mod health_change;
 pub mod helm_repository;
 pub mod identity;
 pub mod identity_provider;

@@ -13,6 +13,7 @@ use plural_core::access::Actor;
 use plural_core::api_deprecation::DeprecatedComponent;
 use plural_core::component::{Component, ComponentChild, ComponentKey};
 use plural_core::global_service::GlobalService;
+use plural_core::health_change::HealthChange;
 use plural_core::ids::{ClusterId, GlobalServiceId, ServiceId};
 use plural_core::mask::{MASK, Masker, SecretValues};
 use plural_core::promotion::Promoted;
@@ -362,6 +363,22 @@ pub(crate) fn deprecated(masker: &Masker, deprecated: &mut DeprecatedComponent) 
 pub(crate) fn metadata(masker: &Masker, metadata: &mut ServiceMetadata) {
     let ServiceMetadata { images, fqdns } = metadata;
     images.iter_mut().chain(fqdns).for_each(|text| masker.scalar(text));
+}
+
+/// Hides values in why a service's status became another.
+pub(crate) fn health_change(masker: &Masker, change: &mut HealthChange) {
+    let HealthChange {
+        id: _,
+        service_id: _,
+        revision_id: _,
+        sha: _,
+        from: _,
+        to: _,
+        reason,
+        failing_since: _,
+        at: _,
+    } = change;
+    option(masker, reason);
 }
 
 /// Hides values in how far a sync is.

@@ -180,6 +180,8 @@ impl App {
             interval_seconds,
             status: _,
             component_status: _,
+            failing_since: _,
+            recovered_at: _,
             revision_id: _,
             sha: _,
             message: _,

@@ -36,6 +36,7 @@ use crate::deploy_token::DeployTokenStore;
 use crate::federated_credential::FederatedCredentialStore;
 use crate::global_service::{GlobalServiceStore, InstanceStore};
 use crate::group::GroupStore;
+use crate::health_change::HealthChangeStore;
 use crate::helm_repository::HelmRepositoryStore;
 use crate::identity::IdentityStore;
 use crate::identity_provider::IdentityProviderStore;
@@ -126,6 +127,7 @@ stores! {
     DeltaStore,
     DependencyStore,
     FederatedCredentialStore,
+    HealthChangeStore,
     ServiceContextStore,
     ServiceFacetStore,
     ServiceMetadataStore,

@@ -134,6 +134,8 @@ id!(/// Id of a saved view.
     SavedViewId, "saved view");
 id!(/// Id of a data key (not the key itself).
     DataKeyId, "data key");
+id!(/// Id of a change of a service's status.
+    HealthChangeId, "health change");
 id!(/// Id of a background job.
     JobId, "background job");
 id!(/// Id of an audit row.

@@ -26,6 +26,7 @@ pub mod error;
 pub mod federated_credential;
 pub mod global_service;
 pub mod group;
+pub mod health_change;
 pub mod helm_repository;
 pub mod identity_provider;
 pub mod ids;

@@ -64,6 +64,10 @@ pub struct Service {
     pub status: ServiceStatus,
     /// "n / m" components running.
     pub component_status: String,
+    /// When it began to fail, where it was not healthy since; absent where that is not known.
+    pub failing_since: Option<DateTime<Utc>>,
+    /// When it was healthy again after it last failed.
+    pub recovered_at: Option<DateTime<Utc>>,
     /// The revision that should be.
     pub revision_id: RevisionId,
     /// The commit that should be, once known.

@@ -27,6 +27,7 @@ use uuid::Uuid;
 
 use crate::database::{Database, corrupt};
 use crate::error::db;
+use crate::health_change::Seen;
 use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
@@ -230,28 +231,31 @@ impl AgentStore for Database {
         // A service that is gone takes its components along; what was compared before must not be written.
         difference.write_on(&write.tx).await?;
         let none = (Vec::new(), Errors::default());
+        let latest = reports.iter().map(|report| report.at).max();
         let mut healthy: Vec<dependency::Key> = Vec::new();
         let mut revisions: Vec<Uuid> = Vec::new();
         for row in rows.values_mut() {
             let components = components.get(&row.id).unwrap_or(&none.0);
             let all = errors.get(&row.id).unwrap_or(&none.1).all();
-            let status = status_of(row, components, &all).as_str();
+            let status = status_of(row, components, &all);
             let count = component_status(components);
-            if changed.contains(&row.id) || row.status != status || row.component_status != count {
-                if status == ServiceStatus::Healthy.as_str() {
+            let is_other = row.status != status.as_str();
+            if changed.contains(&row.id) || is_other || row.component_status != count {
+                if status == ServiceStatus::Healthy {
                     // One that stayed healthy may have come to another revision.
                     revisions.push(row.revision_id);
-                    if row.status != status {
+                    if is_other {
                         healthy.push(dependency::key_of(row));
                     }
                 }
                 news.insert(row.id);
-                status.clone_into(&mut row.status);
+                if let Some(at) = latest {
+                    write.turn(row, status, at, &Seen { components, errors: &all });
+                }
                 row.component_status = count;
                 write_reported_on(&write.tx, row).await?;
             }
         }
-        let latest = reports.iter().map(|report| report.at).max();
         if let Some(at) = latest {
             revision::healthy_on(&write.tx, &revisions, at).await?;
         }
@@ -402,6 +406,8 @@ async fn write_reported_on(connection: &impl ConnectionTrait, row: &service::row
         id: ActiveValue::Unchanged(row.id),
         status: set(row.status.clone()),
         component_status: set(row.component_status.clone()),
+        failing_since: set(row.failing_since),
+        recovered_at: set(row.recovered_at),
         applied_revision_id: set(row.applied_revision_id),
         applied_sha: set(row.applied_sha.clone()),
         reported_sequence: set(row.reported_sequence),

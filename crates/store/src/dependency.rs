@@ -31,7 +31,7 @@ use crate::convert::{parse, to_json, word};
 use crate::database::Database;
 use crate::error::db;
 use crate::service::event;
-use crate::service_life::{pin_of, released_in_tx, write_moved_on};
+use crate::service_life::{pin_of, released_in_tx, write_moved_in_tx};
 use crate::transaction::{self, set};
 use crate::{cluster, service, sync_window};
 
@@ -350,7 +350,7 @@ pub(crate) async fn go_on_in_tx(
         return write_pin_on(&write.tx, row, Some(Pin { by, at, until: PinUntil::Window, ..pin })).await;
     }
     let row = released_in_tx(write, row).await?;
-    let row = write_moved_on(&write.tx, row, at).await?;
+    let row = write_moved_in_tx(write, row, at).await?;
     write.audit(&entry("service.dependencies.healthy", &row, at)).await?;
     write.publish(event(&row, WorkChange::Changed), at).await?;
     Ok(row)

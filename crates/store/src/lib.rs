@@ -37,6 +37,7 @@ mod feed;
 mod given_membership;
 mod global_service;
 mod group;
+mod health_change;
 mod helm_repository;
 mod identity;
 mod identity_provider;

@@ -13,8 +13,7 @@ use plural_core::work::WorkChange;
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, SimpleExpr};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 use uuid::Uuid;
 
@@ -22,6 +21,7 @@ use crate::agent_upgrade::{lock_known_in_tx, lock_to_mark_in_tx};
 use crate::convert::{json, to_json};
 use crate::database::{Database, corrupt};
 use crate::error::db;
+use crate::health_change::Seen;
 use crate::page::page;
 use crate::service::{event, event_at, lock_in_tx, row, status_of};
 use crate::transaction::{self, set};
@@ -156,7 +156,7 @@ impl Database {
         moved: row::Model,
     ) -> Result<Service> {
         let at = by.entry().at;
-        let row = write_moved_on(&write.tx, moved, at).await?;
+        let row = write_moved_in_tx(&mut write, moved, at).await?;
         write.audit(by.entry()).await?;
         write.publish(event(&row, WorkChange::Changed), at).await?;
         if row.status == ServiceStatus::Healthy.as_str() {
@@ -201,14 +201,17 @@ pub(crate) async fn released_in_tx(
 }
 
 /// Writes where a service stands now, with the status that follows.
-pub(crate) async fn write_moved_on(
-    connection: &impl ConnectionTrait,
-    moved: row::Model,
+pub(crate) async fn write_moved_in_tx(
+    write: &mut transaction::Write<'_>,
+    mut moved: row::Model,
     at: DateTime<Utc>,
 ) -> Result<row::Model> {
-    let components = component::list_on(connection, &[moved.id]).await?.remove(&moved.id).unwrap_or_default();
-    let errors = service_error::list_on(connection, &[moved.id]).await?.remove(&moved.id).unwrap_or_default();
-    let status = status_of(&moved, &components, &errors.all());
+    let components = component::list_on(&write.tx, &[moved.id]).await?.remove(&moved.id).unwrap_or_default();
+    let errors = service_error::list_on(&write.tx, &[moved.id]).await?.remove(&moved.id).unwrap_or_default();
+    moved.sequence += 1;
+    let errors = errors.all();
+    let status = status_of(&moved, &components, &errors);
+    write.turn(&mut moved, status, at, &Seen { components: &components, errors: &errors });
     let change = row::ActiveModel {
         id: ActiveValue::Unchanged(moved.id),
         revision_id: set(moved.revision_id),
@@ -220,12 +223,14 @@ pub(crate) async fn write_moved_on(
         pin: set(moved.pin),
         paused: set(moved.paused),
         seed: set(moved.seed),
-        status: set(status.as_str().to_owned()),
-        sequence: set(moved.sequence + 1),
+        status: set(moved.status),
+        failing_since: set(moved.failing_since),
+        recovered_at: set(moved.recovered_at),
+        sequence: set(moved.sequence),
         updated_at: set(at),
         ..Default::default()
     };
-    change.update(connection).await.map_err(db("moving a service"))
+    change.update(&write.tx).await.map_err(db("moving a service"))
 }
 
 /// One revision of a service.

@@ -24,6 +24,7 @@ use uuid::Uuid;
 use crate::convert::{bytes32, json, to_json};
 use crate::database::{Database, corrupt};
 use crate::error::db;
+use crate::health_change::Seen;
 use crate::revision::{self, NewRevision};
 use crate::service::{event, rendering_of, row, status_of};
 use crate::service_life::pin_of;
@@ -216,7 +217,8 @@ impl SourceStore for Database {
                 if !found.console.is_empty() {
                     service_error::replace_on(&write.tx, old.id, true, &[]).await?;
                 }
-                status_of(&old, &components, &found.agent).as_str().clone_into(&mut old.status);
+                let status = status_of(&old, &components, &found.agent);
+                write.turn(&mut old, status, at, &Seen { components: &components, errors: &found.agent });
                 let mut entry = by.entry().clone();
                 // Another thing than the one that the handle is of.
                 entry.before = None;
@@ -291,16 +293,20 @@ impl SourceStore for Database {
         let components = component::list_on(&write.tx, &ids).await?;
         let mut known = service_error::list_on(&write.tx, &ids).await?;
         for (id, error) in errors {
-            let Some(row) = rows.remove(&id.uuid()) else { continue };
+            let Some(mut row) = rows.remove(&id.uuid()) else { continue };
             let console: Vec<ServiceError> = error.iter().cloned().collect();
             service_error::replace_on(&write.tx, row.id, true, &console).await?;
             let mut all = known.remove(&row.id).unwrap_or_default();
             all.console = console;
-            let none = Vec::new();
-            let status = status_of(&row, components.get(&row.id).unwrap_or(&none), &all.all());
+            let (none, all) = (Vec::new(), all.all());
+            let components = components.get(&row.id).unwrap_or(&none);
+            let status = status_of(&row, components, &all);
+            write.turn(&mut row, status, now, &Seen { components, errors: &all });
             let change = row::ActiveModel {
                 id: ActiveValue::Unchanged(row.id),
-                status: set(status.as_str().to_owned()),
+                status: set(row.status.clone()),
+                failing_since: set(row.failing_since),
+                recovered_at: set(row.recovered_at),
                 updated_at: set(now),
                 ..Default::default()
             };
@@ -450,6 +456,8 @@ async fn write_revised_on(connection: &impl ConnectionTrait, moved: Vec<row::Mod
             C::Sequence,
             C::UpdatedAt,
             C::Status,
+            C::FailingSince,
+            C::RecoveredAt,
         ])
         .to_owned();
     row::Entity::insert_many(moved.into_iter().map(IntoActiveModel::into_active_model))

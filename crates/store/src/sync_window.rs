@@ -23,7 +23,7 @@ use uuid::Uuid;
 use crate::convert::word;
 use crate::database::{Database, corrupt};
 use crate::error::{db, unique};
-use crate::service_life::{pin_of, released_in_tx, write_moved_on};
+use crate::service_life::{pin_of, released_in_tx, write_moved_in_tx};
 use crate::transaction::set;
 use crate::{dependency, policy, service};
 
@@ -266,7 +266,7 @@ impl SyncWindowStore for Database {
                 continue;
             }
             let row = released_in_tx(&write, row).await?;
-            let row = write_moved_on(&write.tx, row, at).await?;
+            let row = write_moved_in_tx(&mut write, row, at).await?;
             let mut entry = by.entry().clone();
             // Another thing than the one that the handle is of.
             entry.before = None;

@@ -21,7 +21,7 @@ use crate::database::{CHANNEL, DELTAS_CHANNEL, Database, JOBS_CHANNEL};
 use crate::error::db;
 use crate::job::Unless;
 use crate::quota::Quotas;
-use crate::{audit, audit_state, delta, feed};
+use crate::{audit, audit_state, delta, feed, health_change};
 
 /// An open write transaction; dropped without [`Write::commit`] it never was.
 pub(crate) struct Write<'a> {
@@ -33,6 +33,8 @@ pub(crate) struct Write<'a> {
     /// Clusters, and services of clusters, of which open pages are told.
     changed: BTreeSet<(Uuid, Option<Uuid>)>,
     changed_at: Option<DateTime<Utc>>,
+    /// Services whose status became another.
+    pub(crate) turned: Vec<health_change::row::ActiveModel>,
 }
 
 impl Write<'_> {
@@ -66,6 +68,7 @@ impl Database {
             queued: false,
             changed: BTreeSet::new(),
             changed_at: None,
+            turned: Vec::new(),
         })
     }
 
@@ -154,7 +157,8 @@ impl Write<'_> {
     }
 
     pub(crate) async fn commit(self) -> Result<()> {
-        let Self { database, tx, told, queued, changed, changed_at } = self;
+        let Self { database, tx, told, queued, changed, changed_at, turned } = self;
+        health_change::write_on(&tx, turned).await?;
         let changed: Vec<(Uuid, Option<Uuid>)> = changed.into_iter().collect();
         for chunk in changed.chunks(500) {
             let at = changed_at.unwrap_or_default();

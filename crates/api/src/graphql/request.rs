@@ -50,6 +50,7 @@ pub(crate) struct Batches {
     pub(crate) deprecations: Batch<ServiceId, Vec<plural_core::api_deprecation::DeprecatedComponent>>,
     pub(crate) errors: Batch<ServiceId, Vec<plural_core::service_error::ServiceError>>,
     pub(crate) reasons: Batch<ServiceId, plural_core::service_reason::ServiceReason>,
+    pub(crate) health_changes: Paged<ServiceId, Page<plural_core::health_change::HealthChange>>,
     pub(crate) presence: Batch<ClusterId, plural_core::service_reason::AgentPresence>,
     pub(crate) revisions: Batch<ServiceId, plural_core::revision::Revision>,
     pub(crate) syncs: Batch<ServiceId, plural_core::sync::ServiceSync>,

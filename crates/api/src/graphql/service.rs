@@ -18,6 +18,7 @@ use super::{
     error::{IntoGraphql, List, Nullable, exactly_one, id, list, nullable},
     flow::Flow,
     git_repository::GitRepository,
+    health_change::PastHealth,
     limited::limited,
     page::{connection, page_args},
     record::{by_id, one},
@@ -346,6 +347,12 @@ impl ServiceDeployment {
     async fn links(&self, _ctx: &Context<'_>) -> Links {
         // The macro takes no function that is not async.
         std::future::ready(Links(self.0.id)).await
+    }
+
+    /// How it was.
+    #[graphql(flatten)]
+    async fn past_health(&self, _ctx: &Context<'_>) -> PastHealth {
+        std::future::ready(PastHealth::from(&self.0)).await
     }
 
     /// What is told about its objects as a whole.

@@ -108,6 +108,17 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::DEBUG,
     },
     Loop {
+        name: "prune_health_changes",
+        who: Who::Leader,
+        every: Every::About(Duration::from_mins(10)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app, _| Box::pin(app.health_changes_forget()),
+        ends: Ends::AtOnce,
+        did: "removed changes of services' statuses that were kept long enough",
+        level: Level::DEBUG,
+    },
+    Loop {
         name: "prune_audit",
         who: Who::Leader,
         every: Every::About(Duration::from_hours(1)),

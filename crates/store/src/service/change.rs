@@ -12,6 +12,7 @@ use plural_core::repository::Repository;
 use plural_core::service::{
     Pin, PinUntil, Rendering, Service, ServiceChange, ServiceDifference, ServiceSettings,
 };
+use plural_core::service_error::ServiceError;
 use plural_core::status::ServiceStatus;
 use plural_core::work::WorkChange;
 use plural_core::{Error, Result};
@@ -27,7 +28,9 @@ use crate::agent_upgrade::check_mark;
 use crate::convert::{json, to_json};
 use crate::database::corrupt;
 use crate::error::db;
+use crate::health_change::Seen;
 use crate::revision::{self, NewRevision};
+use crate::service_error::Errors;
 use crate::service_life::{newest_in_tx, pin_of};
 use crate::transaction;
 use crate::{dependency, instance, policy, repository, service_context, service_error, service_repository};
@@ -67,9 +70,7 @@ struct Base {
     /// It as its newest revision is, from which the next one goes on.
     newest: row::Model,
     kept: ServiceSecrets,
-    failing: bool,
-    /// By what its agent found.
-    fails_there: bool,
+    errors: Errors,
     /// What it depends on is not healthy: the revision waits.
     waits: bool,
 }
@@ -109,7 +110,7 @@ pub(super) async fn change_in_tx(
         let Changed { mut row, rendering, difference } = new;
         stays.push(!difference.makes_revision);
         if let Some(base) = bases.remove(&edit.id) {
-            revisions.push(revised(edit, old, &mut row, base, difference)?);
+            revisions.push(revised(write, edit, (old, &mut row), base, difference)?);
         }
         if row.rendering != old.rendering {
             service_repository::replace_on(&write.tx, old.id, &rendering).await?;
@@ -219,17 +220,14 @@ async fn bases_in_tx(write: &transaction::Write<'_>, all: &[&row::Model]) -> Res
     let ids: Vec<Uuid> = newest.iter().map(|row| row.id).collect();
     let revisions: Vec<Uuid> = newest.iter().map(|row| row.revision_id).collect();
     let mut kept = revision::secrets_on(&write.tx, &revisions).await?;
-    let errors = service_error::list_on(&write.tx, &ids).await?;
+    let mut errors = service_error::list_on(&write.tx, &ids).await?;
     let depend = dependency::of_on(&write.tx, &ids).await?;
     let mut bases = HashMap::with_capacity(newest.len());
     for newest in newest {
         let id = newest.id;
         let base = Base {
             kept: kept.remove(&newest.revision_id).ok_or_else(|| corrupt("a service's revision"))?,
-            failing: errors.get(&id).is_some_and(|errors| errors.all().iter().any(|error| !error.warning)),
-            fails_there: errors
-                .get(&id)
-                .is_some_and(|errors| errors.agent.iter().any(|error| !error.warning)),
+            errors: errors.remove(&id).unwrap_or_default(),
             // One that waits goes on from its newest revision, not from the one it stands at.
             waits: depend.contains_key(&id) && dependency::waits_in_tx(write, id).await?,
             newest,
@@ -328,13 +326,13 @@ fn settings_of(row: &row::Model) -> Result<ServiceSettings> {
 
 /// The revision that a change makes. The service stands at it, unless it waits.
 fn revised(
+    write: &mut transaction::Write<'_>,
     edit: &Edit<'_>,
-    old: &row::Model,
-    row: &mut row::Model,
+    (old, row): (&row::Model, &mut row::Model),
     base: Base,
     difference: ServiceDifference,
 ) -> Result<NewRevision> {
-    let Base { newest, kept, failing, fails_there, waits } = base;
+    let Base { newest, kept, errors, waits } = base;
     let ServiceUpdate {
         change: _,
         revision_id,
@@ -362,9 +360,10 @@ fn revised(
             row.artifact_folder.clone_from(&newest.artifact_folder);
         }
         // What the console found is about the place that it is not read from any more.
-        let fails = if difference.moves_source { fails_there } else { failing };
+        let found: Vec<ServiceError> = if difference.moves_source { errors.agent } else { errors.all() };
+        let fails = found.iter().any(|error| !error.warning);
         let status = if fails { ServiceStatus::Failed } else { ServiceStatus::Stale };
-        status.as_str().clone_into(&mut row.status);
+        write.turn(row, status, at, &Seen { components: &[], errors: &found });
     }
     // Until the job has looked, a moved source has no commit; and another place is another artifact, which the job has to
     // make first.

@@ -78,6 +78,8 @@ impl Make<'_> {
             interval_seconds: interval_seconds.map(u32::cast_signed),
             status: ServiceStatus::Stale.as_str().to_owned(),
             component_status: component_status(&[]),
+            failing_since: None,
+            recovered_at: None,
             revision_id: revision_id.uuid(),
             sha: None,
             message: None,

@@ -25,6 +25,7 @@ mod feed;
 mod fleet;
 mod git;
 mod global_service;
+mod health_change;
 mod identity;
 mod instance_pages;
 mod jobs;

@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Line] = &[
     Line {
         field: "serviceDeployment",
         expected: MEMBERS_READ,
-        document: "query ($id: ID) { serviceDeployment(id: $id) { id cluster { id } repository { id } revision { id } revisions { edges { node { id by restorable } } } paused pin { by } events { edges { node { id } } } components { id } errors { message } configuration { name } sync { step } pendingApproval { digest } plans { edges { node { id } } } drift { edges { node { id } } } } }",
+        document: "query ($id: ID) { serviceDeployment(id: $id) { id cluster { id } repository { id } revision { id } revisions { edges { node { id by restorable } } } paused pin { by } events { edges { node { id } } } components { id } errors { message } configuration { name } sync { step } pendingApproval { digest } plans { edges { node { id } } } drift { edges { node { id } } } healthChanges { edges { node { id } } } failingSince lastRecoveredAt } }",
         variables: |w| json!({"id": w.service["id"]}),
     },
     Line {
@@ -33,6 +33,12 @@ pub(super) const ROWS: &[Line] = &[
         field: "revisions",
         expected: USERS,
         document: "{ revisions(last: 5) { edges { node { id by service { id } } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "healthChanges",
+        expected: USERS,
+        document: "{ healthChanges(first: 5) { edges { node { id service { id } } } } }",
         variables: |_| json!({}),
     },
     Line {

@@ -35,6 +35,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("globalServices", ""),
     ("group", "(name: \"sre\")"),
     ("groups", ""),
+    ("healthChanges", ""),
     ("helmRepositories", ""),
     ("helmRepository", "(url: \"https://charts.invalid/stable\")"),
     ("identityProvider", "(name: \"acme\")"),

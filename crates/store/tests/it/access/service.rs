@@ -1,6 +1,7 @@
 //! Services: who may do what.
 
 use plural_app::OpCtx;
+use plural_app::health_change::HealthChangeFilter;
 use plural_app::service::{ServiceFilter, ServiceSelector};
 use plural_app::service_life::ServiceClone;
 use plural_app::sync::PlanSelector;
@@ -68,6 +69,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!("revisions_plans", "uaaaaa", w, c => w.door.app.revisions_plans(c, &[(w.service.id, w.service.revision_id)])),
         case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
         case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),
+        case!("health_change_list", "uhaaaa", w, c => list_changes(w, c)),
+        case!("services_health_changes", "uhaaaa", w, c => async { found(w.door.app.services_health_changes(c, &[w.service.id], &PageArgs::default()).await?.contains_key(&w.service.id)) }),
         case!("revision_list", "uhaaaa", w, c => list_all_revisions(w, c)),
         case!("service_revisions", "uhaaaa", w, c => list_revisions(w, c)),
         case!("service_revision", "uhaaaa", w, c => w.door.app.service_revision(c, w.service.id)),
@@ -140,6 +143,16 @@ async fn list_services(w: &World<'_>, c: &OpCtx) -> Result<()> {
 
 async fn list_revisions(w: &World<'_>, c: &OpCtx) -> Result<()> {
     w.door.app.service_revisions(c, w.service.id, &PageArgs::default()).await.map(drop)
+}
+
+async fn list_changes(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    // So that there are some.
+    let (admin, by) = (&w.door.admin, service_id(&w.service));
+    w.door.app.service_pause(admin, &by).await?;
+    w.door.app.service_resume(admin, &by).await?;
+    let any = HealthChangeFilter::default();
+    let page = w.door.app.health_change_list(c, &any, &PageArgs::first(500)).await?;
+    found(page.edges.iter().any(|edge| edge.node.service_id == w.service.id))
 }
 
 async fn list_all_revisions(w: &World<'_>, c: &OpCtx) -> Result<()> {

@@ -191,7 +191,7 @@ pub(crate) struct AuditCheckpointsArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-fn parse_time(text: &str) -> Result<DateTime<Utc>, String> {
+pub(crate) fn parse_time(text: &str) -> Result<DateTime<Utc>, String> {
     if let Ok(at) = DateTime::parse_from_rfc3339(text) {
         return Ok(at.to_utc());
     }

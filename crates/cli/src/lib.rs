@@ -62,6 +62,7 @@ mod selector;
 mod service_accounts;
 mod service_delete;
 mod service_drift;
+mod service_failures;
 mod service_files;
 mod service_life;
 mod service_logs;

@@ -15,6 +15,7 @@ mod federated_credential;
 mod git_repository;
 mod global_service;
 mod group;
+mod health_change;
 mod helm_repository;
 mod identity_provider;
 mod invite;
@@ -55,6 +56,7 @@ pub use federated_credential::*;
 pub use git_repository::*;
 pub use global_service::*;
 pub use group::*;
+pub use health_change::*;
 pub use helm_repository::*;
 pub use identity_provider::*;
 pub use invite::*;
@@ -147,6 +149,8 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (DeleteGroup::NAME, DeleteGroup::DOCUMENT),
     (CreateGroupMember::NAME, CreateGroupMember::DOCUMENT),
     (DeleteGroupMember::NAME, DeleteGroupMember::DOCUMENT),
+    (ListFailureChanges::NAME, ListFailureChanges::DOCUMENT),
+    (ListFailingServices::NAME, ListFailingServices::DOCUMENT),
     (ListHelmRepositories::NAME, ListHelmRepositories::DOCUMENT),
     (UpsertHelmRepository::NAME, UpsertHelmRepository::DOCUMENT),
     (DeleteHelmRepository::NAME, DeleteHelmRepository::DOCUMENT),

@@ -13,6 +13,7 @@ use crate::{
     rendering::RenderingArgs,
     selector::TagSelector,
     service_drift::{ServiceDriftArgs, ServiceIgnoreArgs, ServiceTakeOverArgs},
+    service_failures::ServiceFailuresArgs,
     service_files::{ServiceFilesArgs, ServiceTarballArgs},
     service_life::{
         ServiceAgentUpgradeArgs, ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs,
@@ -43,6 +44,7 @@ pub(crate) enum ServiceCommand {
     Logs(ServiceLogsArgs),
     Revisions(ServiceRevisionsArgs),
     Events(ServiceEventsArgs),
+    Failures(ServiceFailuresArgs),
     Kick(ServiceKickArgs),
     Wait(ServiceWaitArgs),
     Files(ServiceFilesArgs),

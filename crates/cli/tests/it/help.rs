@@ -36,6 +36,7 @@ async fn help_texts() {
         "cd services update --help",
         "cd services describe --help",
         "cd services tree --help",
+        "cd services failures --help",
         "cd services revisions --help",
         "cd services events --help",
         "cd services rollback --help",

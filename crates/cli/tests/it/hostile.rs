@@ -329,6 +329,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd services diff", Some("blue/web")),
     ("cd services drift", Some("blue/web")),
     ("cd services events", Some("blue/web")),
+    ("cd services failures", Some("")),
     ("cd services files", Some("blue/web")),
     ("cd services ignore", Some("blue/web Deployment.apps/shop/web --field /spec/replicas")),
     ("cd services kick", Some("blue/web")),

@@ -56,7 +56,16 @@ export type Setting = (typeof settingGroups)[keyof typeof settingGroups][number]
 export const settings: readonly Setting[] = Object.values(settingGroups).flat();
 
 /** What a service's page can show below its state. */
-export const serviceTabs = ['components', 'revisions', 'changes', 'configuration', 'dependencies', 'events', 'settings'] as const;
+export const serviceTabs = [
+  'components',
+  'revisions',
+  'changes',
+  'timeline',
+  'configuration',
+  'dependencies',
+  'events',
+  'settings',
+] as const;
 export type ServiceTab = (typeof serviceTabs)[number];
 
 /** What a cluster's page can show below its facts. */

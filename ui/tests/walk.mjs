@@ -72,6 +72,7 @@ const PAGES = [
   '/services/eu-prod-0/web-0',
   '/services/eu-prod-0/web-0?tab=revisions',
   '/services/eu-prod-0/web-0?tab=changes',
+  '/services/eu-prod-0/web-0?tab=timeline',
   '/audit',
   '/settings/repositories',
 ];

@@ -82,6 +82,30 @@ export function world(rows) {
       message: at === 2 ? HOSTILE : 'Raise the limits of the web front end',
       author: 'Ada',
       updatedAt: ago(30 + at * 7),
+      failingSince: status === 'FAILED' ? ago(3600 + at * 70) : null,
+      lastRecoveredAt: ago(86400 * 2),
+      healthChanges: connection(
+        [
+          status === 'FAILED'
+            ? {
+                from: 'HEALTHY',
+                to: 'FAILED',
+                reason: at === 2 ? HOSTILE : 'Deployment.apps/shop/web: ImagePullBackOff',
+                begins: 3600 + at * 70,
+              }
+            : { from: 'STALE', to: 'HEALTHY', at: 3600 + at * 70 },
+          { from: 'HEALTHY', to: 'STALE', reason: 'its agent is applying the newest revision', at: 86400 },
+          { from: 'FAILED', to: 'HEALTHY', at: 86400 * 2, begins: 86400 * 2 + 754 },
+          { from: 'HEALTHY', to: 'FAILED', reason: 'rendering: values.yaml: image.tag is not a string', begins: 86400 * 2 + 754 },
+        ].map(({ begins, at: when = begins, reason = null, ...turn }, place) => ({
+          ...turn,
+          id: `h${at}-${place}`,
+          reason,
+          at: ago(when),
+          failingSince: begins === undefined ? null : ago(begins),
+          sha: '8f08c05fb0e47cdc472367efb81af8f1db335400',
+        })),
+      ),
       insertedAt: ago(86400 * 30),
       cluster,
       paused: false,
@@ -313,6 +337,19 @@ function root({ clusters, services }, rows) {
             service: { ...service, revision: { id: `r${at}` } },
           }))
           .reverse(),
+        args,
+      ),
+    healthChanges: (args) =>
+      connection(
+        services.slice(0, 50).map((service, at) => ({
+          id: `h${at}`,
+          from: 'HEALTHY',
+          to: service.status === 'FAILED' ? 'FAILED' : 'HEALTHY',
+          reason: service.status !== 'FAILED' ? null : at === 3 ? HOSTILE : 'Deployment.apps/shop/web: ImagePullBackOff',
+          at: ago((at + 1) * 300),
+          failingSince: ago((at + 1) * 300 + (service.status === 'FAILED' ? 0 : 95)),
+          service,
+        })),
         args,
       ),
     serviceFacets: (args) => {

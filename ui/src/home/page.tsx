@@ -10,11 +10,12 @@ import { globalsQuery } from '../globalservice/queries';
 import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import { held, Shown, Stale } from '../parts/shown';
 import { serviceStatuses, State, statusOrder } from '../parts/state';
-import { Table } from '../parts/table';
+import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { ClusterGrid } from './grid';
-import { recentQuery, servicesQuery, statusesQuery } from '../service/queries';
-import { serviceColumns } from '../service/table';
+import { Failures } from '../service/health';
+import { recentQuery, servicesQuery, statusesQuery, type ServiceRow } from '../service/queries';
+import { failingColumns, serviceColumns } from '../service/table';
 import classes from './page.module.css';
 
 /** The whole fleet at a glance: what is broken comes first, with its reason. */
@@ -22,10 +23,11 @@ export function HomePage() {
   return (
     <Page title="Fleet">
       <Counts />
-      <Attention status="FAILED" title="Failing services" none="No service fails" />
-      <Attention status="PAUSED" title="Services that need approval" none="No service needs approval" />
+      <Attention status="FAILED" title="Failing services" none="No service fails" columns={failingColumns} />
+      <Attention status="PAUSED" title="Services that need approval" none="No service needs approval" columns={serviceColumns} />
       <Rollouts />
       <OutOfDate />
+      <Failures />
       <Lately />
       <ClusterGrid />
     </Page>
@@ -50,7 +52,17 @@ function Counts() {
   );
 }
 
-function Attention({ status, title, none }: { status: 'FAILED' | 'PAUSED'; title: string; none: string }) {
+function Attention({
+  status,
+  title,
+  none,
+  columns,
+}: {
+  status: 'FAILED' | 'PAUSED';
+  title: string;
+  none: string;
+  columns: Columns<ServiceRow>;
+}) {
   const list = useInfiniteQuery(servicesQuery({ status }, 20));
   const rows = list.data ?? [];
   return (
@@ -72,7 +84,7 @@ function Attention({ status, title, none }: { status: 'FAILED' | 'PAUSED'; title
           hasHead={rows.length > 0}
           label={title}
           rows={rows}
-          columns={serviceColumns}
+          columns={columns}
           id={(service) => service.id}
           isWaiting={list.isPending}
           empty={<Empty title={none} />}

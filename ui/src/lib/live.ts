@@ -152,12 +152,14 @@ function pace({ queryKey, state }: Query, noun: string, ids: ReadonlySet<string>
     // Counts of all rows, and the newest changes of all: they are read again once a minute.
     case 'facets':
     case 'recent':
+    case 'failures':
       return 'never';
     case 'windows':
     case 'deletion':
       return typeof queryKey[2] === 'string' && ids.has(queryKey[2]) ? 'now' : 'never';
     case 'one':
     case 'history':
+    case 'health':
     case 'changes':
     case 'audit': {
       const id = (state.data as { id?: string } | null | undefined)?.id;

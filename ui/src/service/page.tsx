@@ -15,6 +15,7 @@ import { ServiceActions } from './actions';
 import { Changes } from './changes';
 import { Components } from './components';
 import { Configuration } from './configuration';
+import { HealthTimeline } from './health';
 import { Events, Revisions } from './history';
 import { ApprovePrune } from './mutations';
 import { serviceQuery, windowsQuery, type Service } from './queries';
@@ -27,6 +28,7 @@ const tabNames: Record<ServiceTab, string> = {
   components: 'Components',
   revisions: 'Revisions',
   changes: 'Changes',
+  timeline: 'Timeline',
   configuration: 'Configuration',
   dependencies: 'Dependencies',
   events: 'Who did what',
@@ -88,6 +90,9 @@ export function ServicePage() {
         </Tabs.Panel>
         <Tabs.Panel value="changes">
           <Changes cluster={cluster} name={name} />
+        </Tabs.Panel>
+        <Tabs.Panel value="timeline">
+          <HealthTimeline cluster={cluster} name={name} />
         </Tabs.Panel>
         <Tabs.Panel value="configuration">
           <Configuration service={service} cluster={cluster} />

@@ -79,6 +79,17 @@ export const serviceColumns: Columns<ServiceRow> = [
   },
 ];
 
+/** The same of services that fail: since when, in place of when they were changed last. */
+export const failingColumns: Columns<ServiceRow> = [
+  ...serviceColumns.filter(({ id }) => id !== 'changed'),
+  {
+    id: 'since',
+    header: 'Since',
+    meta: { track: '84px', from: 560, isNumber: true },
+    cell: ({ row }) => <Ago at={row.original.failingSince} />,
+  },
+];
+
 function Mark({ text }: { text: string }) {
   return (
     <Badge variant="default" size="xs" ml={6} tt="none" fw={400}>

@@ -40,8 +40,9 @@ const LONGER: [(&str, &str, u64); 11] = [
 const NOTHING: [&str; 6] =
     ["ClusterProvider", "ComponentContent", "Flow", "NodePool", "ProviderCredential", "Taint"];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 19] = [
+const COSTLY: [(&str, &str, u64); 20] = [
     ("RootQueryType", "auditVerify", 2_000),
+    ("RootQueryType", "healthChanges", 500),
     ("RootQueryType", "revisions", 500),
     ("RootQueryType", "serviceStatuses", 4_000),
     ("ClusterFacets", "states", 1_000),

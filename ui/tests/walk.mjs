@@ -72,7 +72,6 @@ const PAGES = [
   '/services/eu-prod-0/web-0',
   '/services/eu-prod-0/web-0?tab=revisions',
   '/services/eu-prod-0/web-0?tab=changes',
-  '/services/eu-prod-0/web-0?tab=timeline',
   '/audit',
   '/settings/repositories',
 ];
@@ -84,6 +83,7 @@ const OTHERS = [
   '/connect',
   '/services/eu-prod-0/web-0?view=list',
   '/services/eu-prod-0/web-0?at=apps%2FDeployment%2Fshop%2Fweb',
+  '/services/eu-prod-0/web-0?tab=timeline',
   '/services/eu-prod-0/web-0?tab=configuration',
   '/services/eu-prod-0/web-0?tab=dependencies',
   '/services/eu-prod-0/web-0?tab=events',
@@ -119,7 +119,13 @@ const OTHERS = [
 ];
 
 /** Read at 390 px too. */
-const NARROW = ['/connect', '/settings/projects/default', '/settings/tokens', '/services/eu-prod-0/web-0?tab=settings'];
+const NARROW = [
+  '/connect',
+  '/settings/projects/default',
+  '/settings/tokens',
+  '/services/eu-prod-0/web-0?tab=settings',
+  '/services/eu-prod-0/web-0?tab=timeline',
+];
 
 const isSetting = (path) => path.startsWith('/settings/');
 

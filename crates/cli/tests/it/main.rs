@@ -6,6 +6,7 @@ mod audit;
 mod clusters;
 mod completion;
 mod documents;
+mod failures;
 mod generated;
 mod global_services;
 mod help;

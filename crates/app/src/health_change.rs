@@ -2,13 +2,13 @@
 //!
 //! Whoever writes a status that is another writes the change in the same transaction.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::{Visibility, visibility};
 use plural_core::health_change::HealthChange;
-use plural_core::ids::{ClusterId, ProjectId, ServiceId};
+use plural_core::ids::{ClusterId, ProjectId, RevisionId, ServiceId};
 use plural_core::service::Service;
 use plural_core::{Page, PageArgs, PageRequest, Result};
 
@@ -51,6 +51,8 @@ pub trait HealthChangeStore: Send + Sync + 'static {
         services: &[Authorized<Service, Read>],
         page: &PageRequest,
     ) -> Result<HashMap<ServiceId, Page<HealthChange>>>;
+    /// Which of these revisions are not forgotten.
+    async fn revisions_kept(&self, ids: &[RevisionId]) -> Result<HashSet<RevisionId>>;
     /// Removes those from before a time, and of each service all but the last `keep`: how many.
     async fn health_changes_prune(&self, before: DateTime<Utc>, keep: u64) -> Result<u64>;
 }
@@ -98,8 +100,16 @@ impl App {
         let changes: Vec<&mut HealthChange> =
             changes.into_iter().filter(|change| change.reason.is_some()).collect();
         let masks = self.masks(ctx, changes.iter().map(|change| change.service_id)).await?;
+        if masks.is_empty() {
+            return Ok(());
+        }
+        // Secrets of a revision that is forgotten cannot be found in what was said of it.
+        let kept: HashSet<RevisionId> = changes.iter().map(|change| change.revision_id).collect();
+        let kept = self.store.revisions_kept(&kept.into_iter().collect::<Vec<_>>()).await?;
         for change in changes {
-            masks.apply(change.service_id, change, masking::health_change);
+            let is_kept = kept.contains(&change.revision_id);
+            let hide = if is_kept { masking::health_change } else { masking::forgotten_health_change };
+            masks.apply(change.service_id, change, hide);
         }
         Ok(())
     }

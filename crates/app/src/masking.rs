@@ -51,6 +51,11 @@ impl Masks {
         }
     }
 
+    /// The caller may read all of them.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The same in a list.
     pub(crate) fn apply_all<T>(&self, id: ServiceId, things: &mut [T], hide: fn(&Masker, &mut T)) {
         if let Some(masker) = self.0.get(&id) {
@@ -379,6 +384,13 @@ pub(crate) fn health_change(masker: &Masker, change: &mut HealthChange) {
         at: _,
     } = change;
     option(masker, reason);
+}
+
+/// Hides all of why a service's status became another: nobody knows any more what was secret then.
+pub(crate) fn forgotten_health_change(_masker: &Masker, change: &mut HealthChange) {
+    if let Some(reason) = &mut change.reason {
+        MASK.clone_into(reason);
+    }
 }
 
 /// Hides values in how far a sync is.

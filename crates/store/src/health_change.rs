@@ -3,7 +3,7 @@
 //! Whoever finds another status of a service says so by [`Write::turn`]; the commit writes all changes of a transaction in one
 //! statement, and none where there is none.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use async_trait::async_trait;
@@ -34,8 +34,8 @@ use crate::convert::word;
 use crate::database::Database;
 use crate::error::db;
 use crate::records::{AT_ONCE, Table as _};
-use crate::service;
 use crate::transaction::{Write, set};
+use crate::{revision, service};
 
 /// So many services that somebody sees are named one by one.
 const FEW: u64 = 1_000;
@@ -247,6 +247,23 @@ impl HealthChangeStore for Database {
             }
         }
         Ok(found.into_iter().map(|(id, changes)| (id, Page::from_rows(request, changes))).collect())
+    }
+
+    async fn revisions_kept(&self, ids: &[RevisionId]) -> Result<HashSet<RevisionId>> {
+        use revision::row::{Column, Entity};
+        let mut kept = HashSet::with_capacity(ids.len());
+        for chunk in ids.chunks(AT_ONCE) {
+            let found: Vec<Uuid> = Entity::find()
+                .select_only()
+                .column(Column::Id)
+                .filter(Column::Id.is_in(chunk.iter().map(|id| id.uuid())))
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db("looking which revisions are kept"))?;
+            kept.extend(found.into_iter().map(RevisionId::from_uuid));
+        }
+        Ok(kept)
     }
 
     async fn health_changes_prune(&self, before: DateTime<Utc>, keep: u64) -> Result<u64> {

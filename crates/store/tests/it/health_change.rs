@@ -11,20 +11,24 @@ use plural_core::cluster::Cluster;
 use plural_core::component::{Component, ComponentState};
 use plural_core::health_change::HealthChange;
 use plural_core::ids::{ClusterId, ProjectId};
+use plural_core::mask::MASK;
+use plural_core::policy::BindingsChange;
 use plural_core::service::{Service, ServiceChange};
 use plural_core::service_error::ServiceError;
 use plural_core::status::ServiceStatus::{self, Failed, Healthy, Paused, Stale};
 use plural_core::sync::SyncReport;
 use plural_core::{Page, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
+use sea_orm::{ConnectionTrait as _, Statement};
 
 use crate::agent::{component, deployed};
-use crate::door::{Door, service_id};
+use crate::door::{Door, service_id, subject};
 
 each_database!(
     failures_and_recoveries_are_kept,
     only_what_the_caller_may_see_and_asks_for_is_listed,
     what_the_console_and_users_do_is_kept,
+    reasons_of_forgotten_revisions_are_hidden,
     changes_expire_and_go_with_their_service,
 );
 
@@ -259,6 +263,33 @@ async fn what_the_console_and_users_do_is_kept(database: TestDatabase) {
         (Stale, Failed),
     ];
     assert_eq!(scene.turns().await, expected);
+}
+
+async fn reasons_of_forgotten_revisions_are_hidden(database: TestDatabase) {
+    let scene = Scene::new(database).await;
+    let door = &scene.door;
+    scene.told(0, ComponentState::Failed).await;
+    let user = door.user("eve").await;
+    let bindings = BindingsChange { read: Some(vec![subject(&user)]), ..BindingsChange::default() };
+    let change = ServiceChange { dry_run: Some(true), bindings, ..ServiceChange::default() };
+    door.app.service_update(&door.admin, &service_id(&scene.service), change).await.unwrap();
+    let reader = door.as_user(&user).await;
+    let any = HealthChangeFilter { failures: true, ..HealthChangeFilter::default() };
+    let reason = async |ctx: &OpCtx| {
+        let mut all = scene.page(ctx, &any, &PageArgs::first(1)).await.into_nodes();
+        all.remove(0).reason.unwrap()
+    };
+    assert!(reason(&reader).await.contains("CrashLoopBackOff"));
+
+    let connection = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let sql = "DELETE FROM revisions WHERE id = $1";
+    let values = [scene.spec.revision_id.uuid().into()];
+    let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+    assert_eq!(connection.execute_raw(statement).await.unwrap().rows_affected(), 1);
+    connection.close().await.unwrap();
+    // What was secret then is not known any more.
+    assert_eq!(reason(&reader).await, MASK);
+    assert!(reason(&door.admin).await.contains("CrashLoopBackOff"), "whoever may read all secrets");
 }
 
 async fn changes_expire_and_go_with_their_service(database: TestDatabase) {

@@ -75,6 +75,7 @@ mod sync_windows;
 mod table;
 mod terminal;
 mod tokens;
+mod unsaid;
 mod users;
 mod wait;
 mod watch;
@@ -92,6 +93,7 @@ use recordings::RecordingCommand;
 pub use reference::reference;
 pub use shorthand::in_full;
 pub use terminal::{Screen, Terminal, Variables};
+pub use unsaid::without_secrets;
 
 /// The command line of all that this crate does, named `plural`.
 pub fn command() -> Command {
@@ -113,6 +115,7 @@ where
         Ok(matches) => dispatch(command, &matches),
         Err(error) => {
             // Help and version are not failures: clap knows which is which, and where each goes.
+            let error = without_secrets(error);
             let _ = error.print();
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version are not failures: clap knows which is which, and where each goes.
+            let error = plural_cli::without_secrets(error);
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

@@ -152,6 +152,11 @@ fn every_option_is_named_and_every_secret_one_has_a_case() {
         assert!(inputs.len() > 600 && of_roles.len() > 60, "{} {}", inputs.len(), of_roles.len());
         let missing: Vec<_> = inputs.iter().filter(|input| kind(&table, input).is_none()).collect();
         assert!(missing.is_empty(), "say in options.txt whether these are secret: {missing:?}");
+        let is_used = |row: &str| {
+            inputs.contains(row) || inputs.iter().any(|input| input.ends_with(&format!(" {row}")))
+        };
+        let gone: Vec<_> = table.keys().filter(|row| !is_used(row.as_str())).collect();
+        assert!(gone.is_empty(), "options.txt has options that there are not: {gone:?}");
 
         // No command is left out of what was looked at.
         let top = help(&home, "", &[]).await?;

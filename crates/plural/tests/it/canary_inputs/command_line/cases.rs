@@ -293,7 +293,7 @@ pub(super) const OF_ROLES: &[Case] = &[
     case(
         "console",
         "--audit-stream-header",
-        "--audit-stream-header CANARY --audit-stream otlp+http://127.0.0.1:1 --database-url nothing",
+        "--audit-stream-header CANARY --audit-stream otlp:https://127.0.0.1:1 --database-url nothing",
     ),
     case("console", "--audit-stream", "--audit-stream https://ada:CANARY@127.0.0.1/?token=CANARY"),
     case(

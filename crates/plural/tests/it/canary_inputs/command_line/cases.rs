@@ -191,7 +191,7 @@ pub(super) const CASES: &[Case] = &[
         "--to",
         "https://git.invalid/app.git --to https://ada:CANARY@git.invalid/k.git",
     ),
-    case("cd repositories update", "--to", "https://git.invalid/app.git --to CANARY"),
+    case("cd repositories update", "--to", "https://git.invalid/app.git --to https://ada:CANARY@[broken/k.git"),
     case(
         "cd helm-repositories set",
         "--password-stdin",

@@ -111,11 +111,11 @@ where
     }
     let mut command = command();
     let args = in_full(&command, args);
-    match command.try_get_matches_from_mut(args) {
+    match command.try_get_matches_from_mut(&args) {
         Ok(matches) => dispatch(command, &matches),
         Err(error) => {
             // Help and version are not failures: clap knows which is which, and where each goes.
-            let error = without_secrets(error);
+            let error = without_secrets(error, &command, &args);
             let _ = error.print();
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }

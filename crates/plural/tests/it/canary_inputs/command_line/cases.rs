@@ -191,7 +191,11 @@ pub(super) const CASES: &[Case] = &[
         "--to",
         "https://git.invalid/app.git --to https://ada:CANARY@git.invalid/k.git",
     ),
-    case("cd repositories update", "--to", "https://git.invalid/app.git --to https://ada:CANARY@[broken/k.git"),
+    case(
+        "cd repositories update",
+        "--to",
+        "https://git.invalid/app.git --to https://ada:CANARY@[broken/k.git",
+    ),
     case(
         "cd helm-repositories set",
         "--password-stdin",
@@ -251,6 +255,7 @@ pub(super) const CASES: &[Case] = &[
     case("tokens create", "--password-stdin", "--password-stdin=CANARY"),
     case("password", "--stdin", "--stdin").piped("CANARY\nCANARY is longer\n"),
     case("password", "--stdin", "--stdin=CANARY"),
+    case("password", "--stdin", "--stdin CANARY"),
     case("cd users invite", "--password-stdin", "new@example.com --password-stdin").piped("CANARY\n"),
     case("cd users reset-password", "--password-stdin", "victim@example.com --password-stdin")
         .piped("CANARY\n"),

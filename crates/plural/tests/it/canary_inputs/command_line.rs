@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use plural_testkit::run_case;
 
@@ -89,7 +89,13 @@ fn name(arg: &Arg) -> String {
 
 /// What can be given to the commands of a person, as `COMMAND NAME`, and whether every command takes it.
 fn arguments(command: &Command, path: &str, found: &mut BTreeMap<String, bool>) {
-    for arg in command.get_arguments().filter(|arg| !["help", "version"].contains(&arg.get_id().as_str())) {
+    let is_of_clap = |arg: &Arg| {
+        matches!(
+            arg.get_action(),
+            ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+        )
+    };
+    for arg in command.get_arguments().filter(|arg| !is_of_clap(arg)) {
         found.insert(format!("{path} {}", name(arg)), arg.is_global_set());
     }
     for child in command.get_subcommands().filter(|child| child.get_name() != "help") {

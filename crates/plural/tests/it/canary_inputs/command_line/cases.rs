@@ -247,6 +247,8 @@ pub(super) const CASES: &[Case] = &[
         .file("registration-CANARY\n"),
     case("cd clusters bootstrap", "--token-file", "red --image example.com/plural:1 --token-file -")
         .piped("CANARY\nCANARY\n"),
+    case("cd clusters reinstall", "--token-file", "blue --image example.com/plural:1 --token-file FILE")
+        .file("CANARY"),
     case("cd bootstrap", "--token-file", "red --image example.com/plural:1 --token-file FILE").file("CANARY"),
     // Passwords that are wrong.
     case("second-factor disable", "--password-stdin", "--yes --password-stdin").piped("CANARY\n"),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plural_wire::{Client, ClientOptions, ProxyOptions, Secret};
+use plural_wire::{Client, ClientOptions, ProxyOptions, Secret, without_userinfo};
 
 use crate::{args::ConnectionArgs, config::Profiles, error::CliError, terminal::Terminal};
 
@@ -73,6 +73,7 @@ fn connection(
         args.profile.as_deref().or_else(|| profiles.current().filter(|_| token.is_none() && saved.is_some()));
     let used = used.map(str::to_owned);
     let Some(token) = token.or_else(|| saved.map(|profile| profile.token.clone())) else {
+        let url = without_userinfo(&url);
         return Err(CliError::new(format!("not logged in to {url}"))
             .hint(format!("log in with `plural login --url {url}`, or set PLURAL_CONSOLE_TOKEN")));
     };

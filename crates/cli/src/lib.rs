@@ -76,6 +76,7 @@ mod sync_windows;
 mod table;
 mod terminal;
 mod tokens;
+mod unsaid;
 mod users;
 mod wait;
 mod watch;
@@ -93,6 +94,7 @@ use recordings::RecordingCommand;
 pub use reference::reference;
 pub use shorthand::in_full;
 pub use terminal::{Screen, Terminal, Variables};
+pub use unsaid::without_secrets;
 
 /// The command line of all that this crate does, named `plural`.
 pub fn command() -> Command {
@@ -110,10 +112,11 @@ where
     }
     let mut command = command();
     let args = in_full(&command, args);
-    match command.try_get_matches_from_mut(args) {
+    match command.try_get_matches_from_mut(&args) {
         Ok(matches) => dispatch(command, &matches),
         Err(error) => {
             // Help and version are not failures: clap knows which is which, and where each goes.
+            let error = without_secrets(error, &command, &args);
             let _ = error.print();
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }

@@ -14,7 +14,7 @@ use sha2::Sha256;
 use tokio::io::AsyncWriteExt as _;
 
 use self::otlp::OtlpSink;
-use crate::StartError;
+use crate::{StartError, key_encryption::shown};
 
 /// How long a webhook or a collector may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -59,9 +59,7 @@ pub(crate) fn open(
 }
 
 fn bad(stream: &str, reason: &str) -> StartError {
-    // What comes after the host may be secret.
-    let shown = stream.split_once('?').map_or(stream, |(before, _)| before);
-    StartError::AuditStream { stream: shown.to_owned(), reason: reason.to_owned() }
+    StartError::AuditStream { stream: shown(stream), reason: reason.to_owned() }
 }
 
 /// Appends to a file.
@@ -255,9 +253,9 @@ mod tests {
         assert!(refused("https://example.com/?token=hunter2", None, Reach::Private).contains("secret"));
         assert!(!refused("https://example.com/?token=hunter2", None, Reach::Private).contains("hunter2"));
         assert!(refused("https://example.com/", Some("short"), Reach::Private).contains("16 characters"));
-        assert!(
-            !refused("https://ada:hunter2@example.com/", Some(SECRET), Reach::Private).contains("hunter2")
-        );
+        for address in ["https://ada:hunter2@example.com/", "ftp://ada:hunter2@example.com/"] {
+            assert!(!refused(address, Some(SECRET), Reach::Private).contains("hunter2"), "{address}");
+        }
         assert!(refused("http://example.com/", Some(SECRET), Reach::Private).contains("https"));
         for address in ["https://169.254.169.254/latest", "https://127.0.0.1/", "https://[::1]/"] {
             for address in [address.to_owned(), format!("otlp:{address}")] {

@@ -117,7 +117,7 @@ pub struct ConsoleConfig {
 
     /// Where artifacts are kept: s3://BUCKET[/PREFIX]; region, endpoint and credentials from the AWS_… variables
     /// [default: the data folder, which fits one replica]
-    #[arg(long, env = "PLURAL_BLOB_STORE", value_name = "URL")]
+    #[arg(long, env = "PLURAL_BLOB_STORE", hide_env_values = true, value_name = "URL")]
     pub blob_store: Option<String>,
 
     /// Address of the administrator that the first start creates
@@ -136,11 +136,23 @@ pub struct ConsoleConfig {
     /// Where the key-encryption key for secrets at rest is: file:PATH, env:NAME, vault-transit://HOST/MOUNT/KEY, aws-kms:ARN,
     /// google-kms:projects/…/cryptoKeys/KEY, azure-key-vault://HOST/keys/KEY. Given several times, the first encrypts and all decrypt,
     /// the keys of --encryption-key-file last
-    #[arg(long, env = "PLURAL_KEY_ENCRYPTION", value_name = "PLACE", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "PLURAL_KEY_ENCRYPTION",
+        hide_env_values = true,
+        value_name = "PLACE",
+        value_delimiter = ','
+    )]
     pub key_encryption: Vec<String>,
 
     /// Where projects may keep secret values besides the database: vault-kv://HOST/MOUNT/PREFIX, kubernetes:NAMESPACE. Each kind once
-    #[arg(long, env = "PLURAL_SECRET_BACKEND", value_name = "PLACE", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "PLURAL_SECRET_BACKEND",
+        hide_env_values = true,
+        value_name = "PLACE",
+        value_delimiter = ','
+    )]
     pub secret_backend: Vec<String>,
 
     /// Secret that webhooks are signed with [default: webhook.secret in the data folder, made at first start]
@@ -164,7 +176,13 @@ pub struct ConsoleConfig {
 
     /// Where the audit log is sent as it grows, with checkpoints: file:PATH, https://… for a webhook, or otlp:https://…/v1/logs for a
     /// collector of OpenTelemetry; may be given several times. Of several replicas the one that leads sends
-    #[arg(long, env = "PLURAL_AUDIT_STREAMS", value_name = "URL", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "PLURAL_AUDIT_STREAMS",
+        hide_env_values = true,
+        value_name = "URL",
+        value_delimiter = ','
+    )]
     pub audit_stream: Vec<String>,
 
     /// Secret that webhooks get the audit log signed with (HMAC-SHA-256)

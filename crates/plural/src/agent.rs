@@ -23,7 +23,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The console's address
-    #[arg(long, env = "PLURAL_CONSOLE_URL", value_name = "URL")]
+    #[arg(long, env = "PLURAL_CONSOLE_URL", hide_env_values = true, value_name = "URL")]
     console_url: String,
 
     /// The token that the agent joins its cluster with, once: it then has a deploy token of its own, in the Secret

@@ -26,10 +26,11 @@ fn main() -> ExitCode {
     memory::set_up();
     let mut command = command();
     let args = plural_cli::in_full(&command, std::env::args_os());
-    let matches = match command.try_get_matches_from_mut(args) {
+    let matches = match command.try_get_matches_from_mut(&args) {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version are not failures: clap knows which is which, and where each goes.
+            let error = plural_cli::without_secrets(error, &command, &args);
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

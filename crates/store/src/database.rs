@@ -141,8 +141,9 @@ impl Database {
             let connection = SqlxPostgresConnector::from_sqlx_postgres_pool(pool);
             (connection.clone(), connection, DbBackend::Postgres)
         } else {
-            let scheme = url.split(':').next().unwrap_or_default();
-            return Err(OpenError::Url(format!("it begins with {scheme:?}")));
+            // What has no scheme may be anything, a password too.
+            let told = url.split_once("://").map(|(scheme, _)| format!("it begins with {scheme:?}"));
+            return Err(OpenError::Url(told.unwrap_or_else(|| "it has no scheme".to_owned())));
         };
         let pending = Migrator::get_pending_migrations(&writer).await.map_err(OpenError::Migrate)?.len();
         Migrator::up(&writer, None).await.map_err(OpenError::Migrate)?;

@@ -500,7 +500,8 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-fn without_userinfo(text: &str) -> String {
+/// An address without user name and password, as messages show it; what is no address stays as it is.
+pub fn without_userinfo(text: &str) -> String {
     match (text.find("://"), text.rfind('@')) {
         (Some(scheme), Some(at)) if scheme < at => format!("{}…{}", &text[..scheme + 3], &text[at..]),
         _ => text.into(),

@@ -30,6 +30,7 @@ mod untyped;
 pub use attributes::{GlobalServiceAttributes, ManagedNamespaceAttributes};
 pub use client::{
     Client, ClientOptions, Download, ProgramLogin, ProgramLoginState, ProgramPage, ProxyOptions,
+    without_userinfo,
 };
 pub use document::{Operation, OperationKind};
 pub use error::{ClientError, GraphQlError};

@@ -17,7 +17,7 @@ use plural_git::{
     Answer, BlobStore, Bounded, Collected, Digest, Error, NOTE_BYTES, Stored, compress_blob, verify_blob,
 };
 
-use crate::StartError;
+use crate::{StartError, key_encryption::shown};
 
 /// Bytes of compressed blobs kept in memory, already verified.
 const MEMORY: usize = 256 << 20;
@@ -52,11 +52,16 @@ impl S3Blobs {
     }
 
     fn with(url: &str, builder: AmazonS3Builder) -> Result<Self, StartError> {
-        let bad = |reason: String| StartError::BlobStore { url: url.to_owned(), reason };
+        let bad = |reason: String| StartError::BlobStore { url: shown(url), reason };
         let rest = url.strip_prefix("s3://").ok_or_else(|| bad("it must begin with \"s3://\"".to_owned()))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
             return Err(bad("it has no bucket".to_owned()));
+        }
+        if bucket.contains(['@', ':']) {
+            return Err(bad(
+                "it holds a user or a password: credentials come from the environment".to_owned()
+            ));
         }
         let prefix = Path::parse(prefix.trim_matches('/')).map_err(|error| bad(error.to_string()))?;
         let retry = RetryConfig {
@@ -371,5 +376,8 @@ mod tests {
         for url in ["file:///tmp", "s3://", "bucket"] {
             assert!(S3Blobs::open(url).is_err(), "{url}");
         }
+        let told =
+            S3Blobs::open("s3://ada:hunter2@blobs").err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(told.contains("credentials") && !told.contains("hunter2"), "{told}");
     }
 }

@@ -4,6 +4,7 @@ use std::{io::Read as _, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::read::GzDecoder;
+use memchr::memmem;
 use serde_json::{Value, json};
 
 use crate::world::{EMAIL, PASSWORD};
@@ -150,7 +151,7 @@ pub(crate) fn forms(secret: &str) -> Vec<String> {
 pub(crate) fn held(text: &[u8], secrets: &[(&str, String)]) -> Option<String> {
     for (name, secret) in secrets {
         for form in forms(secret) {
-            if let Some(at) = text.windows(form.len()).position(|window| window == form.as_bytes()) {
+            if let Some(at) = memmem::find(text, form.as_bytes()) {
                 let around = text.get(at.saturating_sub(300)..(at + 100).min(text.len())).unwrap_or_default();
                 return Some(format!("the {name}: …{}…", String::from_utf8_lossy(around)));
             }

@@ -3,10 +3,12 @@
 //!
 //! The inputs are the schema's: each argument and each field of an input object that is a text. `canary_inputs/names.txt` says by
 //! name which of them are secret; a name that is not in it fails the test. [`secrets`](crate::secrets) plants secrets where they are
-//! used, and looks at what clusters, plans, drift and recordings show; the console's `field_sweep` at every field of the schema.
+//! used, and looks at what clusters, plans, drift and recordings show; the console's `field_sweep` at every field of the schema;
+//! [`command_line`] is about what is given to the program.
 //!
 //! One backend is enough: no cluster is asked.
 
+mod command_line;
 mod schema;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -316,6 +316,7 @@ pub(crate) async fn answer(address: &str, lines: &str) -> std::io::Result<String
 pub(crate) struct AgentProcess {
     program: Program,
     running: Option<Running>,
+    namespace: String,
 }
 
 impl AgentProcess {
@@ -339,11 +340,12 @@ impl AgentProcess {
     ) -> anyhow::Result<Self> {
         let folder = home.path().join("agent");
         std::fs::create_dir(&folder)?;
+        let namespace = cluster.namespace().await?;
         let program = Program::new(PLURAL, &folder)
             .stopped_by(StopSignal::Terminate)
             .arg("agent")
             .flag("console-url", console)
-            .flag("namespace", cluster.namespace().await?)
+            .flag("namespace", &namespace)
             .flag("cache-dir", folder.join("cache"))
             .flag("keep-alive-seconds", "2")
             .flag("log", log)
@@ -352,7 +354,12 @@ impl AgentProcess {
             .env("PLURAL_DEPLOY_TOKEN", token);
         let program = adjust(program);
         let running = Some(program.start()?);
-        Ok(Self { program, running })
+        Ok(Self { program, running, namespace })
+    }
+
+    /// Where it keeps what is its own.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     /// Ends it at once.

@@ -106,7 +106,7 @@ async fn until_key(maps: &Api<ConfigMap>, key: &str, value: &str) {
 }
 
 /// All memory of a process that can be read.
-fn memory(pid: u32) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn memory(pid: u32) -> anyhow::Result<Vec<u8>> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let mut file = std::fs::File::open(format!("/proc/{pid}/mem"))?;
     let mut all = Vec::new();

@@ -10,6 +10,7 @@ use plural_core::cluster::Cluster;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::ids::{ClusterId, MachineAccountId, PolicyId, ProjectId, SavedViewId, ServiceId, UserId};
+use plural_core::invite::Invite;
 use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
@@ -153,6 +154,7 @@ asked! {
     CustomRole, t => either(t, RoleSelector::Id, RoleSelector::Name), _r => None;
     BackgroundJob, t => name(t)?, _j => None;
     RegistrationToken, t => name(t)?, r => Some(r.project_id.into());
+    Invite, t => name(t)?, i => i.to.map(|to| to.project_id.into());
 }
 
 fn either<Id: FromStr, S>(text: &str, id: fn(Id) -> S, other: fn(String) -> S) -> S {
@@ -231,7 +233,7 @@ impl App {
 
     async fn judged(&self, ctx: &OpCtx, need: Need, thing: &Thing, within: Option<&Thing>) -> Result<Judged> {
         let Need { action, on, also: _ } = need;
-        if matches!(on, On::Either | On::Owner) && thing.name.is_some() {
+        if matches!(thing.kind, Kind::DataKey | Kind::SyncWindow) && thing.name.is_some() {
             let kind = thing.kind.as_str();
             let told = format!("a {kind} is asked about without a name: say in `within` what it is of");
             return Err(Error::invalid("thing", told));
@@ -239,7 +241,7 @@ impl App {
         let fixed = |scope| Ok(Judged { verdict: judge(ctx.actor(), action, &scope), scope, under: None });
         match (on, &thing.name, within) {
             (On::Installation | On::AdminOnly, ..) => fixed(on.scope().unwrap_or(Scope::AdminOnly)),
-            (On::Thing, Some(name), _) => self.judged_named(ctx, action, thing.kind, name).await,
+            (On::Thing | On::Either, Some(name), _) => self.judged_named(ctx, action, thing.kind, name).await,
             // The default project is where it would be made.
             (On::In(Kind::Project), _, None) => {
                 self.judged_as::<Project>(ctx, action, &ProjectSelector::Default).await
@@ -316,11 +318,11 @@ impl App {
             Kind::Role => judged!(CustomRole),
             Kind::Job => judged!(BackgroundJob),
             Kind::RegistrationToken => judged!(RegistrationToken),
+            Kind::Invitation => judged!(Invite),
             Kind::HelmRepository
             | Kind::IdentityProvider
             | Kind::AuditLog
             | Kind::Persona
-            | Kind::Invitation
             | Kind::DataKey
             | Kind::SyncWindow => {
                 Err(Error::invalid("thing", format!("a {} is asked about without a name", kind.as_str())))

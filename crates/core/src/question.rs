@@ -78,7 +78,7 @@ kinds! {
     Persona = "persona", "personas";
     /// A token that makes clusters of one project.
     RegistrationToken = "registration-token", "registration-tokens";
-    /// An invitation of somebody who has no account yet.
+    /// An invitation to make an account, or to a project.
     Invitation = "invitation", "invitations", "invite", "invites";
     /// A key that secrets are sealed with: of a project, or of what belongs to none.
     DataKey = "data-key", "data-keys";
@@ -140,11 +140,10 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
         User,
     };
     &[
-        (&[Job, AuditLog, IdentityProvider, Persona, Invitation], LOOK,                      Read,    On::AdminOnly),
+        (&[Job, AuditLog, IdentityProvider, Persona], LOOK,                                  Read,    On::AdminOnly),
         (&[AuditLog],                      &["verify", "export"],                             Read,    On::AdminOnly),
         (&[IdentityProvider, Persona],     &["create", "update", "delete"],                  Write,   On::AdminOnly),
-        (&[Invitation],                    &["create"],                                      Write,   On::Installation),
-        (&[Invitation],                    &["revoke", "delete"],                            Admin,   On::AdminOnly),
+        (&[Invitation],                    &["get", "list", "describe", "watch", "create", "revoke", "delete"], Admin, On::Either),
         (&[DataKey],                       &["get", "list", "describe", "watch", "rotate"],  Admin,   On::Either),
         (&[SyncWindow],                    LOOK,                                             Read,    On::Owner),
         (&[SyncWindow],                    &["create", "update", "edit", "delete"],          Write,   On::Owner),
@@ -207,11 +206,9 @@ fn also(verb: &str, kind: Kind) -> Option<Action> {
 /// What decides about all things of a kind together, where each has nothing of its own that does.
 const fn whole(kind: Kind) -> On {
     match kind {
-        Kind::Job | Kind::AuditLog | Kind::IdentityProvider | Kind::Persona | Kind::Invitation => {
-            On::AdminOnly
-        }
+        Kind::Job | Kind::AuditLog | Kind::IdentityProvider | Kind::Persona => On::AdminOnly,
         Kind::HelmRepository => On::Installation,
-        Kind::DataKey => On::Either,
+        Kind::DataKey | Kind::Invitation => On::Either,
         Kind::SyncWindow => On::Owner,
         Kind::Project
         | Kind::Cluster
@@ -275,7 +272,7 @@ mod tests {
             ("impersonate-group", Kind::Cluster, (Action::ImpersonateGroup, On::Thing)),
             ("list", Kind::AuditLog, (Action::Read, On::AdminOnly)),
             ("update", Kind::Persona, (Action::Write, On::AdminOnly)),
-            ("create", Kind::Invitation, (Action::Write, On::Installation)),
+            ("create", Kind::Invitation, (Action::Admin, On::Either)),
             ("create", Kind::RegistrationToken, (Action::Write, On::In(Kind::Project))),
             ("rotate", Kind::DataKey, (Action::Admin, On::Either)),
             ("admin", Kind::DataKey, (Action::Admin, On::Either)),

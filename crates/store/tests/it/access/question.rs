@@ -6,8 +6,8 @@ use plural_core::question::Thing;
 use plural_core::{Error, Result};
 
 use super::{
-    Case, World, global_service, machine_account, managed_namespace, registration_token, role, saved_view,
-    service_context,
+    Case, World, global_service, invite, machine_account, managed_namespace, registration_token, role,
+    saved_view, service_context,
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -47,6 +47,12 @@ pub(super) async fn question(w: &World<'_>, text: &str) -> Question {
     }
     if text.contains("{role}") {
         text = text.replace("{role}", &role::role(w).await.to_string());
+    }
+    if text.contains("{invite}") {
+        text = text.replace("{invite}", &invite::made(w).await.invite.id.to_string());
+    }
+    if text.contains("{project-invite}") {
+        text = text.replace("{project-invite}", &invite::to_project(w).await.invite.id.to_string());
     }
     if text.contains("{registration}") {
         text = text.replace("{registration}", &registration_token::token(w).await.to_string());
@@ -234,10 +240,10 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("user_create", &["create users"]),
     ("user_update", &["update user/{user}"]),
     ("user_delete", &["delete user/{user}"]),
-    ("get::<Invite>", &["get invitations"]),
-    ("list::<Invite>", &["list invitations"]),
+    ("get::<Invite>", &["get invitation/{invite}", "get invitation/{project-invite}"]),
     ("invite_create", &["create invitations"]),
-    ("invite_delete", &["revoke invitations"]),
+    ("project_invite_create", &["create invitations project/{project}"]),
+    ("invite_delete", &["revoke invitation/{invite}", "revoke invitation/{project-invite}"]),
     ("password_reset_create", &["admin user/{user}"]),
     ("second_factor_is_on", &["update user/{user}"]),
     ("second_factor_reset", &["admin user/{user}"]),
@@ -287,10 +293,12 @@ pub(super) const UNASKED: &[&str] = &[
     "groups_members",
     "invite_accept",
     "invite_accept_passkey",
+    "invite_accept_signed_in",
     "invite_look",
     "invite_passkey_begin",
     "list::<Cluster>",
     "list::<GlobalService>",
+    "list::<Invite>",
     "list::<ManagedNamespace>",
     "list::<Repository>",
     "list::<Service>",

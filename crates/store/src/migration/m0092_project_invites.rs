@@ -1,5 +1,6 @@
-//! Invitations to projects. The previous release keeps working alongside: it lets no one but an administrator of the installation
-//! invite, so it accepts no invitation of a project's administrators.
+//! Invitations to projects, and which refresh token of a login it is. The previous release keeps working alongside: it lets no one but
+//! an administrator of the installation invite, so it accepts no invitation of a project's administrators. It does not count refresh
+//! tokens: a login there at the very moment in which a provider is asked about the same person here may have to be repeated.
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::sea_orm::DbBackend;
@@ -69,7 +70,8 @@ CREATE INDEX invites_user_id_idx ON invites (user_id);
 CREATE INDEX invites_inviter_id_idx ON invites (inviter_id)
 ";
 
-// Projects do not take each other's invitations away, nor those of the installation.
+// Projects do not take each other's invitations away, nor those of the installation. Which refresh token a login has is told by a
+// number: the sealed one changes with its data key, too.
 const INDEXES: &str = "
 CREATE UNIQUE INDEX invites_email_key ON invites (email) WHERE project_id IS NULL;
 
@@ -77,5 +79,7 @@ CREATE UNIQUE INDEX invites_email_project_id_key ON invites (email, project_id) 
 
 CREATE INDEX invites_project_id_idx ON invites (project_id);
 
-CREATE INDEX invites_role_id_idx ON invites (role_id)
+CREATE INDEX invites_role_id_idx ON invites (role_id);
+
+ALTER TABLE user_identities ADD COLUMN refresh_version integer NOT NULL DEFAULT 0
 ";

@@ -25,7 +25,7 @@ use crate::error::db;
 use crate::page::page;
 use crate::service::{event, event_at, lock_in_tx, row, status_of};
 use crate::transaction::{self, set};
-use crate::{audit, component, dependency, revision, service_error};
+use crate::{audit, component, data_key, dependency, revision, service_error};
 
 /// Services of one statement.
 const AT_ONCE: usize = 500;
@@ -48,6 +48,8 @@ impl ServiceLifeStore for Database {
             return Err(Error::conflict("the service is being deleted"));
         }
         let target = revision_in_tx(&write, old.id, to.uuid()).await?.ok_or(Error::not_found("revision"))?;
+        let secrets = revision::secrets(target.clone());
+        data_key::hold_in_tx(&write, data_key::keys_of([&secrets])).await?;
         let newest = match pin_of(&old)? {
             Some(pin) => pin.newest.uuid(),
             None => old.revision_id,

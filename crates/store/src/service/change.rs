@@ -30,7 +30,9 @@ use crate::error::db;
 use crate::revision::{self, NewRevision};
 use crate::service_life::{newest_in_tx, pin_of};
 use crate::transaction;
-use crate::{dependency, instance, policy, repository, service_context, service_error, service_repository};
+use crate::{
+    data_key, dependency, instance, policy, repository, service_context, service_error, service_repository,
+};
 
 /// Services of one statement.
 const AT_ONCE: usize = 500;
@@ -124,6 +126,9 @@ pub(super) async fn change_in_tx(
     write_on(write, &rows).await?;
     if !revisions.is_empty() {
         let of: Vec<ServiceId> = revisions.iter().map(|new| ServiceId::from_uuid(new.service_id)).collect();
+        // Values that stay are copied as they were sealed.
+        let keys = data_key::keys_of(revisions.iter().map(|new| &new.secrets));
+        data_key::hold_in_tx(write, keys).await?;
         revision::row::Entity::insert_many(revisions.into_iter().map(revision::row_of))
             .exec_without_returning(&write.tx)
             .await

@@ -28,6 +28,7 @@ mod global_service;
 mod identity;
 mod instance_pages;
 mod jobs;
+mod key_rotation;
 mod kinds_of_jobs;
 mod machine_account;
 mod managed_namespace;

@@ -24,9 +24,9 @@ use secrecy::ExposeSecret as _;
 
 use crate::agent::poll_until;
 use crate::clock::Wrong;
-use crate::data_keys::killed_after;
 use crate::door::{Door, KEY, Opening, by_id, new_service, service_id};
 use crate::git::FakeGit;
+use crate::key_rotation::killed_after;
 
 each_database!(
     values_move_there_and_back_and_are_read_all_the_while,

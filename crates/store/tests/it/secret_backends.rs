@@ -24,6 +24,7 @@ use secrecy::ExposeSecret as _;
 
 use crate::agent::poll_until;
 use crate::clock::Wrong;
+use crate::data_keys::{copy_revisions, run};
 use crate::door::{Door, KEY, Opening, by_id, new_service, service_id};
 use crate::git::FakeGit;
 use crate::key_rotation::killed_after;
@@ -34,6 +35,7 @@ each_database!(
     a_backend_on_bad_days_is_told_and_what_is_in_memory_bridges_it,
     what_a_deleted_project_left_in_a_backend_goes,
     an_object_goes_an_hour_after_it_was_found_unnamed,
+    an_object_that_several_rows_name_goes_with_the_last,
     two_consoles_find_what_the_other_sealed_behind_a_move,
 );
 
@@ -420,6 +422,41 @@ async fn an_object_goes_an_hour_after_it_was_found_unnamed(database: TestDatabas
     bench.later(4 * HOUR + 60);
     assert!(door.app.secret_objects_collect().await.unwrap() >= put as u64);
     assert_eq!(bench.vault.count(), 0);
+    assert_eq!(read(&door, &service).await.unwrap(), password("hunter2-hunter2"));
+}
+
+/// Revisions have their values from one another, and so share an object: that some of them go, or are sealed anew, leaves that of the
+/// others alone.
+async fn an_object_that_several_rows_name_goes_with_the_last(database: TestDatabase) {
+    let bench = Bench::new(database);
+    let door = bench.open("one").await;
+    let service = service_with(&door, "hunter2-hunter2").await;
+    copy_revisions(&door, service.id, 2).await;
+    let project = door.default_project().await.id;
+    door.app.secrets_move(&door.admin, project, SecretBackend::Vault).await.unwrap();
+    door.app.secrets_moved(project).await.unwrap();
+    let put = bench.vault.count();
+    assert_eq!(put, 2, "what three revisions have, and a seed");
+
+    run(&door, "DELETE FROM revisions WHERE id NOT IN (SELECT revision_id FROM services)").await;
+    assert_eq!(door.app.secret_objects_collect().await.unwrap(), 0);
+    bench.later(3 * HOUR);
+    assert_eq!(door.app.secret_objects_collect().await.unwrap(), 0);
+    assert_eq!(bench.vault.count(), put);
+    drop(door);
+    // Nothing of it is in memory.
+    let door = bench.open("two").await;
+    assert_eq!(read(&door, &service).await.unwrap(), password("hunter2-hunter2"));
+
+    copy_revisions(&door, service.id, 1).await;
+    door.app.project_keys_rotate(&door.admin, project).await.unwrap();
+    assert_eq!(door.app.reseal().await.unwrap().failed, 0);
+    door.app.secret_objects_collect().await.unwrap();
+    bench.later(6 * HOUR);
+    assert!(door.app.secret_objects_collect().await.unwrap() >= put as u64, "those of the former key");
+    assert!(bench.vault.count() > 0);
+    drop(door);
+    let door = bench.open("three").await;
     assert_eq!(read(&door, &service).await.unwrap(), password("hunter2-hunter2"));
 }
 

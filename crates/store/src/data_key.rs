@@ -138,6 +138,12 @@ async fn replace_in_tx(write: &mut Write<'_>, rows: &[DataKeyRow], at: DateTime<
     Ok(())
 }
 
+/// All values of a revision.
+pub(crate) fn sealed_of(secrets: &ServiceSecrets) -> impl Iterator<Item = &Sealed> {
+    let ServiceSecrets { configuration, helm_values, renderer_values } = secrets;
+    [Some(configuration), helm_values.as_ref(), renderer_values.as_ref()].into_iter().flatten()
+}
+
 /// The data keys that sealed these values.
 pub(crate) fn keys_of<'s>(secrets: impl IntoIterator<Item = &'s ServiceSecrets>) -> BTreeSet<Uuid> {
     let key_of = |sealed: &Sealed| {
@@ -146,11 +152,7 @@ pub(crate) fn keys_of<'s>(secrets: impl IntoIterator<Item = &'s ServiceSecrets>)
         let is_of_key = [keyring::VERSION, kept::VERSION].contains(first);
         Uuid::from_slice(bytes.get(kept::KEY..PREFIX).filter(|_| is_of_key)?).ok()
     };
-    let all =
-        secrets.into_iter().flat_map(|ServiceSecrets { configuration, helm_values, renderer_values }| {
-            [Some(configuration), helm_values.as_ref(), renderer_values.as_ref()]
-        });
-    all.flatten().filter_map(key_of).collect()
+    secrets.into_iter().flat_map(sealed_of).filter_map(key_of).collect()
 }
 
 /// Data keys with which somebody writes what they read are not destroyed before this write is done; those that are destroyed

@@ -10,6 +10,7 @@ use plural_app::cluster::CreatedCluster;
 use plural_app::ctx::Clock;
 use plural_app::ports::key_encryption::LocalKey;
 use plural_app::ports::secret_backend::{KeeperError, ObjectName, SecretKeeper};
+use plural_app::seal::{SealStore as _, SealedColumn};
 use plural_app::secret_backend::SecretBackendStore as _;
 use plural_core::cluster::Cluster;
 use plural_core::ids::ProjectId;
@@ -36,6 +37,7 @@ each_database!(
     what_a_deleted_project_left_in_a_backend_goes,
     an_object_goes_an_hour_after_it_was_found_unnamed,
     an_object_that_several_rows_name_goes_with_the_last,
+    who_comes_too_late_with_the_row_of_an_object_is_refused,
     two_consoles_find_what_the_other_sealed_behind_a_move,
 );
 
@@ -458,6 +460,52 @@ async fn an_object_that_several_rows_name_goes_with_the_last(database: TestDatab
     drop(door);
     let door = bench.open("three").await;
     assert_eq!(read(&door, &service).await.unwrap(), password("hunter2-hunter2"));
+}
+
+/// A machine that slept between an object and its row, or a copy of a row from before: its object is gone by then.
+async fn who_comes_too_late_with_the_row_of_an_object_is_refused(database: TestDatabase) {
+    let bench = Bench::new(database);
+    let door = bench.open("one").await;
+    let service = service_with(&door, "hunter2-hunter2").await;
+    let project = door.default_project().await.id;
+    door.app.secrets_move(&door.admin, project, SecretBackend::Vault).await.unwrap();
+    door.app.secrets_moved(project).await.unwrap();
+    let configurations = async || {
+        let step = door.database.sealed_elsewhere(
+            SealedColumn::Configuration,
+            project,
+            SecretBackend::Database,
+            None,
+            100,
+        );
+        step.await.unwrap().found
+    };
+    let late = configurations().await.remove(0).sealed;
+    write(&door, &service, "another").await.unwrap();
+    run(&door, "DELETE FROM revisions WHERE id NOT IN (SELECT revision_id FROM services)").await;
+    let deletes_at = async |hours: i64| {
+        bench.later(hours * HOUR);
+        door.app.secret_objects_collect().await.unwrap()
+    };
+    assert_eq!((deletes_at(2).await, deletes_at(4).await), (0, 1));
+
+    let now = configurations().await.remove(0);
+    let change = (now.clone(), late);
+    let refused = door.database.sealed_replace(SealedColumn::Configuration, &[change]).await.unwrap_err();
+    assert!(refused.to_string().contains("so long ago"), "{refused}");
+    assert_eq!(configurations().await, [now], "nothing is written");
+    assert_eq!(read(&door, &service).await.unwrap(), password("another"));
+    // While a backend is away, what it is to delete is as good as gone.
+    let late = configurations().await.remove(0).sealed;
+    write(&door, &service, "third").await.unwrap();
+    run(&door, "DELETE FROM revisions WHERE id NOT IN (SELECT revision_id FROM services)").await;
+    bench.vault.mood.store(AWAY, Ordering::Relaxed);
+    assert_eq!((deletes_at(6).await, deletes_at(8).await), (0, 0));
+    bench.vault.mood.store(FINE, Ordering::Relaxed);
+    let change = (configurations().await.remove(0), late);
+    assert!(door.database.sealed_replace(SealedColumn::Configuration, &[change]).await.is_err());
+    assert_eq!(deletes_at(9).await, 1);
+    assert_eq!(read(&door, &service).await.unwrap(), password("third"));
 }
 
 async fn two_consoles_find_what_the_other_sealed_behind_a_move(database: TestDatabase) {

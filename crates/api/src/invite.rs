@@ -42,7 +42,8 @@ fn told(problem: Option<&str>) -> String {
     })
 }
 
-/// Somebody with a code: what it is, who they say they are. Whoever is signed in in this browser has nothing to do with it.
+/// Somebody with a code: what it is, who they say they are. Whoever is signed in in this browser has nothing to do with it, unless
+/// it is an invitation of theirs to a project.
 struct Guest {
     visitor: Visitor,
     op: plural_app::OpCtx,
@@ -86,6 +87,14 @@ fn accept_page(
          <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"new-password\" minlength=\"8\" required>\
          <label for=\"again\">The same again</label>\
          <input id=\"again\" name=\"again\" type=\"password\" autocomplete=\"new-password\" required>";
+    if invite.to.is_some() && is_theirs(&guest.visitor.actor, invite) {
+        let text = format!(
+            "{problem}<p>You are invited to a project. You are signed in as <strong>{email}</strong>.</p>\
+             <form method=\"post\" action=\"/auth/invite/accept\">{code}\
+             <input type=\"hidden\" name=\"signed-in\" value=\"yes\"><button>Accept</button></form>"
+        );
+        return html::page(status, TITLE, &text);
+    }
     if invite.user_id.is_some() {
         let text = format!(
             "{problem}<p>Choose another password for <strong>{email}</strong>. Your sessions end.</p>\
@@ -93,8 +102,15 @@ fn accept_page(
         );
         return html::page(status, "Choose another password", &text);
     }
+    // The same words whether there is one: a code does not tell.
+    let known = match invite.to {
+        Some(_) => {
+            "<p>You have this account already? <a href=\"/auth/sign-in\">Sign in</a>, and open your link again.</p>"
+        }
+        None => "",
+    };
     let mut text = format!(
-        "{problem}<p>You are invited to make the account <strong>{email}</strong>.</p>\
+        "{problem}<p>You are invited to make the account <strong>{email}</strong>.</p>{known}\
          <form method=\"post\" action=\"/auth/invite/accept\">{code}<label for=\"name\">Your name</label>\
          <input id=\"name\" name=\"name\" autocomplete=\"name\" maxlength=\"100\">{password}\
          <button>Make the account</button></form>"
@@ -110,6 +126,14 @@ fn accept_page(
         );
     }
     html::page_with_script(status, TITLE, &text)
+}
+
+/// Whether an invitation is for the account that somebody is signed in with.
+fn is_theirs(actor: &Actor, invite: &Invite) -> bool {
+    match actor {
+        Actor::User(user) => user.email == invite.email.as_str(),
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => false,
+    }
 }
 
 /// `POST /auth/invite/challenge`
@@ -129,6 +153,7 @@ pub(crate) async fn accept(State(api): State<Api>, Sender(visitor): Sender) -> R
         Err(response) => return *response,
     };
     let response = match accepted(&api, &guest).await {
+        Ok(_) if guest.visitor.field("signed-in").is_some() => joined(),
         Ok(user) => done(&user),
         Err(error) => match error.code() {
             // With the code they may try again.
@@ -154,6 +179,9 @@ pub(crate) async fn accept(State(api): State<Api>, Sender(visitor): Sender) -> R
 
 async fn accepted(api: &Api, guest: &Guest) -> plural_core::Result<User> {
     let Guest { visitor, op, code, name } = guest;
+    if visitor.field("signed-in").is_some() {
+        return api.app.invite_accept_signed_in(&visitor.op, code).await;
+    }
     if let Some(answer) = visitor.field("answer") {
         let kept = (kept(visitor), answer);
         return api.app.invite_accept_passkey(op, visitor.site.origin(), code, name.clone(), kept).await;
@@ -173,9 +201,16 @@ fn done(user: &User) -> Response {
     html::page(StatusCode::OK, "That worked", &text)
 }
 
+fn joined() -> Response {
+    let text =
+        "<p>You have your role on the project now.</p><a class=\"button\" href=\"/\">Open the console</a>";
+    html::page(StatusCode::OK, "That worked", text)
+}
+
 fn unknown(error: &Error) -> Response {
     if error.code() == ErrorCode::NotFound {
-        let told = "There is no invitation with this code. Codes are good once and for a few days; ask for another one.";
+        let told = "There is no invitation with this code. Codes are good once and for a few days; ask for another one. If you have \
+                    an account already, sign in with it first.";
         return code_page(Some(told), StatusCode::NOT_FOUND);
     }
     failed(error)

@@ -99,6 +99,8 @@ pub struct Identity {
     pub user_id: UserId,
     /// With which the provider can be asked again, sealed for `identity:ID:refresh`.
     pub refresh: Option<Sealed>,
+    /// Which one that is: sealed anew, it stays the same.
+    pub refresh_version: i32,
     /// When the provider last said that they are there.
     pub checked_at: DateTime<Utc>,
 }

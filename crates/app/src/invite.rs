@@ -1,26 +1,32 @@
 //! Invitations: an administrator gives somebody a code, with which they make their own account, or choose another password.
+//! Administrators of a project invite to that project, with a role on it.
 //!
 //! # Guarantees
 //! - A code counts once, for a time, and only while whoever gave it is an administrator. Its hash is kept, its text is told once.
+//! - One to a project gives a role on it and nothing else, and only while whoever gave it may give that role.
+//! - Neither making one to a project nor its code tells whether its address has an account.
 //! - Guesses are slowed as those of passwords are.
 
 use async_trait::async_trait;
-use plural_core::access::{Actor, Scope};
+use plural_core::access::{Action, Actor, Scope, check_scopes};
 use plural_core::group::Group;
-use plural_core::ids::{GroupId, InviteId, UserId};
-use plural_core::invite::{INVITE_LASTS, INVITE_PREFIX, Invite, MAX_INVITE_GROUPS, RESET_LASTS};
+use plural_core::ids::{GroupId, InviteId, ProjectId, UserId};
+use plural_core::invite::{INVITE_LASTS, INVITE_PREFIX, Invite, InviteTo, MAX_INVITE_GROUPS, RESET_LASTS};
+use plural_core::project::Project;
 use plural_core::specs::{Email, Name};
 use plural_core::user::User;
 use plural_core::{Error, Result};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
 
-use crate::access::{Admin, Audited, Installation, Write, authorize_installation, noun};
+use crate::access::{Admin, Audited, Installation, Noun, Write, authorize_installation, check_given};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
 use crate::passkey::{BegunPasskey, PasskeyCreate, Purpose, party, passkey_answered};
-use crate::records::{Search, record};
+use crate::project::ProjectSelector;
+use crate::records::record;
 use crate::secret::{NewToken, TokenHash, hash_password};
 use crate::throttle::Subject;
 use crate::user::{Proof, UserSelector};
@@ -30,8 +36,36 @@ const INVITING: &str = "an invitation";
 /// Characters of a code.
 const LONGEST: usize = 256;
 
-noun!(Invite, "invitation", i => Some(i.id.uuid()), i.email.to_string());
-record!(Invite, InviteId, InviteId, Search, under: Scope::AdminOnly);
+/// Which invitations a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InviteFilter {
+    /// Those with this text in their address; an empty one is none.
+    pub q: Option<String>,
+    /// Those to this project.
+    pub project_id: Option<ProjectId>,
+}
+
+record!(Invite, InviteId, InviteId, InviteFilter);
+
+impl Noun for Invite {
+    const NOUN: &'static str = "invitation";
+
+    fn identity(&self) -> (Option<Uuid>, String) {
+        (Some(self.id.uuid()), self.email.to_string())
+    }
+
+    /// Who is invited to a project is for those to know who may invite there.
+    fn guarded_by(&self, scope: Scope) -> Scope {
+        match scope {
+            Scope::Chain(bindings)
+                if !bindings.iter().any(|binding| binding.role.rights().allow(Action::Admin)) =>
+            {
+                Scope::Chain(Vec::new())
+            }
+            scope => scope,
+        }
+    }
+}
 
 /// An invitation to keep.
 #[derive(Debug)]
@@ -51,6 +85,8 @@ pub enum InviteAnswer {
     Password(String),
     /// With a passkey; only of an account that is made.
     Passkey(PasskeyCreate),
+    /// As before: it is accepted by whoever is signed in with this account.
+    Account(UserId),
 }
 
 /// An invitation that is accepted.
@@ -58,7 +94,7 @@ pub enum InviteAnswer {
 pub struct InviteAccept {
     /// Of its code.
     pub hash: TokenHash,
-    /// Id of the account that is made, where one is.
+    /// Id of the account that is made, or that accepts.
     pub user_id: UserId,
     /// Its name.
     pub name: Name,
@@ -75,13 +111,23 @@ pub trait InviteStore: Send + Sync + 'static {
     /// [`Error::Conflict`] for an address that has an account, unless it is that one's password that is to be replaced; for a group
     /// that is gone; for one too many. As [`crate::user::UserStore::user_create`] when the proof holds no more.
     async fn invite_create(&self, by: Audited<'_, Installation, Write>, create: &InviteCreate) -> Result<()>;
-    /// The one of a code.
-    async fn invite_by_hash(&self, hash: &TokenHash) -> Result<Option<Invite>>;
-    /// Makes the account, or gives it the password; the invitation is gone.
+    /// A new invitation to a project, in the place of another one to it for the same address; removes those that are over.
     ///
     /// # Errors
-    /// [`Error::NotFound`] for one that is gone or over; [`Error::Forbidden`] when who gave it may not any more, or the account is
-    /// suspended; [`Error::Conflict`] when the address has an account by now.
+    /// [`Error::NotFound`] for a project that is gone; [`Error::Conflict`] for one too many.
+    async fn project_invite_create(
+        &self,
+        by: Audited<'_, Project, Admin>,
+        create: &InviteCreate,
+    ) -> Result<()>;
+    /// The one of a code.
+    async fn invite_by_hash(&self, hash: &TokenHash) -> Result<Option<Invite>>;
+    /// Makes the account, or gives it the password, or the role; the invitation is gone.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for one that is gone or over, and for one to a project whose address has another account than the one
+    /// that accepts; [`Error::Forbidden`] when who gave it may not any more, or the account is suspended; [`Error::Conflict`] when the
+    /// address has an account by now.
     async fn invite_accept(
         &self,
         by: Audited<'_, Installation, Admin>,
@@ -126,12 +172,46 @@ impl App {
             email: email.clone(),
             groups: groups.to_vec(),
             user_id: None,
+            to: None,
             inviter_id: inviter,
             created_at: now,
             expires_at: now + INVITE_LASTS,
         };
         let by = by.audited_new(ctx, "invite.create", "invitation", invite.id, &invite.email);
         self.invite_keep(ctx, by, invite, password).await
+    }
+
+    /// Invites somebody to a project, with a role on it; for its administrators who prove that it is them, and who have all that
+    /// the role gives. Whether the address has an account is not told.
+    pub async fn project_invite_create(
+        &self,
+        ctx: &OpCtx,
+        email: &Email,
+        to: InviteTo,
+        password: Option<SecretString>,
+    ) -> Result<CreatedInvite> {
+        let selector = ProjectSelector::Id(to.project_id);
+        let project = self.authorized::<Project, Admin>(ctx, &selector).await;
+        let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
+        let role = self.bound_role(ctx, to.role).await?;
+        check_given(project.held(), role.rights())?;
+        let now = ctx.now();
+        let invite = Invite {
+            id: InviteId::new(),
+            email: email.clone(),
+            groups: Vec::new(),
+            user_id: None,
+            to: Some(to),
+            inviter_id: inviter(ctx)?,
+            created_at: now,
+            expires_at: now + INVITE_LASTS,
+        };
+        let by = project.audited_new(ctx, "invite.create", "invitation", invite.id, &invite.email);
+        let proof = self.prove(ctx, password, INVITING).await?;
+        let NewToken { text, hash, hint: _ } = NewToken::generate(INVITE_PREFIX)?;
+        let create = InviteCreate { invite, hash, proof };
+        self.store.project_invite_create(by, &create).await?;
+        Ok(CreatedInvite { invite: create.invite, code: text })
     }
 
     /// Lets a user choose another password who has forgotten theirs; for administrators who prove that it is them.
@@ -159,6 +239,7 @@ impl App {
             email: user.email.clone(),
             groups: Vec::new(),
             user_id: Some(user.id),
+            to: None,
             inviter_id: inviter,
             created_at: now,
             expires_at: now + RESET_LASTS,
@@ -182,7 +263,7 @@ impl App {
         Ok(CreatedInvite { invite: create.invite, code: text })
     }
 
-    /// Revokes an invitation; administrators only.
+    /// Revokes an invitation; for administrators of the installation, or of the project that it is to.
     pub async fn invite_delete(&self, ctx: &OpCtx, id: InviteId) -> Result<Invite> {
         let invite = self.authorized::<Invite, _>(ctx, &id).await?;
         self.store.invite_delete(invite.audited(ctx, "invite.delete")).await?;
@@ -235,6 +316,24 @@ impl App {
             .map_err(|cause| Error::internal("hashing a password", cause))??;
         drop(permit);
         self.invite_take(ctx, code, invite, UserId::new(), name, InviteAnswer::Password(hash)).await
+    }
+
+    /// Accepts an invitation to a project for the account that the caller is signed in with.
+    ///
+    /// # Errors
+    /// As [`Self::invite_look`], and so for the code of another address.
+    pub async fn invite_accept_signed_in(&self, ctx: &OpCtx, code: &SecretString) -> Result<User> {
+        check_scopes(ctx.actor())?;
+        let Actor::User(user) = ctx.actor() else { return Err(Error::Unauthenticated) };
+        let invite = self.invite_look(ctx, code).await?;
+        if invite.to.is_none() || user.email != invite.email.as_str() {
+            return Err(Error::not_found("invitation with this code"));
+        }
+        let hash = TokenHash::of(code.expose_secret().trim());
+        let name = invite.email.as_str().parse::<Name>();
+        let name = name.map_err(|cause| Error::internal("naming an account", cause))?;
+        let accept = InviteAccept { hash, user_id: user.id, name, answer: InviteAnswer::Account(user.id) };
+        self.invite_written(ctx, &invite, &accept).await
     }
 
     /// Asks the browser of somebody who was invited for a passkey, in the place of a password.
@@ -298,9 +397,14 @@ impl App {
         let hash = TokenHash::of(code.expose_secret().trim());
         let accept = InviteAccept { hash, user_id, name, answer };
         let system = self.system_ctx().with_request_id(ctx.request_id()).with_peer(ctx.peer());
-        let by = authorize_installation::<Admin>(&system, Scope::AdminOnly)?;
-        let by = by.audited_new(&system, "invite.accept", "invitation", invite.id, &invite.email);
-        let user = self.store.invite_accept(by, &accept).await?;
+        self.invite_written(&system, &invite, &accept).await
+    }
+
+    /// The audit log names the actor of `ctx`.
+    async fn invite_written(&self, ctx: &OpCtx, invite: &Invite, accept: &InviteAccept) -> Result<User> {
+        let by = authorize_installation::<Admin>(&self.system_ctx(), Scope::AdminOnly)?;
+        let by = by.audited_new(ctx, "invite.accept", "invitation", invite.id, &invite.email);
+        let user = self.store.invite_accept(by, accept).await?;
         self.proxy.access_changed();
         Ok(user)
     }

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use plural_core::cluster::Cluster;
 use plural_core::group::Group;
 use plural_core::ids::{
-    ClusterId, GroupId, MachineAccountId, PolicyId, ProjectId, RoleId, SavedViewId, ServiceId, UserId,
+    ClusterId, GroupId, MachineAccountId, PolicyId, ProjectId, SavedViewId, ServiceId, UserId,
 };
 use plural_core::machine_account::MachineAccount;
 use plural_core::policy::{
-    Binding, BindingSubject, BindingsChange, BoundRole, Policy, PolicyNoun, Rights, Role,
+    Binding, BindingSubject, BindingsChange, BoundRole, NamedRole, Policy, PolicyNoun, Rights, Role,
 };
 use plural_core::project::Project;
 use plural_core::role::CustomRole;
@@ -59,21 +59,6 @@ pub trait PolicyStore: Send + Sync + 'static {
         role: BoundRole,
         change: &RoleChange,
     ) -> Result<Vec<Binding>>;
-}
-
-/// A role that a caller names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NamedRole {
-    /// A built-in one.
-    BuiltIn(Role),
-    /// One that administrators made.
-    Custom(RoleId),
-}
-
-impl From<Role> for NamedRole {
-    fn from(role: Role) -> Self {
-        Self::BuiltIn(role)
-    }
 }
 
 /// Who gets a role, and who loses it. Whoever is in both has it.
@@ -209,13 +194,7 @@ impl App {
         change: &RoleChange,
     ) -> Result<Vec<BoundSubject>> {
         let policy = self.policy_for(ctx, of.into()).await?;
-        let role = match change.role {
-            NamedRole::BuiltIn(role) => BoundRole::BuiltIn(role),
-            NamedRole::Custom(id) => {
-                let role = self.get::<CustomRole>(ctx, &RoleSelector::Id(id)).await?;
-                BoundRole::Custom(id, role.rights)
-            }
-        };
+        let role = self.bound_role(ctx, change.role).await?;
         if !change.add.is_empty() {
             check_given(policy.held(), role.rights())?;
         }
@@ -223,6 +202,17 @@ impl App {
         let bindings = self.store.binding_change(by, role, change).await?;
         self.proxy.access_changed();
         self.bound_subjects(ctx, bindings).await
+    }
+
+    /// A role with what it gives at this moment.
+    pub(crate) async fn bound_role(&self, ctx: &OpCtx, role: NamedRole) -> Result<BoundRole> {
+        Ok(match role {
+            NamedRole::BuiltIn(role) => BoundRole::BuiltIn(role),
+            NamedRole::Custom(id) => {
+                let role = self.get::<CustomRole>(ctx, &RoleSelector::Id(id)).await?;
+                BoundRole::Custom(id, role.rights)
+            }
+        })
     }
 
     pub(crate) async fn bound_subjects(

@@ -10,12 +10,14 @@ use plural_core::cluster::Cluster;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::ids::{ClusterId, MachineAccountId, PolicyId, ProjectId, SavedViewId, ServiceId, UserId};
+use plural_core::invite::Invite;
 use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::policy::{Binding, BindingSubject, BoundRole, Policy, Role};
 use plural_core::project::Project;
 use plural_core::question::{Kind, Need, On, Thing, need};
+use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
 use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
@@ -151,6 +153,8 @@ asked! {
     Group, t => either(t, GroupSelector::Id, GroupSelector::Name), _g => None;
     CustomRole, t => either(t, RoleSelector::Id, RoleSelector::Name), _r => None;
     BackgroundJob, t => name(t)?, _j => None;
+    RegistrationToken, t => name(t)?, r => Some(r.project_id.into());
+    Invite, t => name(t)?, i => i.to.map(|to| to.project_id.into());
 }
 
 fn either<Id: FromStr, S>(text: &str, id: fn(Id) -> S, other: fn(String) -> S) -> S {
@@ -229,21 +233,37 @@ impl App {
 
     async fn judged(&self, ctx: &OpCtx, need: Need, thing: &Thing, within: Option<&Thing>) -> Result<Judged> {
         let Need { action, on, also: _ } = need;
+        if matches!(thing.kind, Kind::DataKey | Kind::SyncWindow) && thing.name.is_some() {
+            let kind = thing.kind.as_str();
+            let told = format!("a {kind} is asked about without a name: say in `within` what it is of");
+            return Err(Error::invalid("thing", told));
+        }
         let fixed = |scope| Ok(Judged { verdict: judge(ctx.actor(), action, &scope), scope, under: None });
         match (on, &thing.name, within) {
             (On::Installation | On::AdminOnly, ..) => fixed(on.scope().unwrap_or(Scope::AdminOnly)),
-            (On::Thing, Some(name), _) => self.judged_named(ctx, action, thing.kind, name).await,
+            (On::Thing | On::Either, Some(name), _) => self.judged_named(ctx, action, thing.kind, name).await,
             // The default project is where it would be made.
             (On::In(Kind::Project), _, None) => {
                 self.judged_as::<Project>(ctx, action, &ProjectSelector::Default).await
             }
             (On::Home, _, None) => fixed(Scope::Chain(Vec::new())),
+            (On::Either, _, None) => fixed(Scope::AdminOnly),
             (On::In(kind), _, Some(Thing { kind: given, name: Some(name) })) if *given == kind => {
                 self.judged_named(ctx, action, kind, name).await
             }
-            (On::Home, _, Some(Thing { kind: Kind::Project, name: Some(name) })) => {
+            (On::Home | On::Either, _, Some(Thing { kind: Kind::Project, name: Some(name) })) => {
                 self.judged_named(ctx, action, Kind::Project, name).await
             }
+            (
+                On::Owner,
+                _,
+                Some(Thing {
+                    kind: kind @ (Kind::Project | Kind::Cluster | Kind::Service),
+                    name: Some(name),
+                }),
+            ) => self.judged_named(ctx, action, *kind, name).await,
+            // The list of all of them, as below.
+            (On::Owner, _, None) if action == Action::Read => fixed(Scope::Installation),
             // Whatever of the kind there is in it.
             (
                 On::Thing,
@@ -259,6 +279,13 @@ impl App {
             (On::In(kind), _, _) => {
                 Err(Error::invalid("within", format!("must name the {} that it is made in", kind.as_str())))
             }
+            (On::Either, _, Some(_)) => {
+                Err(Error::invalid("within", "must name the project that it is of: project/NAME"))
+            }
+            (On::Owner, _, _) => Err(Error::invalid(
+                "within",
+                "must name what it is of: project/NAME, cluster/NAME or service/CLUSTER/NAME",
+            )),
             (On::Home | On::Thing, _, Some(_)) => Err(Error::invalid(
                 "within",
                 "must name what the thing belongs to: a project, or its cluster",
@@ -290,7 +317,14 @@ impl App {
             Kind::Group => judged!(Group),
             Kind::Role => judged!(CustomRole),
             Kind::Job => judged!(BackgroundJob),
-            Kind::HelmRepository | Kind::IdentityProvider | Kind::AuditLog => {
+            Kind::RegistrationToken => judged!(RegistrationToken),
+            Kind::Invitation => judged!(Invite),
+            Kind::HelmRepository
+            | Kind::IdentityProvider
+            | Kind::AuditLog
+            | Kind::Persona
+            | Kind::DataKey
+            | Kind::SyncWindow => {
                 Err(Error::invalid("thing", format!("a {} is asked about without a name", kind.as_str())))
             }
         }
@@ -489,6 +523,7 @@ fn inherits(kind: Kind, within: Kind) -> bool {
             | Kind::ManagedNamespace
             | Kind::Context
             | Kind::ServiceAccount
+            | Kind::RegistrationToken
     );
     (within == Kind::Project && in_project) || (within == Kind::Cluster && kind == Kind::Service)
 }

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use plural_app::cluster::{ClusterFilter, ClusterSelector};
-use plural_app::policy::{NamedRole, RoleChange};
+use plural_app::policy::RoleChange;
 use plural_app::service::ServiceFilter;
 use plural_console::RunningConsole;
 use plural_core::PageArgs;
 use plural_core::access::{Action, Actor};
 use plural_core::cluster::Cluster;
 use plural_core::group::NewGroup;
-use plural_core::policy::{BindingSubject, Policy, Rights, Role};
+use plural_core::policy::{BindingSubject, NamedRole, Policy, Rights, Role};
 use plural_core::role::NewRole;
 use plural_core::service::{Service, ServiceColumn};
 use plural_core::sort::Sort;

@@ -99,6 +99,17 @@ pub(crate) struct AccessChangeArgs {
 }
 
 /// The built-in role of this word.
+/// A role by its name: a built-in one, or the id of one that administrators made.
+pub(crate) async fn named_role(
+    role: &str,
+    client: &Client,
+) -> Result<(Option<PolicyRole>, Option<String>), CliError> {
+    Ok(match built_in(role) {
+        Some(role) => (Some(role), None),
+        None => (None, Some(roles::find(role, client).await?.id)),
+    })
+}
+
 fn built_in(role: &str) -> Option<PolicyRole> {
     match role {
         "read" => Some(PolicyRole::Read),
@@ -166,10 +177,7 @@ async fn change(
         return Err(CliError::usage("nobody is named: add --user EMAIL or --group NAME"));
     }
     let of = of.find(client).await?;
-    let (role, role_id) = match built_in(&role) {
-        Some(role) => (Some(role), None),
-        None => (None, Some(roles::find(&role, client).await?.id)),
-    };
+    let (role, role_id) = named_role(&role, client).await?;
     let mut subjects = Vec::new();
     for email in &users {
         let user_id = Some(users::find(email, client).await?.id);

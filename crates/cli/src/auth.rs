@@ -43,7 +43,7 @@ pub(crate) struct QuestionArgs {
     #[arg(value_name = "THING")]
     pub(crate) thing: String,
 
-    /// Where something is made, or what belongs to it: project/shop or cluster/blue
+    /// Where something is made, or what belongs to it: project/shop, cluster/blue, service/blue/web
     #[arg(long = "in", value_name = "THING")]
     pub(crate) within: Option<String>,
 }
@@ -55,6 +55,7 @@ pub(crate) struct QuestionArgs {
 #[command(after_help = "Examples:
   plural auth can-i rollback service/blue/web
   plural auth can-i create clusters --in project/shop
+  plural auth can-i create sync-windows --in service/blue/web
   plural auth can-i exec cluster/blue --as grace@example.com
   plural auth can-i prune service/blue/web --quiet")]
 pub(crate) struct CanIArgs {

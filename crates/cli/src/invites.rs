@@ -9,6 +9,7 @@ use plural_wire::{
 use serde::Serialize;
 
 use crate::{
+    access,
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
     format::Format,
@@ -19,17 +20,21 @@ use crate::{
     users,
 };
 
-const NOTHING: &str = "no invitations wait; `plural cd users invite EMAIL` makes one";
+const NOTHING: &str = "no invitations wait that you may see; `plural cd users invite EMAIL` makes one";
 
 /// Invite somebody to make their own account, and print the link once
 ///
 /// They open the link in a browser, and choose a password or a passkey. It is good once, within seven days, in the place of another
 /// invitation of theirs, and while you are an administrator. The console sends no mail: give them the link on a way that only they
 /// read.
+///
+/// Administrators of a project invite to it, with a role there that they may give. Who has an account already signs in with it and
+/// opens the link: they get the role. Whether there is such an account is not told.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd users invite grace@example.com
   plural cd users invite grace@example.com --group dev --group ops
+  plural cd users invite grace@example.com --project shop --role write
   plural cd users invite grace@example.com -o jsonpath={.link}")]
 pub(crate) struct InviteArgs {
     /// E-mail address, which the user signs in with
@@ -40,6 +45,14 @@ pub(crate) struct InviteArgs {
     #[arg(long = "group", value_name = "NAME")]
     pub(crate) groups: Vec<String>,
 
+    /// Invite to this project (name or id), with a role there
+    #[arg(long, value_name = "PROJECT", requires = "role", conflicts_with = "groups")]
+    pub(crate) project: Option<String>,
+
+    /// Role on the project: read, write, admin, or the name of a custom role
+    #[arg(long, value_name = "ROLE", requires = "project")]
+    pub(crate) role: Option<String>,
+
     /// Read your own password from standard input instead of asking
     #[arg(long)]
     pub(crate) password_stdin: bool,
@@ -48,12 +61,17 @@ pub(crate) struct InviteArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// List the invitations that wait to be accepted
+/// List the invitations that wait to be accepted; without being an administrator, those to projects that you administer
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd users invites
+  plural cd users invites --project shop
   plural cd users invites -o json")]
 pub(crate) struct InvitesArgs {
+    /// Only those to this project (name or id)
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+
     #[command(flatten)]
     pub(crate) output: ListOutputArgs,
 }
@@ -108,7 +126,7 @@ impl Row for Invite {
         let expires = self.expires_at.map(|at| at.format("%Y-%m-%d %H:%M").to_string());
         vec![
             or_dash(Some(&self.email)),
-            if self.user.is_some() { "another password" } else { "an account" }.to_owned(),
+            purpose(self),
             or_dash(Some(&groups.join(", "))),
             or_dash(self.inviter.as_ref().map(|user| user.email.as_str())),
             or_dash(expires.as_deref()),
@@ -118,12 +136,24 @@ impl Row for Invite {
     }
 }
 
+/// What whoever accepts it gets.
+fn purpose(invite: &Invite) -> String {
+    let custom = invite.custom_role.as_ref().map(|role| role.name.clone());
+    let built_in = invite.role.map(|role| role.as_str().to_ascii_lowercase());
+    match (custom.or(built_in), &invite.project) {
+        (Some(role), Some(project)) => format!("{role} on {}", project.name),
+        (Some(role), None) => format!("{role} on a project"),
+        (None, _) if invite.user.is_some() => "another password".to_owned(),
+        (None, _) => "an account".to_owned(),
+    }
+}
+
 pub(crate) async fn create(
     args: InviteArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let InviteArgs { email, groups, password_stdin, output } = args;
+    let InviteArgs { email, groups, project, role, password_stdin, output } = args;
     let format = output.shown_once()?;
     let mut group_ids = Vec::new();
     for name in groups {
@@ -133,7 +163,16 @@ pub(crate) async fn create(
         })?;
         group_ids.push(found.id);
     }
-    let attributes = InviteAttributes { email, group_ids: (!group_ids.is_empty()).then_some(group_ids) };
+    let project_id = match project {
+        Some(project) => Some(key::project(client, &project).await?.id),
+        None => None,
+    };
+    let (role, role_id) = match role {
+        Some(role) => access::named_role(&role, client).await?,
+        None => (None, None),
+    };
+    let group_ids = (!group_ids.is_empty()).then_some(group_ids);
+    let attributes = InviteAttributes { email, group_ids, project_id, role, role_id };
     let request = CreateInvite { attributes, current_password: None };
     let proof = proof(password_stdin);
     let made =
@@ -197,8 +236,14 @@ pub(crate) async fn list(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let invites = all_pages(client, |after| ListInvites { after, first: PAGE_SIZE }).await?;
-    output::list(&invites, &args.output, NOTHING, terminal)
+    let InvitesArgs { project, output } = args;
+    let project_id = match project {
+        Some(project) => Some(key::project(client, &project).await?.id),
+        None => None,
+    };
+    let list = |after| ListInvites { after, first: PAGE_SIZE, project_id: project_id.clone() };
+    let invites: Vec<Invite> = all_pages(client, list).await?;
+    output::list(&invites, &output, NOTHING, terminal)
 }
 
 pub(crate) async fn delete(

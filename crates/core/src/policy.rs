@@ -153,6 +153,21 @@ impl PartialEq<Role> for BoundRole {
     }
 }
 
+/// A role that somebody names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedRole {
+    /// A built-in one.
+    BuiltIn(Role),
+    /// One that administrators made.
+    Custom(RoleId),
+}
+
+impl From<Role> for NamedRole {
+    fn from(role: Role) -> Self {
+        Self::BuiltIn(role)
+    }
+}
+
 /// A built-in role. [`Role::rights`] says what each role allows; no role is more than another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

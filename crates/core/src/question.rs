@@ -74,6 +74,16 @@ kinds! {
     IdentityProvider = "provider", "providers", "identity-provider";
     /// The installation's audit log.
     AuditLog = "audit-log", "audit";
+    /// A persona: what the web console shows to whom.
+    Persona = "persona", "personas";
+    /// A token that makes clusters of one project.
+    RegistrationToken = "registration-token", "registration-tokens";
+    /// An invitation to make an account, or to a project.
+    Invitation = "invitation", "invitations", "invite", "invites";
+    /// A key that secrets are sealed with: of a project, or of what belongs to none.
+    DataKey = "data-key", "data-keys";
+    /// A time in which commits go on, or do not: of a project, a cluster or a service.
+    SyncWindow = "sync-window", "sync-windows";
 }
 
 /// On what an action is needed.
@@ -85,6 +95,10 @@ pub enum On {
     In(Kind),
     /// On a project, or else, for what belongs to the whole installation, on that.
     Home,
+    /// On a project, or else on what only administrators of the installation may even read.
+    Either,
+    /// On the project, the cluster or the service that it is of.
+    Owner,
     /// On the installation.
     Installation,
     /// On what only administrators of the installation may even read.
@@ -97,7 +111,7 @@ impl On {
         match self {
             Self::Installation => Some(Scope::Installation),
             Self::AdminOnly => Some(Scope::AdminOnly),
-            Self::Thing | Self::In(_) | Self::Home => None,
+            Self::Thing | Self::In(_) | Self::Home | Self::Either | Self::Owner => None,
         }
     }
 }
@@ -121,13 +135,20 @@ const LOOK: &[&str] = &["get", "list", "describe", "watch"];
 const VERBS: &[(&[Kind], &[&str], Action, On)] = {
     use Action::{Admin, Approve, Prune, Read, Write};
     use Kind::{
-        AuditLog, Cluster, Context, GlobalService, Group, HelmRepository, IdentityProvider, Job, ManagedNamespace, Project,
-        Repository, Role, SavedView, Service, ServiceAccount, User,
+        AuditLog, Cluster, Context, DataKey, GlobalService, Group, HelmRepository, IdentityProvider, Invitation, Job,
+        ManagedNamespace, Persona, Project, RegistrationToken, Repository, Role, SavedView, Service, ServiceAccount, SyncWindow,
+        User,
     };
     &[
-        (&[Job, AuditLog, IdentityProvider], LOOK,                                           Read,    On::AdminOnly),
+        (&[Job, AuditLog, IdentityProvider, Persona], LOOK,                                  Read,    On::AdminOnly),
         (&[AuditLog],                      &["verify", "export"],                             Read,    On::AdminOnly),
-        (&[IdentityProvider],              &["create", "update", "delete"],                  Write,   On::AdminOnly),
+        (&[IdentityProvider, Persona],     &["create", "update", "delete"],                  Write,   On::AdminOnly),
+        (&[Invitation],                    &["get", "list", "describe", "watch", "create", "revoke", "delete"], Admin, On::Either),
+        (&[DataKey],                       &["get", "list", "describe", "watch", "rotate"],  Admin,   On::Either),
+        (&[SyncWindow],                    LOOK,                                             Read,    On::Owner),
+        (&[SyncWindow],                    &["create", "update", "edit", "delete"],          Write,   On::Owner),
+        (&[RegistrationToken],             &["create"],                                      Write,   On::In(Project)),
+        (&[RegistrationToken],             &["revoke"],                                      Write,   On::Thing),
         (&[User],                          &["suspend", "resume"],                           Admin,   On::Thing),
         (&[Job],                           &["retry", "delete"],                             Write,   On::AdminOnly),
         (&[HelmRepository],                LOOK,                                             Read,    On::Installation),
@@ -185,8 +206,10 @@ fn also(verb: &str, kind: Kind) -> Option<Action> {
 /// What decides about all things of a kind together, where each has nothing of its own that does.
 const fn whole(kind: Kind) -> On {
     match kind {
-        Kind::Job | Kind::AuditLog | Kind::IdentityProvider => On::AdminOnly,
+        Kind::Job | Kind::AuditLog | Kind::IdentityProvider | Kind::Persona => On::AdminOnly,
         Kind::HelmRepository => On::Installation,
+        Kind::DataKey | Kind::Invitation => On::Either,
+        Kind::SyncWindow => On::Owner,
         Kind::Project
         | Kind::Cluster
         | Kind::Service
@@ -198,7 +221,8 @@ const fn whole(kind: Kind) -> On {
         | Kind::User
         | Kind::ServiceAccount
         | Kind::Group
-        | Kind::Role => On::Thing,
+        | Kind::Role
+        | Kind::RegistrationToken => On::Thing,
     }
 }
 
@@ -247,6 +271,12 @@ mod tests {
             ("exec", Kind::Cluster, (Action::Exec, On::Thing)),
             ("impersonate-group", Kind::Cluster, (Action::ImpersonateGroup, On::Thing)),
             ("list", Kind::AuditLog, (Action::Read, On::AdminOnly)),
+            ("update", Kind::Persona, (Action::Write, On::AdminOnly)),
+            ("create", Kind::Invitation, (Action::Admin, On::Either)),
+            ("create", Kind::RegistrationToken, (Action::Write, On::In(Kind::Project))),
+            ("rotate", Kind::DataKey, (Action::Admin, On::Either)),
+            ("admin", Kind::DataKey, (Action::Admin, On::Either)),
+            ("delete", Kind::SyncWindow, (Action::Write, On::Owner)),
         ] {
             assert_eq!(needs(verb, kind), expected, "{verb} {kind:?}");
         }

@@ -15,7 +15,7 @@ use reqwest::{
     Method, StatusCode,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -31,6 +31,10 @@ const OPTIONS: [&str; 8] =
     ["auth", "auth_mount", "role", "role_id", "secret_id_file", "token_file", "namespace", "ca"];
 /// A token that lasts for ever is asked about again after so long.
 const ASK_AGAIN: Duration = Duration::from_hours(1);
+/// After a token that was made anew was forbidden as well, it is the policy that forbids: so long no other one is made for it.
+const FORBIDDEN: Duration = Duration::from_secs(30);
+/// After a login was refused, so long none is tried: servers lock out who tries again and again.
+const REFUSED: Duration = Duration::from_secs(5);
 
 /// How a token is got.
 enum Auth {
@@ -50,13 +54,23 @@ struct Token {
     renewable: bool,
 }
 
+/// What is known of logins. Whoever has the lock is the only one who logs in.
+#[derive(Default)]
+struct Held {
+    token: Option<Token>,
+    /// Until when a refusal of a token is not a reason to get another one.
+    forbidden_until: Option<Instant>,
+    /// Until when no login is tried, and what the last one was told.
+    refused: Option<(Instant, KeyError)>,
+}
+
 /// A server, and the console's token for it.
 pub(crate) struct Vault {
     endpoint: Endpoint,
     namespace: Option<HeaderValue>,
     auth: Auth,
     variables: Arc<Variables>,
-    token: Mutex<Option<Token>>,
+    held: Mutex<Held>,
 }
 
 /// What a place names there.
@@ -107,19 +121,25 @@ impl Vault {
             namespace: header.map_err(|_| bad("its namespace is no header"))?,
             auth: auth(&options)?,
             variables: Arc::clone(variables),
-            token: Mutex::default(),
+            held: Mutex::default(),
         };
         let namespace = namespace.map(str::to_owned);
         Ok((vault, VaultPath { namespace, mount: mount.to_owned(), last: last.to_owned() }))
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, KeyError> {
-        let answer = self.send(&method, path, body, Some(&self.token(false).await?)).await?;
+        let token = self.token().await?;
+        let answer = self.send(&method, path, body, Some(&token)).await?;
         if answer.status != StatusCode::FORBIDDEN || matches!(self.auth, Auth::Token(None)) {
             return Ok(answer);
         }
         // It may have been revoked, or its time was over: with another one it works, or the policy forbids it.
-        self.send(&method, path, body, Some(&self.token(true).await?)).await
+        let Some(another) = self.another(&token).await? else { return Ok(answer) };
+        let answer = self.send(&method, path, body, Some(&another)).await?;
+        if answer.status == StatusCode::FORBIDDEN {
+            self.held.lock().await.forbidden_until = Some(Instant::now() + FORBIDDEN);
+        }
+        Ok(answer)
     }
 
     async fn send(
@@ -144,12 +164,9 @@ impl Vault {
     }
 
     /// A token that works: the one that there is, renewed when half of its time is over, or another one.
-    async fn token(&self, another: bool) -> Result<SecretString, KeyError> {
-        let mut held = self.token.lock().await;
-        if another {
-            *held = None;
-        }
-        if let Some(token) = &mut *held {
+    async fn token(&self) -> Result<SecretString, KeyError> {
+        let mut held = self.held.lock().await;
+        if let Some(token) = &mut held.token {
             if Instant::now() < token.renew {
                 return Ok(token.text.clone());
             }
@@ -163,10 +180,45 @@ impl Vault {
                 }
             }
         }
-        let token = self.log_in().await?;
-        let text = token.text.clone();
-        *held = Some(token);
-        Ok(text)
+        self.entered(&mut held).await
+    }
+
+    /// Another token than this one, which was forbidden something; none while it is known that another one does not help.
+    async fn another(&self, forbidden: &SecretString) -> Result<Option<SecretString>, KeyError> {
+        let mut held = self.held.lock().await;
+        // Whoever was in front has one already.
+        if let Some(token) = &held.token
+            && token.text.expose_secret() != forbidden.expose_secret()
+        {
+            return Ok(Some(token.text.clone()));
+        }
+        if held.forbidden_until.is_some_and(|until| Instant::now() < until) {
+            return Ok(None);
+        }
+        held.token = None;
+        self.entered(&mut held).await.map(Some)
+    }
+
+    /// Logs in, unless that was refused a moment ago.
+    async fn entered(&self, held: &mut Held) -> Result<SecretString, KeyError> {
+        if let Some((until, error)) = &held.refused
+            && Instant::now() < *until
+        {
+            return Err(error.clone());
+        }
+        match self.log_in().await {
+            Ok(token) => {
+                let text = token.text.clone();
+                (held.token, held.refused) = (Some(token), None);
+                Ok(text)
+            }
+            Err(error) => {
+                if matches!(error, KeyError::Refused(_)) {
+                    held.refused = Some((Instant::now() + REFUSED, error.clone()));
+                }
+                Err(error)
+            }
+        }
     }
 
     async fn log_in(&self) -> Result<Token, KeyError> {

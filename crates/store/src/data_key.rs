@@ -1,13 +1,14 @@
 //! Data keys, as key-encryption keys wrapped them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited, Authorized, Installation};
 use plural_app::data_key::{DataKeyRow, DataKeyStore, HeldService, HeldValue};
 use plural_app::job::NewJob;
-use plural_app::keyring::prefix;
+use plural_app::kept;
+use plural_app::keyring::{self, PREFIX, prefix};
 use plural_app::rendering::ServiceSecrets;
 use plural_app::seal::Sealed;
 use plural_core::data_key::{DataKey, KeyOwner, KeyPurpose};
@@ -16,7 +17,7 @@ use plural_core::project::Project;
 use plural_core::secret_backend::SecretBackend;
 use plural_core::secret_holding::{SecretHolding, SecretKind};
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, OnConflict};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, LockType, OnConflict};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QueryResult, QuerySelect, Value,
 };
@@ -135,6 +136,52 @@ async fn replace_in_tx(write: &mut Write<'_>, rows: &[DataKeyRow], at: DateTime<
             .map_err(unique(doing, REPLACED))?;
     }
     Ok(())
+}
+
+/// All values of a revision.
+pub(crate) fn sealed_of(secrets: &ServiceSecrets) -> impl Iterator<Item = &Sealed> {
+    let ServiceSecrets { configuration, helm_values, renderer_values } = secrets;
+    [Some(configuration), helm_values.as_ref(), renderer_values.as_ref()].into_iter().flatten()
+}
+
+/// The data keys that sealed these values.
+pub(crate) fn keys_of<'s>(secrets: impl IntoIterator<Item = &'s ServiceSecrets>) -> BTreeSet<Uuid> {
+    let key_of = |sealed: &Sealed| {
+        let bytes = sealed.as_bytes();
+        let first = bytes.first()?;
+        let is_of_key = [keyring::VERSION, kept::VERSION].contains(first);
+        Uuid::from_slice(bytes.get(kept::KEY..PREFIX).filter(|_| is_of_key)?).ok()
+    };
+    secrets.into_iter().flat_map(sealed_of).filter_map(key_of).collect()
+}
+
+/// Data keys with which somebody writes what they read are not destroyed before this write is done; those that are destroyed
+/// already. Their rotation goes on meanwhile.
+pub(crate) async fn held_in_tx(write: &Write<'_>, keys: BTreeSet<Uuid>) -> Result<BTreeSet<Uuid>> {
+    if keys.is_empty() {
+        return Ok(keys);
+    }
+    let rows = row::Entity::find()
+        .filter(row::Column::Id.is_in(keys))
+        .order_by_asc(row::Column::Id)
+        .lock(LockType::KeyShare)
+        .all(&write.tx)
+        .await
+        .map_err(db("reading data keys"))?;
+    Ok(rows.into_iter().filter(|row| row.destroyed_at.is_some()).map(|row| row.id).collect())
+}
+
+/// [`held_in_tx`] for values that are to be kept.
+///
+/// # Errors
+/// [`Error::Conflict`] for those whose key is destroyed.
+pub(crate) async fn hold_in_tx(write: &Write<'_>, keys: BTreeSet<Uuid>) -> Result<()> {
+    if held_in_tx(write, keys).await?.is_empty() {
+        return Ok(());
+    }
+    Err(Error::conflict(
+        "the data key of these values was destroyed at the same time: try again; if that does not help, set the values anew",
+    ))
 }
 
 /// Nothing opens what the keys of these owners sealed once this is committed.
@@ -282,6 +329,21 @@ impl DataKeyStore for Database {
         let which = Condition::all()
             .add(row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
             .add(row::Column::RetiredAt.is_not_null());
+        // Whoever writes values with one of them comes first, and is looked for once more.
+        let locked = row::Entity::find()
+            .filter(which)
+            .order_by_asc(row::Column::Id)
+            .lock_exclusive()
+            .all(&write.tx)
+            .await
+            .map_err(db("destroying data keys"))?;
+        let locked: Vec<DataKey> = locked
+            .into_iter()
+            .map(|row| DataKeyRow::try_from(row).map(|row| row.key))
+            .collect::<Result<_>>()?;
+        let used = seal::used_of(self, &locked).await?;
+        let unused = locked.iter().filter(|key| !used.contains(&key.id)).map(|key| key.id.uuid());
+        let which = Condition::all().add(row::Column::Id.is_in(unused));
         let destroyed = destroy_in_tx(&write, which, at).await?;
         write.commit().await?;
         Ok(destroyed)

@@ -36,7 +36,7 @@ use crate::error::{db, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{cluster, instance, managed_namespace, policy, service, service_context};
+use crate::{cluster, instance, managed_namespace, policy, secret_backend, service, service_context};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -357,6 +357,7 @@ impl GlobalServiceStore for Database {
         }
         let number = old.generation + 1;
         let secrets = secrets.as_ref().map_or(newest.secrets, |sealed| sealed.as_bytes().to_vec());
+        secret_backend::name_on(&write.tx, secret_backend::objects_of([secrets.as_slice()])).await?;
         let mut row = generation::row_of(old.id, number, (template, &was.context), secrets, at)?;
         row.sha = set(sha.clone());
         row.closure_digest = set(closure_digest.clone());
@@ -475,6 +476,7 @@ pub(crate) async fn insert_in_tx(
         updated_at: set(at),
     };
     let row = row.insert(connection).await.map_err(unique("making a global service", UNIQUE))?;
+    secret_backend::name_on(connection, secret_backend::objects_of([secrets.as_bytes()])).await?;
     generation::row_of(row.id, 1, (template, &spec.context), secrets.as_bytes().to_vec(), at)?
         .insert(connection)
         .await
@@ -527,6 +529,7 @@ pub(crate) async fn change_in_tx(
         let number = old.generation + 1;
         row.generation = set(number);
         row.template = set(to_json(template, "a template")?);
+        secret_backend::name_on(connection, secret_backend::objects_of([secrets.as_slice()])).await?;
         generation::row_of(old.id, number, (template, context), secrets, at)?
             .insert(connection)
             .await

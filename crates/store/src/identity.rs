@@ -37,6 +37,8 @@ pub(crate) mod row {
         pub subject: String,
         pub user_id: Uuid,
         pub refresh: Option<Vec<u8>>,
+        /// Counts refresh tokens: one that is sealed anew is the same.
+        pub refresh_version: i32,
         pub checked_at: DateTimeUtc,
         pub tried_at: DateTimeUtc,
         pub created_at: DateTimeUtc,
@@ -54,14 +56,24 @@ const AT_ONCE: &[(&str, &str)] = &[
 
 impl From<row::Model> for Identity {
     fn from(row: row::Model) -> Self {
-        let row::Model { id, provider_id, subject, user_id, refresh, checked_at, tried_at: _, created_at: _ } =
-            row;
+        let row::Model {
+            id,
+            provider_id,
+            subject,
+            user_id,
+            refresh,
+            refresh_version,
+            checked_at,
+            tried_at: _,
+            created_at: _,
+        } = row;
         Self {
             id: UserIdentityId::from_uuid(id),
             provider: IdentityProviderId::from_uuid(provider_id),
             subject,
             user_id: UserId::from_uuid(user_id),
             refresh: refresh.map(Sealed::from_bytes),
+            refresh_version,
             checked_at,
         }
     }
@@ -231,6 +243,7 @@ impl IdentityStore for Database {
                 subject: set(admit.subject.clone()),
                 user_id: set(account.id),
                 refresh: set(None),
+                refresh_version: set(0),
                 checked_at: set(at),
                 tried_at: set(at),
                 created_at: set(at),
@@ -267,6 +280,7 @@ impl IdentityStore for Database {
         let write = self.write().await?;
         row::Entity::update_many()
             .col_expr(row::Column::Refresh, Expr::value(refresh.as_bytes().to_vec()))
+            .col_expr(row::Column::RefreshVersion, Expr::col(row::Column::RefreshVersion).add(1))
             .filter(row::Column::Id.eq(id.uuid()))
             .exec(&write.tx)
             .await
@@ -321,11 +335,15 @@ impl IdentityStore for Database {
             .col_expr(row::Column::CheckedAt, Expr::value(by.entry().at))
             .filter(row::Column::Id.eq(identity.id.uuid()));
         if let Some(refresh) = refresh {
-            // Not over that of a login meanwhile.
-            let used = identity.refresh.clone().map(Sealed::into_bytes);
-            let kept = Expr::case(row::Column::Refresh.eq(used), Expr::value(refresh.into_bytes()))
+            // Not over that of a login meanwhile. The one that was used may have been sealed anew.
+            let used = row::Column::RefreshVersion.eq(identity.refresh_version);
+            let kept = Expr::case(used.clone(), Expr::value(refresh.into_bytes()))
                 .finally(Expr::col(row::Column::Refresh));
-            update = update.col_expr(row::Column::Refresh, kept.into());
+            let version = Expr::case(used, Expr::col(row::Column::RefreshVersion).add(1))
+                .finally(Expr::col(row::Column::RefreshVersion));
+            update = update
+                .col_expr(row::Column::Refresh, kept.into())
+                .col_expr(row::Column::RefreshVersion, version.into());
         }
         let done = update.exec(&write.tx).await.map_err(db("recording what a provider said"))?;
         let mut changed = false;
@@ -360,13 +378,16 @@ impl IdentityStore for Database {
         let (id, user_id) = (identity.id.uuid(), identity.user_id.uuid());
         let write = self.write().await?;
         // Somebody who signed in again meanwhile has another refresh token.
-        let unchanged = match identity.refresh.clone() {
-            Some(refresh) => row::Column::Refresh.eq(refresh.into_bytes()),
+        let unchanged = match &identity.refresh {
+            Some(_) => row::Column::Refresh
+                .is_not_null()
+                .and(row::Column::RefreshVersion.eq(identity.refresh_version)),
             // Nor signed in again without one.
             None => row::Column::Refresh.is_null().and(row::Column::CheckedAt.eq(identity.checked_at)),
         };
         let ended = row::Entity::update_many()
             .col_expr(row::Column::Refresh, Expr::value(Option::<Vec<u8>>::None))
+            .col_expr(row::Column::RefreshVersion, Expr::col(row::Column::RefreshVersion).add(1))
             .filter(row::Column::Id.eq(id))
             .filter(unchanged)
             .exec(&write.tx)

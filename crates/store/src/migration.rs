@@ -66,6 +66,7 @@ mod m0088_audit_filters;
 mod m0089_secret_backends;
 mod m0090_service_orders;
 mod m0091_health_changes;
+mod m0092_project_invites;
 #[cfg(test)]
 mod tests;
 
@@ -143,6 +144,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0089_secret_backends::Migration),
             Box::new(m0090_service_orders::Migration),
             Box::new(m0091_health_changes::Migration),
+            Box::new(m0092_project_invites::Migration),
         ]
     }
 }

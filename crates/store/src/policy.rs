@@ -217,7 +217,7 @@ async fn insert_in_tx(
 }
 
 /// Locks a policy against other changes of its bindings, not against things that are made below it meanwhile.
-async fn lock_in_tx(write: &Write<'_>, of: Policy) -> Result<()> {
+pub(crate) async fn lock_in_tx(write: &Write<'_>, of: Policy) -> Result<()> {
     row::Entity::find_by_id(of.id().uuid())
         .filter(row::Column::Name.is_null())
         .lock(LockType::NoKeyUpdate)
@@ -226,6 +226,16 @@ async fn lock_in_tx(write: &Write<'_>, of: Policy) -> Result<()> {
         .map_err(db("reading a policy"))?
         .ok_or(Error::not_found(of.noun().as_str()))
         .map(drop)
+}
+
+/// Gives somebody a role on what has a policy that is locked, unless they have it there.
+pub(crate) async fn give_in_tx(write: &Write<'_>, of: Policy, role: BoundRole, user: UserId) -> Result<()> {
+    let subject = BindingSubject::User(user);
+    let known = list_on(&write.tx, &[of.id().uuid()]).await?;
+    if known.iter().any(|known| known.subject == subject && is_same(known.role, role)) {
+        return Ok(());
+    }
+    insert_in_tx(write, of.id(), role, &[subject]).await
 }
 
 /// Replaces the bindings of these roles. Of two that do this at once, the second waits for the first and replaces what that wrote.

@@ -105,6 +105,20 @@ async fn with_rights(connection: &impl ConnectionTrait, found: &mut [&mut Custom
     Ok(())
 }
 
+/// What a role gives at this moment. It does not go before this write is done.
+///
+/// # Errors
+/// [`Error::NotFound`] for one that is gone.
+pub(crate) async fn rights_in_tx(write: &transaction::Write<'_>, id: RoleId) -> Result<Rights> {
+    let doing = "reading a role's actions";
+    // Of two, one of whom changes its actions, the second waits.
+    let known = row::Entity::find_by_id(id.uuid()).lock(LockType::Share).one(&write.tx).await;
+    known.map_err(db(doing))?.ok_or(Error::not_found("role"))?;
+    let rows = action::Entity::find().filter(action::Column::RoleId.eq(id.uuid())).all(&write.tx).await;
+    let rows = rows.map_err(db(doing))?;
+    Ok(rows.iter().fold(Rights::NONE, |held, row| held.union(rights_of(&row.action))))
+}
+
 async fn insert_actions_in_tx(write: &transaction::Write<'_>, id: RoleId, rights: Rights) -> Result<()> {
     if rights == Rights::NONE {
         return Ok(());

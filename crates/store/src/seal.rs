@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::convert::bytes32;
 use crate::database::{Database, corrupt};
 use crate::error::db;
+use crate::secret_backend;
 
 /// Rows of a step of a walk: so many are looked at by one statement, however few of them are wanted.
 const STEP: u64 = 1000;
@@ -415,6 +416,8 @@ impl SealStore for Database {
         let doing = "sealing values anew";
         let (Place { table, column, .. }, key) = (place(column), key(column));
         let write = self.write().await?;
+        let objects = secret_backend::objects_of(changes.iter().map(|(_, after)| after.as_bytes()));
+        secret_backend::name_on(&write.tx, objects).await?;
         for (SealedValue { row, of: _, owner: _, sealed: before }, after) in changes {
             let mut values: Vec<Value> =
                 vec![after.as_bytes().to_vec().into(), before.as_bytes().to_vec().into()];

@@ -1,12 +1,12 @@
 //! Where projects keep their secret values, and which objects of backends rows name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Admin, Audited};
 use plural_app::job::NewJob;
-use plural_app::kept::ID;
+use plural_app::kept::{ID, OBJECT, VERSION};
 use plural_app::ports::secret_backend::ObjectName;
 use plural_app::seal::{SealedColumn, SealedRow, SealedStep, SealedValue};
 use plural_app::secret_backend::{SecretBackendStore, SecretObject};
@@ -14,13 +14,16 @@ use plural_core::ids::ProjectId;
 use plural_core::project::Project;
 use plural_core::secret_backend::{KeptSecrets, SecretBackend};
 use plural_core::{Error, Result};
-use sea_orm::{ConnectionTrait as _, QueryResult};
+use sea_orm::{ConnectionTrait, QueryResult, Statement, Value};
 use uuid::Uuid;
 
 use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::seal::{BACKEND_AT, KeptPlace, OBJECT_AT, kept_places};
 use crate::transaction::Write;
+
+/// Since when an object is unnamed that is being deleted.
+const CLAIMED: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
 fn backend(word: &str) -> Result<SecretBackend> {
     SecretBackend::parse(word).ok_or_else(|| corrupt("a secret backend"))
@@ -45,6 +48,35 @@ impl Database {
         };
         kept_places().map(of_place).collect::<Vec<_>>().join(" UNION ALL ")
     }
+}
+
+/// The objects that these values name.
+pub(crate) fn objects_of<'s>(sealed: impl IntoIterator<Item = &'s [u8]>) -> BTreeSet<Uuid> {
+    let object_of = |bytes: &[u8]| {
+        let is_kept = bytes.first() == Some(&VERSION);
+        Uuid::from_slice(bytes.get(OBJECT..OBJECT + ID).filter(|_| is_kept)?).ok()
+    };
+    sealed.into_iter().filter_map(object_of).collect()
+}
+
+/// Rows name these objects from now on: whoever deletes what nothing names leaves them alone.
+///
+/// # Errors
+/// [`Error::Conflict`] for one that is deleted or is being deleted: whoever put it came too late with its row.
+pub(crate) async fn name_on(connection: &impl ConnectionTrait, objects: BTreeSet<Uuid>) -> Result<()> {
+    for id in objects {
+        let sql = "UPDATE secret_objects SET unnamed_since = NULL \
+                   WHERE id = $1 AND (unnamed_since IS NULL OR unnamed_since > $2)";
+        let values: [Value; 2] = [id.into(), CLAIMED.into()];
+        let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+        let done = connection.execute_raw(statement).await;
+        if done.map_err(db("naming an object of a secret backend"))?.rows_affected() == 0 {
+            return Err(Error::conflict(
+                "a value was put into the secret backend so long ago that it is deleted there: try again",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A project left objects in backends.
@@ -188,11 +220,25 @@ impl SecretBackendStore for Database {
             "UPDATE secret_objects SET unnamed_since = $1 WHERE unnamed_since IS NULL AND NOT {is_named}"
         );
         write.tx.execute_raw(self.statement(&sql, [at.into()])).await.map_err(db(doing))?;
+        // Whoever names one of them at this moment was first, and it stays; or finds that it is gone.
+        let over = |row: &str| {
+            format!(
+                "{row}.backend = $1 AND {row}.unnamed_since IS NOT NULL AND ({row}.unnamed_since < $2 \
+                 OR NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = {row}.project_id))"
+            )
+        };
+        let sql = format!(
+            "UPDATE secret_objects SET unnamed_since = $4 WHERE {} AND id IN \
+             (SELECT o.id FROM secret_objects o WHERE {} ORDER BY o.id LIMIT $3)",
+            over("secret_objects"),
+            over("o")
+        );
+        let limit: i64 = limit.cast_signed();
+        let values = [backend.as_str().into(), before.into(), limit.into(), CLAIMED.into()];
+        write.tx.execute_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
         let sql = "SELECT id, project_id, backend FROM secret_objects \
-                   WHERE backend = $1 AND unnamed_since IS NOT NULL AND (unnamed_since < $2 \
-                   OR NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = secret_objects.project_id)) \
-                   ORDER BY id LIMIT $3";
-        let values = [backend.as_str().into(), before.into(), limit.cast_signed().into()];
+                   WHERE backend = $1 AND unnamed_since = $2 ORDER BY id LIMIT $3";
+        let values = [backend.as_str().into(), CLAIMED.into(), limit.into()];
         let rows = write.tx.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
         let found = rows.iter().map(object).collect();
         write.commit().await?;

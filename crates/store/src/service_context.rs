@@ -32,7 +32,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{agent_upgrade, dependency, policy, service};
+use crate::{agent_upgrade, dependency, policy, secret_backend, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -330,6 +330,7 @@ impl ServiceContextStore for Database {
             None => (Vec::new(), None),
         };
         let write = self.write().await?;
+        secret_backend::name_on(&write.tx, secret_backend::objects_of(sealed.as_deref())).await?;
         let row = row::ActiveModel {
             id: set(id.uuid()),
             name: set(name.to_string()),
@@ -382,6 +383,7 @@ impl ServiceContextStore for Database {
         }
         if let Some((names, sealed)) = secrets {
             row.secret_names = set(to_json(names, "the names of a context's secrets")?);
+            secret_backend::name_on(&write.tx, secret_backend::objects_of([sealed.as_bytes()])).await?;
             row.secrets = set(Some(sealed.as_bytes().to_vec()));
         }
         let row = row.update(&write.tx).await.map_err(db("changing a context"))?;

@@ -25,7 +25,7 @@ use crate::health_change::Seen;
 use crate::page::page;
 use crate::service::{event, event_at, lock_in_tx, row, status_of};
 use crate::transaction::{self, set};
-use crate::{audit, component, dependency, revision, service_error};
+use crate::{audit, component, data_key, dependency, revision, secret_backend, service_error};
 
 /// Services of one statement.
 const AT_ONCE: usize = 500;
@@ -48,6 +48,8 @@ impl ServiceLifeStore for Database {
             return Err(Error::conflict("the service is being deleted"));
         }
         let target = revision_in_tx(&write, old.id, to.uuid()).await?.ok_or(Error::not_found("revision"))?;
+        let secrets = revision::secrets(target.clone());
+        data_key::hold_in_tx(&write, data_key::keys_of([&secrets])).await?;
         let newest = match pin_of(&old)? {
             Some(pin) => pin.newest.uuid(),
             None => old.revision_id,
@@ -100,6 +102,7 @@ impl ServiceLifeStore for Database {
         let write = self.write().await?;
         dependency::lock_for_in_tx(&write, &[by.target().id.uuid()]).await?;
         let mut moved = lock_known_in_tx(&write, by.target()).await?;
+        secret_backend::name_on(&write.tx, secret_backend::objects_of([seed.as_bytes()])).await?;
         moved.seed = seed.as_bytes().to_vec();
         self.moved(write, by, moved).await
     }

@@ -29,7 +29,9 @@ use crate::revision::{self, NewRevision};
 use crate::service::{event, rendering_of, row, status_of};
 use crate::service_life::pin_of;
 use crate::transaction::set;
-use crate::{component, dependency, mirror, project_limits, recording, service_error, sync, sync_window};
+use crate::{
+    component, data_key, dependency, mirror, project_limits, recording, service_error, sync, sync_window,
+};
 
 /// Id, rendering, git ref, closure digest, commit and sequence.
 type Source = (Uuid, Option<JsonValue>, Option<JsonValue>, Option<String>, Option<String>, i64);
@@ -177,7 +179,12 @@ impl SourceStore for Database {
         for row in &here {
             newest.push(newest_of(row, pin_of(row)?.as_ref()));
         }
-        let secrets = revision::secrets_on(&write.tx, &newest).await?;
+        let mut secrets = revision::secrets_on(&write.tx, &newest).await?;
+        if !data_key::held_in_tx(&write, data_key::keys_of(secrets.values())).await?.is_empty() {
+            // They were sealed anew between the two, and the former key is gone.
+            secrets = revision::secrets_on(&write.tx, &newest).await?;
+            data_key::held_in_tx(&write, data_key::keys_of(secrets.values())).await?;
+        }
         let mut changed = Vec::new();
         let mut held = false;
         let steps: HashMap<Uuid, &ServiceRevise> = moves.iter().map(|step| (step.id.uuid(), step)).collect();

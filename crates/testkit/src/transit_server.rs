@@ -37,6 +37,7 @@ struct Shared {
     failing: AtomicUsize,
     requests: AtomicUsize,
     logins: AtomicUsize,
+    refusals: AtomicUsize,
     renewals: AtomicUsize,
 }
 
@@ -186,6 +187,11 @@ impl TransitServer {
         self.shared.logins.load(Ordering::SeqCst)
     }
 
+    /// How often somebody was not let in.
+    pub fn refusals(&self) -> usize {
+        self.shared.refusals.load(Ordering::SeqCst)
+    }
+
     /// How often a token was renewed.
     pub fn renewals(&self) -> usize {
         self.shared.renewals.load(Ordering::SeqCst)
@@ -326,6 +332,7 @@ fn token(headers: &HeaderMap, state: &Vault) -> Option<String> {
 
 fn log_in(shared: &Shared, state: &mut Vault, is_known: bool) -> Response {
     if !is_known {
+        shared.refusals.fetch_add(1, Ordering::SeqCst);
         return errors(StatusCode::FORBIDDEN, "permission denied");
     }
     shared.logins.fetch_add(1, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { IconMailPlus, IconTrash } from '@tabler/icons-react';
 
-import { groupsQuery } from '../access/queries';
+import { groupsQuery, projectsQuery } from '../access/queries';
 import { graphql } from '../generated';
 import { ask } from '../lib/client';
 import type { RowOf } from '../lib/list';
@@ -36,6 +36,13 @@ const Invites = graphql(/* GraphQL */ `
           groups {
             name
           }
+          role
+          project {
+            name
+          }
+          customRole {
+            name
+          }
         }
       }
     }
@@ -60,14 +67,22 @@ const Delete = graphql(/* GraphQL */ `
   }
 `);
 
-const right = { verb: 'create', thing: 'users' };
+const right = { verb: 'create', thing: 'invitations' };
+
+/** What whoever accepts it gets. */
+function purpose(row: RowOf<typeof Invites>): string {
+  const role = row.customRole?.name ?? row.role?.toLowerCase();
+  if (role !== undefined) return `${role} on ${row.project?.name ?? 'a project'}`;
+  return row.user ? 'another password' : 'a new account';
+}
+
 const columns: Columns<RowOf<typeof Invites>> = [
   { id: 'email', header: 'Who', meta: tracks.wide, cell: ({ row }) => text(row.original.email) },
   {
     id: 'what',
     header: 'For',
     meta: { track: '130px' },
-    cell: ({ row }) => (row.original.user ? 'another password' : 'a new account'),
+    cell: ({ row }) => text(purpose(row.original)),
   },
   {
     id: 'groups',
@@ -94,7 +109,7 @@ const columns: Columns<RowOf<typeof Invites>> = [
         isDangerous
         label="Revoke"
         icon={IconTrash}
-        right={right}
+        right={{ verb: 'revoke', thing: `invitation/${row.id}` }}
         explains="The code is worth nothing any more."
         command={`plural cd users uninvite ${row.id}`}
         run={() => ask(Delete, { id: row.id })}
@@ -106,6 +121,9 @@ const columns: Columns<RowOf<typeof Invites>> = [
 
 export function List() {
   const groups = useInfiniteQuery(groupsQuery);
+  const projects = useInfiniteQuery(projectsQuery);
+  const first = projects.data?.[0];
+  const named = (id: string | undefined) => (projects.data ?? []).find((one) => one.id === id)?.name ?? 'PROJECT';
   return (
     <Listing
       title="Invitations"
@@ -114,34 +132,73 @@ export function List() {
       columns={columns}
       teaches="Somebody who is invited makes their own account within seven days: nobody else knows the password."
       actions={
-        <Action
-          noun="invitations"
-          label="Invite"
-          icon={IconMailPlus}
-          right={right}
-          explains="Makes a code that is shown once. The console sends no mail: give the link to them yourself."
-          fields={[
-            { name: 'email', label: 'E-mail address', isRequired: true },
-            {
-              name: 'group',
-              label: 'Group that the account is put into',
-              kind: 'choice',
-              options: (groups.data ?? []).map((group) => ({ value: group.id, label: group.name })),
-            },
-            password,
-          ]}
-          command={(values) => {
-            const group = (groups.data ?? []).find((one) => one.id === values['group']);
-            return `plural cd users invite ${quoted(values['email'] ?? '')}${group ? ` --group ${quoted(group.name)}` : ''}`;
-          }}
-          run={async (values) => {
-            const group = given(values, 'group');
-            const attributes = { email: (values['email'] ?? '').trim(), ...(group !== null && { groupIds: [group] }) };
-            return (await ask(Create, { attributes, currentPassword: given(values, 'currentPassword') })).createInvite;
-          }}
-          tells={(invite) => <Invitation invite={invite} />}
-          done=""
-        />
+        <>
+          <Action
+            noun="invitations"
+            label="Invite to a project"
+            icon={IconMailPlus}
+            {...(first && { right: { ...right, within: `project/${first.name}` } })}
+            explains="Makes a code that is shown once. Whoever accepts it has the role on the project, with the account that they have or make."
+            fields={[
+              { name: 'email', label: 'E-mail address', isRequired: true },
+              {
+                name: 'project',
+                label: 'Project',
+                kind: 'choice',
+                isRequired: true,
+                initial: first?.id ?? '',
+                options: (projects.data ?? []).map((project) => ({ value: project.id, label: project.name })),
+              },
+              {
+                name: 'role',
+                label: 'Role there',
+                kind: 'choice',
+                isRequired: true,
+                initial: 'READ',
+                options: (['READ', 'WRITE', 'ADMIN'] as const).map((role) => ({ value: role, label: role.toLowerCase() })),
+              },
+              password,
+            ]}
+            command={(values) =>
+              `plural cd users invite ${quoted(values['email'] ?? '')} --project ${quoted(named(values['project']))} --role ${(values['role'] ?? 'READ').toLowerCase()}`
+            }
+            run={async (values) => {
+              const role = (['READ', 'WRITE', 'ADMIN'] as const).find((one) => one === values['role']) ?? 'READ';
+              const attributes = { email: (values['email'] ?? '').trim(), projectId: values['project'] ?? '', role };
+              return (await ask(Create, { attributes, currentPassword: given(values, 'currentPassword') })).createInvite;
+            }}
+            tells={(invite) => <Invitation invite={invite} />}
+            done=""
+          />
+          <Action
+            noun="invitations"
+            label="Invite"
+            icon={IconMailPlus}
+            right={right}
+            explains="Makes a code that is shown once. The console sends no mail: give the link to them yourself."
+            fields={[
+              { name: 'email', label: 'E-mail address', isRequired: true },
+              {
+                name: 'group',
+                label: 'Group that the account is put into',
+                kind: 'choice',
+                options: (groups.data ?? []).map((group) => ({ value: group.id, label: group.name })),
+              },
+              password,
+            ]}
+            command={(values) => {
+              const group = (groups.data ?? []).find((one) => one.id === values['group']);
+              return `plural cd users invite ${quoted(values['email'] ?? '')}${group ? ` --group ${quoted(group.name)}` : ''}`;
+            }}
+            run={async (values) => {
+              const group = given(values, 'group');
+              const attributes = { email: (values['email'] ?? '').trim(), ...(group !== null && { groupIds: [group] }) };
+              return (await ask(Create, { attributes, currentPassword: given(values, 'currentPassword') })).createInvite;
+            }}
+            tells={(invite) => <Invitation invite={invite} />}
+            done=""
+          />
+        </>
       }
     />
   );

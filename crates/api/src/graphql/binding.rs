@@ -1,10 +1,10 @@
 //! Bindings: who may do what with a thing.
 
 use async_graphql::{Context, Enum, ID, Object, Result};
-use plural_app::policy::{BoundSubject, NamedRole, RoleChange, SubjectNoun};
+use plural_app::policy::{BoundSubject, RoleChange, SubjectNoun};
 use plural_core::Error;
 use plural_core::ids::{ClusterId, ProjectId, RoleId, ServiceId};
-use plural_core::policy::{BoundRole, Policy, Role};
+use plural_core::policy::{BoundRole, NamedRole, Policy, Role};
 use plural_core::role::CustomRole;
 
 use super::{
@@ -35,6 +35,18 @@ impl From<PolicyRole> for Role {
             PolicyRole::Read => Self::Read,
             PolicyRole::Write => Self::Write,
             PolicyRole::Admin => Self::Admin,
+        }
+    }
+}
+
+impl PolicyRole {
+    /// The one of a built-in role that bindings of things are written with.
+    pub(crate) const fn of(role: Role) -> Option<Self> {
+        match role {
+            Role::Read => Some(Self::Read),
+            Role::Write => Some(Self::Write),
+            Role::Admin => Some(Self::Admin),
+            Role::Recordings | Role::Assume => None,
         }
     }
 }
@@ -211,7 +223,8 @@ impl BindingMutation {
     }
 }
 
-fn named(role: Option<PolicyRole>, custom: Option<ID>) -> plural_core::Result<NamedRole> {
+/// The role of one of two arguments.
+pub(crate) fn named(role: Option<PolicyRole>, custom: Option<ID>) -> plural_core::Result<NamedRole> {
     match (role, custom) {
         (Some(role), None) => Ok(NamedRole::BuiltIn(role.into())),
         (None, Some(role)) => Ok(NamedRole::Custom(id(&role)?)),

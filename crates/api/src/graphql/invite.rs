@@ -2,18 +2,25 @@
 
 use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
-use plural_app::invite::CreatedInvite;
-use plural_app::records::Search;
-use plural_core::ids::{GroupId, UserId};
+use plural_app::invite::{CreatedInvite, InviteFilter};
+use plural_core::Error;
+use plural_core::ids::{GroupId, ProjectId, UserId};
+use plural_core::invite::InviteTo;
+use plural_core::policy::NamedRole;
+use plural_core::role::CustomRole;
+use plural_core::specs::Email;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    error::{IntoGraphql, List, Nullable, id, items, nullable, parse},
+    binding::{PolicyRole, named},
+    error::{IntoGraphql, List, Nullable, id, id_in, id_option, items, nullable, parse},
     group::Group,
     limited::limited,
     page::{connection, page_args},
+    project::Project,
     record::{by_id, page_of},
     request::request,
+    role::Role,
     user::User,
 };
 
@@ -72,6 +79,34 @@ impl Invite {
         .await
     }
 
+    /// The project that it is to; absent where it is to none, and where you may not read that.
+    async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
+        nullable(async {
+            let Some(to) = self.invite.to else { return Ok(None) };
+            by_id::<plural_core::project::Project, _>(ctx, to.project_id).await
+        })
+        .await
+    }
+
+    /// The role on the project that it gives, if that is a built-in one.
+    async fn role(&self) -> Option<PolicyRole> {
+        match self.invite.to?.role {
+            NamedRole::BuiltIn(role) => PolicyRole::of(role),
+            NamedRole::Custom(_) => None,
+        }
+    }
+
+    /// The role on the project that it gives, if administrators made that.
+    async fn custom_role(&self, ctx: &Context<'_>) -> Nullable<Role> {
+        nullable(async {
+            match self.invite.to {
+                Some(InviteTo { role: NamedRole::Custom(id), .. }) => by_id::<CustomRole, _>(ctx, id).await,
+                Some(InviteTo { role: NamedRole::BuiltIn(_), .. }) | None => Ok(None),
+            }
+        })
+        .await
+    }
+
     /// Who invites.
     async fn inviter(&self, ctx: &Context<'_>) -> Nullable<User> {
         nullable(async { by_id::<plural_core::user::User, _>(ctx, self.invite.inviter_id).await }).await
@@ -104,8 +139,43 @@ impl Invite {
 pub(crate) struct InviteAttributes {
     /// The address of the account.
     email: String,
-    /// Groups that the account is put into.
+    /// Groups that the account is put into; not together with a project.
     group_ids: List<ID>,
+    /// The project that it is to: whoever accepts it gets a role there. For administrators of the project.
+    project_id: Option<ID>,
+    /// The role on the project, if it is a built-in one.
+    role: Option<PolicyRole>,
+    /// The role on the project, if administrators made it.
+    role_id: Option<ID>,
+}
+
+/// An invitation to make.
+enum Invited {
+    Account(Vec<GroupId>),
+    Project(InviteTo),
+}
+
+impl InviteAttributes {
+    fn parse(self) -> plural_core::Result<(Email, Invited)> {
+        let Self { email, group_ids, project_id, role, role_id } = self;
+        let email = parse("attributes.email", &email)?;
+        let groups = items(group_ids).unwrap_or_default();
+        let Some(project) = id_in::<ProjectId>("attributes.projectId", project_id.as_deref())? else {
+            if role.is_some() || role_id.is_some() {
+                return Err(Error::invalid(
+                    "attributes.projectId",
+                    "must name the project that the role is on",
+                ));
+            }
+            let groups: plural_core::Result<Vec<GroupId>> = groups.iter().map(|group| id(group)).collect();
+            return Ok((email, Invited::Account(groups?)));
+        };
+        if !groups.is_empty() {
+            let told = "must be empty: an invitation to a project gives a role there and nothing else";
+            return Err(Error::invalid("attributes.groupIds", told));
+        }
+        Ok((email, Invited::Project(InviteTo { project_id: project, role: named(role, role_id)? })))
+    }
 }
 
 /// Reading invitations.
@@ -115,7 +185,7 @@ pub(crate) struct InviteQuery;
 /// Reading invitations.
 #[Object]
 impl InviteQuery {
-    /// Invitations that wait to be accepted; for administrators.
+    /// Invitations that wait to be accepted: all of them for administrators of the installation, those to their projects for others.
     async fn invites(
         &self,
         ctx: &Context<'_>,
@@ -124,9 +194,11 @@ impl InviteQuery {
         before: Option<String>,
         last: Option<i32>,
         #[graphql(desc = "Only with this in their address.")] q: Option<String>,
+        #[graphql(desc = "Only to this project.")] project_id: Option<ID>,
     ) -> Nullable<InviteConnection> {
         let page = page_args(after, first, before, last);
-        page_of::<plural_core::invite::Invite, _>(ctx, Ok(Search { q }), page).await
+        let filter = id_option(project_id.as_deref()).map(|project_id| InviteFilter { q, project_id });
+        page_of::<plural_core::invite::Invite, _>(ctx, filter, page).await
     }
 }
 
@@ -138,7 +210,8 @@ pub(crate) struct InviteMutation;
 #[Object]
 impl InviteMutation {
     /// Invites somebody to make their own account, within seven days; in the place of another invitation of theirs. For
-    /// administrators.
+    /// administrators. With a project, for its administrators: whoever accepts it gets a role there, with the account that they have
+    /// or make.
     async fn create_invite(
         &self,
         ctx: &Context<'_>,
@@ -148,13 +221,16 @@ impl InviteMutation {
     ) -> Nullable<Invite> {
         nullable(async {
             let request = request(ctx);
-            let InviteAttributes { email, group_ids } = attributes;
-            let email = parse("attributes.email", &email).into_graphql(ctx)?;
-            let groups = items(group_ids).unwrap_or_default();
-            let groups: plural_core::Result<Vec<GroupId>> = groups.iter().map(|group| id(group)).collect();
-            let groups = groups.into_graphql(ctx)?;
+            let (email, to) = attributes.parse().into_graphql(ctx)?;
             let password = current_password.map(SecretString::from);
-            let made = request.app.invite_create(&request.op, &email, &groups, password).await;
+            let made = match to {
+                Invited::Account(groups) => {
+                    request.app.invite_create(&request.op, &email, &groups, password).await
+                }
+                Invited::Project(to) => {
+                    request.app.project_invite_create(&request.op, &email, to, password).await
+                }
+            };
             Ok(Some(made.into_graphql(ctx)?.into()))
         })
         .await

@@ -24,6 +24,7 @@ mod key_encryption;
 mod original_clients;
 mod passkeys;
 mod previous_build;
+mod project_invites;
 mod registration;
 mod reseal;
 mod saved_view;

@@ -19,6 +19,7 @@ each_database!(
     accounts_are_tied_to_the_subject_and_found_by_a_verified_address,
     who_is_gone_at_the_provider_is_gone_here,
     what_a_provider_says_while_the_console_stops_is_kept,
+    what_a_provider_says_while_keys_are_rotated_is_kept,
     a_provider_that_cannot_be_asked_again_vouches_for_half_a_day,
     a_suspended_user_has_nothing_and_gets_nothing,
     a_session_is_listed_and_ends,
@@ -276,6 +277,37 @@ async fn what_a_provider_says_while_the_console_stops_is_kept(database: TestData
     issuer.say(&json!({}));
     t.sql(&an_hour_ago).await;
     assert_eq!(app.identities_check_until(&signal).await.unwrap(), 0, "nothing is begun any more");
+    t.sql(&an_hour_ago).await;
+    assert_eq!(app.identities_check().await.unwrap(), 1);
+    assert_eq!(browser.gql(ME).await["data"]["me"]["email"], "ada@example.com");
+    t.stop().await;
+}
+
+/// The refresh token that a provider is asked with is sealed anew meanwhile: it is the same, and the next one takes its place.
+async fn what_a_provider_says_while_keys_are_rotated_is_kept(database: TestDatabase) {
+    let (t, issuer) = (TestServer::on(&database).await, FakeIssuer::start().unwrap());
+    add_provider(&t, &issuer, "acme", json!({})).await;
+    let mut browser = Browser::new(&t);
+    browser.sign_in("acme").await;
+    let an_hour_ago = (chrono::Utc::now() - chrono::TimeDelta::hours(1)).to_rfc3339();
+    let an_hour_ago =
+        format!("UPDATE user_identities SET checked_at = '{an_hour_ago}', tried_at = '{an_hour_ago}'");
+    let app = t.console.app();
+
+    let halt = Arc::new(Halt::default());
+    issuer.behave(Behaviour { halt: Some(Arc::clone(&halt)), ..Behaviour::default() });
+    t.sql(&an_hour_ago).await;
+    let rotates = async {
+        halt.came.notified().await;
+        t.admin.data("mutation { rotateInstallationDataKey { id } }", json!({})).await;
+        app.reseal().await.unwrap();
+        halt.goes.notify_one();
+    };
+    let (asked, ()) = tokio::join!(app.identities_check(), rotates);
+    assert_eq!(asked.unwrap(), 1);
+
+    // The one that was used is good no more: with it, the provider would say that they are gone.
+    issuer.say(&json!({}));
     t.sql(&an_hour_ago).await;
     assert_eq!(app.identities_check().await.unwrap(), 1);
     assert_eq!(browser.gql(ME).await["data"]["me"]["email"], "ada@example.com");

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use plural_app::access::{Authorized, Grant, Read};
 use plural_app::rendering::ServiceSecrets;
+use plural_app::seal::Sealed;
 use plural_app::service::ServiceUpdate;
 use plural_core::audit::AuditEntry;
 use plural_core::ids::{RepositoryId, ServiceId};
@@ -33,7 +34,10 @@ use crate::revision::{self, NewRevision};
 use crate::service_error::Errors;
 use crate::service_life::{newest_in_tx, pin_of};
 use crate::transaction;
-use crate::{dependency, instance, policy, repository, service_context, service_error, service_repository};
+use crate::{
+    data_key, dependency, instance, policy, repository, secret_backend, service_context, service_error,
+    service_repository,
+};
 
 /// Services of one statement.
 const AT_ONCE: usize = 500;
@@ -125,6 +129,12 @@ pub(super) async fn change_in_tx(
     write_on(write, &rows).await?;
     if !revisions.is_empty() {
         let of: Vec<ServiceId> = revisions.iter().map(|new| ServiceId::from_uuid(new.service_id)).collect();
+        // Values that stay are copied as they were sealed.
+        let keys = data_key::keys_of(revisions.iter().map(|new| &new.secrets));
+        data_key::hold_in_tx(write, keys).await?;
+        let sealed = revisions.iter().flat_map(|new| data_key::sealed_of(&new.secrets));
+        let objects = secret_backend::objects_of(sealed.map(Sealed::as_bytes));
+        secret_backend::name_on(&write.tx, objects).await?;
         revision::row::Entity::insert_many(revisions.into_iter().map(revision::row_of))
             .exec_without_returning(&write.tx)
             .await

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use chrono::{DateTime, Utc};
 use plural_app::access::{Authorized, Grant, Read};
 use plural_app::rendering::ServiceSecrets;
+use plural_app::seal::Sealed;
 use plural_app::service::ServiceCreate;
 use plural_core::audit::AuditEntry;
 use plural_core::ids::{ClusterId, PolicyId};
@@ -22,7 +23,7 @@ use crate::convert::to_json;
 use crate::error::db;
 use crate::revision::{self, NewRevision};
 use crate::transaction;
-use crate::{cluster, dependency, instance, policy, service_context, service_repository};
+use crate::{cluster, dependency, instance, policy, secret_backend, service_context, service_repository};
 
 /// A service to make.
 pub(super) struct Make<'a> {
@@ -159,6 +160,9 @@ pub(super) async fn make_in_tx(
         .map(|one| (one.create.id.into(), Some(ClusterId::from_uuid(one.cluster).into())))
         .collect();
     policy::make_in_tx(write, &policies).await?;
+    let sealed = all.iter().flat_map(|one| [&one.create.configuration, &one.create.seed]);
+    let objects = secret_backend::objects_of(sealed.map(Sealed::as_bytes));
+    secret_backend::name_on(&write.tx, objects).await?;
     revision::row::Entity::insert_many(all.iter().zip(&rows).map(|(one, row)| one.revision(row)))
         .exec_without_returning(&write.tx)
         .await

@@ -1,9 +1,7 @@
-//! Data keys of projects: what seals what, rotation, key management services on bad days, and what nobody opens any more.
+//! Data keys of projects: what seals what, key management services on bad days, and what nobody opens any more.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::Poll;
 
 use async_trait::async_trait;
 use chrono::DateTime;
@@ -36,34 +34,27 @@ use crate::git::FakeGit;
 use crate::recording::{begin, grant};
 
 each_database!(
-    a_projects_key_seals_its_values_and_another_one_after_a_rotation,
     a_service_that_does_not_answer_is_bridged_and_one_that_refuses_is_not,
     reports_go_on_while_no_key_opens,
     what_a_deleted_project_left_in_a_backup_opens_no_more,
     recordings_outlive_their_project_and_their_key_goes_with_the_last,
     the_console_says_what_secrets_it_holds,
-    values_that_do_not_open_keep_no_others_from_being_sealed_anew,
-    sealing_anew_takes_statements_in_proportion_to_the_values,
-    of_several_rotations_at_once_none_fails_otherwise_than_by_a_conflict,
     a_large_project_is_looked_into_by_several_requests,
-    keys_are_rotated_under_load_and_killed_at_every_step,
-    a_project_gets_ten_other_keys_an_hour,
 );
 
 one_database!(
     postgres, "Several releases run side by side on PostgreSQL alone: one console has a SQLite file for itself.";
     while_the_release_before_runs_values_are_sealed_as_it_reads_them,
-    a_replica_that_remembers_another_key_seals_with_the_current_one,
 );
 
-const SECRET: &str = "hunter2-hunter2";
-const HOUR: i64 = 3600;
+pub(crate) const SECRET: &str = "hunter2-hunter2";
+pub(crate) const HOUR: i64 = 3600;
 
-fn password(value: &str) -> Configuration {
+pub(crate) fn password(value: &str) -> Configuration {
     Configuration::from([("password".to_owned(), value.to_owned())])
 }
 
-async fn service_with(door: &Door, value: &str) -> Service {
+pub(crate) async fn service_with(door: &Door, value: &str) -> Service {
     let cluster = door.cluster("blue").await.cluster;
     let repository = door.repository("https://example.com/a").await;
     let mut new = new_service(&repository, "web");
@@ -71,18 +62,18 @@ async fn service_with(door: &Door, value: &str) -> Service {
     door.app.service_create(&door.admin, &by_id(&cluster), new).await.unwrap()
 }
 
-async fn read(door: &Door, service: ServiceId) -> Result<Configuration> {
+pub(crate) async fn read(door: &Door, service: ServiceId) -> Result<Configuration> {
     door.app.service_configuration(&door.admin, service).await
 }
 
-async fn write(door: &Door, service: &Service, value: &str) {
+pub(crate) async fn write(door: &Door, service: &Service, value: &str) {
     let configuration = Some(ConfigurationEdit::Replace(password(value)));
     let change = ServiceChange { configuration, ..ServiceChange::default() };
     door.app.service_update(&door.admin, &service_id(service), change).await.unwrap();
 }
 
 /// Values that another key sealed than that of their owner.
-async fn others(door: &Door) -> usize {
+pub(crate) async fn others(door: &Door) -> usize {
     let mut others = 0;
     for column in SealedColumn::ALL {
         let mut after = None;
@@ -98,14 +89,14 @@ async fn others(door: &Door) -> usize {
     others + door.database.pieces_otherwise(None, 100).await.unwrap().found.len()
 }
 
-async fn run(door: &Door, sql: &str) {
+pub(crate) async fn run(door: &Door, sql: &str) {
     let connection = sea_orm::Database::connect(door.source.url()).await.unwrap();
     connection.execute_raw(Statement::from_string(connection.get_database_backend(), sql)).await.unwrap();
     connection.close().await.unwrap();
 }
 
 /// The first bytes of all configurations.
-async fn versions(url: &str) -> Vec<Vec<u8>> {
+pub(crate) async fn versions(url: &str) -> Vec<Vec<u8>> {
     let connection = sea_orm::Database::connect(url).await.unwrap();
     let sql = "SELECT substr(configuration, 1, 1) AS version FROM revisions ORDER BY id";
     let statement = Statement::from_string(connection.get_database_backend(), sql);
@@ -115,59 +106,9 @@ async fn versions(url: &str) -> Vec<Vec<u8>> {
     versions
 }
 
-fn by_clock(clock: &Arc<Wrong>, keys: Vec<Arc<dyn KeyEncryption>>, git: &Arc<FakeGit>) -> Opening {
+pub(crate) fn by_clock(clock: &Arc<Wrong>, keys: Vec<Arc<dyn KeyEncryption>>, git: &Arc<FakeGit>) -> Opening {
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
     Opening { clock, keys, git: Arc::clone(git), ..Opening::default() }
-}
-
-async fn a_projects_key_seals_its_values_and_another_one_after_a_rotation(database: TestDatabase) {
-    let (clock, git) = (Arc::new(Wrong::default()), Arc::new(FakeGit::default()));
-    let opening = by_clock(&clock, LocalKey::all(&KEY, &[]), &git);
-    let door = Door::open_as(Arc::new(database), opening).await;
-    let service = service_with(&door, SECRET).await;
-    let project = door.default_project().await.id;
-    assert_eq!((others(&door).await, versions(door.source.url()).await), (0, vec![vec![2]]));
-    let shop = door.project("shop").await;
-    let elsewhere = NewCluster { project_id: Some(shop.id), ..NewCluster::named("green".parse().unwrap()) };
-    let elsewhere = door.app.cluster_create(&door.admin, elsewhere).await.unwrap().cluster;
-    let repository = door.repository("https://example.com/b").await;
-    door.service(&elsewhere, &repository, "web").await;
-    let key_of =
-        async |project| door.database.data_key_current(KeyOwner::Project(project)).await.unwrap().unwrap();
-    let (first, other) = (key_of(project).await, key_of(shop.id).await);
-    assert_ne!(first.key.id, other.key.id, "each project has its own");
-
-    // Another key seals what comes, and the job seals what there is.
-    let keys = door.app.project_keys_rotate(&door.admin, project).await.unwrap();
-    let states: Vec<(bool, bool)> =
-        keys.iter().map(|key| (key.retired_at.is_some(), key.destroyed_at.is_some())).collect();
-    assert_eq!(states.iter().filter(|state| **state == (false, false)).count(), 2, "{keys:?}");
-    let second = key_of(project).await;
-    assert_ne!(first.key.id, second.key.id);
-    assert_eq!(key_of(shop.id).await.key.id, other.key.id, "that of another project stays");
-    assert!(others(&door).await > 0);
-    assert_eq!(read(&door, service.id).await.unwrap(), password(SECRET));
-    write(&door, &service, "another").await;
-    let Resealed { done, failed } = door.app.reseal().await.unwrap();
-    assert!(done > 0 && failed == 0, "{done}");
-    assert_eq!(others(&door).await, 0);
-    assert_eq!(read(&door, service.id).await.unwrap(), password("another"));
-
-    // Who sealed with the first one a moment ago may not have stored that yet.
-    assert!(door.database.data_key(first.key.id).await.unwrap().unwrap().wrapped.is_some());
-    clock.0.store(HOUR + 60, Ordering::Relaxed);
-    assert_eq!(door.app.reseal().await.unwrap(), Resealed::default());
-    let destroyed = door.database.data_key(first.key.id).await.unwrap().unwrap();
-    assert!(destroyed.wrapped.is_none() && destroyed.key.destroyed_at.is_some());
-    assert_eq!(read(&door, service.id).await.unwrap(), password("another"));
-
-    // What belongs to no project likewise.
-    let before = door.database.data_key_current(KeyOwner::Installation).await.unwrap().unwrap();
-    door.app.installation_keys_rotate(&door.admin).await.unwrap();
-    let after = door.database.data_key_current(KeyOwner::Installation).await.unwrap().unwrap();
-    assert_ne!(before.key.id, after.key.id);
-    assert_eq!(door.app.reseal().await.unwrap().failed, 0);
-    assert_eq!(others(&door).await, 0);
 }
 
 /// A key management service.
@@ -483,7 +424,7 @@ async fn the_console_says_what_secrets_it_holds(database: TestDatabase) {
 }
 
 /// Copies the newest revision of a service until the project has so many more; sealed values are bound to the service.
-async fn copy_revisions(door: &Door, service: ServiceId, more: usize) {
+pub(crate) async fn copy_revisions(door: &Door, service: ServiceId, more: usize) {
     let connection = sea_orm::Database::connect(door.source.url()).await.unwrap();
     let backend = connection.get_database_backend();
     let columns = "service_id, version, configuration, created_at";
@@ -495,60 +436,6 @@ async fn copy_revisions(door: &Door, service: ServiceId, more: usize) {
         connection.execute_raw(Statement::from_sql_and_values(backend, &sql, values)).await.unwrap();
     }
     connection.close().await.unwrap();
-}
-
-async fn values_that_do_not_open_keep_no_others_from_being_sealed_anew(database: TestDatabase) {
-    let door = Door::new(database).await;
-    let service = service_with(&door, SECRET).await;
-    copy_revisions(&door, service.id, 249).await;
-    // All but the last 50 are changed: nothing opens them.
-    let damaged = if door.database.is_postgres() {
-        "set_byte(configuration, 40, get_byte(configuration, 40) # 1)"
-    } else {
-        // SQLite changes no single byte: the last one is cut off.
-        "CAST(substr(configuration, 1, length(configuration) - 1) AS blob)"
-    };
-    let first = "SELECT id FROM revisions ORDER BY id LIMIT 200";
-    run(&door, &format!("UPDATE revisions SET configuration = {damaged} WHERE id IN ({first})")).await;
-    let project = door.default_project().await.id;
-    door.app.project_keys_rotate(&door.admin, project).await.unwrap();
-    assert_eq!(door.app.reseal().await.unwrap().failed, 200, "all of them are counted");
-    assert_eq!(others(&door).await, 200, "those behind them are sealed anew");
-}
-
-async fn sealing_anew_takes_statements_in_proportion_to_the_values(database: TestDatabase) {
-    let door = Door::new(database).await;
-    let service = service_with(&door, SECRET).await;
-    let project = door.default_project().await.id;
-    let mut took = Vec::new();
-    for more in [999, 2000] {
-        copy_revisions(&door, service.id, more).await;
-        door.app.project_keys_rotate(&door.admin, project).await.unwrap();
-        let before = door.database.statements();
-        let Resealed { done, failed } = door.app.reseal().await.unwrap();
-        assert!(done >= 1000 && failed == 0, "{done} {failed}");
-        took.push(door.database.statements() - before);
-        assert_eq!(others(&door).await, 0);
-        // Nothing is left to do: two statements for 1 000 rows of a place, however many there are.
-        let before = door.database.statements();
-        assert_eq!(door.app.reseal().await.unwrap(), Resealed::default());
-        let again = door.database.statements() - before;
-        assert!(again < 80, "{again}");
-    }
-    // One for each value, three for a hundred of them, and some for each place.
-    assert!(took[0] < 1150 && took[1] < 3400, "{took:?}");
-}
-
-async fn of_several_rotations_at_once_none_fails_otherwise_than_by_a_conflict(database: TestDatabase) {
-    let door = Door::new(database).await;
-    service_with(&door, SECRET).await;
-    let project = door.default_project().await.id;
-    let rotate = || door.app.project_keys_rotate(&door.admin, project);
-    let rotated = futures::future::join_all([rotate(), rotate(), rotate(), rotate()]).await;
-    assert!(rotated.iter().any(Result::is_ok), "{rotated:?}");
-    for rotated in rotated {
-        assert!(matches!(rotated, Ok(_) | Err(Error::Conflict { .. })), "{rotated:?}");
-    }
 }
 
 async fn a_large_project_is_looked_into_by_several_requests(database: TestDatabase) {
@@ -580,119 +467,6 @@ async fn a_large_project_is_looked_into_by_several_requests(database: TestDataba
         let refused = door.app.secret_holdings(&door.admin, project, Some(wrong)).await;
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{wrong}: {refused:?}");
     }
-}
-
-async fn a_replica_that_remembers_another_key_seals_with_the_current_one(database: TestDatabase) {
-    let source = Arc::new(database);
-    let one = Door::open(Arc::clone(&source)).await;
-    let service = service_with(&one, SECRET).await;
-    let other = Door::open(source).await;
-    // It remembers which key seals.
-    write(&other, &service, "another").await;
-    let project = one.default_project().await.id;
-    one.app.project_keys_rotate(&one.admin, project).await.unwrap();
-    let Resealed { done, failed } = other.app.reseal().await.unwrap();
-    assert!(done > 0 && failed == 0, "{done} {failed}");
-    assert_eq!(others(&one).await, 0);
-    assert_eq!(other.app.reseal().await.unwrap(), Resealed::default());
-}
-
-/// Polls a future so often and no more: what it did not come to then, it never comes to, as if its process had died.
-pub(crate) async fn killed_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
-    let mut left = polls;
-    std::future::poll_fn(move |context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        work.as_mut().poll(context).map(Some)
-    })
-    .await
-}
-
-async fn a_project_gets_ten_other_keys_an_hour(database: TestDatabase) {
-    let (clock, git) = (Arc::new(Wrong::default()), Arc::new(FakeGit::default()));
-    let door = Door::open_as(Arc::new(database), by_clock(&clock, LocalKey::all(&KEY, &[]), &git)).await;
-    service_with(&door, "0").await;
-    let (project, other) = (door.default_project().await.id, door.project("shop").await.id);
-    // The project's first key is older than an hour, and does not count.
-    clock.0.store(HOUR + 60, Ordering::Relaxed);
-    for _ in 0..10 {
-        door.app.project_keys_rotate(&door.admin, project).await.unwrap();
-    }
-    let refused = door.app.project_keys_rotate(&door.admin, project).await.unwrap_err();
-    assert_eq!(refused.code(), plural_core::ErrorCode::Conflict, "{refused:?}");
-    door.app.project_keys_rotate(&door.admin, other).await.unwrap();
-    clock.0.store(2 * HOUR + 120, Ordering::Relaxed);
-    door.app.project_keys_rotate(&door.admin, project).await.unwrap();
-}
-
-/// Both kinds of keys are replaced again and again, by a console that dies in the middle of it, while values are written and read.
-async fn keys_are_rotated_under_load_and_killed_at_every_step(database: TestDatabase) {
-    let (clock, git) = (Arc::new(Wrong::default()), Arc::new(FakeGit::default()));
-    let source = Arc::new(database);
-    let (one, other) = (KEY, [9; 32]);
-    let open = async |round: usize| {
-        let (first, second) = if round.is_multiple_of(2) { (one, other) } else { (other, one) };
-        let keys = LocalKey::all(&first, &[second]);
-        Door::open_as(Arc::clone(&source), by_clock(&clock, keys, &git)).await
-    };
-    let door = open(0).await;
-    let service = service_with(&door, "0").await;
-    let project = door.default_project().await.id;
-    for value in 0..5 {
-        write(&door, &service, &format!("{value}")).await;
-    }
-    drop(door);
-    let mut last = 4;
-    let mut finished = 0;
-    // Every step at first, then more of them at a time.
-    let steps = (0..40).chain((40..200).step_by(8)).chain((200..4000).step_by(200));
-    for (round, polls) in steps.enumerate() {
-        let door = open(round).await;
-        assert_eq!(
-            read(&door, service.id).await.unwrap(),
-            password(&last.to_string()),
-            "before round {round}"
-        );
-        if round.is_multiple_of(3) {
-            // Ten times within an hour are allowed.
-            clock.0.fetch_add(7 * 60, Ordering::Relaxed);
-            door.app.project_keys_rotate(&door.admin, project).await.unwrap();
-        }
-        let rotate = killed_after(polls, door.app.reseal());
-        let load = async {
-            for value in last + 1..last + 4 {
-                write(&door, &service, &value.to_string()).await;
-                let now = read(&door, service.id).await;
-                assert_eq!(now.unwrap(), password(&value.to_string()), "round {round}");
-            }
-        };
-        let (rotated, ()) = tokio::join!(rotate, load);
-        last += 3;
-        if let Some(rotated) = rotated {
-            assert_eq!(rotated.unwrap().failed, 0);
-            finished += 1;
-        }
-        drop(door);
-    }
-    assert!(finished > 0, "no round was long enough");
-
-    // In the end everything is sealed with what there is now, and the rest is gone.
-    let door = open(0).await;
-    assert_eq!(door.app.reseal().await.unwrap().failed, 0);
-    assert_eq!(others(&door).await, 0);
-    clock.0.fetch_add(2 * HOUR, Ordering::Relaxed);
-    door.app.reseal().await.unwrap();
-    assert!(door.database.data_keys_retired(door.app.now()).await.unwrap().is_empty());
-    drop(door);
-    let door = Door::open_as(source, by_clock(&clock, LocalKey::all(&one, &[]), &git)).await;
-    assert_eq!(read(&door, service.id).await.unwrap(), password(&last.to_string()));
-    let revisions =
-        door.app.service_revisions(&door.admin, service.id, &plural_core::PageArgs::default()).await;
-    assert!(revisions.unwrap().edges.len() > 1);
-    assert_eq!(door.app.reseal().await.unwrap(), Resealed::default());
 }
 
 async fn while_the_release_before_runs_values_are_sealed_as_it_reads_them(database: TestDatabase) {

@@ -1,14 +1,13 @@
 //! Federated credentials: which of many a token is held against, and who may make them.
 
 use plural_app::federated_credential::{ClaimedToken, FederatedCredentialStore as _, IssuerChoice};
-use plural_app::policy::NamedRole;
 use plural_app::question::Question;
 use plural_core::Error;
 use plural_core::access::Action;
 use plural_core::federated_credential::FederationTerms;
 use plural_core::ids::MachineAccountId;
 use plural_core::machine_account::NewMachineAccount;
-use plural_core::policy::Role;
+use plural_core::policy::{NamedRole, Role};
 use plural_core::project::Project;
 use plural_core::token::TokenScopes;
 use plural_testkit::{TestDatabase, each_database};

@@ -29,6 +29,7 @@ mod health_change;
 mod identity;
 mod instance_pages;
 mod jobs;
+mod key_rotation;
 mod kinds_of_jobs;
 mod machine_account;
 mod managed_namespace;

@@ -1,7 +1,7 @@
 //! Roles that administrators make, and what is told about who may do what.
 
 use plural_app::cluster::ClusterFilter;
-use plural_app::policy::{NamedRole, RoleChange};
+use plural_app::policy::RoleChange;
 use plural_app::project::ProjectSelector;
 use plural_app::question::{AccessAnswer, Question};
 use plural_app::role::RoleSelector;
@@ -11,7 +11,7 @@ use plural_core::access::Action;
 use plural_core::cluster::Cluster;
 use plural_core::group::NewGroup;
 use plural_core::ids::RoleId;
-use plural_core::policy::{BindingSubject, BindingsChange, Policy, Rights, Role};
+use plural_core::policy::{BindingSubject, BindingsChange, NamedRole, Policy, Rights, Role};
 use plural_core::project::Project;
 use plural_core::role::{CustomRole, NewRole, RoleAlteration};
 use plural_core::service::{PinUntil, Service};

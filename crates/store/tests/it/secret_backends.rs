@@ -10,6 +10,7 @@ use plural_app::cluster::CreatedCluster;
 use plural_app::ctx::Clock;
 use plural_app::ports::key_encryption::LocalKey;
 use plural_app::ports::secret_backend::{KeeperError, ObjectName, SecretKeeper};
+use plural_app::seal::{SealStore as _, SealedColumn};
 use plural_app::secret_backend::SecretBackendStore as _;
 use plural_core::cluster::Cluster;
 use plural_core::ids::ProjectId;
@@ -24,9 +25,10 @@ use secrecy::ExposeSecret as _;
 
 use crate::agent::poll_until;
 use crate::clock::Wrong;
-use crate::data_keys::killed_after;
+use crate::data_keys::{copy_revisions, run};
 use crate::door::{Door, KEY, Opening, by_id, new_service, service_id};
 use crate::git::FakeGit;
+use crate::key_rotation::killed_after;
 
 each_database!(
     values_move_there_and_back_and_are_read_all_the_while,
@@ -34,6 +36,8 @@ each_database!(
     a_backend_on_bad_days_is_told_and_what_is_in_memory_bridges_it,
     what_a_deleted_project_left_in_a_backend_goes,
     an_object_goes_an_hour_after_it_was_found_unnamed,
+    an_object_that_several_rows_name_goes_with_the_last,
+    who_comes_too_late_with_the_row_of_an_object_is_refused,
     two_consoles_find_what_the_other_sealed_behind_a_move,
 );
 
@@ -421,6 +425,87 @@ async fn an_object_goes_an_hour_after_it_was_found_unnamed(database: TestDatabas
     assert!(door.app.secret_objects_collect().await.unwrap() >= put as u64);
     assert_eq!(bench.vault.count(), 0);
     assert_eq!(read(&door, &service).await.unwrap(), password("hunter2-hunter2"));
+}
+
+/// Revisions have their values from one another, and so share an object: that some of them go, or are sealed anew, leaves that of the
+/// others alone.
+async fn an_object_that_several_rows_name_goes_with_the_last(database: TestDatabase) {
+    let bench = Bench::new(database);
+    let door = bench.open("one").await;
+    let service = service_with(&door, "hunter2-hunter2").await;
+    copy_revisions(&door, service.id, 2).await;
+    let project = door.default_project().await.id;
+    door.app.secrets_move(&door.admin, project, SecretBackend::Vault).await.unwrap();
+    door.app.secrets_moved(project).await.unwrap();
+    let put = bench.vault.count();
+    assert_eq!(put, 2, "what three revisions have, and a seed");
+
+    run(&door, "DELETE FROM revisions WHERE id NOT IN (SELECT revision_id FROM services)").await;
+    assert_eq!(door.app.secret_objects_collect().await.unwrap(), 0);
+    bench.later(3 * HOUR);
+    assert_eq!(door.app.secret_objects_collect().await.unwrap(), 0);
+    assert_eq!(bench.vault.count(), put);
+    drop(door);
+    // Nothing of it is in memory.
+    let door = bench.open("two").await;
+    assert_eq!(read(&door, &service).await.unwrap(), password("hunter2-hunter2"));
+
+    copy_revisions(&door, service.id, 1).await;
+    door.app.project_keys_rotate(&door.admin, project).await.unwrap();
+    assert_eq!(door.app.reseal().await.unwrap().failed, 0);
+    door.app.secret_objects_collect().await.unwrap();
+    bench.later(6 * HOUR);
+    assert!(door.app.secret_objects_collect().await.unwrap() >= put as u64, "those of the former key");
+    assert!(bench.vault.count() > 0);
+    drop(door);
+    let door = bench.open("three").await;
+    assert_eq!(read(&door, &service).await.unwrap(), password("hunter2-hunter2"));
+}
+
+/// A machine that slept between an object and its row, or a copy of a row from before: its object is gone by then.
+async fn who_comes_too_late_with_the_row_of_an_object_is_refused(database: TestDatabase) {
+    let bench = Bench::new(database);
+    let door = bench.open("one").await;
+    let service = service_with(&door, "hunter2-hunter2").await;
+    let project = door.default_project().await.id;
+    door.app.secrets_move(&door.admin, project, SecretBackend::Vault).await.unwrap();
+    door.app.secrets_moved(project).await.unwrap();
+    let configurations = async || {
+        let step = door.database.sealed_elsewhere(
+            SealedColumn::Configuration,
+            project,
+            SecretBackend::Database,
+            None,
+            100,
+        );
+        step.await.unwrap().found
+    };
+    let late = configurations().await.remove(0).sealed;
+    write(&door, &service, "another").await.unwrap();
+    run(&door, "DELETE FROM revisions WHERE id NOT IN (SELECT revision_id FROM services)").await;
+    let deletes_at = async |hours: i64| {
+        bench.later(hours * HOUR);
+        door.app.secret_objects_collect().await.unwrap()
+    };
+    assert_eq!((deletes_at(2).await, deletes_at(4).await), (0, 1));
+
+    let now = configurations().await.remove(0);
+    let change = (now.clone(), late);
+    let refused = door.database.sealed_replace(SealedColumn::Configuration, &[change]).await.unwrap_err();
+    assert!(refused.to_string().contains("so long ago"), "{refused}");
+    assert_eq!(configurations().await, [now], "nothing is written");
+    assert_eq!(read(&door, &service).await.unwrap(), password("another"));
+    // While a backend is away, what it is to delete is as good as gone.
+    let late = configurations().await.remove(0).sealed;
+    write(&door, &service, "third").await.unwrap();
+    run(&door, "DELETE FROM revisions WHERE id NOT IN (SELECT revision_id FROM services)").await;
+    bench.vault.mood.store(AWAY, Ordering::Relaxed);
+    assert_eq!((deletes_at(6).await, deletes_at(8).await), (0, 0));
+    bench.vault.mood.store(FINE, Ordering::Relaxed);
+    let change = (configurations().await.remove(0), late);
+    assert!(door.database.sealed_replace(SealedColumn::Configuration, &[change]).await.is_err());
+    assert_eq!(deletes_at(9).await, 1);
+    assert_eq!(read(&door, &service).await.unwrap(), password("third"));
 }
 
 async fn two_consoles_find_what_the_other_sealed_behind_a_move(database: TestDatabase) {

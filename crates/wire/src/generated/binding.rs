@@ -104,7 +104,7 @@ pub struct ServiceBindings {
 }
 
 /// What a binding lets do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PolicyRole {
     /// Delete, and decide who may do what.
@@ -113,6 +113,9 @@ pub enum PolicyRole {
     Read,
     /// Change.
     Write,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
 }
 
 impl PolicyRole {
@@ -122,6 +125,7 @@ impl PolicyRole {
             Self::Admin => "ADMIN",
             Self::Read => "READ",
             Self::Write => "WRITE",
+            Self::Unknown => "UNKNOWN",
         }
     }
 }

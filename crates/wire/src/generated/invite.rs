@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, GroupRef, Id, Secret, User, document::Operation, document::OperationKind, shared::list,
+    Connection, GroupRef, Id, PolicyRole, ProjectRef, RoleRef, Secret, User, document::Operation,
+    document::OperationKind, shared::list,
 };
 
 /// With its code, which is told once.
@@ -33,6 +34,8 @@ pub struct Invite {
     pub id: String,
     /// The address of the account.
     pub email: String,
+    /// The role on the project that it gives, if that is a built-in one.
+    pub role: Option<PolicyRole>,
     /// When it is worth nothing any more.
     pub expires_at: Option<DateTime<Utc>>,
     /// When it was made.
@@ -40,6 +43,10 @@ pub struct Invite {
     /// Groups that the account is put into; those that are gone by then are left out.
     #[serde(default, deserialize_with = "list")]
     pub groups: Vec<GroupRef>,
+    /// The project that it is to; absent where it is to none, and where you may not read that.
+    pub project: Option<ProjectRef>,
+    /// The role on the project that it gives, if administrators made that.
+    pub custom_role: Option<RoleRef>,
     /// The account that gets another password; absent where one is made.
     pub user: Option<User>,
     /// Who invites.
@@ -52,18 +59,30 @@ pub struct Invite {
 pub struct InviteAttributes {
     /// The address of the account.
     pub email: String,
-    /// Groups that the account is put into.
+    /// Groups that the account is put into; not together with a project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_ids: Option<Vec<String>>,
+    /// The project that it is to: whoever accepts it gets a role there. For administrators of the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
+    /// The role on the project, if it is a built-in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<PolicyRole>,
+    /// The role on the project, if administrators made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role_id: Option<String>,
 }
 
 /// Those that wait, by pages.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ListInvites {
     /// The page after this cursor.
     pub after: Option<String>,
     /// Items of the page, from the front.
     pub first: i64,
+    /// Only to this project.
+    pub project_id: Option<String>,
 }
 
 impl Operation for ListInvites {
@@ -71,14 +90,16 @@ impl Operation for ListInvites {
     const NAME: &'static str = "ListInvites";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "invites";
-    const DOCUMENT: &'static str = "query ListInvites($after: String, $first: Int!) {
-  invites(after: $after, first: $first) {
+    const DOCUMENT: &'static str = "query ListInvites($after: String, $first: Int!, $projectId: ID) {
+  invites(after: $after, first: $first, projectId: $projectId) {
     pageInfo { hasNextPage endCursor }
     edges { node { ...Invite } }
   }
 }
 fragment GroupRef on Group { id name }
-fragment Invite on Invite { id email expiresAt insertedAt groups { ...GroupRef } user { ...User } inviter { ...User } }
+fragment Invite on Invite { id email role expiresAt insertedAt groups { ...GroupRef } project { ...ProjectRef } customRole { ...RoleRef } user { ...User } inviter { ...User } }
+fragment ProjectRef on Project { id name }
+fragment RoleRef on Role { id name }
 fragment User on User { id name email }";
 }
 
@@ -96,7 +117,8 @@ impl Operation for CreateInvite {
     const NAME: &'static str = "CreateInvite";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "createInvite";
-    const DOCUMENT: &'static str = "mutation CreateInvite($attributes: InviteAttributes!, $currentPassword: String) {
+    const DOCUMENT: &'static str =
+        "mutation CreateInvite($attributes: InviteAttributes!, $currentPassword: String) {
   createInvite(attributes: $attributes, currentPassword: $currentPassword) { id email token page expiresAt }
 }";
 }

@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Line] = &[
     },
     Line {
         field: "invites",
-        expected: ADMINS,
+        expected: USERS,
         document: "{ invites { edges { node { id email } } } }",
         variables: |_| json!({}),
     },

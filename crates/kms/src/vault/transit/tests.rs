@@ -101,9 +101,48 @@ async fn a_token_is_renewed_and_one_that_was_revoked_is_replaced() {
     let transit = lab.by_approle();
     transit.wrap("a", &data_key()).await.unwrap();
     let logins = lab.server.logins();
-    transit.vault.token.lock().await.as_mut().unwrap().renew = Instant::now();
+    transit.vault.held.lock().await.token.as_mut().unwrap().renew = Instant::now();
     transit.wrap("a", &data_key()).await.unwrap();
     assert_eq!((lab.server.renewals(), lab.server.logins()), (1, logins));
+}
+
+/// A policy that forbids something is no reason to log in with each request, nor are many requests at once.
+#[tokio::test]
+async fn one_login_answers_all_who_were_forbidden() {
+    let lab = Lab::new();
+    let transit = lab.by_approle();
+    let wrapped = transit.wrap("a", &data_key()).await.unwrap();
+    lab.server.forbid(true);
+    for _ in 0..5 {
+        assert!(refused(transit.unwrap("a", &wrapped.bytes).await).contains("permission denied"));
+    }
+    assert_eq!(lab.server.logins(), 2, "the first, and one to see whether another token helps");
+    lab.server.forbid(false);
+    assert!(transit.unwrap("a", &wrapped.bytes).await.is_ok(), "the policy is another by now");
+
+    // A token that is gone is replaced once, however many find it gone.
+    transit.vault.held.lock().await.forbidden_until = None;
+    lab.server.revoke_tokens();
+    let ask = || transit.unwrap("a", &wrapped.bytes);
+    let (one, two, three, four) = tokio::join!(ask(), ask(), ask(), ask());
+    assert!([one, two, three, four].iter().all(Result::is_ok));
+    assert_eq!(lab.server.logins(), 3);
+}
+
+/// Servers lock out who tries again and again.
+#[tokio::test]
+async fn a_refused_login_is_not_tried_with_each_request() {
+    let lab = Lab::new();
+    let jwt = lab.file("jwt", "not the token");
+    let transit = open(&lab.server.place(&format!("auth=kubernetes&role=plural&token_file={jwt}")));
+    for _ in 0..5 {
+        assert!(refused(transit.wrap("a", &data_key()).await).contains("does not let this console in"));
+    }
+    assert_eq!(lab.server.refusals(), 1);
+    // After a while it is.
+    lab.file("jwt", &lab.server.jwt());
+    transit.vault.held.lock().await.refused.as_mut().unwrap().0 = Instant::now();
+    assert!(transit.wrap("a", &data_key()).await.is_ok());
 }
 
 #[tokio::test]

@@ -60,6 +60,10 @@ pub(super) const PAGES: &[Followed] = &[
                 "lovelace@example.com --group shop-team --password-stdin < password",
             ),
             (
+                "lovelace@example.com --project shop --role write",
+                "lovelace@example.com --project shop --role write --password-stdin < password",
+            ),
+            (
                 "reset-password grace@example.com",
                 "reset-password grace@example.com --password-stdin < password",
             ),

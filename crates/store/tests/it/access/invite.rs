@@ -1,11 +1,10 @@
 //! Invitations: who may do what.
 
-use plural_app::OpCtx;
-use plural_app::invite::CreatedInvite;
-use plural_app::records::Search;
-use plural_core::invite::Invite;
+use plural_app::invite::{CreatedInvite, InviteFilter};
+use plural_core::PageArgs;
+use plural_core::invite::{Invite, InviteTo};
+use plural_core::policy::Role;
 use plural_core::specs::Email;
-use plural_core::{Error, PageArgs, Result};
 
 use super::{Case, World, found, fresh};
 
@@ -14,11 +13,17 @@ const ORIGIN: &str = "https://console.example.com";
 pub(super) fn cases() -> Vec<Case> {
     vec![
         case!("get::<Invite>", "udddda", w, c => async { w.door.app.get::<Invite>(c, &made(w).await.invite.id).await }),
-        case!("list::<Invite>", "udddda", w, c => w.door.app.list::<Invite>(c, &Search::default(), &PageArgs::default())),
-        case!("get_many::<Invite>", "udddda", w, c => get_many(w, c)),
+        case!("get::<Invite>", "uhhhaa", w, c => async { w.door.app.get::<Invite>(c, &to_project(w).await.invite.id).await }),
+        case!("list::<Invite>", "uaaaaa", w, c => w.door.app.list::<Invite>(c, &InviteFilter::default(), &PageArgs::default())),
+        case!("get_many::<Invite>", "uhhhha", w, c => async { let id = made(w).await.invite.id; found(w.door.app.get_many::<Invite>(c, &[id]).await?.contains_key(&id)) }),
+        case!("get_many::<Invite>", "uhhhaa", w, c => async { let id = to_project(w).await.invite.id; found(w.door.app.get_many::<Invite>(c, &[id]).await?.contains_key(&id)) }),
         case!("invite_create", "udddda", w, c => async { w.door.app.invite_create(c, &email(), &[w.group.id], None).await }),
+        case!("project_invite_create", "uhddaa", w, c => async { w.door.app.project_invite_create(c, &email(), to(w), None).await }),
         case!("password_reset_create", "udddda", w, c => w.door.app.password_reset_create(c, w.user.id, None)),
         case!("invite_delete", "udddda", w, c => async { w.door.app.invite_delete(c, made(w).await.invite.id).await }),
+        case!("invite_delete", "uhhhaa", w, c => async { w.door.app.invite_delete(c, to_project(w).await.invite.id).await }),
+        // It is for another address.
+        case!("invite_accept_signed_in", "uhhhhh", w, c => async { w.door.app.invite_accept_signed_in(c, &to_project(w).await.code).await }),
         // Whoever has the code, as often as they have one.
         case!("invite_look", "aaaaaa", w, c => async { w.door.app.invite_look(c, &made(w).await.code).await }),
         case!("invite_accept", "aaaaaa", w, c => async { w.door.app.invite_accept(c, &made(w).await.code, None, "a long password".into()).await }),
@@ -32,14 +37,14 @@ fn email() -> Email {
     format!("{}@example.com", fresh("i")).parse().unwrap()
 }
 
-async fn made(w: &World<'_>) -> CreatedInvite {
+fn to(w: &World<'_>) -> InviteTo {
+    InviteTo { project_id: w.project.id, role: Role::Write.into() }
+}
+
+pub(super) async fn made(w: &World<'_>) -> CreatedInvite {
     w.door.app.invite_create(&w.door.admin, &email(), &[], None).await.unwrap()
 }
 
-async fn get_many(w: &World<'_>, c: &OpCtx) -> Result<()> {
-    let id = made(w).await.invite.id;
-    match w.door.app.get_many::<Invite>(c, &[id]).await {
-        Err(Error::Unauthenticated) => Err(Error::Unauthenticated),
-        many => found(many?.contains_key(&id)),
-    }
+pub(super) async fn to_project(w: &World<'_>) -> CreatedInvite {
+    w.door.app.project_invite_create(&w.door.admin, &email(), to(w), None).await.unwrap()
 }

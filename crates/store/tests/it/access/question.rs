@@ -6,7 +6,8 @@ use plural_core::question::Thing;
 use plural_core::{Error, Result};
 
 use super::{
-    Case, World, global_service, machine_account, managed_namespace, role, saved_view, service_context,
+    Case, World, global_service, invite, machine_account, managed_namespace, registration_token, role,
+    saved_view, service_context,
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -46,6 +47,15 @@ pub(super) async fn question(w: &World<'_>, text: &str) -> Question {
     }
     if text.contains("{role}") {
         text = text.replace("{role}", &role::role(w).await.to_string());
+    }
+    if text.contains("{invite}") {
+        text = text.replace("{invite}", &invite::made(w).await.invite.id.to_string());
+    }
+    if text.contains("{project-invite}") {
+        text = text.replace("{project-invite}", &invite::to_project(w).await.invite.id.to_string());
+    }
+    if text.contains("{registration}") {
+        text = text.replace("{registration}", &registration_token::token(w).await.to_string());
     }
     let words: Vec<&str> = text.split(' ').collect();
     let thing = |text: &str| text.parse::<Thing>().unwrap();
@@ -136,9 +146,10 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("federated_credential_create", &["federate service-account/{machine}"]),
     ("federated_credential_update", &["federate service-account/{machine}"]),
     ("federated_credential_delete", &["federate service-account/{machine}"]),
-    ("get::<RegistrationToken>", &["get project/{project}"]),
-    ("registration_token_create", &["create clusters project/{project}"]),
-    ("registration_token_delete", &["update project/{project}"]),
+    ("get::<RegistrationToken>", &["get registration-token/{registration}"]),
+    ("list::<RegistrationToken>", &["list registration-tokens"]),
+    ("registration_token_create", &["create registration-tokens project/{project}"]),
+    ("registration_token_delete", &["revoke registration-token/{registration}"]),
     ("get::<ManagedNamespace>", &["get managed-namespace/{managed}"]),
     ("managed_namespace_create", &["create managed-namespaces project/{project}"]),
     ("managed_namespace_update", &["update managed-namespace/{managed}"]),
@@ -149,8 +160,15 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("project_update", &["update project/{project}", "bind project/{project}"]),
     ("project_delete", &["delete project/{project}"]),
     ("project_limits_set", &["limit project/{project}"]),
-    ("project_keys", &["rotate-keys project/{project}"]),
-    ("project_keys_rotate", &["rotate-keys project/{project}"]),
+    ("project_keys", &["list data-keys project/{project}"]),
+    ("project_keys_rotate", &["rotate data-keys project/{project}"]),
+    ("installation_keys", &["list data-keys"]),
+    ("installation_keys_rotate", &["rotate data-keys"]),
+    ("get::<Persona>", &["get personas"]),
+    ("list::<Persona>", &["list personas"]),
+    ("persona_create", &["create personas"]),
+    ("persona_update", &["update personas"]),
+    ("persona_delete", &["delete personas"]),
     ("secret_holdings", &["list-secrets project/{project}"]),
     ("secret_storage", &["list-secrets project/{project}"]),
     ("recording_policy_get", &["get project/{project}"]),
@@ -211,17 +229,21 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("list::<ServiceContext>", &["list contexts"]),
     ("context_save", &["create contexts project/{project}"]),
     ("context_delete", &["delete context/{context}"]),
-    ("sync_window_list", &["get service/{service}"]),
-    ("sync_window_create", &["schedule service/{service}"]),
-    ("sync_window_update", &["schedule service/{service}"]),
-    ("sync_window_delete", &["schedule service/{service}"]),
+    ("sync_window_list", &["list sync-windows service/{service}"]),
+    ("sync_window_list_all", &["list sync-windows"]),
+    ("sync_window_create", &["create sync-windows service/{service}"]),
+    ("sync_window_update", &["update sync-windows service/{service}"]),
+    ("sync_window_delete", &["delete sync-windows service/{service}"]),
     ("get::<User>", &["get user/{user}"]),
     ("list::<User>", &["list users"]),
     ("user_groups", &["get user/{user}"]),
     ("user_create", &["create users"]),
     ("user_update", &["update user/{user}"]),
     ("user_delete", &["delete user/{user}"]),
-    ("invite_create", &["create users"]),
+    ("get::<Invite>", &["get invitation/{invite}", "get invitation/{project-invite}"]),
+    ("invite_create", &["create invitations"]),
+    ("project_invite_create", &["create invitations project/{project}"]),
+    ("invite_delete", &["revoke invitation/{invite}", "revoke invitation/{project-invite}"]),
     ("password_reset_create", &["admin user/{user}"]),
     ("second_factor_is_on", &["update user/{user}"]),
     ("second_factor_reset", &["admin user/{user}"]),
@@ -241,8 +263,6 @@ pub(super) const UNASKED: &[&str] = &[
     "access_check",
     "access_holders",
     "audit_refused",
-    "installation_keys",
-    "installation_keys_rotate",
     "bindings_list",
     "cluster_distros",
     "cluster_projects",
@@ -261,7 +281,6 @@ pub(super) const UNASKED: &[&str] = &[
     "get_many::<MachineAccount>",
     "get_many::<Invite>",
     "get_many::<ManagedNamespace>",
-    "get::<Persona>",
     "get_many::<Persona>",
     "get_many::<Project>",
     "get_many::<RegistrationToken>",
@@ -271,20 +290,17 @@ pub(super) const UNASKED: &[&str] = &[
     "get_many::<User>",
     "global_services_counts",
     "global_services_instances",
-    "get::<Invite>",
     "groups_members",
     "health_change_list",
     "invite_accept",
     "invite_accept_passkey",
-    "invite_delete",
+    "invite_accept_signed_in",
     "invite_look",
     "invite_passkey_begin",
     "list::<Cluster>",
     "list::<GlobalService>",
     "list::<Invite>",
     "list::<ManagedNamespace>",
-    "list::<Persona>",
-    "list::<RegistrationToken>",
     "list::<Repository>",
     "list::<Service>",
     "list_sorted<N: Sortable>",
@@ -301,9 +317,6 @@ pub(super) const UNASKED: &[&str] = &[
     "passkey_sign_in_begin",
     "passkey_sign_in_finish",
     "passkeys",
-    "persona_create",
-    "persona_delete",
-    "persona_update",
     "personas_own",
     "program_login_allow",
     "program_login_begin",
@@ -341,7 +354,6 @@ pub(super) const UNASKED: &[&str] = &[
     "session_end",
     "sign_in_begin",
     "sign_in_finish",
-    "sync_window_list_all",
     "token_delete",
     "token_get",
     "token_list",

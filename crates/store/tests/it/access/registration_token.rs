@@ -27,6 +27,6 @@ fn new(w: &World<'_>) -> NewRegistrationToken {
     }
 }
 
-async fn token(w: &World<'_>) -> RegistrationTokenId {
+pub(super) async fn token(w: &World<'_>) -> RegistrationTokenId {
     w.door.app.registration_token_create(&w.door.admin, new(w), None).await.unwrap().token.id
 }

@@ -111,6 +111,7 @@ pub(crate) async fn make_in_tx(write: &Write<'_>, all: &[(Policy, Option<PolicyI
 pub(crate) async fn grant_in_tx(write: &Write<'_>, grant: Option<&Grant>) -> Result<()> {
     let Some(grant) = grant else { return Ok(()) };
     replace_in_tx(write, grant.policy(), grant.roles()).await?;
+    write.rights_changed(grant.entry().at);
     write.audit(grant.entry()).await
 }
 
@@ -544,6 +545,7 @@ impl PolicyStore for Database {
         let policy = *by.target();
         let write = self.write().await?;
         replace_in_tx(&write, policy, roles).await?;
+        write.rights_changed(by.entry().at);
         write.audit(by.entry()).await?;
         let bindings = list_on(&write.tx, &[policy.id().uuid()]).await?;
         write.commit().await?;
@@ -582,6 +584,7 @@ impl PolicyStore for Database {
         let is_known = |subject: &&BindingSubject| known().any(|binding| binding.subject == **subject);
         let new: Vec<BindingSubject> = add.iter().filter(|subject| !is_known(subject)).copied().collect();
         insert_in_tx(&write, policy.id(), role, &new).await?;
+        write.rights_changed(by.entry().at);
         write.audit(by.entry()).await?;
         let bindings = list_on(&write.tx, &[id]).await?;
         write.commit().await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
 use plural_app::job::NewJob;
 use plural_app::lease::{Fence, JobClaim};
 use plural_app::ports::agents::FeedSubject;
@@ -33,6 +34,8 @@ pub(crate) struct Write<'a> {
     /// Clusters, and services of clusters, of which open pages are told.
     changed: BTreeSet<(Uuid, Option<Uuid>)>,
     changed_at: Option<DateTime<Utc>>,
+    /// When it changed who may see what.
+    rights_at: Mutex<Option<DateTime<Utc>>>,
 }
 
 impl Write<'_> {
@@ -66,6 +69,7 @@ impl Database {
             queued: false,
             changed: BTreeSet::new(),
             changed_at: None,
+            rights_at: Mutex::new(None),
         })
     }
 
@@ -138,6 +142,12 @@ impl Write<'_> {
         self.changed_at = self.changed_at.max(Some(at));
     }
 
+    /// Tells open pages of whoever does not see everything that they may see other things than before.
+    pub(crate) fn rights_changed(&self, at: DateTime<Utc>) {
+        let mut rights_at = self.rights_at.lock();
+        *rights_at = (*rights_at).max(Some(at));
+    }
+
     /// Enqueues jobs: they run once this write is committed, and never if it is not.
     ///
     /// # Assumptions
@@ -153,8 +163,12 @@ impl Write<'_> {
         self.queued = true;
     }
 
-    pub(crate) async fn commit(self) -> Result<()> {
-        let Self { database, tx, told, queued, changed, changed_at } = self;
+    pub(crate) async fn commit(mut self) -> Result<()> {
+        let rights_at = *self.rights_at.get_mut();
+        if let Some(at) = rights_at {
+            self.changed((delta::RIGHTS, None), at);
+        }
+        let Self { database, tx, told, queued, changed, changed_at, rights_at: _ } = self;
         let changed: Vec<(Uuid, Option<Uuid>)> = changed.into_iter().collect();
         for chunk in changed.chunks(500) {
             let at = changed_at.unwrap_or_default();

@@ -16,7 +16,7 @@ const MINUTE = 60 * SECOND;
 const ALONE = MINUTE;
 /** Counts of what the socket tells of, in case that it missed something. */
 const TOLD = 30 * MINUTE;
-/** Rows of it. Nobody tells that a right was revoked, or that an agent is silent, which it is after as long. */
+/** Rows of it. Nobody tells that an agent is silent, which it is after as long, or that an identity provider took somebody's group. */
 const ROWS = 5 * MINUTE;
 /** Of what changes with something that the socket tells of, or by somebody's hand. */
 const BESIDE = 10 * MINUTE;

@@ -3,7 +3,7 @@
 //! # Guarantees
 //! - An answer is of no earlier state than the request: each commit on this replica that changes a service or cluster ends what was
 //!   counted before it. What another replica wrote is counted once its news is here, [`FRESH`] later at most.
-//! - Only those who see everything share: what others see depends on bindings, of which the deltas do not tell.
+//! - Only those who see everything share: what others see is for them alone.
 
 use std::collections::HashMap;
 use std::sync::Arc;

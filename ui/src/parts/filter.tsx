@@ -73,9 +73,11 @@ export function Facets<Value extends string>(props: {
   choices: Choice<Value>[];
   value: Value | undefined;
   onChange: (value: Value | undefined) => void;
+  /** The counts are still to come. */
+  isWaiting?: boolean;
 }) {
   return (
-    <div role="group" aria-label={props.label} className={classes['facets']}>
+    <div role="group" aria-label={props.label} aria-busy={props.isWaiting} className={classes['facets']}>
       {props.choices.map(({ value, label, count }) => (
         <UnstyledButton
           key={value ?? 'all'}

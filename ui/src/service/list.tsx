@@ -46,6 +46,7 @@ export function ServicesPage() {
         <Search label="Search by name" value={search.q ?? ''} onChange={(q) => set({ q: q === '' ? undefined : q })} />
         <Facets<ServiceDeploymentStatus>
           label="Status"
+          isWaiting={facets.isPending}
           value={search.status}
           onChange={(status) => set({ status })}
           choices={[

@@ -37,7 +37,7 @@ where
     Ok(found.into_iter().map(|(value, count)| (value, count.cast_unsigned())).collect())
 }
 
-/// Values of one part of [`counts_in_parts`]: more than there are clusters.
+/// Rows of counts of one part of [`counts_in_parts`]: more than there are clusters, each with some values.
 const MOST_OF_A_PART: u32 = 100_000;
 
 /// [`counts`] of rows that come in parts which have no row in common.

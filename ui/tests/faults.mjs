@@ -164,8 +164,8 @@ async function gone(url, { open, settled, judge }) {
     await settled(page);
     await page.getByRole('table').waitFor();
     answers.set(name, () => failed('FORBIDDEN', 'the right was revoked'));
-    // As long as rows of which the socket tells are not read again, at most.
-    await page.clock.runFor(346_000);
+    // Rows of which the socket tells are read again after six minutes at most.
+    await page.clock.runFor(400_000);
     await page.getByText(`Cannot show ${what}: the right was revoked`).waitFor();
     assert.equal(await page.getByRole('table').count(), 0, `${path} is shown without the right`);
   }

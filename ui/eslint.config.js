@@ -3,7 +3,7 @@ import hooks from 'eslint-plugin-react-hooks';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['dist', 'gallery', 'src/generated', 'tests', 'eslint.config.js'] },
+  { ignores: ['dist', 'gallery', 'public', 'src/generated', 'tests', 'eslint.config.js'] },
   js.configs.recommended,
   ...tseslint.configs.strictTypeChecked,
   {

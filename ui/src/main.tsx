@@ -4,42 +4,29 @@ import './theme.css';
 
 import { MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 
-import { isPassing } from './lib/client';
-import { isLong } from './lib/list';
+import { queries } from './lib/cache';
 import { followLink, nonce } from './lib/page';
 import { router } from './router';
 import { theme } from './theme';
 
-const queries = new QueryClient({
-  defaultOptions: {
-    queries: {
-      staleTime: 5000,
-      retry: (count, error) => count < 2 && isPassing(error),
-      networkMode: 'always',
-      // The socket tells of changes to services and clusters; this is for all else, and for when it is lost.
-      refetchInterval: (query) => !isLong(query) && 60_000,
-      refetchOnWindowFocus: (query) => !isLong(query),
-      refetchOnMount: (query) => !isLong(query),
-    },
-    mutations: { networkMode: 'always' },
-  },
-});
-
 const place = document.getElementById('root');
 if (place && !followLink()) {
-  createRoot(place).render(
-    <StrictMode>
-      <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>
-        <QueryClientProvider client={queries}>
-          <RouterProvider router={router} />
-          <Notifications position="bottom-right" />
-        </QueryClientProvider>
-      </MantineProvider>
-    </StrictMode>,
-  );
+  const draw = () =>
+    createRoot(place).render(
+      <StrictMode>
+        <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>
+          <QueryClientProvider client={queries}>
+            <RouterProvider router={router} />
+            <Notifications position="bottom-right" />
+          </QueryClientProvider>
+        </MantineProvider>
+      </StrictMode>,
+    );
+  // The frame in the page stays until the first page can be drawn in its place: the router draws nothing before.
+  void router.load().then(draw, draw);
 }

@@ -1,10 +1,14 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
 
 import type { ClusterDistro, ClusterState, ComponentState, ServiceDeploymentStatus } from './generated/graphql';
+import { clustersQuery } from './cluster/queries';
+import { begin, queries } from './lib/cache';
+import { PAGE } from './lib/list';
 import { clusterSorts, serviceSorts, sortWord, type SortWord } from './lib/sort';
 import { Empty, Fault, Page } from './parts/page';
 import { RouteLink } from './parts/text';
 import { clusterTabs, paths, serviceTabs, type ClusterTab, type ServiceTab } from './paths';
+import { servicesQuery, statusesQuery } from './service/queries';
 import { Shell } from './shell/shell';
 
 const words = (value: unknown): string | undefined => {
@@ -17,8 +21,26 @@ const oneOf = <Value extends string>(values: readonly Value[], value: unknown): 
 const given = <Search extends object>(search: Search): Search =>
   Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined)) as Search;
 
+/** Scripts of the pages that one goes to most: they are read while nothing else is, so that a click waits for its rows alone. */
+const pages = {
+  home: () => import('./home/page'),
+  services: () => import('./service/list'),
+  service: () => import('./service/page'),
+  clusters: () => import('./cluster/list'),
+  cluster: () => import('./cluster/page'),
+  settings: () => import('./settings/page'),
+};
+
+/** Reads the scripts of the pages that one may go to next, one after another. One that cannot be read is asked for when it is needed. */
+async function readAhead(): Promise<void> {
+  for (const read of Object.values(pages)) await read().catch(() => undefined);
+}
+
+/** Rows are asked for together with the script of their page. `stay` is another search on the same page, which asks for itself. */
+const enters = (cause: 'preload' | 'enter' | 'stay') => cause !== 'stay';
+
 const root = createRootRoute({
-  component: Shell,
+  component: () => <Shell readAhead={readAhead} />,
   errorComponent: ({ error }) => <Fault error={error} what="this page" />,
   notFoundComponent: () => (
     <Page title="There is no such page">
@@ -35,7 +57,16 @@ const home = createRoute({
   path: '/',
   validateSearch: (search: Record<string, unknown>): { by?: (typeof groupings)[number] | undefined } =>
     given({ by: oneOf(groupings, search['by']) }),
-  component: lazyRouteComponent(() => import('./home/page'), 'HomePage'),
+  beforeLoad: ({ cause }) => {
+    if (!enters(cause)) return;
+    const counts = statusesQuery({});
+    begin(counts, () => queries.query(counts));
+    for (const status of ['FAILED', 'PAUSED'] as const) {
+      const rows = servicesQuery({ status }, 20);
+      begin(rows, () => queries.infiniteQuery(rows));
+    }
+  },
+  component: lazyRouteComponent(pages.home, 'HomePage'),
 });
 
 const statuses = ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'] as const satisfies ServiceDeploymentStatus[];
@@ -58,7 +89,12 @@ const services = createRoute({
       project: words(search['project']),
       sort: sortWord(serviceSorts, search['sort']),
     }),
-  component: lazyRouteComponent(() => import('./service/list'), 'ServicesPage'),
+  beforeLoad: ({ cause, search: { sort, ...filter } }) => {
+    if (!enters(cause)) return;
+    const rows = servicesQuery(filter, PAGE, sort);
+    begin(rows, () => queries.infiniteQuery(rows));
+  },
+  component: lazyRouteComponent(pages.services, 'ServicesPage'),
 });
 
 const states = ['FAILED', 'PAUSED', 'PENDING', 'RUNNING'] as const satisfies ComponentState[];
@@ -88,7 +124,7 @@ const service = createRoute({
       from: words(search['from']),
       to: words(search['to']),
     }),
-  component: lazyRouteComponent(() => import('./service/page'), 'ServicePage'),
+  component: lazyRouteComponent(pages.service, 'ServicePage'),
 });
 
 const clusterStates = ['SILENT', 'REMOVING', 'OUTDATED', 'WAITING', 'CONNECTED'] as const satisfies ClusterState[];
@@ -116,7 +152,12 @@ const clusters = createRoute({
       distro: oneOf(distros, search['distro']),
       sort: sortWord(clusterSorts, search['sort']),
     }),
-  component: lazyRouteComponent(() => import('./cluster/list'), 'ClustersPage'),
+  beforeLoad: ({ cause, search }) => {
+    if (!enters(cause)) return;
+    const rows = clustersQuery(search, PAGE, search.sort);
+    begin(rows, () => queries.infiniteQuery(rows));
+  },
+  component: lazyRouteComponent(pages.clusters, 'ClustersPage'),
 });
 
 const cluster = createRoute({
@@ -124,7 +165,7 @@ const cluster = createRoute({
   path: '/clusters/$handle',
   validateSearch: (search: Record<string, unknown>): { tab?: ClusterTab | undefined } =>
     given({ tab: oneOf(clusterTabs, search['tab']) }),
-  component: lazyRouteComponent(() => import('./cluster/page'), 'ClusterPage'),
+  component: lazyRouteComponent(pages.cluster, 'ClusterPage'),
 });
 
 interface ObjectsSearch {
@@ -231,7 +272,7 @@ const settings = createRoute({
   path: '/settings/$noun',
   validateSearch: (search: Record<string, unknown>): SettingsSearch =>
     given({ q: words(search['q']), state: words(search['state']), project: words(search['project']) }),
-  component: lazyRouteComponent(() => import('./settings/page'), 'SettingsPage'),
+  component: lazyRouteComponent(pages.settings, 'SettingsPage'),
 });
 const setting = createRoute({ getParentRoute: () => settings, path: '$id' });
 

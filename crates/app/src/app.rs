@@ -36,6 +36,7 @@ use crate::ports::templates::Templates;
 use crate::program_login::ProgramPaces;
 use crate::proxy::GrantCache;
 use crate::replica::Replicas;
+use crate::shared_counts::ServiceCounts;
 use crate::sign_in_link::SignInLink;
 use crate::store::Store;
 use crate::streams::PendingStreams;
@@ -167,6 +168,7 @@ pub struct App {
     pub(crate) streams: PendingStreams,
     /// Those who listen for changes here.
     pub(crate) subscribers: Subscribers,
+    pub(crate) service_counts: ServiceCounts,
     pub(crate) program_paces: ProgramPaces,
     pub(crate) hashing: Hashing,
     /// How many passwords were checked.
@@ -231,6 +233,7 @@ impl App {
             replicas,
             streams: PendingStreams::default(),
             subscribers: Subscribers::default(),
+            service_counts: ServiceCounts::default(),
             program_paces: ProgramPaces::default(),
             hashing: Hashing::default(),
             password_checks: AtomicU64::new(0),

@@ -8,6 +8,7 @@
 //! - A subscriber is told *that* something changed, never what: they read it again, with the rights that they have then.
 //! - Rights are asked for each event. Ids of what the subscriber may not see are left out.
 //! - A subscriber who listens slowly costs [`MOST_NEWS`] ids; then they are told to read everything again.
+//! - Who does not see everything is told to read again when bindings, roles or groups changed: what they see then may be more or less.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -71,6 +72,8 @@ pub struct DeltaBatch {
     pub pending: bool,
     /// There were more than are read at once; those up to `position` are skipped.
     pub skipped: bool,
+    /// When bindings, roles or groups were changed last, if they were.
+    pub rights_at: Option<DateTime<Utc>>,
 }
 
 /// The deltas' part of a store. They are written with what they tell of.
@@ -150,6 +153,8 @@ struct State {
 /// What waits for one subscriber.
 struct Seat {
     filter: DeltaFilter,
+    /// What they see they read with the rights of then: that earlier ones changed is no news.
+    since: DateTime<Utc>,
     news: Mutex<News>,
     wake: Notify,
 }
@@ -159,6 +164,8 @@ struct News {
     ids: HashMap<Uuid, Changed>,
     /// There was more.
     all: bool,
+    /// Who may see what has changed.
+    rights: bool,
     position: DeltaPosition,
 }
 
@@ -198,7 +205,7 @@ impl News {
     }
 
     fn is_empty(&self) -> bool {
-        self.ids.is_empty() && !self.all
+        self.ids.is_empty() && !self.all && !self.rights
     }
 }
 
@@ -241,6 +248,7 @@ impl Subscribers {
                 news.overflow();
             }
             news.add(seat.filter, &batch.deltas, gone);
+            news.rights |= batch.rights_at.is_some_and(|at| at > seat.since);
             news.position = news.position.max(batch.position);
             if !news.is_empty() {
                 seat.wake.notify_one();
@@ -302,7 +310,8 @@ impl App {
         }
         let after = after.map(|text| DeltaCursor::parse(text).ok_or_else(no_cursor)).transpose()?;
 
-        let seat = Arc::new(Seat { filter, news: Mutex::default(), wake: Notify::new() });
+        let since = after.as_ref().map_or(ctx.now(), |after| after.at);
+        let seat = Arc::new(Seat { filter, since, news: Mutex::default(), wake: Notify::new() });
         let position = match self.subscribers.join(&seat) {
             Some(position) => position,
             None => self.subscribers.begin(self.store.deltas_head().await?),
@@ -318,11 +327,13 @@ impl App {
             if is_ours && after.position < position {
                 let missed = self.store.deltas_read(after.position).await?;
                 news.all = missed.skipped;
+                news.rights = missed.rights_at.is_some_and(|at| at > since);
                 let of_filter: Vec<Delta> =
                     missed.deltas.into_iter().filter(|delta| filter.key(*delta).is_some()).collect();
                 news.add(filter, &of_filter, &self.deltas_gone(&of_filter).await?);
             }
             let mut waiting = seat.news.lock();
+            waiting.rights |= news.rights;
             for (id, changed) in news.ids {
                 waiting.insert(id, changed);
             }
@@ -348,7 +359,7 @@ impl App {
     ) -> Result<Option<DeltaEvent>> {
         // Also when all that changed is nothing that the caller may know of: looking is what costs.
         let is_first = subscription.last.replace(Instant::now()).is_none();
-        let News { ids, all, position } = {
+        let News { ids, all, rights, position } = {
             let mut news = subscription.seat.news.lock();
             let position = news.position;
             std::mem::replace(&mut *news, News { position, ..News::default() })
@@ -361,8 +372,9 @@ impl App {
                 return Err(error);
             }
         };
+        let sees_other = rights && visibility(ctx.actor())? != Visibility::All;
         // Who comes back cannot be told by id of what they may never have seen.
-        let read_again = all || (unknown && std::mem::take(&mut subscription.resumes));
+        let read_again = all || sees_other || (unknown && std::mem::take(&mut subscription.resumes));
         subscription.resumes = false;
         if changed.is_empty() && deleted.is_empty() && !read_again && !is_first {
             return Ok(None);
@@ -559,8 +571,10 @@ mod tests {
     fn nothing_is_read_while_nobody_listens() {
         let subscribers = Subscribers::default();
         assert_eq!(subscribers.position(), None);
+        let since = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
         let seat = Arc::new(Seat {
             filter: DeltaFilter::Clusters { id: None },
+            since,
             news: Mutex::default(),
             wake: Notify::new(),
         });
@@ -570,6 +584,15 @@ mod tests {
         subscribers.hand_out(&batch, &HashSet::new());
         assert_eq!(seat.news.lock().ids.len(), 1);
         assert_eq!(subscribers.position(), Some(6));
+        // Rights that changed before they listened are those with which they read.
+        for (seconds, is_news) in [(-1, false), (0, false), (1, true)] {
+            let rights_at = Some(since + TimeDelta::seconds(seconds));
+            let batch = DeltaBatch { position: 7, rights_at, ..DeltaBatch::default() };
+            *seat.news.lock() = News::default();
+            subscribers.hand_out(&batch, &HashSet::new());
+            let news = seat.news.lock();
+            assert_eq!((news.rights, news.is_empty()), (is_news, !is_news), "{seconds}");
+        }
         drop(seat);
         assert_eq!(subscribers.position(), None);
     }

@@ -88,6 +88,7 @@ pub mod service_life;
 pub mod service_metadata;
 mod service_reason;
 pub mod service_status;
+mod shared_counts;
 pub mod sign_in_link;
 pub mod source;
 pub mod store;

@@ -45,7 +45,7 @@ pub enum ServiceSelector {
 }
 
 /// Which services of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ServiceFilter {
     /// On this cluster.
     pub cluster_id: Option<ClusterId>,

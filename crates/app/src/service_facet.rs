@@ -36,7 +36,9 @@ impl App {
         filter: &ServiceFilter,
     ) -> Result<Vec<(ClusterId, u64)>> {
         let filter = ServiceFilter { cluster_id: None, ..filter.clone() };
-        self.store.service_clusters(&visibility(ctx.actor())?, &filter).await
+        let visible = visibility(ctx.actor())?;
+        let ask = self.store.service_clusters(&visible, &filter);
+        self.counted(&self.service_counts.clusters, &visible, &filter, ask).await
     }
 
     /// How many services are in each project: those with most services, the first first.
@@ -46,6 +48,8 @@ impl App {
         filter: &ServiceFilter,
     ) -> Result<Vec<(ProjectId, u64)>> {
         let filter = ServiceFilter { project_id: None, ..filter.clone() };
-        self.store.service_projects(&visibility(ctx.actor())?, &filter).await
+        let visible = visibility(ctx.actor())?;
+        let ask = self.store.service_projects(&visible, &filter);
+        self.counted(&self.service_counts.projects, &visible, &filter, ask).await
     }
 }

@@ -28,7 +28,9 @@ impl App {
         ctx: &OpCtx,
         filter: &ServiceFilter,
     ) -> Result<Vec<(ServiceStatus, u64)>> {
-        let found = self.store.service_statuses(&visibility(ctx.actor())?, filter).await?;
+        let visible = visibility(ctx.actor())?;
+        let ask = self.store.service_statuses(&visible, filter);
+        let found = self.counted(&self.service_counts.statuses, &visible, filter, ask).await?;
         let count =
             |status| found.iter().filter(|(of, _)| *of == status).map(|(_, count)| count).sum::<u64>();
         Ok(ServiceStatus::ALL.into_iter().map(|status| (status, count(status))).collect())

@@ -309,7 +309,7 @@ impl Behind {
 }
 
 /// The slope of the line that fits points best, by least squares; 0 of fewer than two.
-fn slope(points: &[(f64, f64)]) -> f64 {
+pub(crate) fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len().max(1) as f64;
     let middle_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;
     let middle_y = points.iter().map(|(_, y)| y).sum::<f64>() / count;

@@ -33,6 +33,7 @@ use crate::{
     report::Figure,
     samples::Samples,
     seed::{self, Seeded, seed},
+    soak::slope,
     usage::Usage,
 };
 
@@ -103,7 +104,7 @@ struct OneCluster {
     heap_mib: f64,
 }
 
-/// MiB of each open page, once a minute.
+/// MiB of each open page, when the changes begin and after each minute of them.
 #[derive(Debug, Deserialize)]
 struct Live {
     heap: Vec<Vec<f64>>,
@@ -217,15 +218,29 @@ fn of_cluster(one: &OneCluster) -> Vec<Figure> {
     ]
 }
 
-/// How much more the open pages hold at the end than after their third minute: until then caches fill.
+/// Minutes after which what the open pages hold is that of pages that are open: until then caches fill.
+const FILLING: usize = 3;
+
+/// How much more the open pages hold at the end than when their caches were full, and the slope of the line through the minutes between.
 fn of_live(live: &Live) -> anyhow::Result<Figure> {
-    let total = |at: &Vec<f64>| at.iter().sum::<f64>();
-    let early = live.heap.get(2).or(live.heap.first()).map(total).context("no minute was measured")?;
-    let late = live.heap.last().map(total).context("no minute was measured")?;
+    let totals: Vec<f64> = live.heap.iter().map(|pages| pages.iter().sum()).collect();
+    let filled = FILLING.min(totals.len().saturating_sub(1));
+    let points: Vec<(f64, f64)> = totals
+        .iter()
+        .enumerate()
+        .skip(filled)
+        .map(|(minute, total)| (minute as f64 / 60.0, *total))
+        .collect();
+    let (Some((_, early)), Some((_, late))) = (points.first(), points.last()) else {
+        anyhow::bail!("no minute was measured");
+    };
     Ok(Figure::new("heap of three open pages, growth over the changes", late - early, "MiB")
-        .beside("early", early)
-        .beside("late", late)
-        .beside("minutes", live.heap.len() as f64)
+        .at_most(2.0)
+        .beside("slope, MiB/h", slope(&points))
+        .beside("at the start", totals.first().copied().unwrap_or_default())
+        .beside("after three minutes", *early)
+        .beside("at the end", *late)
+        .beside("minutes", totals.len().saturating_sub(1) as f64)
         .beside("changes", live.changes))
 }
 

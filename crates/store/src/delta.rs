@@ -19,6 +19,8 @@ use crate::records::AT_ONCE;
 use crate::transaction::set;
 use crate::{cluster, service};
 
+/// In the place of a cluster, without a service: who may see what has changed. An earlier release takes it for a cluster that is gone.
+pub(crate) const RIGHTS: Uuid = Uuid::nil();
 /// Deltas read at once. Who is behind by more is told to read everything again.
 const MOST: usize = 5_000;
 
@@ -63,12 +65,12 @@ impl DeltaStore for Database {
         let doing = "reading which things changed";
         let sql = match self.backend {
             DbBackend::Postgres => {
-                "SELECT s.xmin AS head, d.xid AS place, d.cluster_id, d.service_id FROM \
+                "SELECT s.xmin AS head, d.xid AS place, d.cluster_id, d.service_id, d.at FROM \
                  (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS xmin) s \
                  LEFT JOIN deltas d ON d.xid > $1 ORDER BY d.xid, d.sequence LIMIT $2"
             }
             _ => {
-                "SELECT s.head AS head, d.sequence AS place, d.cluster_id, d.service_id FROM \
+                "SELECT s.head AS head, d.sequence AS place, d.cluster_id, d.service_id, d.at FROM \
                  (SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'deltas'), 0) AS head) s \
                  LEFT JOIN deltas d ON d.sequence > $1 ORDER BY d.sequence LIMIT $2"
             }
@@ -81,15 +83,20 @@ impl DeltaStore for Database {
         let Some((head, _)) = rows.first() else { return Err(corrupt("how far changes go")) };
         let head = (*head).max(after);
         let mut batch = DeltaBatch { position: head, ..DeltaBatch::default() };
-        for (place, delta) in rows.into_iter().filter_map(|(_, read)| read) {
+        let mut read = 0;
+        for (place, told) in rows.into_iter().filter_map(|(_, read)| read) {
             if place > head {
                 batch.pending = true;
-            } else {
-                batch.deltas.push(delta);
+                continue;
+            }
+            read += 1;
+            match told {
+                Told::Change(delta) => batch.deltas.push(delta),
+                Told::Rights(at) => batch.rights_at = batch.rights_at.max(Some(at)),
             }
         }
         // What waits behind a transaction that takes long is not skipped: it is read when that has ended.
-        if batch.deltas.len() > MOST {
+        if read > MOST {
             batch.skipped = true;
             batch.deltas.clear();
         }
@@ -153,20 +160,33 @@ impl DeltaStore for Database {
     }
 }
 
-/// The head, and a delta with its place.
-type ReadRow = (u64, Option<(u64, Delta)>);
+/// What a row tells.
+enum Told {
+    /// A service or a cluster.
+    Change(Delta),
+    /// When rights changed.
+    Rights(DateTime<Utc>),
+}
+
+/// The head, and what a row tells, with its place.
+type ReadRow = (u64, Option<(u64, Told)>);
 
 fn read_row(row: &QueryResult) -> std::result::Result<ReadRow, DbErr> {
     let head: i64 = row.try_get("", "head")?;
     let place: Option<i64> = row.try_get("", "place")?;
     let cluster: Option<Uuid> = row.try_get("", "cluster_id")?;
     let service: Option<Uuid> = row.try_get("", "service_id")?;
-    let read = place.zip(cluster).map(|(place, cluster)| {
-        let delta = Delta {
-            cluster_id: ClusterId::from_uuid(cluster),
-            service_id: service.map(ServiceId::from_uuid),
+    let at: Option<DateTime<Utc>> = row.try_get("", "at")?;
+    let read = place.zip(cluster).zip(at).map(|((place, cluster), at)| {
+        let told = if cluster == RIGHTS && service.is_none() {
+            Told::Rights(at)
+        } else {
+            Told::Change(Delta {
+                cluster_id: ClusterId::from_uuid(cluster),
+                service_id: service.map(ServiceId::from_uuid),
+            })
         };
-        (place.cast_unsigned(), delta)
+        (place.cast_unsigned(), told)
     });
     Ok((head.cast_unsigned(), read))
 }

@@ -187,6 +187,7 @@ impl GroupStore for Database {
         }
         if let Some(global) = global {
             row.global = set(*global);
+            write.rights_changed(by.entry().at);
         }
         let row =
             row.update(&write.tx).await.map_err(gone_or("group", unique("changing a group", UNIQUE)))?;
@@ -201,6 +202,7 @@ impl GroupStore for Database {
             .exec(&write.tx)
             .await
             .map_err(db("deleting a group"))?;
+        write.rights_changed(by.entry().at);
         write.audit(by.entry()).await?;
         write.commit().await
     }
@@ -224,6 +226,7 @@ impl GroupStore for Database {
         };
         let known = &[("group_members_group_id_user_id_key", "the user is a member already")];
         let row = row.insert(&write.tx).await.map_err(unique("making a membership", known))?;
+        write.rights_changed(by.entry().at);
         write.audit(by.entry()).await?;
         write.commit().await?;
         Ok(row.into())
@@ -246,6 +249,7 @@ impl GroupStore for Database {
             None => return Err(Error::not_found("group member")),
         };
         member::Entity::delete_by_id(row.id).exec(&write.tx).await.map_err(db("ending a membership"))?;
+        write.rights_changed(by.entry().at);
         write.audit(by.entry()).await?;
         write.commit().await?;
         Ok(row.into())

@@ -67,6 +67,7 @@ mod m0089_secret_backends;
 mod m0090_service_orders;
 mod m0091_health_changes;
 mod m0092_project_invites;
+mod m0093_service_counts;
 #[cfg(test)]
 mod tests;
 
@@ -145,6 +146,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0090_service_orders::Migration),
             Box::new(m0091_health_changes::Migration),
             Box::new(m0092_project_invites::Migration),
+            Box::new(m0093_service_counts::Migration),
         ]
     }
 }

@@ -213,6 +213,7 @@ impl RoleStore for Database {
                 .await
                 .map_err(db("replacing a role's actions"))?;
             insert_actions_in_tx(&write, id, *rights).await?;
+            write.rights_changed(by.entry().at);
         }
         let mut changed = CustomRole::try_from(row)?;
         with_rights(&write.tx, &mut [&mut changed]).await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
 use plural_app::job::NewJob;
 use plural_app::lease::{Fence, JobClaim};
 use plural_app::ports::agents::FeedSubject;
@@ -35,6 +36,8 @@ pub(crate) struct Write<'a> {
     changed_at: Option<DateTime<Utc>>,
     /// Services whose status became another.
     pub(crate) turned: Vec<health_change::row::ActiveModel>,
+    /// When it changed who may see what.
+    rights_at: Mutex<Option<DateTime<Utc>>>,
 }
 
 impl Write<'_> {
@@ -69,6 +72,7 @@ impl Database {
             changed: BTreeSet::new(),
             changed_at: None,
             turned: Vec::new(),
+            rights_at: Mutex::new(None),
         })
     }
 
@@ -141,6 +145,12 @@ impl Write<'_> {
         self.changed_at = self.changed_at.max(Some(at));
     }
 
+    /// Tells open pages of whoever does not see everything that they may see other things than before.
+    pub(crate) fn rights_changed(&self, at: DateTime<Utc>) {
+        let mut rights_at = self.rights_at.lock();
+        *rights_at = (*rights_at).max(Some(at));
+    }
+
     /// Enqueues jobs: they run once this write is committed, and never if it is not.
     ///
     /// # Assumptions
@@ -156,8 +166,12 @@ impl Write<'_> {
         self.queued = true;
     }
 
-    pub(crate) async fn commit(self) -> Result<()> {
-        let Self { database, tx, told, queued, changed, changed_at, turned } = self;
+    pub(crate) async fn commit(mut self) -> Result<()> {
+        let rights_at = *self.rights_at.get_mut();
+        if let Some(at) = rights_at {
+            self.changed((delta::RIGHTS, None), at);
+        }
+        let Self { database, tx, told, queued, changed, changed_at, rights_at: _, turned } = self;
         health_change::write_on(&tx, turned).await?;
         let changed: Vec<(Uuid, Option<Uuid>)> = changed.into_iter().collect();
         for chunk in changed.chunks(500) {

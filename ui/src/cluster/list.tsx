@@ -4,7 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router';
 import { IconPlus, IconX } from '@tabler/icons-react';
 
 import type { ClusterState } from '../generated/graphql';
-import { PAGE, useNext } from '../lib/list';
+import { isAnswered, PAGE, useNext } from '../lib/list';
 import { Choose, Facets, Search } from '../parts/filter';
 import { Empty, Page } from '../parts/page';
 import { Shown } from '../parts/shown';
@@ -23,7 +23,11 @@ export function ClustersPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const list = useInfiniteQuery({ ...clustersQuery(search, PAGE, search.sort), placeholderData: keepPreviousData });
-  const facets = useQuery({ ...clusterFacetsQuery(search, true), placeholderData: keepPreviousData });
+  const facets = useQuery({
+    ...clusterFacetsQuery(search, true),
+    placeholderData: keepPreviousData,
+    enabled: isAnswered(list),
+  });
   const set = (change: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const next = useNext(list);
   const rows = list.data ?? [];
@@ -48,6 +52,7 @@ export function ClustersPage() {
         <Search label="Search by name or handle" value={search.q ?? ''} onChange={(q) => set({ q: q === '' ? undefined : q })} />
         <Facets<ClusterState>
           label="State"
+          isWaiting={facets.isPending}
           value={search.state}
           onChange={(state) => set({ state })}
           choices={[

@@ -25,11 +25,19 @@ export function setLive(isLive: boolean): void {
   set(isLive ? { isLive, isReachable: true, heardAt: Date.now() } : { isLive });
 }
 
-function subscribe(listen: () => void): () => void {
+/** Hears of each change of the connection. Returns how to end. */
+export function onConnection(listen: () => void): () => void {
   listeners.add(listen);
-  return () => listeners.delete(listen);
+  return () => {
+    listeners.delete(listen);
+  };
+}
+
+/** How it is now. */
+export function connection(): Connection {
+  return state;
 }
 
 export function useConnection(): Connection {
-  return useSyncExternalStore(subscribe, () => state);
+  return useSyncExternalStore(onConnection, connection);
 }

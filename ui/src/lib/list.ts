@@ -45,6 +45,12 @@ export function isLong({ state }: { state: { data: unknown } }): boolean {
   return Array.isArray(pages) && pages.length > PAGES_READ_AGAIN;
 }
 
+/** Whether a list has its answer, rows or an error. Counts beside it are asked for afterwards: they are a look at all rows, which the
+ * first rows would wait for. */
+export function isAnswered({ isPending, isPlaceholderData }: { isPending: boolean; isPlaceholderData: boolean }): boolean {
+  return !isPending && !isPlaceholderData;
+}
+
 /** How a list goes on below its last row. */
 export interface Next {
   /** Reads the next page; absent at the end, and after one that failed. */

@@ -5,6 +5,7 @@ import { graphql } from '../generated';
 import { signIn } from './client';
 import { setLive } from './connection';
 import { isLong } from './list';
+import { followConnection, pace } from './poll';
 
 const ServiceChanges = graphql(/* GraphQL */ `
   subscription ServiceChanges($after: String) {
@@ -37,8 +38,10 @@ interface Delta {
 
 /** The longest wait between two tries to connect. */
 const MOST_WAIT = 30_000;
-/** Lists and counts are read again at most this often: in a large fleet something changes each second. */
+/** Lists are read again at most this often: in a large fleet something changes each second. */
 const CALM = 10_000;
+/** And counts of all rows. */
+const CALM_COUNTS = 60_000;
 /** Pages that were opened together do not ask together. */
 const JITTER = 2000;
 
@@ -60,6 +63,7 @@ export function listen(queries: QueryClient): () => void {
     },
     onNonLazyError: () => setLive(false),
   });
+  const pages = followConnection(queries);
   const services = reader(queries, 'service');
   const clusters = reader(queries, 'cluster');
   const ends = [
@@ -67,6 +71,7 @@ export function listen(queries: QueryClient): () => void {
     follow(client, ClusterChanges.toString(), 'clusterDelta', clusters.read),
     services.end,
     clusters.end,
+    pages,
   ];
   return () => {
     for (const end of ends) end();
@@ -138,66 +143,54 @@ function follow(client: Client, query: string, field: string, tell: (delta: Delt
   };
 }
 
-/** When a query of a noun is read again: at once for the thing that changed, by and by for lists and counts, or by nobody but its reader. */
-type Pace = 'now' | 'soon' | 'never';
-
-function pace({ queryKey, state }: Query, noun: string, ids: ReadonlySet<string>): Pace {
-  const [first, kind] = queryKey;
-  if (first !== noun || typeof kind !== 'string') return 'never';
-  switch (kind) {
-    // Secrets are opened for the one, objects rendered for the other: they are read when somebody asks for them.
-    case 'configuration':
-    case 'preview':
-      return 'never';
-    // Counts of all rows, and the newest changes of all: they are read again once a minute.
-    case 'facets':
-    case 'recent':
-    case 'failures':
-      return 'never';
-    case 'windows':
-    case 'deletion':
-      return typeof queryKey[2] === 'string' && ids.has(queryKey[2]) ? 'now' : 'never';
-    case 'one':
-    case 'history':
-    case 'health':
-    case 'changes':
-    case 'audit': {
-      const id = (state.data as { id?: string } | null | undefined)?.id;
-      // Not there, or not yet: perhaps it came.
-      if (id === undefined) return 'soon';
-      return ids.has(id) ? 'now' : 'never';
-    }
-    default:
-      return 'soon';
-  }
-}
-
-/** Has read again what a delta names at once, and lists and counts at most every ten seconds. */
+/** Has read again what a delta names at once, lists at most every ten seconds, and counts of all rows at most once a minute. */
 function reader(queries: QueryClient, noun: 'service' | 'cluster'): { read: (delta: Delta) => void; end: () => void } {
-  let timer: number | undefined;
-  let readAt = -Infinity;
   let isAll = false;
-  const soon = () => {
-    timer = undefined;
-    readAt = Date.now();
+  const none: ReadonlySet<string> = new Set();
+  const again = (wanted: (query: Query) => boolean) =>
+    void queries.invalidateQueries({
+      predicate: (query) => !isLong(query) && wanted(query),
+      // A page that nobody sees reads when somebody looks.
+      refetchType: document.visibilityState === 'hidden' ? 'none' : 'active',
+    });
+  const soon = calm(CALM, () => {
     const all = isAll;
     isAll = false;
-    void queries.invalidateQueries({
-      predicate: (query) => {
-        if (isLong(query)) return false;
-        const { queryKey } = query;
-        if (all) return queryKey[0] === noun && queryKey[1] !== 'configuration' && queryKey[1] !== 'preview';
-        return pace(query, noun, new Set()) === 'soon';
-      },
+    again((query) => {
+      const { queryKey } = query;
+      if (all && queryKey[0] === noun) return queryKey[1] !== 'configuration' && queryKey[1] !== 'preview';
+      return pace(query, noun, none) === 'soon';
     });
-  };
+  });
+  const later = calm(CALM_COUNTS, () => again((query) => pace(query, noun, none) === 'later'));
   return {
     read: (delta) => {
       const ids = new Set([...delta.changed, ...delta.deleted]);
       if (ids.size === 0 && !delta.readAgain) return;
-      if (ids.size > 0) void queries.invalidateQueries({ predicate: (query) => pace(query, noun, ids) === 'now' });
+      if (ids.size > 0) again((query) => pace(query, noun, ids) === 'now');
       isAll ||= delta.readAgain;
-      timer ??= window.setTimeout(soon, Math.max(0, readAt + CALM - Date.now()) + Math.random() * JITTER);
+      soon.ask();
+      later.ask();
+    },
+    end: () => {
+      soon.end();
+      later.end();
+    },
+  };
+}
+
+/** Does something soon after it was asked for, and no more often than every so many milliseconds. */
+function calm(every: number, act: () => void): { ask: () => void; end: () => void } {
+  let timer: number | undefined;
+  let last = -Infinity;
+  const done = () => {
+    timer = undefined;
+    last = Date.now();
+    act();
+  };
+  return {
+    ask: () => {
+      timer ??= window.setTimeout(done, Math.max(0, last + every - Date.now()) + Math.random() * JITTER);
     },
     end: () => window.clearTimeout(timer),
   };

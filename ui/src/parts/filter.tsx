@@ -6,6 +6,10 @@ import { useRef, useState, type ReactNode } from 'react';
 import { visible } from '../lib/text';
 import classes from './filter.module.css';
 
+/** Milliseconds without a key press until the server is asked: two keys that are struck together are one question. What is asked for an
+ * earlier text is cancelled. */
+const DEBOUNCE = 60;
+
 /** Searches at the server as one types; `/` goes to it. */
 export function Search({
   label,
@@ -36,7 +40,7 @@ export function Search({
     if (next === (told.at(-1) ?? value)) return;
     setTold([...told, next]);
     onChange(next);
-  }, 120);
+  }, DEBOUNCE);
   useHotkeys(hasKey ? [['/', () => input.current?.focus()]] : []);
   return (
     <TextInput
@@ -69,9 +73,11 @@ export function Facets<Value extends string>(props: {
   choices: Choice<Value>[];
   value: Value | undefined;
   onChange: (value: Value | undefined) => void;
+  /** The counts are still to come. */
+  isWaiting?: boolean;
 }) {
   return (
-    <div role="group" aria-label={props.label} className={classes['facets']}>
+    <div role="group" aria-label={props.label} aria-busy={props.isWaiting} className={classes['facets']}>
       {props.choices.map(({ value, label, count }) => (
         <UnstyledButton
           key={value ?? 'all'}

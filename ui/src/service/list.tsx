@@ -3,7 +3,7 @@ import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-qu
 import { getRouteApi } from '@tanstack/react-router';
 
 import type { ServiceDeploymentStatus } from '../generated/graphql';
-import { PAGE, useNext } from '../lib/list';
+import { isAnswered, PAGE, useNext } from '../lib/list';
 import { Copy } from '../parts/action';
 import { Choose, Facets, Search } from '../parts/filter';
 import { Empty, Page } from '../parts/page';
@@ -23,7 +23,7 @@ export function ServicesPage() {
   const navigate = route.useNavigate();
   const { sort, ...filter } = search;
   const list = useInfiniteQuery({ ...servicesQuery(filter, PAGE, sort), placeholderData: keepPreviousData });
-  const facets = useQuery({ ...serviceFacetsQuery(filter), placeholderData: keepPreviousData });
+  const facets = useQuery({ ...serviceFacetsQuery(filter), placeholderData: keepPreviousData, enabled: isAnswered(list) });
   const set = (change: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const next = useNext(list);
 
@@ -46,6 +46,7 @@ export function ServicesPage() {
         <Search label="Search by name" value={search.q ?? ''} onChange={(q) => set({ q: q === '' ? undefined : q })} />
         <Facets<ServiceDeploymentStatus>
           label="Status"
+          isWaiting={facets.isPending}
           value={search.status}
           onChange={(status) => set({ status })}
           choices={[

@@ -25,7 +25,7 @@ interface Choice {
 /** Goes anywhere by name: pages at once, clusters and services as the server finds them. */
 export default function Palette({ close }: { close: () => void }) {
   const [typed, setTyped] = useState('');
-  const [q] = useDebouncedValue(typed.trim(), 120);
+  const [q] = useDebouncedValue(typed.trim(), 80);
   const [at, setAt] = useState(0);
   const navigate = useNavigate();
   const enabled = q !== '';

@@ -40,13 +40,24 @@ export const places: { name: string; to: string; icon: Icon; key: string }[] = [
   { name: 'Settings', to: paths.settings(), icon: IconSettings, key: 'e' },
 ];
 
-/** What is around every page. */
-export function Shell() {
+/** When nothing else is to be done, two seconds after the page is there. Returns how to give up. */
+function readLater(read: () => Promise<void>): () => void {
+  const timer = window.setTimeout(() => {
+    // Safari has no such callback.
+    if ('requestIdleCallback' in window) window.requestIdleCallback(() => void read());
+    else void read();
+  }, 2000);
+  return () => window.clearTimeout(timer);
+}
+
+/** What is around every page; `readAhead` reads the scripts of pages that one may go to next. */
+export function Shell({ readAhead }: { readAhead: () => Promise<void> }) {
   const [isOpen, { toggle, close }] = useDisclosure(false);
   const [finds, setFinds] = useState(false);
   const queries = useQueryClient();
   const pathname = useRouterState({ select: ({ location }) => location.pathname });
   useEffect(() => listen(queries), [queries]);
+  useEffect(() => readLater(readAhead), [readAhead]);
   useEffect(() => close(), [pathname, close]);
   useHotkeys([['mod+K', () => setFinds(true)]], []);
   useGo();
@@ -142,10 +153,10 @@ function Lost() {
   const queries = useQueryClient();
   useEffect(() => {
     if (isReachable) return;
-    const timer = window.setInterval(
-      () => void queries.refetchQueries({ type: 'active', predicate: (query) => !isLong(query) }),
-      5000,
-    );
+    const timer = window.setInterval(() => {
+      if (document.visibilityState === 'hidden') return;
+      void queries.refetchQueries({ type: 'active', predicate: (query) => !isLong(query) });
+    }, 5000);
     return () => window.clearInterval(timer);
   }, [isReachable, queries]);
   if (isReachable) return null;

@@ -3,13 +3,18 @@
 use chrono::TimeDelta;
 use plural_app::delta::{Delta, DeltaFilter, DeltaStore as _};
 use plural_core::component::ComponentState;
+use plural_core::policy::BindingsChange;
 use plural_core::service_error::ServiceError;
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::agent::{component, deployed, report, reported};
-use crate::door::{Door, eventually, service_id};
+use crate::door::{Door, eventually, service_id, subject};
 
-each_database!(reports_that_say_something_new_are_told, old_rows_go_and_who_is_far_behind_reads_everything,);
+each_database!(
+    reports_that_say_something_new_are_told,
+    old_rows_go_and_who_is_far_behind_reads_everything,
+    whose_rights_may_have_changed_reads_again,
+);
 
 async fn reports_that_say_something_new_are_told(database: TestDatabase) {
     let mut door = Door::new(database).await;
@@ -106,4 +111,29 @@ async fn old_rows_go_and_who_is_far_behind_reads_everything(database: TestDataba
     .await;
     assert_eq!(read.deltas[0].service_id, Some(second.id));
     assert!(!read.skipped && read.position > head);
+}
+
+async fn whose_rights_may_have_changed_reads_again(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let reader = door.user("reader").await;
+    let ctx = door.as_user(&reader).await;
+    let all = DeltaFilter::Clusters { id: None };
+    let mut begun = door.app.deltas_subscribe(&ctx, all, None).await.unwrap();
+    let first = door.app.deltas_take(&ctx, &mut begun).await.unwrap().unwrap();
+    assert!(!first.read_again);
+    drop(begun);
+
+    let read = BindingsChange { read: Some(vec![subject(&reader)]), ..BindingsChange::default() };
+    door.app.binding_replace(&door.admin, made.cluster.id, read).await.unwrap();
+    eventually(async || {
+        let mut here = door.app.deltas_subscribe(&ctx, all, Some(&first.cursor)).await.unwrap();
+        let told = door.app.deltas_take(&ctx, &mut here).await.unwrap().unwrap();
+        if told.read_again { Ok(()) } else { Err(format!("{told:?}")) }
+    })
+    .await;
+    // Who sees everything sees no other things than before.
+    let mut here = door.app.deltas_subscribe(&door.admin, all, Some(&first.cursor)).await.unwrap();
+    let told = door.app.deltas_take(&door.admin, &mut here).await.unwrap().unwrap();
+    assert!(!told.read_again && told.deleted.is_empty(), "{told:?}");
 }

@@ -255,15 +255,32 @@ async fn services_are_sorted_and_counted(database: TestDatabase) {
     let page = door.app.list::<Service>(&door.admin, &of_other, &PageArgs::default()).await.unwrap();
     assert_eq!(page.into_nodes().iter().map(|one| one.name.to_string()).collect::<Vec<_>>(), ["db"]);
 
-    let reader = door.user("reader").await;
-    let read = BindingsChange { read: Some(vec![subject(&reader)]), ..BindingsChange::default() };
+    let member = door.user("reader").await;
+    let read = BindingsChange { read: Some(vec![subject(&member)]), ..BindingsChange::default() };
     door.app.binding_replace(&door.admin, green.id, read).await.unwrap();
-    let reader = door.as_user(&reader).await;
+    let reader = door.as_user(&member).await;
     let clusters = door.app.service_clusters(&reader, &everything).await.unwrap();
     assert_eq!(clusters, [(green.id, 2)]);
     let sort = Sort { column: ServiceColumn::Status, descending: false };
     let seen = walk::<Service>(&door, &reader, &everything, &sort, false).await;
     assert_eq!(seen.iter().map(|one| one.name.to_string()).collect::<Vec<_>>(), ["web", "api-10"]);
+
+    // A service of its own counts once, also on a cluster that may be read.
+    for name in ["web", "api-2"] {
+        for one in all.iter().filter(|one| one.name.as_str() == name) {
+            let read = BindingsChange { read: Some(vec![subject(&member)]), ..BindingsChange::default() };
+            door.app.binding_replace(&door.admin, one.id, read).await.unwrap();
+        }
+    }
+    let mut clusters = door.app.service_clusters(&reader, &everything).await.unwrap();
+    clusters.sort();
+    let mut expected = [(blue.id, 2), (green.id, 2)];
+    expected.sort();
+    assert_eq!(clusters, expected);
+    let statuses = door.app.service_statuses(&reader, &everything).await.unwrap();
+    assert_eq!(statuses.iter().map(|(_, count)| count).sum::<u64>(), 4);
+    let projects = door.app.service_projects(&reader, &everything).await.unwrap();
+    assert_eq!(projects, [(door.default_project().await.id, 4)]);
 }
 
 /// A cursor of another order names no place in this one.

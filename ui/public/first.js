@@ -1,0 +1,25 @@
+// Runs before the first paint, while the page's own scripts are on their way.
+(() => {
+  // The colours that the reader chose, as the library keeps the choice.
+  let chosen = null;
+  try {
+    chosen = localStorage.getItem('mantine-color-scheme-value');
+  } catch {
+    // A browser that keeps nothing: as the system has it.
+  }
+  const isDark = chosen === 'dark' || (chosen !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
+  document.documentElement.dataset.mantineColorScheme = isDark ? 'dark' : 'light';
+
+  // Files of the page that this address shows: the build wrote them into the head, `/services/*/* a.js b.css,…`.
+  const parts = location.pathname.split('/').filter((part) => part !== '');
+  const path = `/${parts.map((part, at) => (at === 0 ? part : '*')).join('/')}`;
+  const files = document.querySelector('meta[name="first-files"]')?.content ?? '';
+  const mine = files.split(',').find((one) => one.startsWith(`${path} `));
+  for (const file of mine?.split(' ').slice(1) ?? []) {
+    const link = document.createElement('link');
+    link.rel = file.endsWith('.css') ? 'preload' : 'modulepreload';
+    if (link.rel === 'preload') link.as = 'style';
+    link.href = file;
+    document.head.append(link);
+  }
+})();

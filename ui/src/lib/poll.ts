@@ -1,0 +1,114 @@
+import type { Query, QueryClient } from '@tanstack/react-query';
+
+import { connection, onConnection } from './connection';
+import { isLong } from './list';
+
+/*
+ * When an open page reads something again that nobody asked it for: this file decides for all queries, but for those few that say
+ * for themselves that somebody waits for them. A page that nobody sees reads nothing (the query cache skips it), and a list that
+ * its reader scrolled far into is read again by its reader only.
+ */
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+
+/** Milliseconds between two reads where nobody tells of changes: without the socket. */
+const ALONE = MINUTE;
+/** Counts of what the socket tells of, in case that it missed something. */
+const TOLD = 30 * MINUTE;
+/** Rows of it. Nobody tells that an agent is silent, which it is after as long, or that an identity provider took somebody's group. */
+const ROWS = 5 * MINUTE;
+/** Of what changes with something that the socket tells of, or by somebody's hand. */
+const BESIDE = 10 * MINUTE;
+
+/** Pages that were opened together do not ask together. */
+const spread = 0.85 + Math.random() * 0.3;
+
+/** How the socket's changes have a query read again. */
+export type Pace =
+  /** At once, when it is one of the changed things. */
+  | 'now'
+  /** Of whatever changes, soon. */
+  | 'soon'
+  /** Of whatever changes, within a minute: it costs the console a look at all rows. */
+  | 'later'
+  /** By nobody but its reader. */
+  | 'never';
+
+/** How a change of some services or clusters concerns a query; without ids, a change of whatever it may be. */
+export function pace({ queryKey, state }: Query, noun: 'service' | 'cluster', ids: ReadonlySet<string>): Pace {
+  const [first, kind] = queryKey;
+  // Instances are services: a rollout goes on as they do.
+  if (first === 'global services' && noun === 'service') return kind === 'list' ? 'later' : 'never';
+  if (first !== noun || typeof kind !== 'string') return 'never';
+  switch (kind) {
+    // Secrets are opened for the one, objects rendered for the other: they are read when somebody asks for them.
+    case 'configuration':
+    case 'preview':
+      return 'never';
+    case 'facets':
+    case 'recent':
+    case 'failures':
+      return 'later';
+    case 'windows':
+    case 'deletion':
+      return typeof queryKey[2] === 'string' && ids.has(queryKey[2]) ? 'now' : 'never';
+    case 'one':
+    case 'history':
+    case 'health':
+    case 'changes':
+    case 'audit': {
+      const id = (state.data as { id?: string } | null | undefined)?.id;
+      // Not there, or not yet: perhaps it came.
+      if (id === undefined) return 'soon';
+      return ids.has(id) ? 'now' : 'never';
+    }
+    default:
+      return 'soon';
+  }
+}
+
+/** Milliseconds between two reads while the socket tells of changes. */
+function whileLive([first, kind]: readonly unknown[]): number {
+  switch (first) {
+    case 'service':
+      if (kind === 'facets' || kind === 'statuses' || kind === 'recent' || kind === 'failures') return TOLD;
+      // Windows open and close with the time.
+      return kind === 'windows' ? MINUTE : ROWS;
+    case 'cluster':
+      // One cluster shows when it was heard last, and what people did in it.
+      return kind === 'list' || kind === 'facets' ? ROWS : MINUTE;
+    case 'global services':
+      return kind === 'list' ? BESIDE : MINUTE;
+    case 'me':
+      return BESIDE;
+    default:
+      return MINUTE;
+  }
+}
+
+/** Milliseconds until a query is read again by itself; `false`: never. */
+export function again(query: Query): number | false {
+  if (isLong(query)) return false;
+  return Math.round((connection().isLive ? whileLive(query.queryKey) : ALONE) * spread);
+}
+
+/** Whether a query is read again because somebody looks at the page again: unless the socket would have told of a change. */
+export function onLook(query: Query): boolean {
+  if (isLong(query)) return false;
+  const isTold = connection().isLive && whileLive(query.queryKey) > MINUTE;
+  return !isTold || query.state.isInvalidated || Date.now() - query.state.dataUpdatedAt > MINUTE;
+}
+
+/** What is open is read again as fast as the connection wants it. Returns how to end. */
+export function followConnection(queries: QueryClient): () => void {
+  let wasLive = connection().isLive;
+  return onConnection(() => {
+    const { isLive } = connection();
+    if (isLive === wasLive) return;
+    wasLive = isLive;
+    // An observer asks for its interval anew when it is given its options.
+    for (const query of queries.getQueryCache().getAll())
+      for (const observer of query.observers) observer.setOptions(observer.options);
+  });
+}

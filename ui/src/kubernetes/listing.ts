@@ -1,5 +1,6 @@
 import { useMemo, useSyncExternalStore } from 'react';
 
+import { parseExactly, textExactly } from './exact';
 import { at, textAt, type KubeList, type KubeObject, type Meta } from './objects';
 import { kubeFetch, kubeJson, KubeError, kubePath, lines, type Kind } from './request';
 
@@ -14,7 +15,6 @@ export interface Row {
   name: string;
   namespace: string;
   created: string;
-  labels: Record<string, string>;
   cells: (string | number)[];
   /** What a search looks in. */
   text: string;
@@ -134,6 +134,7 @@ export class Listing {
         if (status === 410) {
           // What was read is too old to go on from: the rows stay in sight until they are read again.
           from = undefined;
+          this.tell({ state: 'reading' });
           await backOff();
           continue;
         }
@@ -149,6 +150,9 @@ export class Listing {
           from = undefined;
           await pause(LONGEST_WAIT, signal);
         } else {
+          // A server that says when to come again is not asked before.
+          const told = error instanceof KubeError ? (error.retryAfter ?? 0) * 1000 : 0;
+          if (told > 0) await pause(Math.min(told, LONGEST_WAIT), signal);
           await backOff();
         }
       }
@@ -193,14 +197,19 @@ export class Listing {
       for await (const line of lines(response, LONGEST_LINE)) {
         stop.throwIfAborted();
         if (line === '') continue;
-        const event = JSON.parse(line) as { type?: string; object?: TableAnswer };
+        const event = parseExactly(line) as { type?: string; object?: TableAnswer };
         heard();
         if (event.type === 'ERROR') {
           const code = Number(at(event.object, 'code')) || 500;
           throw new KubeError(code, textAt(event.object, 'message') ?? 'the watch failed', '', asked.wanted);
         }
         const object = event.object ?? {};
+        const columns = this.listed.columns;
         const rows = this.rowsOf(object);
+        if (this.listed.columns !== columns) {
+          // A definition came to print other columns: the cells of all rows before are of the old ones.
+          throw new KubeError(410, 'the columns of the list changed', 'Expired', asked.wanted);
+        }
         const told = object.rows?.at(-1)?.object?.metadata?.resourceVersion ?? object.metadata?.resourceVersion ?? '';
         if (told !== '') version = told;
         if (event.type !== 'BOOKMARK') {
@@ -285,15 +294,15 @@ export function useListing(scope: Scope): Listed {
 }
 
 function rowOf(meta: Meta, cells: (string | number)[]): Row {
-  const { name, namespace = '', uid, creationTimestamp = '', labels = {} } = meta;
+  const { name, namespace = '', uid, creationTimestamp = '' } = meta;
   const text = `${namespace}/${name} ${cells.join(' ')}`.toLowerCase();
-  return { uid: uid ?? `${namespace}/${name}`, name, namespace, created: creationTimestamp, labels, cells, text };
+  return { uid: uid ?? `${namespace}/${name}`, name, namespace, created: creationTimestamp, cells, text };
 }
 
 function cellOf(cell: unknown): string | number {
   if (typeof cell === 'string' || typeof cell === 'number') return cell;
   if (cell === null || cell === undefined) return '';
-  return typeof cell === 'boolean' ? String(cell) : JSON.stringify(cell);
+  return typeof cell === 'boolean' || typeof cell === 'bigint' ? String(cell) : textExactly(cell);
 }
 
 function sameNames(a: Column[], b: Column[]): boolean {

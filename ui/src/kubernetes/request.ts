@@ -1,4 +1,5 @@
 import { ApiError, signIn } from '../lib/client';
+import { parseExactly, textExactly } from './exact';
 
 /** A thing that a cluster's API server serves, as its discovery tells. */
 export interface Kind {
@@ -100,7 +101,9 @@ export async function kubeFetch(path: string, { method = 'GET', accept, body, co
         'x-plural-csrf': '1',
         ...(body !== undefined && { 'content-type': contentType ?? 'application/json' }),
       },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(body !== undefined && { body: textExactly(body) }),
+      // The console passes none on: a cluster that sends one would have our request made again elsewhere.
+      redirect: 'error',
       ...(signal && { signal }),
     });
   } catch (error) {
@@ -143,7 +146,7 @@ export async function kubeJson<Data>(path: string, ask: Ask = {}): Promise<Data>
   const signal = ask.signal ? AbortSignal.any([ask.signal, late]) : late;
   try {
     const response = await kubeFetch(path, { ...ask, signal });
-    return (await response.json()) as Data;
+    return parseExactly(await response.text()) as Data;
   } catch (error) {
     if (late.aborted) throw new KubeError(504, 'the cluster did not answer in a minute', 'Timeout', ask.wanted);
     throw error instanceof SyntaxError ? new KubeError(502, 'the cluster’s answer is no JSON', '', ask.wanted) : error;

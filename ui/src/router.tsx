@@ -13,9 +13,9 @@ const words = (value: unknown): string | undefined => {
 };
 const oneOf = <Value extends string>(values: readonly Value[], value: unknown): Value | undefined =>
   values.find((one) => one === value);
-/** Leaves out what is not set: an address shows what was chosen and nothing else. */
-const given = <Search extends object>(search: Search): Search =>
-  Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined)) as Search;
+/** Leaves out what is not set: an address shows what was chosen and nothing else. What the router has of an address and no page can read is unset. */
+const given = <Search extends object>(raw: Record<string, unknown>, search: Search): Search =>
+  Object.fromEntries(Object.entries(search).filter(([name, value]) => value !== undefined || Object.hasOwn(raw, name))) as Search;
 
 const root = createRootRoute({
   component: Shell,
@@ -34,11 +34,10 @@ const home = createRoute({
   getParentRoute: () => root,
   path: '/',
   validateSearch: (search: Record<string, unknown>): { by?: (typeof groupings)[number] | undefined } =>
-    given({ by: oneOf(groupings, search['by']) }),
+    given(search, { by: oneOf(groupings, search['by']) }),
   component: lazyRouteComponent(() => import('./home/page'), 'HomePage'),
 });
 
-const statuses = ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'] as const satisfies ServiceDeploymentStatus[];
 const services = createRoute({
   getParentRoute: () => root,
   path: '/services',
@@ -51,9 +50,10 @@ const services = createRoute({
     project?: string | undefined;
     sort?: SortWord | undefined;
   } =>
-    given({
+    given(search, {
       q: words(search['q']),
-      status: oneOf(statuses, search['status']),
+      // Also one that there is none of: the page shows it as a filter, and the server says that it knows none.
+      status: words(search['status']) as ServiceDeploymentStatus | undefined,
       cluster: words(search['cluster']),
       project: words(search['project']),
       sort: sortWord(serviceSorts, search['sort']),
@@ -78,7 +78,7 @@ const service = createRoute({
     from?: string | undefined;
     to?: string | undefined;
   } =>
-    given({
+    given(search, {
       tab: oneOf(serviceTabs, search['tab']),
       state: oneOf(states, search['state']),
       object: words(search['object']),
@@ -91,8 +91,6 @@ const service = createRoute({
   component: lazyRouteComponent(() => import('./service/page'), 'ServicePage'),
 });
 
-const clusterStates = ['SILENT', 'REMOVING', 'OUTDATED', 'WAITING', 'CONNECTED'] as const satisfies ClusterState[];
-const distros = ['AKS', 'EKS', 'GENERIC', 'GKE', 'K3S', 'OPENSHIFT', 'RKE'] as const satisfies ClusterDistro[];
 const clusters = createRoute({
   getParentRoute: () => root,
   path: '/clusters',
@@ -107,13 +105,13 @@ const clusters = createRoute({
     distro?: ClusterDistro | undefined;
     sort?: SortWord | undefined;
   } =>
-    given({
+    given(search, {
       q: words(search['q']),
       tag: words(search['tag']),
       project: words(search['project']),
-      state: oneOf(clusterStates, search['state']),
+      state: words(search['state']) as ClusterState | undefined,
       version: words(search['version']),
-      distro: oneOf(distros, search['distro']),
+      distro: words(search['distro']) as ClusterDistro | undefined,
       sort: sortWord(clusterSorts, search['sort']),
     }),
   component: lazyRouteComponent(() => import('./cluster/list'), 'ClustersPage'),
@@ -123,7 +121,7 @@ const cluster = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle',
   validateSearch: (search: Record<string, unknown>): { tab?: ClusterTab | undefined } =>
-    given({ tab: oneOf(clusterTabs, search['tab']) }),
+    given(search, { tab: oneOf(clusterTabs, search['tab']) }),
   component: lazyRouteComponent(() => import('./cluster/page'), 'ClusterPage'),
 });
 
@@ -139,7 +137,7 @@ const kubernetes = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle/kubernetes',
   validateSearch: (search: Record<string, unknown>): ObjectsSearch =>
-    given({
+    given(search, {
       kind: words(search['kind']),
       ns: words(search['ns']),
       q: words(search['q']),
@@ -162,7 +160,7 @@ const kubernetesObject = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle/kubernetes/object',
   validateSearch: (search: Record<string, unknown>): ObjectSearch =>
-    given({
+    given(search, {
       kind: words(search['kind']),
       ns: words(search['ns']),
       name: words(search['name']),
@@ -175,14 +173,14 @@ const kubernetesLogs = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle/kubernetes/logs',
   validateSearch: (search: Record<string, unknown>): { ns?: string | undefined; l?: string | undefined } =>
-    given({ ns: words(search['ns']), l: words(search['l']) }),
+    given(search, { ns: words(search['ns']), l: words(search['l']) }),
   component: lazyRouteComponent(() => import('./kubernetes/logs-page'), 'LogsPage'),
 });
 const kubernetesKinds = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle/kubernetes/kinds',
   validateSearch: (search: Record<string, unknown>): { q?: string | undefined; custom?: 'yes' | undefined } =>
-    given({ q: words(search['q']), custom: oneOf(['yes'] as const, search['custom']) }),
+    given(search, { q: words(search['q']), custom: oneOf(['yes'] as const, search['custom']) }),
   component: lazyRouteComponent(() => import('./kubernetes/kinds'), 'KindsPage'),
 });
 interface AccessSearch {
@@ -196,7 +194,7 @@ const kubernetesAccess = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle/kubernetes/access',
   validateSearch: (search: Record<string, unknown>): AccessSearch =>
-    given({
+    given(search, {
       tab: oneOf(['who'] as const, search['tab']),
       ns: words(search['ns']),
       verb: words(search['verb']),
@@ -217,7 +215,7 @@ const audit = createRoute({
   getParentRoute: () => root,
   path: '/audit',
   validateSearch: (search: Record<string, unknown>): Partial<Record<(typeof auditFilters)[number], string | undefined>> =>
-    given(Object.fromEntries(auditFilters.map((filter) => [filter, words(search[filter])]))),
+    given(search, Object.fromEntries(auditFilters.map((filter) => [filter, words(search[filter])]))),
   component: lazyRouteComponent(() => import('./audit/page'), 'AuditPage'),
 });
 
@@ -230,7 +228,7 @@ const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings/$noun',
   validateSearch: (search: Record<string, unknown>): SettingsSearch =>
-    given({ q: words(search['q']), state: words(search['state']), project: words(search['project']) }),
+    given(search, { q: words(search['q']), state: words(search['state']), project: words(search['project']) }),
   component: lazyRouteComponent(() => import('./settings/page'), 'SettingsPage'),
 });
 const setting = createRoute({ getParentRoute: () => settings, path: '$id' });

@@ -92,6 +92,7 @@ const WAIT = 60_000;
 
 /** Asks a cluster's API server as who is signed in. Anything but success is a [`KubeError`]. */
 export async function kubeFetch(path: string, { method = 'GET', accept, body, contentType, signal, wanted }: Ask = {}) {
+  const sent = body === undefined ? undefined : textExactly(body);
   let response: Response;
   try {
     response = await fetch(path, {
@@ -99,11 +100,13 @@ export async function kubeFetch(path: string, { method = 'GET', accept, body, co
       headers: {
         accept: accept ?? 'application/json',
         'x-plural-csrf': '1',
-        ...(body !== undefined && { 'content-type': contentType ?? 'application/json' }),
+        ...(sent !== undefined && { 'content-type': contentType ?? 'application/json' }),
       },
-      ...(body !== undefined && { body: textExactly(body) }),
+      ...(sent !== undefined && { body: sent }),
       // The console passes none on: a cluster that sends one would have our request made again elsewhere.
       redirect: 'error',
+      // Nor does a cluster decide how long this browser keeps what somebody was allowed to see.
+      cache: 'no-store',
       ...(signal && { signal }),
     });
   } catch (error) {

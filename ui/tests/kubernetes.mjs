@@ -166,7 +166,7 @@ async function lists(page) {
   await ask(page, 'DELETE', `api/v1/namespaces/${ns}/configmaps/zebra`);
 }
 
-/** A watch that is too old: the list is read again, and nothing is lost or doubled. */
+/** A watch that is too old, or tells other columns: the list is read again, and nothing is lost or doubled. */
 async function tooOld(page) {
   let watches = 0;
   let reads = 0;
@@ -176,14 +176,19 @@ async function tooOld(page) {
       return route.continue();
     }
     watches += 1;
-    if (watches > 1) return route.continue();
     const gone = { type: 'ERROR', object: { kind: 'Status', code: 410, message: 'too old resource version', reason: 'Expired' } };
-    return route.fulfill({ status: 200, contentType: 'application/json', body: `${JSON.stringify(gone)}\n` });
+    const rows = [{ cells: ['odd', 'x'], object: { metadata: { name: 'odd', namespace: ns, uid: 'odd' } } }];
+    const other = { type: 'ADDED', object: { kind: 'Table', columnDefinitions: [{ name: 'Name' }, { name: 'Odd' }], rows } };
+    const end = [gone, other][watches - 1];
+    if (end === undefined) return route.continue();
+    return route.fulfill({ status: 200, contentType: 'application/json', body: `${JSON.stringify(end)}\n` });
   });
   await go(page, `${base}?kind=configmaps&ns=${ns}`);
   await page.waitForFunction(() => document.body.innerText.includes('changes appear by themselves'));
-  while (reads < 2) await page.waitForEvent('requestfinished');
+  while (reads < 3) await page.waitForEvent('requestfinished');
   await page.getByRole('table', { name: 'ConfigMap' }).getByRole('link', { name: 'cart' }).waitFor();
+  await page.getByRole('columnheader', { name: 'Odd' }).waitFor({ state: 'detached' });
+  assert.equal(await page.getByRole('link', { name: 'odd' }).count(), 0, 'a row of other columns stays');
   await page.unroute(/configmaps/);
   await page.unrouteAll({ behavior: 'ignoreErrors' });
 }

@@ -1,4 +1,4 @@
-import { useMemo, useSyncExternalStore } from 'react';
+import { useMemo, useState, useSyncExternalStore } from 'react';
 
 import { parseExactly, textExactly } from './exact';
 import { at, textAt, type KubeList, type KubeObject, type Meta } from './objects';
@@ -286,9 +286,12 @@ export class Listing {
 /** The list of a scope, while the page shows it. */
 export function useListing(scope: Scope): Listed {
   const { cluster, kind, namespace, labelSelector, fieldSelector } = scope;
+  // The same kind is another object when a definition before it came or went: no reason to read 30 000 rows again.
+  const [of, setOf] = useState(kind);
+  if (of !== kind && JSON.stringify(of) !== JSON.stringify(kind)) setOf(kind);
   const listing = useMemo(
-    () => new Listing({ cluster, kind, namespace, labelSelector, fieldSelector }),
-    [cluster, kind, namespace, labelSelector, fieldSelector],
+    () => new Listing({ cluster, kind: of, namespace, labelSelector, fieldSelector }),
+    [cluster, of, namespace, labelSelector, fieldSelector],
   );
   return useSyncExternalStore(listing.subscribe, listing.snapshot);
 }

@@ -51,6 +51,9 @@ const PAGE = 500;
 const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 30_000;
 const LONGEST_LINE = 32 * 1024 * 1024;
+/** Columns that are kept, and characters of a cell: a definition may print whatever it likes, 30 000 times. */
+const MOST_COLUMNS = 100;
+const LONGEST_CELL = 4096;
 
 /** How long one watch lasts: a connection that died without a word is noticed soon after. */
 const WATCH = 240;
@@ -238,7 +241,7 @@ export class Listing {
     if (answer.kind !== 'Table') return this.plain(answer as unknown as KubeList);
     // A watch tells them with its first event only.
     if (answer.columnDefinitions && answer.columnDefinitions.length > 0) {
-      const columns = answer.columnDefinitions.map(({ name = '', description = '', priority = 0 }) => ({
+      const columns = answer.columnDefinitions.slice(0, MOST_COLUMNS).map(({ name = '', description = '', priority = 0 }) => ({
         name,
         description,
         isWide: priority > 0,
@@ -247,7 +250,7 @@ export class Listing {
     }
     return (answer.rows ?? []).flatMap(({ cells = [], object }) => {
       const meta = object?.metadata;
-      return meta ? rowOf(meta, cells.map(cellOf)) : [];
+      return meta ? rowOf(meta, cells.slice(0, MOST_COLUMNS).map(cellOf)) : [];
     });
   }
 
@@ -303,9 +306,10 @@ function rowOf(meta: Meta, cells: (string | number)[]): Row {
 }
 
 function cellOf(cell: unknown): string | number {
-  if (typeof cell === 'string' || typeof cell === 'number') return cell;
+  if (typeof cell === 'number') return cell;
   if (cell === null || cell === undefined) return '';
-  return typeof cell === 'boolean' || typeof cell === 'bigint' ? String(cell) : textExactly(cell);
+  const text = typeof cell === 'string' ? cell : textExactly(cell);
+  return text.length > LONGEST_CELL ? `${text.slice(0, LONGEST_CELL)}…` : text;
 }
 
 function sameNames(a: Column[], b: Column[]): boolean {

@@ -209,7 +209,7 @@ function connect(place: HTMLElement, { path, container, command }: Wanted, tell:
     if (code === 1000) over('the program ended', true);
     else if (wasOpen)
       over(
-        `the connection to the cluster is lost${reason === '' ? '' : ` (${visible(reason)})`}. What ran there may have ended too`,
+        `the connection to the cluster is lost${reason === '' ? '' : ` (${visible(reason)})`}, or a right or your session ended. What ran there may have ended too`,
         false,
       );
     else

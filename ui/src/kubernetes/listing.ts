@@ -210,7 +210,8 @@ export class Listing {
         const columns = this.listed.columns;
         const rows = this.rowsOf(object);
         if (this.listed.columns !== columns) {
-          // A definition came to print other columns: the cells of all rows before are of the old ones.
+          // A definition came to print other columns: until all rows are read again, those that are here are of the old ones.
+          this.listed = { ...this.listed, columns };
           throw new KubeError(410, 'the columns of the list changed', 'Expired', asked.wanted);
         }
         const told = object.rows?.at(-1)?.object?.metadata?.resourceVersion ?? object.metadata?.resourceVersion ?? '';

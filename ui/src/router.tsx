@@ -17,9 +17,9 @@ const words = (value: unknown): string | undefined => {
 };
 const oneOf = <Value extends string>(values: readonly Value[], value: unknown): Value | undefined =>
   values.find((one) => one === value);
-/** Leaves out what is not set: an address shows what was chosen and nothing else. */
-const given = <Search extends object>(search: Search): Search =>
-  Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined)) as Search;
+/** Leaves out what is not set: an address shows what was chosen and nothing else. What the router has of an address and no page can read is unset. */
+const given = <Search extends object>(raw: Record<string, unknown>, search: Search): Search =>
+  Object.fromEntries(Object.entries(search).filter(([name, value]) => value !== undefined || Object.hasOwn(raw, name))) as Search;
 
 /** Scripts of the pages that one goes to most: they are read while nothing else is, so that a click waits for its rows alone. */
 const pages = {
@@ -56,7 +56,7 @@ const home = createRoute({
   getParentRoute: () => root,
   path: '/',
   validateSearch: (search: Record<string, unknown>): { by?: (typeof groupings)[number] | undefined } =>
-    given({ by: oneOf(groupings, search['by']) }),
+    given(search, { by: oneOf(groupings, search['by']) }),
   beforeLoad: ({ cause }) => {
     if (!enters(cause)) return;
     const counts = statusesQuery({});
@@ -69,7 +69,6 @@ const home = createRoute({
   component: lazyRouteComponent(pages.home, 'HomePage'),
 });
 
-const statuses = ['FAILED', 'PAUSED', 'STALE', 'SYNCED', 'HEALTHY'] as const satisfies ServiceDeploymentStatus[];
 const services = createRoute({
   getParentRoute: () => root,
   path: '/services',
@@ -82,9 +81,10 @@ const services = createRoute({
     project?: string | undefined;
     sort?: SortWord | undefined;
   } =>
-    given({
+    given(search, {
       q: words(search['q']),
-      status: oneOf(statuses, search['status']),
+      // Also one that there is none of: the page shows it as a filter, and the server says that it knows none.
+      status: words(search['status']) as ServiceDeploymentStatus | undefined,
       cluster: words(search['cluster']),
       project: words(search['project']),
       sort: sortWord(serviceSorts, search['sort']),
@@ -114,7 +114,7 @@ const service = createRoute({
     from?: string | undefined;
     to?: string | undefined;
   } =>
-    given({
+    given(search, {
       tab: oneOf(serviceTabs, search['tab']),
       state: oneOf(states, search['state']),
       object: words(search['object']),
@@ -127,8 +127,6 @@ const service = createRoute({
   component: lazyRouteComponent(pages.service, 'ServicePage'),
 });
 
-const clusterStates = ['SILENT', 'REMOVING', 'OUTDATED', 'WAITING', 'CONNECTED'] as const satisfies ClusterState[];
-const distros = ['AKS', 'EKS', 'GENERIC', 'GKE', 'K3S', 'OPENSHIFT', 'RKE'] as const satisfies ClusterDistro[];
 const clusters = createRoute({
   getParentRoute: () => root,
   path: '/clusters',
@@ -143,13 +141,13 @@ const clusters = createRoute({
     distro?: ClusterDistro | undefined;
     sort?: SortWord | undefined;
   } =>
-    given({
+    given(search, {
       q: words(search['q']),
       tag: words(search['tag']),
       project: words(search['project']),
-      state: oneOf(clusterStates, search['state']),
+      state: words(search['state']) as ClusterState | undefined,
       version: words(search['version']),
-      distro: oneOf(distros, search['distro']),
+      distro: words(search['distro']) as ClusterDistro | undefined,
       sort: sortWord(clusterSorts, search['sort']),
     }),
   beforeLoad: ({ cause, search }) => {
@@ -164,7 +162,7 @@ const cluster = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle',
   validateSearch: (search: Record<string, unknown>): { tab?: ClusterTab | undefined } =>
-    given({ tab: oneOf(clusterTabs, search['tab']) }),
+    given(search, { tab: oneOf(clusterTabs, search['tab']) }),
   component: lazyRouteComponent(pages.cluster, 'ClusterPage'),
 });
 
@@ -180,7 +178,7 @@ const kubernetes = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle/kubernetes',
   validateSearch: (search: Record<string, unknown>): ObjectsSearch =>
-    given({
+    given(search, {
       kind: words(search['kind']),
       ns: words(search['ns']),
       q: words(search['q']),
@@ -203,7 +201,7 @@ const kubernetesObject = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle/kubernetes/object',
   validateSearch: (search: Record<string, unknown>): ObjectSearch =>
-    given({
+    given(search, {
       kind: words(search['kind']),
       ns: words(search['ns']),
       name: words(search['name']),
@@ -216,14 +214,14 @@ const kubernetesLogs = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle/kubernetes/logs',
   validateSearch: (search: Record<string, unknown>): { ns?: string | undefined; l?: string | undefined } =>
-    given({ ns: words(search['ns']), l: words(search['l']) }),
+    given(search, { ns: words(search['ns']), l: words(search['l']) }),
   component: lazyRouteComponent(() => import('./kubernetes/logs-page'), 'LogsPage'),
 });
 const kubernetesKinds = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle/kubernetes/kinds',
   validateSearch: (search: Record<string, unknown>): { q?: string | undefined; custom?: 'yes' | undefined } =>
-    given({ q: words(search['q']), custom: oneOf(['yes'] as const, search['custom']) }),
+    given(search, { q: words(search['q']), custom: oneOf(['yes'] as const, search['custom']) }),
   component: lazyRouteComponent(() => import('./kubernetes/kinds'), 'KindsPage'),
 });
 interface AccessSearch {
@@ -237,7 +235,7 @@ const kubernetesAccess = createRoute({
   getParentRoute: () => root,
   path: '/clusters/$handle/kubernetes/access',
   validateSearch: (search: Record<string, unknown>): AccessSearch =>
-    given({
+    given(search, {
       tab: oneOf(['who'] as const, search['tab']),
       ns: words(search['ns']),
       verb: words(search['verb']),
@@ -258,7 +256,7 @@ const audit = createRoute({
   getParentRoute: () => root,
   path: '/audit',
   validateSearch: (search: Record<string, unknown>): Partial<Record<(typeof auditFilters)[number], string | undefined>> =>
-    given(Object.fromEntries(auditFilters.map((filter) => [filter, words(search[filter])]))),
+    given(search, Object.fromEntries(auditFilters.map((filter) => [filter, words(search[filter])]))),
   component: lazyRouteComponent(() => import('./audit/page'), 'AuditPage'),
 });
 
@@ -271,7 +269,7 @@ const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings/$noun',
   validateSearch: (search: Record<string, unknown>): SettingsSearch =>
-    given({ q: words(search['q']), state: words(search['state']), project: words(search['project']) }),
+    given(search, { q: words(search['q']), state: words(search['state']), project: words(search['project']) }),
   component: lazyRouteComponent(pages.settings, 'SettingsPage'),
 });
 const setting = createRoute({ getParentRoute: () => settings, path: '$id' });

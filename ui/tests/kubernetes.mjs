@@ -166,7 +166,7 @@ async function lists(page) {
   await ask(page, 'DELETE', `api/v1/namespaces/${ns}/configmaps/zebra`);
 }
 
-/** A watch that is too old: the list is read again, and nothing is lost or doubled. */
+/** A watch that is too old, or tells other columns: the list is read again, and nothing is lost or doubled. */
 async function tooOld(page) {
   let watches = 0;
   let reads = 0;
@@ -176,14 +176,19 @@ async function tooOld(page) {
       return route.continue();
     }
     watches += 1;
-    if (watches > 1) return route.continue();
     const gone = { type: 'ERROR', object: { kind: 'Status', code: 410, message: 'too old resource version', reason: 'Expired' } };
-    return route.fulfill({ status: 200, contentType: 'application/json', body: `${JSON.stringify(gone)}\n` });
+    const rows = [{ cells: ['odd', 'x'], object: { metadata: { name: 'odd', namespace: ns, uid: 'odd' } } }];
+    const other = { type: 'ADDED', object: { kind: 'Table', columnDefinitions: [{ name: 'Name' }, { name: 'Odd' }], rows } };
+    const end = [gone, other][watches - 1];
+    if (end === undefined) return route.continue();
+    return route.fulfill({ status: 200, contentType: 'application/json', body: `${JSON.stringify(end)}\n` });
   });
   await go(page, `${base}?kind=configmaps&ns=${ns}`);
   await page.waitForFunction(() => document.body.innerText.includes('changes appear by themselves'));
-  while (reads < 2) await page.waitForEvent('requestfinished');
+  while (reads < 3) await page.waitForEvent('requestfinished');
   await page.getByRole('table', { name: 'ConfigMap' }).getByRole('link', { name: 'cart' }).waitFor();
+  await page.getByRole('columnheader', { name: 'Odd' }).waitFor({ state: 'detached' });
+  assert.equal(await page.getByRole('link', { name: 'odd' }).count(), 0, 'a row of other columns stays');
   await page.unroute(/configmaps/);
   await page.unrouteAll({ behavior: 'ignoreErrors' });
 }
@@ -292,6 +297,45 @@ async function edits(page) {
   await page.getByRole('button', { name: 'Edit' }).waitFor();
 }
 
+/** Whole numbers above 2^53 keep their digits, and what JSON has no word for is not sent as nothing. */
+async function numbers(page) {
+  const LONG = '9007199254740993';
+  const raw = (method, path, body) =>
+    page.evaluate(
+      async ([method, path, body]) => {
+        const headers = { 'x-plural-csrf': '1', 'content-type': 'application/json' };
+        const answer = await fetch(path, { method, headers, ...(body && { body }) });
+        return { status: answer.status, text: await answer.text() };
+      },
+      [method, `/k8s/${cluster}/${path}`, body],
+    );
+  const jobs = `apis/batch/v1/namespaces/${ns}/jobs`;
+  const containers = [{ name: 'long', image: 'registry.example.com/long:1' }];
+  const job = {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: { name: 'long', annotations: { note: 'first' } },
+    spec: { suspend: true, activeDeadlineSeconds: 1, template: { spec: { restartPolicy: 'Never', containers } } },
+  };
+  const made = await raw('POST', jobs, JSON.stringify(job).replace('Seconds":1', `Seconds":${LONG}`));
+  assert.equal(made.status, 201, made.text);
+  await go(page, object({ kind: 'jobs.batch', ns, name: 'long', tab: 'yaml' }));
+  await page.locator('.cm-line', { hasText: `activeDeadlineSeconds: ${LONG}` }).waitFor();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await replaceInEditor(page, 'note: first', 'note: second');
+  await page.getByRole('button', { name: 'Review' }).click();
+  await page.getByRole('button', { name: 'Write' }).click();
+  await page.getByRole('button', { name: 'Edit' }).waitFor();
+  const { text } = await raw('GET', `${jobs}/long`);
+  assert.ok(text.includes('"note":"second"') && text.includes(LONG), text);
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await replaceInEditor(page, 'activeDeadlineSeconds:', 'activeDeadlineSeconds: .inf');
+  await page.getByRole('button', { name: 'Review' }).click();
+  await page.getByText('is no number that Kubernetes knows').waitFor();
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('button', { name: 'Edit' }).waitFor();
+}
+
 async function act(page, name) {
   await page.getByRole('button', { name, exact: true }).click();
   const dialog = page.getByRole('dialog', { name });
@@ -306,6 +350,9 @@ async function acts(page) {
   const scale = await act(page, 'Scale');
   await scale.getByRole('textbox', { name: /Replicas/ }).fill('3');
   await scale.getByText('kubectl scale').waitFor();
+  await scale.getByRole('textbox', { name: /Replicas/ }).fill('0');
+  await scale.getByText('All its pods end').waitFor();
+  await scale.getByRole('textbox', { name: /Replicas/ }).fill('3');
   await judge(page, 'a dialog');
   await scale.getByRole('button', { name: 'Scale' }).click();
   await scale.waitFor({ state: 'detached' });
@@ -317,8 +364,11 @@ async function acts(page) {
   const { annotations } = (await ask(page, 'GET', path)).body.spec.template.metadata;
   assert.ok(annotations['kubectl.kubernetes.io/restartedAt']);
   await make(page, 'api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: `${ns}-gone` } });
+  const one = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'one' } };
+  await make(page, `api/v1/namespaces/${ns}-gone/secrets`, one);
   await go(page, object({ kind: 'namespaces', name: `${ns}-gone` }));
   const remove = await act(page, 'Delete');
+  await remove.getByText(/Now there: .*1 secrets/).waitFor();
   assert.ok(await remove.getByRole('button', { name: 'Delete' }).isDisabled(), 'its name is to be typed');
   await remove.getByRole('textbox', { name: /to go on/ }).fill(`${ns}-gone`);
   await remove.getByRole('button', { name: 'Delete' }).click();
@@ -359,6 +409,8 @@ async function nodes(page) {
     return route.fulfill({ status: 429, contentType: 'application/json', body: JSON.stringify(body) });
   });
   const drain = await act(page, 'Drain');
+  await drain.getByText(/would be evicted, \d+ would stay/).waitFor();
+  await drain.getByText('stays: nothing would make it again').waitFor();
   await drain.getByRole('button', { name: 'Drain' }).click();
   await drain.getByText('disruption budget.').waitFor();
   await drain.getByText('Done:').waitFor({ timeout: 60_000 });
@@ -578,7 +630,7 @@ async function walk(page) {
   await seed(page);
   const look = (name) => (page) => pages(page, undefined, [name]);
   const looks = { light: look('1280-light'), dark: look('1280-dark'), phone: look('390-light') };
-  const steps = { lists, tooOld, secrets, edits, acts, logs, terminal, refusals, nodes, ...looks };
+  const steps = { lists, tooOld, secrets, edits, numbers, acts, logs, terminal, refusals, nodes, ...looks };
   for (const [name, step] of Object.entries(steps)) {
     if (only.length > 0 && !only.includes(name)) continue;
     try {
@@ -595,7 +647,7 @@ async function walk(page) {
 
 async function read(page) {
   await seed(page);
-  for (const [name, step] of Object.entries({ lists, tooOld, secrets, edits, refusals, pages })) {
+  for (const [name, step] of Object.entries({ lists, tooOld, secrets, edits, numbers, refusals, pages })) {
     await step(page).catch((error) => problems.push(`${name}: ${error.stack ?? error}`));
   }
 }

@@ -245,6 +245,17 @@ async function orders(url) {
   await settled(page);
   await page.getByText(`${count} of ${count}`, { exact: true }).waitFor();
   await judge(page, 'clusters in one state');
+  // An address with a state that there is none of: said by its name, and taken away.
+  forgive(page, 400);
+  await page.goto(`${url}/services?status=NONSENSE&q=${encodeURIComponent('{"a":1}')}`);
+  await page
+    .getByRole('alert')
+    .getByText(/NONSENSE/)
+    .first()
+    .waitFor();
+  await page.getByRole('button', { name: 'Remove the unknown filter NONSENSE' }).click();
+  await page.waitForURL((at) => !at.searchParams.has('status'));
+  await settled(page);
   await page.close();
 }
 

@@ -170,8 +170,9 @@ pub enum ClusterColumn {
     State(DateTime<Utc>),
     /// The Kubernetes version that the agent reports, by its numbers; what is not known is the oldest.
     Version,
-    /// When the agent was last heard; never is the longest ago.
-    LastHeard,
+    /// When the agent was last heard; never is the longest ago. Those that were heard within [`SILENT_AFTER`] of this moment are equal:
+    /// they are heard again before the next page is read, and would move.
+    LastHeard(DateTime<Utc>),
 }
 
 impl SortColumn for ClusterColumn {
@@ -180,7 +181,7 @@ impl SortColumn for ClusterColumn {
             Self::Handle => "handle",
             Self::State(_) => "state",
             Self::Version => "version",
-            Self::LastHeard => "heard",
+            Self::LastHeard(_) => "heard",
         }
     }
 
@@ -188,7 +189,7 @@ impl SortColumn for ClusterColumn {
         match self {
             Self::Handle => SortKind::Text,
             Self::State(_) | Self::Version => SortKind::Number,
-            Self::LastHeard => SortKind::Time,
+            Self::LastHeard(_) => SortKind::Time,
         }
     }
 }

@@ -67,6 +67,13 @@ impl Http {
         Ok(Self { client: Self::builder().no_proxy().build().map_err(|error| error.to_string())? })
     }
 
+    /// One whose requests may take no longer than `patience`.
+    #[cfg(test)]
+    pub(crate) fn impatient(patience: Duration) -> Result<Self, String> {
+        let builder = Self::builder().no_proxy().timeout(patience).connect_timeout(patience);
+        Ok(Self { client: builder.build().map_err(|error| error.to_string())? })
+    }
+
     fn builder() -> reqwest::ClientBuilder {
         // Losing the race to another caller that installs one is fine: they are the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -88,8 +95,7 @@ impl Http {
                 Err(Away { error: KeyError::Unavailable(_), again }) if left > 0 => again,
                 answer => return answer.map_err(|away| away.error),
             };
-            let wait = backoff.next_wait().max(asked.unwrap_or_default().min(LONGEST_WAIT));
-            tokio::time::sleep(wait).await;
+            tokio::time::sleep(wait_before_the_next(backoff.next_wait(), asked)).await;
         }
     }
 
@@ -123,6 +129,11 @@ impl Http {
         }
         Ok(answer)
     }
+}
+
+/// How long to wait before the next try: as the service asked, if that is longer than our own wait and no longer than is bearable.
+pub(crate) fn wait_before_the_next(own: Duration, asked: Option<Duration>) -> Duration {
+    own.max(asked.unwrap_or_default().min(LONGEST_WAIT))
 }
 
 /// Why there is no answer, and when the service wants to be asked again.

@@ -1,5 +1,7 @@
 //! Places, and what all services have in common.
 
+use std::time::{Duration, Instant};
+
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
@@ -99,6 +101,10 @@ fn a_place_needs_no_options_where_the_environment_has_all() {
 
 /// What a client that is within `reach` gets of this address.
 async fn ask(url: &str, reach: plural_reach::Reach) -> Result<http::Answer, KeyError> {
+    ask_by(&http::Http::new(None, reach, false).unwrap(), url).await
+}
+
+async fn ask_by(client: &http::Http, url: &str) -> Result<http::Answer, KeyError> {
     let request = http::Request {
         method: reqwest::Method::GET,
         url: Url::parse(url).unwrap(),
@@ -106,7 +112,7 @@ async fn ask(url: &str, reach: plural_reach::Reach) -> Result<http::Answer, KeyE
         body: &[],
         is_busy: http::by_status,
     };
-    http::Http::new(None, reach, false).unwrap().ask(&request).await
+    client.ask(&request).await
 }
 
 #[tokio::test]
@@ -154,4 +160,68 @@ async fn a_credential_follows_no_redirect_and_an_answer_has_an_end() {
     let told = refused(ask(&url, plural_reach::Reach::Local).await);
     assert!(told.contains("more than 1048576 bytes"), "{told}");
     assert_eq!(count(&asked), 1, "it is not asked for that again");
+}
+
+#[test]
+fn a_service_may_have_us_wait_and_not_for_long() {
+    let (short, second) = (Duration::from_millis(100), Duration::from_secs(1));
+    for (own, asked, waits) in [
+        (short, None, short),
+        (short, Some(second), second),
+        (second, Some(Duration::ZERO), second),
+        (short, Some(Duration::from_hours(1)), Duration::from_secs(5)),
+        (short, Some(Duration::MAX), Duration::from_secs(5)),
+    ] {
+        assert_eq!(http::wait_before_the_next(own, asked), waits, "{own:?}, {asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_says_when_to_come_again_is_not_asked_before() {
+    let busy = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 4\r\n\r\nbusy";
+    let (url, asked) = answering(busy.into()).await;
+    let began = Instant::now();
+    let told = unavailable(ask(&url, plural_reach::Reach::Local).await);
+    assert!(told.contains("503") && told.contains("busy"), "{told}");
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 3);
+    assert!(began.elapsed() >= Duration::from_secs(2), "two waits of a second: {:?}", began.elapsed());
+
+    // What is no number of seconds asks for nothing.
+    let odd =
+        "HTTP/1.1 429 Too Many Requests\r\nretry-after: -1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    let (url, asked) = answering(odd.into()).await;
+    assert!(unavailable(ask(&url, plural_reach::Reach::Local).await).contains("429"));
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn a_service_that_never_answers_is_given_up() {
+    let client = http::Http::impatient(Duration::from_millis(200)).unwrap();
+    // The system takes the connection, and nobody ever reads from it.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let told = unavailable(ask_by(&client, &format!("http://{}/key", silent.local_addr().unwrap())).await);
+    assert!(told.contains("127.0.0.1 does not answer") && told.contains("timed out"), "{told}");
+
+    // The same of one that begins to answer and does not end.
+    let (url, asked) = stalling(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{").await;
+    let told = unavailable(ask_by(&client, &url).await);
+    assert!(told.contains("127.0.0.1 does not answer"), "{told}");
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 3, "each time anew");
+}
+
+/// A server that begins to answer all who ask, and how often it was asked. It keeps their connections open.
+async fn stalling(beginning: &'static [u8]) -> (String, Arc<std::sync::atomic::AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/key", listener.local_addr().unwrap());
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let _ = stream.write_all(beginning).await;
+            open.push(stream);
+        }
+    });
+    (url, asked)
 }

@@ -19,7 +19,7 @@ use plural_core::policy::PolicyNoun;
 use plural_core::project::Project;
 use plural_core::work::{Contract, WorkChange, WorkRef};
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, Expr, ExprTrait, Func, Query};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect, Select,
@@ -330,6 +330,17 @@ pub(crate) fn state_rank(at: DateTime<Utc>) -> Expr {
         .into()
 }
 
+/// When a cluster was last heard, as lists are sorted by it: one and the same moment, later than all others, for whom was heard lately.
+fn heard_key(at: DateTime<Utc>) -> Expr {
+    use row::Column;
+    // The end of the year 9999: both databases can tell it.
+    let lately = DateTime::from_timestamp(253_402_300_799, 0).unwrap_or(DateTime::UNIX_EPOCH);
+    Expr::case(Column::PingedAt.is_null(), Expr::value(DateTime::UNIX_EPOCH))
+        .case(Column::PingedAt.lte(at - SILENT_AFTER), Expr::col(Column::PingedAt.as_column_ref()))
+        .finally(Expr::value(lately))
+        .into()
+}
+
 /// The numbers of a Kubernetes version as one: up to five digits for each of major, minor and patch. What is not known is less than
 /// all others.
 fn version_key(postgres: bool) -> Expr {
@@ -357,10 +368,7 @@ impl SortedTable for Cluster {
             ClusterColumn::Handle => Expr::col(row::Column::Handle.as_column_ref()),
             ClusterColumn::State(at) => state_rank(at),
             ClusterColumn::Version => version_key(postgres),
-            ClusterColumn::LastHeard => {
-                let never = Expr::value(DateTime::UNIX_EPOCH);
-                Func::coalesce([Expr::col(row::Column::PingedAt.as_column_ref()), never]).into()
-            }
+            ClusterColumn::LastHeard(at) => heard_key(at),
         })
     }
 }

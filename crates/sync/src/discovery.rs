@@ -2,21 +2,26 @@
 //!
 //! Written here and not taken from `kube::discovery`: one request takes the aggregated form and falls back to
 //! the older one by what the server answers, an aggregated API whose backend is down does not hide the
-//! others, and a kind that is not served makes one request in ten seconds, whoever asks for it.
+//! others, and a kind that is not served makes a request in two seconds at first and in thirty in the end, whoever asks
+//! for it.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     api::{Api, ApiError, encode},
     key::{GroupKind, ObjectKey},
 };
 
-/// A kind that is looked for and not served makes no more than one request in this time.
-const REFRESH_EVERY: Duration = Duration::from_secs(10);
+/// Nobody who looks for a kind that is not served has the API server asked again within this time; the longer it is
+/// missing, the less often.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Kinds that are remembered as missing.
+const MOST_MISSING: usize = 10_000;
 
 /// One kind in one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +74,20 @@ struct Cache {
     /// Versions in the server's order of preference.
     kinds: Arc<Kinds>,
     asked: Option<Instant>,
+    /// How often these were looked for, and the answer did not change.
+    missing: HashMap<GroupKind, u32>,
+}
+
+impl Cache {
+    /// Whether to ask the API server for what is not known of a kind.
+    fn is_due(&self, kind: &GroupKind) -> bool {
+        let tries = self.missing.get(kind).copied().unwrap_or_default();
+        self.asked.is_none_or(|asked| asked.elapsed() >= wait_after(tries))
+    }
+}
+
+fn wait_after(tries: u32) -> Duration {
+    FIRST_WAIT.saturating_mul(2_u32.saturating_pow(tries)).min(LONGEST_WAIT)
 }
 
 /// The API server's kinds, remembered.
@@ -77,6 +96,8 @@ pub(crate) struct Discovery {
     cache: Mutex<Cache>,
     /// One refresh at a time; who waits for it finds its result.
     refreshing: tokio::sync::Mutex<()>,
+    /// The API server was asked, or a service lacks a kind that it did not lack before.
+    pub(crate) news: Notify,
 }
 
 impl Discovery {
@@ -95,11 +116,38 @@ impl Discovery {
         if let Some(found) = self.known(kind) {
             return Ok(found);
         }
-        let seen = self.lock().asked;
-        if seen.is_none_or(|asked| asked.elapsed() > REFRESH_EVERY) {
+        self.look_again(api, kind).await
+    }
+
+    /// The served versions of a kind, though there was something amiss with those that are known: asks the API server, unless
+    /// that was done a moment ago.
+    pub(crate) async fn look_again(
+        &self,
+        api: &Api,
+        kind: &GroupKind,
+    ) -> Result<Vec<Arc<Resource>>, ApiError> {
+        let seen = {
+            let cache = self.lock();
+            cache.is_due(kind).then_some(cache.asked)
+        };
+        if let Some(seen) = seen {
+            let before = self.known(kind);
             self.refresh(api, seen).await?;
+            let mut cache = self.lock();
+            if cache.kinds.get(kind) == before.as_ref() {
+                if cache.missing.len() >= MOST_MISSING {
+                    cache.missing.clear();
+                }
+                let tries = cache.missing.entry(kind.clone()).or_default();
+                *tries = tries.saturating_add(1);
+            }
         }
         Ok(self.known(kind).unwrap_or_default())
+    }
+
+    /// Whether a kind is known to be served in this version.
+    pub(crate) fn serves(&self, kind: &GroupKind, version: &str) -> bool {
+        self.lock().kinds.get(kind).is_some_and(|served| served.iter().any(|one| one.version == version))
     }
 
     pub(crate) fn known(&self, kind: &GroupKind) -> Option<Vec<Arc<Resource>>> {
@@ -119,9 +167,15 @@ impl Discovery {
             return Ok(());
         }
         let kinds = ask(api).await?;
-        let mut cache = self.lock();
-        cache.kinds = Arc::new(kinds);
-        cache.asked = Some(Instant::now());
+        {
+            let mut cache = self.lock();
+            let Cache { kinds: known, asked, missing } = &mut *cache;
+            // What came or changed is looked for anew, should it go again.
+            missing.retain(|kind, _| kinds.get(kind) == known.get(kind));
+            *known = Arc::new(kinds);
+            *asked = Some(Instant::now());
+        }
+        self.news.notify_one();
         Ok(())
     }
 
@@ -213,4 +267,23 @@ fn add(kinds: &mut Kinds, group: &str, kind: &str, version: &str, plural: &str, 
         namespaced,
     };
     kinds.entry(key).or_default().push(Arc::new(resource));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_for_long_is_asked_for_less_often() {
+        let waits: Vec<u64> =
+            [0, 1, 2, 3, 4, 5, u32::MAX].into_iter().map(|tries| wait_after(tries).as_secs()).collect();
+        assert_eq!(waits, [2, 4, 8, 16, 30, 30, 30]);
+        let kind = GroupKind { group: "example.org".to_owned(), kind: "Widget".to_owned() };
+        let mut cache = Cache::default();
+        assert!(cache.is_due(&kind), "nobody asked yet");
+        cache.asked = Instant::now().checked_sub(Duration::from_secs(3));
+        assert!(cache.is_due(&kind));
+        cache.missing.insert(kind.clone(), 1);
+        assert!(!cache.is_due(&kind));
+    }
 }

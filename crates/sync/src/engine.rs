@@ -23,6 +23,7 @@ use crate::{
     health::{Rule, Rules},
     inventory,
     key::{GroupKind, ObjectKey},
+    lacking,
     limits::Bounds,
     prepare::Item,
     reference::Sources,
@@ -159,6 +160,7 @@ impl Engine {
         }
         let mut tasks = JoinSet::new();
         tasks.spawn(custom_health::run(Arc::clone(&inner)));
+        tasks.spawn(lacking::run(Arc::clone(&inner)));
         tasks.spawn(tree::run(Arc::clone(&inner)));
         Ok(Self { inner, tasks: Mutex::new(tasks) })
     }
@@ -188,13 +190,14 @@ impl Engine {
             outcome.error(Part::Limits, message, String::new(), Retry::OnChange);
             return outcome;
         }
-        let prepared = match self.prepare(target, objects, &mut outcome).await {
+        let mut prepared = match self.prepare(target, objects, &mut outcome).await {
             Ok(prepared) => prepared,
             Err(error) => {
                 failed(&mut outcome, Part::Sync, "cannot ask which kinds are served", &error);
                 return outcome;
             }
         };
+        self.note_lacking(target.id, std::mem::take(&mut prepared.lacking));
         let kinds = self.kinds_of(target, &prepared.items);
         if let Err(error) = self.watch_kinds(kinds.clone()).await {
             failed(&mut outcome, Part::Sync, "cannot read what the cluster holds", &error);

@@ -25,6 +25,7 @@ mod hook;
 mod inventory;
 mod judge;
 mod key;
+mod lacking;
 mod limiter;
 mod limits;
 mod migrate;

@@ -2,7 +2,7 @@
 //! marks written, places in the order found.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -19,6 +19,7 @@ use crate::{
     engine::Engine,
     inventory::{Place, Run},
     key::{GroupKind, ObjectKey},
+    lacking::Served,
     limits::Bounds,
     normalize::{Rules, misunderstood},
     order::{Step, default_wave, step},
@@ -56,6 +57,8 @@ pub(crate) struct Prepared {
     pub(crate) namespaces: HashSet<String>,
     /// Objects that say that they are not to be applied.
     pub(crate) skipped: HashSet<ObjectKey>,
+    /// Kinds that the cluster does not serve, or not in this version.
+    pub(crate) lacking: BTreeSet<Served>,
 }
 
 pub(crate) fn location(origin: &Origin) -> String {
@@ -105,6 +108,7 @@ impl Engine {
             let resource = match self.resolve(&kind, &version, &own).await? {
                 Ok(resource) => resource,
                 Err(message) if directives.skip_missing => {
+                    prepared.lacking.insert((kind, version));
                     // Something that this very sync installs brings the kind.
                     outcome.warn(Part::Sync, format!("waiting: {message}"), place);
                     outcome.retry = outcome.retry.sooner(Retry::Soon);
@@ -112,6 +116,7 @@ impl Engine {
                     continue;
                 }
                 Err(message) => {
+                    prepared.lacking.insert((kind, version));
                     outcome.error(Part::Sync, message, place, Retry::Later);
                     continue;
                 }
@@ -174,8 +179,18 @@ impl Engine {
             None => inner.discovery.versions(&inner.api, kind).await?,
         };
         versions.extend(own.get(kind).into_iter().flatten().cloned());
-        if let Some(found) = versions.iter().find(|resource| resource.version == version) {
-            return Ok(Ok(Arc::clone(found)));
+        let found = |versions: &[Arc<Resource>]| {
+            versions.iter().find(|resource| resource.version == version).cloned()
+        };
+        if let Some(found) = found(&versions) {
+            return Ok(Ok(found));
+        }
+        // A definition may have got this version since the server was asked.
+        if !versions.is_empty() && !own.contains_key(kind) {
+            versions = inner.discovery.look_again(&inner.api, kind).await?;
+            if let Some(found) = found(&versions) {
+                return Ok(Ok(found));
+            }
         }
         let message = if versions.is_empty() {
             format!(

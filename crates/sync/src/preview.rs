@@ -22,7 +22,7 @@ const AT_ONCE: usize = 16;
 
 impl Engine {
     pub(crate) async fn preview(&self, target: &Target, prepared: Prepared, outcome: &mut Outcome) {
-        let Prepared { items, namespaces, skipped } = prepared;
+        let Prepared { items, namespaces, skipped, lacking: _ } = prepared;
         let items: Vec<Item> = items.into_iter().filter(|item| item.place.phase <= Phase::PostSync).collect();
         let inner = self.inner();
         let api = inner.api.acting_as(target.user().as_deref());

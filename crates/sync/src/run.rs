@@ -76,7 +76,7 @@ enum Gate {
 impl Engine {
     /// Sends what differs, then deletes what left.
     pub(crate) async fn run(&self, target: &Target, prepared: Prepared, outcome: &mut Outcome) {
-        let Prepared { items, namespaces, skipped } = prepared;
+        let Prepared { items, namespaces, skipped, lacking: _ } = prepared;
         let digest = digest(&items);
         let (main, extra): (Vec<Item>, Vec<Item>) =
             items.into_iter().partition(|item| item.place.phase <= Phase::PostSync);

@@ -16,6 +16,7 @@ use crate::{
     health::{Health, Rules, health},
     inventory::{Inventory, Place, Run},
     key::{GroupKind, ObjectKey},
+    lacking::Served,
     ownership::{self, Mark, Stamped},
     target::{Drift, DriftEvent},
     tree::{Families, Sight},
@@ -128,6 +129,8 @@ pub(crate) struct Service {
     /// Since when it waits, and where.
     pub(crate) gate: Option<(Place, Instant)>,
     pub(crate) drift: VecDeque<DriftEvent>,
+    /// Kinds that it wants and that were not served when it was looked at last.
+    pub(crate) lacking: BTreeSet<Served>,
     drift_events: u64,
 }
 

@@ -4,7 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router';
 import { IconPlus, IconX } from '@tabler/icons-react';
 
 import type { ClusterState } from '../generated/graphql';
-import { isAnswered, PAGE, useNext } from '../lib/list';
+import { isAnswered, isFilter, PAGE, useNext } from '../lib/list';
 import { Choose, Facets, Search } from '../parts/filter';
 import { Empty, Page } from '../parts/page';
 import { Shown } from '../parts/shown';
@@ -34,7 +34,7 @@ export function ClustersPage() {
   const states = new Map(facets.data?.states?.map(({ state, count }) => [state, count]));
   const all = facets.data && [...states.values()].reduce((sum, count) => sum + count, 0);
   const total = search.state === undefined ? all : states.get(search.state);
-  const isFiltered = Object.keys(search).some((key) => key !== 'sort');
+  const isFiltered = isFilter({ ...search, sort: undefined });
   return (
     <Page
       title="Clusters"

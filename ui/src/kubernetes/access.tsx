@@ -111,6 +111,9 @@ function Mine() {
   );
 }
 
+/** Roles and bindings of a kind that are read. */
+const MOST = 10_000;
+
 const VERBS = [
   'get',
   'list',
@@ -135,14 +138,15 @@ function Who() {
   const [id = '', below] = what.split('/');
   const kind = kinds?.find((one) => one.id === id);
   const lists = [
-    useQuery(someQuery(handle, clusterRolesKind, {}, false, 10_000)),
-    useQuery(someQuery(handle, clusterRoleBindingsKind, {}, false, 10_000)),
-    useQuery({ ...someQuery(handle, rolesKind, { namespace: ns }, false, 10_000), enabled: ns !== undefined }),
-    useQuery({ ...someQuery(handle, roleBindingsKind, { namespace: ns }, false, 10_000), enabled: ns !== undefined }),
+    useQuery(someQuery(handle, clusterRolesKind, {}, false, MOST)),
+    useQuery(someQuery(handle, clusterRoleBindingsKind, {}, false, MOST)),
+    useQuery({ ...someQuery(handle, rolesKind, { namespace: ns }, false, MOST), enabled: ns !== undefined }),
+    useQuery({ ...someQuery(handle, roleBindingsKind, { namespace: ns }, false, MOST), enabled: ns !== undefined }),
   ] as const;
   const [clusterRoles, clusterRoleBindings, roles, roleBindings] = lists;
   const failed = lists.find(({ isError }) => isError);
   const isWaiting = lists.some(({ isLoading }) => isLoading);
+  const isCut = lists.some(({ data }) => (data?.length ?? 0) >= MOST);
   const deed: Deed | undefined = useMemo(
     () => kind && { verb, group: kind.group, resource: below === undefined ? kind.resource : `${kind.resource}/${below}`, name },
     [verb, kind, below, name],
@@ -203,6 +207,12 @@ function Who() {
       ) : (
         <Panel title={ns === undefined ? 'Everywhere in the cluster' : `In ${ns}`}>
           {isWaiting && <Waiting />}
+          {isCut && (
+            <Text size="sm" p="sm" role="alert">
+              Only the first {MOST.toLocaleString('en')} roles and bindings of a kind were looked at: somebody else may be able to
+              do it, too.
+            </Text>
+          )}
           {!isWaiting && kind === undefined && <Empty title="The cluster serves no such resource">Choose one of the list.</Empty>}
           {!isWaiting && kind !== undefined && grants.length === 0 && <Empty title="Nobody, as its roles say" />}
           {grants.length > 0 && (

@@ -2,10 +2,11 @@ import { NumberInput, Select, Stack, Text } from '@mantine/core';
 import { IconArrowsVertical, IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '@tabler/icons-react';
 import { useState } from 'react';
 
-import { quoted } from '../lib/text';
+import { counted, quoted } from '../lib/text';
 import { Name } from '../parts/text';
 import { Act } from './act';
 import { Drain } from './drain';
+import { Goes } from './goes';
 import { at, numberAt, type KubeObject } from './objects';
 import { kubeJson, kubePath, type Kind } from './request';
 
@@ -81,6 +82,12 @@ function Scale({ subject }: { subject: Subject }) {
             Sets how many replicas of <Name of={name} /> should run. What manages it, such as a service or an autoscaler, may set
             it back.
           </Text>
+          {replicas < now && (
+            <Text size="sm" fw={600} role="status">
+              {replicas === 0 ? 'All its pods end' : `${counted(now - replicas, 'pod')} of ${now} end`}: what they did stops
+              there.
+            </Text>
+          )}
           <NumberInput
             label={`Replicas (now ${now})`}
             size="xs"
@@ -184,6 +191,7 @@ function Delete({ subject }: { subject: Subject }) {
             {kind.id.startsWith('customresourcedefinitions.') && ' and every object of its kind'}. This cannot be undone; what a
             service of the fleet manages is made again.
           </Text>
+          <Goes subject={subject} />
           <Select
             label="And what it owns"
             data={POLICIES}

@@ -4,8 +4,9 @@ import { IconDoorExit } from '@tabler/icons-react';
 import { useEffect, useRef, useState } from 'react';
 
 import { explain } from '../lib/client';
-import { quoted } from '../lib/text';
+import { counted, quoted } from '../lib/text';
 import { Command } from '../parts/action';
+import { Waiting } from '../parts/page';
 import { Name } from '../parts/text';
 import { rightQuery, WhyNot } from './act';
 import { MANAGER, type Subject } from './actions';
@@ -77,6 +78,7 @@ function Draining({ cluster, node, name, close }: { cluster: string; node: Kind;
           lost. Closing this stops asking; what was evicted stays evicted.
         </Text>
         <Command line={`kubectl drain ${quoted(name)} --ignore-daemonsets --delete-emptydir-data`} />
+        {steps === undefined && failed === undefined && <Plan cluster={cluster} node={name} />}
         {steps && (
           <>
             <Progress
@@ -116,6 +118,46 @@ function Draining({ cluster, node, name, close }: { cluster: string; node: Kind;
   );
 }
 
+function podsOn(cluster: string, node: string, signal: AbortSignal): Promise<KubeList> {
+  const query = { fieldSelector: `spec.nodeName=${node}` };
+  return kubeJson<KubeList>(kubePath(cluster, podsKind, { query }), { signal, wanted: { verb: 'list', kind: podsKind } });
+}
+
+/** What a drain would do to the pods that are there now. */
+function Plan({ cluster, node }: { cluster: string; node: string }) {
+  const pods = useQuery({
+    queryKey: ['kubernetes', cluster, 'drain', node],
+    staleTime: 0,
+    retry: false,
+    queryFn: async ({ signal }) => (await podsOn(cluster, node, signal)).items,
+  });
+  if (pods.isError) {
+    const { what, next } = explain(pods.error);
+    return (
+      <Text size="sm" role="alert" style={{ color: 'var(--tone-bad)' }}>
+        Its pods cannot be listed: <Name of={what} />. {next}
+      </Text>
+    );
+  }
+  if (pods.data === undefined) return <Waiting lines={3} />;
+  const steps = pods.data.map((pod) => ({ key: keyOf(pod), ...first(pod) }));
+  const goes = steps.filter(({ state }) => state === 'waits');
+  return (
+    <>
+      <Text size="sm" role="status">
+        {counted(goes.length, 'pod')} would be evicted, {steps.length - goes.length} would stay.
+      </Text>
+      <ul className={classes['steps']} tabIndex={0} aria-label="Pods now">
+        {steps.map(({ key, told }) => (
+          <li key={key}>
+            <Name of={key} />: {told === '' ? 'would be evicted' : <Name of={told} />}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
 async function drain(cluster: string, node: Kind, name: string, signal: AbortSignal, tell: (steps: Step[]) => void) {
   await kubeJson(kubePath(cluster, node, { name, query: { fieldManager: MANAGER } }), {
     method: 'PATCH',
@@ -124,9 +166,7 @@ async function drain(cluster: string, node: Kind, name: string, signal: AbortSig
     signal,
     wanted: { verb: 'patch', kind: node, name },
   });
-  const query = { fieldSelector: `spec.nodeName=${name}` };
-  const list = () =>
-    kubeJson<KubeList>(kubePath(cluster, podsKind, { query }), { signal, wanted: { verb: 'list', kind: podsKind } });
+  const list = () => podsOn(cluster, name, signal);
   const pods = (await list()).items;
   const steps = new Map(pods.map((pod): [string, Step] => [keyOf(pod), { key: keyOf(pod), ...first(pod) }]));
   const set = (key: string, state: Step['state'], told = '') => {
@@ -151,7 +191,9 @@ async function drain(cluster: string, node: Kind, name: string, signal: AbortSig
     const left = new Set((await list()).items.map(({ metadata }) => metadata.uid));
     for (const pod of pods) {
       const key = keyOf(pod);
-      if (steps.get(key)?.state === 'asked' && !left.has(pod.metadata.uid)) set(key, 'gone');
+      const state = steps.get(key)?.state;
+      // Also what somebody else deleted: another pod may have its name by now, and would never let this end.
+      if (state !== 'gone' && state !== 'stays' && !left.has(pod.metadata.uid)) set(key, 'gone');
     }
     if ([...steps.values()].every(({ state }) => state === 'gone' || state === 'stays')) return;
     await pause([...steps.values()].some(({ state }) => state === 'refused' || state === 'failed') ? AGAIN : 2000, signal);

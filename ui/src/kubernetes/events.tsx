@@ -13,7 +13,10 @@ import { Word } from './word';
 /** What the cluster's controllers said about an object, newest first. Kubernetes keeps it for an hour. */
 export function Events({ handle, object }: { handle: string; object: KubeObject }) {
   const { name, namespace = 'default', uid } = object.metadata;
-  const fieldSelector = [`involvedObject.name=${name}`, ...(uid === undefined ? [] : [`involvedObject.uid=${uid}`])].join(',');
+  // The kubelet calls its node by its name where others give the uid.
+  const isNode = object.kind === 'Node' && object.apiVersion === 'v1';
+  const which = isNode ? 'involvedObject.kind=Node' : uid === undefined ? undefined : `involvedObject.uid=${uid}`;
+  const fieldSelector = [`involvedObject.name=${name}`, which].filter((part) => part !== undefined).join(',');
   const events = useQuery(someQuery(handle, eventsKind, { namespace, query: { fieldSelector } }));
   const list = held(events);
   return (

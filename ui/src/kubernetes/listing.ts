@@ -1,5 +1,6 @@
-import { useMemo, useSyncExternalStore } from 'react';
+import { useMemo, useState, useSyncExternalStore } from 'react';
 
+import { parseExactly, textExactly } from './exact';
 import { at, textAt, type KubeList, type KubeObject, type Meta } from './objects';
 import { kubeFetch, kubeJson, KubeError, kubePath, lines, type Kind } from './request';
 
@@ -14,7 +15,6 @@ export interface Row {
   name: string;
   namespace: string;
   created: string;
-  labels: Record<string, string>;
   cells: (string | number)[];
   /** What a search looks in. */
   text: string;
@@ -51,6 +51,9 @@ const PAGE = 500;
 const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 30_000;
 const LONGEST_LINE = 32 * 1024 * 1024;
+/** Columns that are kept, and characters of a cell: a definition may print whatever it likes, 30 000 times. */
+const MOST_COLUMNS = 100;
+const LONGEST_CELL = 4096;
 
 /** How long one watch lasts: a connection that died without a word is noticed soon after. */
 const WATCH = 240;
@@ -134,6 +137,7 @@ export class Listing {
         if (status === 410) {
           // What was read is too old to go on from: the rows stay in sight until they are read again.
           from = undefined;
+          this.tell({ state: 'reading' });
           await backOff();
           continue;
         }
@@ -149,6 +153,9 @@ export class Listing {
           from = undefined;
           await pause(LONGEST_WAIT, signal);
         } else {
+          // A server that says when to come again is not asked before.
+          const told = error instanceof KubeError ? (error.retryAfter ?? 0) * 1000 : 0;
+          if (told > 0) await pause(Math.min(told, LONGEST_WAIT), signal);
           await backOff();
         }
       }
@@ -193,14 +200,20 @@ export class Listing {
       for await (const line of lines(response, LONGEST_LINE)) {
         stop.throwIfAborted();
         if (line === '') continue;
-        const event = JSON.parse(line) as { type?: string; object?: TableAnswer };
+        const event = parseExactly(line) as { type?: string; object?: TableAnswer };
         heard();
         if (event.type === 'ERROR') {
           const code = Number(at(event.object, 'code')) || 500;
           throw new KubeError(code, textAt(event.object, 'message') ?? 'the watch failed', '', asked.wanted);
         }
         const object = event.object ?? {};
+        const columns = this.listed.columns;
         const rows = this.rowsOf(object);
+        if (this.listed.columns !== columns) {
+          // A definition came to print other columns: until all rows are read again, those that are here are of the old ones.
+          this.listed = { ...this.listed, columns };
+          throw new KubeError(410, 'the columns of the list changed', 'Expired', asked.wanted);
+        }
         const told = object.rows?.at(-1)?.object?.metadata?.resourceVersion ?? object.metadata?.resourceVersion ?? '';
         if (told !== '') version = told;
         if (event.type !== 'BOOKMARK') {
@@ -229,7 +242,7 @@ export class Listing {
     if (answer.kind !== 'Table') return this.plain(answer as unknown as KubeList);
     // A watch tells them with its first event only.
     if (answer.columnDefinitions && answer.columnDefinitions.length > 0) {
-      const columns = answer.columnDefinitions.map(({ name = '', description = '', priority = 0 }) => ({
+      const columns = answer.columnDefinitions.slice(0, MOST_COLUMNS).map(({ name = '', description = '', priority = 0 }) => ({
         name,
         description,
         isWide: priority > 0,
@@ -238,7 +251,7 @@ export class Listing {
     }
     return (answer.rows ?? []).flatMap(({ cells = [], object }) => {
       const meta = object?.metadata;
-      return meta ? rowOf(meta, cells.map(cellOf)) : [];
+      return meta ? rowOf(meta, cells.slice(0, MOST_COLUMNS).map(cellOf)) : [];
     });
   }
 
@@ -277,23 +290,27 @@ export class Listing {
 /** The list of a scope, while the page shows it. */
 export function useListing(scope: Scope): Listed {
   const { cluster, kind, namespace, labelSelector, fieldSelector } = scope;
+  // The same kind is another object when a definition before it came or went: no reason to read 30 000 rows again.
+  const [of, setOf] = useState(kind);
+  if (of !== kind && JSON.stringify(of) !== JSON.stringify(kind)) setOf(kind);
   const listing = useMemo(
-    () => new Listing({ cluster, kind, namespace, labelSelector, fieldSelector }),
-    [cluster, kind, namespace, labelSelector, fieldSelector],
+    () => new Listing({ cluster, kind: of, namespace, labelSelector, fieldSelector }),
+    [cluster, of, namespace, labelSelector, fieldSelector],
   );
   return useSyncExternalStore(listing.subscribe, listing.snapshot);
 }
 
 function rowOf(meta: Meta, cells: (string | number)[]): Row {
-  const { name, namespace = '', uid, creationTimestamp = '', labels = {} } = meta;
+  const { name, namespace = '', uid, creationTimestamp = '' } = meta;
   const text = `${namespace}/${name} ${cells.join(' ')}`.toLowerCase();
-  return { uid: uid ?? `${namespace}/${name}`, name, namespace, created: creationTimestamp, labels, cells, text };
+  return { uid: uid ?? `${namespace}/${name}`, name, namespace, created: creationTimestamp, cells, text };
 }
 
 function cellOf(cell: unknown): string | number {
-  if (typeof cell === 'string' || typeof cell === 'number') return cell;
+  if (typeof cell === 'number') return cell;
   if (cell === null || cell === undefined) return '';
-  return typeof cell === 'boolean' ? String(cell) : JSON.stringify(cell);
+  const text = typeof cell === 'string' ? cell : textExactly(cell);
+  return text.length > LONGEST_CELL ? `${text.slice(0, LONGEST_CELL)}…` : text;
 }
 
 function sameNames(a: Column[], b: Column[]): boolean {

@@ -32,6 +32,8 @@ const SINCE = [
   { value: '3600', label: 'Last hour' },
   { value: '86400', label: 'Last day' },
 ];
+/** Pods whose containers are known at most. */
+const MOST_PODS = 200;
 /** Containers that are read at most. */
 const MOST_SOURCES = 100;
 
@@ -41,7 +43,7 @@ export default function Logs({ handle, namespace, pod, labels, container }: Logs
     pod === undefined
       ? { namespace, query: { labelSelector: labels === '' ? undefined : labels } }
       : { namespace, query: { fieldSelector: `metadata.name=${pod}` } };
-  const pods = useQuery(someQuery(handle, podsKind, target, false, 200));
+  const pods = useQuery(someQuery(handle, podsKind, target, false, MOST_PODS));
   const all = useMemo(
     () =>
       (pods.data ?? []).flatMap((one) =>
@@ -58,7 +60,8 @@ export default function Logs({ handle, namespace, pod, labels, container }: Logs
   if (pods.isPending) return <Waiting lines={10} />;
   if (held(pods) === undefined) return <Trouble handle={handle} error={pods.error} what="its pods" />;
   if (all.length === 0) return <Empty title="No pods">Logs appear here when there are pods.</Empty>;
-  return <Shown handle={handle} namespace={namespace} pod={pod} labels={labels} all={all} container={container} />;
+  const isCut = (pods.data?.length ?? 0) >= MOST_PODS;
+  return <Shown {...{ handle, namespace, pod, labels, all, isCut, container }} />;
 }
 
 interface ShownProps {
@@ -67,10 +70,12 @@ interface ShownProps {
   pod: string | undefined;
   labels: string | undefined;
   all: (Source & { isMain: boolean })[];
+  /** There may be more pods. */
+  isCut: boolean;
   container: string | undefined;
 }
 
-function Shown({ handle, namespace, pod, labels, all, container }: ShownProps) {
+function Shown({ handle, namespace, pod, labels, all, isCut, container }: ShownProps) {
   const [follows, setFollows] = useState(true);
   const [previous, setPrevious] = useState(false);
   const [since, setSince] = useState('');
@@ -189,6 +194,7 @@ function Shown({ handle, namespace, pod, labels, all, container }: ShownProps) {
         </span>
         {dropped > 0 && <span>older lines are not kept, {MOST_LINES.toLocaleString('en')} at most</span>}
         {wanted.length > sources.length && <span>{wanted.length - sources.length} containers more are not read</span>}
+        {isCut && <span>only the first {MOST_PODS} pods are looked at</span>}
         {polled > 0 && (
           <span>{counted(polled, 'container')} asked every few seconds: the browser holds few connections open</span>
         )}

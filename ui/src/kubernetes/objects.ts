@@ -56,7 +56,7 @@ export function at(value: unknown, ...path: (string | number)[]): unknown {
 export function textAt(value: unknown, ...path: (string | number)[]): string | undefined {
   const found = at(value, ...path);
   if (typeof found === 'string') return found;
-  return typeof found === 'number' || typeof found === 'boolean' ? String(found) : undefined;
+  return ['number', 'boolean', 'bigint'].includes(typeof found) ? String(found) : undefined;
 }
 
 export function numberAt(value: unknown, ...path: (string | number)[]): number | undefined {

@@ -7,6 +7,10 @@ import { clusterPath, kubeJson, kubePath, type Kind, type Target } from './reque
 /** Only what all objects have: no specs, no secrets. */
 export const METADATA = 'application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json';
 
+/** Namespaces that are read at a time, and at most: who looks for one of more types its name. */
+const PAGE = 2000;
+const MOST_NAMESPACES = 20_000;
+
 /** Names of namespaces; none for who may not list them. */
 export function namespacesQuery(cluster: string) {
   return queryOptions({
@@ -14,9 +18,15 @@ export function namespacesQuery(cluster: string) {
     staleTime: 30_000,
     retry: false,
     queryFn: async ({ signal }) => {
-      const path = clusterPath(cluster, 'api/v1/namespaces', { limit: '5000' });
-      const { items } = await kubeJson<KubeList>(path, { accept: METADATA, signal });
-      return items.map(({ metadata }) => metadata.name);
+      const names: string[] = [];
+      let next: string | undefined;
+      do {
+        const path = clusterPath(cluster, 'api/v1/namespaces', { limit: String(PAGE), continue: next });
+        const { items, metadata } = await kubeJson<KubeList>(path, { accept: METADATA, signal });
+        names.push(...items.map((one) => one.metadata.name));
+        next = metadata.continue === '' ? undefined : metadata.continue;
+      } while (next !== undefined && names.length < MOST_NAMESPACES);
+      return names;
     },
   });
 }
@@ -24,7 +34,7 @@ export function namespacesQuery(cluster: string) {
 /** Objects of a kind, at most so many: for what stands beside an object. */
 export function someQuery(cluster: string, kind: Kind | undefined, target: Target, isMetadata = false, limit = 500) {
   return queryOptions({
-    queryKey: ['kubernetes', cluster, 'some', kind?.id, target, isMetadata],
+    queryKey: ['kubernetes', cluster, 'some', kind?.id, target, isMetadata, limit],
     enabled: kind !== undefined,
     staleTime: 5000,
     // What is refused stays so for a while.

@@ -1,4 +1,5 @@
 import { ApiError, signIn } from '../lib/client';
+import { parseExactly, textExactly } from './exact';
 
 /** A thing that a cluster's API server serves, as its discovery tells. */
 export interface Kind {
@@ -91,6 +92,7 @@ const WAIT = 60_000;
 
 /** Asks a cluster's API server as who is signed in. Anything but success is a [`KubeError`]. */
 export async function kubeFetch(path: string, { method = 'GET', accept, body, contentType, signal, wanted }: Ask = {}) {
+  const sent = body === undefined ? undefined : textExactly(body);
   let response: Response;
   try {
     response = await fetch(path, {
@@ -98,9 +100,13 @@ export async function kubeFetch(path: string, { method = 'GET', accept, body, co
       headers: {
         accept: accept ?? 'application/json',
         'x-plural-csrf': '1',
-        ...(body !== undefined && { 'content-type': contentType ?? 'application/json' }),
+        ...(sent !== undefined && { 'content-type': contentType ?? 'application/json' }),
       },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(sent !== undefined && { body: sent }),
+      // The console passes none on: a cluster that sends one would have our request made again elsewhere.
+      redirect: 'error',
+      // Nor does a cluster decide how long this browser keeps what somebody was allowed to see.
+      cache: 'no-store',
       ...(signal && { signal }),
     });
   } catch (error) {
@@ -143,7 +149,7 @@ export async function kubeJson<Data>(path: string, ask: Ask = {}): Promise<Data>
   const signal = ask.signal ? AbortSignal.any([ask.signal, late]) : late;
   try {
     const response = await kubeFetch(path, { ...ask, signal });
-    return (await response.json()) as Data;
+    return parseExactly(await response.text()) as Data;
   } catch (error) {
     if (late.aborted) throw new KubeError(504, 'the cluster did not answer in a minute', 'Timeout', ask.wanted);
     throw error instanceof SyntaxError ? new KubeError(502, 'the cluster’s answer is no JSON', '', ask.wanted) : error;

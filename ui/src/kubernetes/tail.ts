@@ -30,6 +30,8 @@ export const MOST_LINES = 50_000;
 /** Characters that it keeps: 50 000 long lines would be a gigabyte. */
 const MOST_TEXT = 64 * 1024 * 1024;
 const LONGEST_LINE = 16_384;
+/** Lines of one instant that are known again. */
+const MOST_SAME = 10_000;
 /** A browser opens six connections to a console that speaks HTTP/1.1: these stay, the rest is for everything else. */
 const FEW = 3;
 const MANY = 40;
@@ -150,11 +152,11 @@ export class Tail {
     const space = line.indexOf(' ');
     const progress = this.progress.get(key) ?? { at: '', same: new Set() };
     const isTimed = /^\d{4}-\d\d-\d\dT/.test(line) && space > 0;
-    const at = isTimed ? line.slice(0, space) : progress.at;
+    const at = isTimed ? instant(line.slice(0, space)) : progress.at;
     if (from !== undefined && (at < from.at || (at === from.at && from.same.has(line)))) return false;
     // Two streams of a container may be a little out of order.
     if (at > progress.at || !this.progress.has(key)) this.progress.set(key, { at, same: new Set([line]) });
-    else if (at === progress.at) progress.same.add(line);
+    else if (isTimed && at === progress.at && progress.same.size < MOST_SAME) progress.same.add(line);
     this.add(key, at, isTimed ? line.slice(space + 1) : line);
     return true;
   }
@@ -197,6 +199,15 @@ const ESCAPES = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u0
 
 function keyOf({ pod, container }: Source): string {
   return `${pod}/${container}`;
+}
+
+/** Nodes write in the zone that they are in: lines of several are put in order by UTC, to the nanosecond. */
+function instant(written: string): string {
+  const parts = /^(.{19})(\.\d+)?([+-]\d\d:\d\d)$/.exec(written);
+  if (!parts) return written;
+  const [, second = '', fraction = '', zone = ''] = parts;
+  const at = new Date(`${second}${zone}`);
+  return Number.isNaN(at.getTime()) ? written : `${at.toISOString().slice(0, 19)}${fraction}Z`;
 }
 
 /** How many connections may stay open. */

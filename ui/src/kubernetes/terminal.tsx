@@ -181,7 +181,9 @@ function connect(place: HTMLElement, { path, container, command }: Wanted, tell:
     resize();
     terminal.focus();
   };
-  socket.onmessage = ({ data }: MessageEvent<ArrayBuffer>) => {
+  socket.onmessage = ({ data }: MessageEvent<ArrayBuffer | string>) => {
+    // The protocol has no text; an array of as many bytes as a text says would be made of it.
+    if (typeof data === 'string') return;
     const bytes = new Uint8Array(data);
     const channel = bytes[0];
     const rest = bytes.subarray(1);
@@ -207,7 +209,7 @@ function connect(place: HTMLElement, { path, container, command }: Wanted, tell:
     if (code === 1000) over('the program ended', true);
     else if (wasOpen)
       over(
-        `the connection to the cluster is lost${reason === '' ? '' : ` (${visible(reason)})`}. What ran there may have ended too`,
+        `the connection to the cluster is lost${reason === '' ? '' : ` (${visible(reason)})`}, or a right or your session ended. What ran there may have ended too`,
         false,
       );
     else

@@ -16,6 +16,7 @@ import { rightQuery, WhyNot } from './act';
 import { MANAGER } from './actions';
 import { decoded } from './details';
 import { comparison, reader, writer } from './editor';
+import { plainNumbers } from './exact';
 import { merged } from './merge';
 import { at, mapAt, type KubeObject } from './objects';
 import { kubeJson, KubeError, kubePath, type Kind } from './request';
@@ -303,7 +304,10 @@ const octal: ScalarTag = {
 };
 
 function objectOf(text: string): KubeObject {
-  return parse(text, { maxAliasCount: 100, customTags: (tags) => [octal, ...tags] }) as KubeObject;
+  // Whole numbers keep their digits: those that JavaScript's numbers cannot hold stay `bigint`.
+  return plainNumbers(
+    parse(text, { maxAliasCount: 100, intAsBigInt: true, customTags: (tags) => [octal, ...tags] }),
+  ) as KubeObject;
 }
 
 function masked(object: KubeObject): KubeObject {

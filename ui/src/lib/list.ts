@@ -4,6 +4,11 @@ import { useMemo } from 'react';
 import type { TypedDocumentString } from '../generated/graphql';
 import { ask } from './client';
 
+/** Whether a list is filtered at all. */
+export function isFilter(values: Record<string, unknown>): boolean {
+  return Object.values(values).some((value) => value !== undefined);
+}
+
 /** What a query of a list answers: its field is named `list` in each of them. */
 export interface Lists<Row> {
   list?: {

@@ -1,6 +1,6 @@
 import { Kbd, Select, TextInput, UnstyledButton } from '@mantine/core';
 import { useDebouncedCallback, useHotkeys } from '@mantine/hooks';
-import { IconSearch } from '@tabler/icons-react';
+import { IconSearch, IconX } from '@tabler/icons-react';
 import { useRef, useState, type ReactNode } from 'react';
 
 import { visible } from '../lib/text';
@@ -76,6 +76,8 @@ export function Facets<Value extends string>(props: {
   /** The counts are still to come. */
   isWaiting?: boolean;
 }) {
+  const { value: chosen } = props;
+  const isKnown = chosen === undefined || props.choices.some(({ value }) => value === chosen);
   return (
     <div role="group" aria-label={props.label} aria-busy={props.isWaiting} className={classes['facets']}>
       {props.choices.map(({ value, label, count }) => (
@@ -89,6 +91,18 @@ export function Facets<Value extends string>(props: {
           {count !== undefined && <span className={classes['count']}>{count.toLocaleString('en')}</span>}
         </UnstyledButton>
       ))}
+      {!isKnown && (
+        // An address may name what there is none of: it is a filter all the same, and can be taken away.
+        <UnstyledButton
+          className={classes['facet'] ?? ''}
+          aria-pressed
+          aria-label={`Remove the unknown filter ${visible(chosen)}`}
+          onClick={() => props.onChange(undefined)}
+        >
+          <bdi>{visible(chosen)}</bdi> (unknown)
+          <IconX size={14} aria-hidden />
+        </UnstyledButton>
+      )}
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-qu
 import { getRouteApi } from '@tanstack/react-router';
 
 import type { ServiceDeploymentStatus } from '../generated/graphql';
-import { isAnswered, PAGE, useNext } from '../lib/list';
+import { isAnswered, isFilter, PAGE, useNext } from '../lib/list';
 import { Copy } from '../parts/action';
 import { Choose, Facets, Search } from '../parts/filter';
 import { Empty, Page } from '../parts/page';
@@ -30,7 +30,7 @@ export function ServicesPage() {
   const known = facets.data?.statuses && new Map(facets.data.statuses.map(({ status, count }) => [status, count]));
   const all = known && [...known.values()].reduce((sum, count) => sum + count, 0);
   const total = search.status === undefined ? all : known?.get(search.status);
-  const isFiltered = Object.keys(filter).length > 0;
+  const isFiltered = isFilter(filter);
   return (
     <Page
       title="Services"

@@ -3,6 +3,7 @@
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::cluster::ClusterFilter;
+use plural_app::cluster_facet::TagCount;
 use plural_core::Error;
 use plural_core::cluster::{ClusterColumn, MinorVersion};
 use plural_core::sort::Sort;
@@ -10,7 +11,7 @@ use plural_core::sort::Sort;
 use super::{
     cluster::{ClusterConnection, ClusterDistro},
     error::{IntoGraphql, List, Nullable, id_option, items, nullable},
-    page::{counted, page_args},
+    page::{counted, counts, page_args},
     project::Project,
     record::{by_id, page_in, page_of},
     request::request,
@@ -60,7 +61,8 @@ pub(crate) enum ClusterSortField {
     State,
     /// The Kubernetes version that the agent reports, by its numbers; what is not known is the oldest.
     CurrentVersion,
-    /// When the agent was last heard; never is the longest ago.
+    /// When the agent was last heard; never is the longest ago. Within the last five minutes is one moment: no cluster moves between two pages
+    /// because its agent is heard again.
     PingedAt,
 }
 
@@ -79,7 +81,7 @@ impl ClusterSort {
             ClusterSortField::Handle => ClusterColumn::Handle,
             ClusterSortField::State => ClusterColumn::State(now),
             ClusterSortField::CurrentVersion => ClusterColumn::Version,
-            ClusterSortField::PingedAt => ClusterColumn::LastHeard,
+            ClusterSortField::PingedAt => ClusterColumn::LastHeard(now),
         };
         Sort { column, descending: self.descending == Some(true) }
     }
@@ -94,6 +96,12 @@ pub(crate) struct ClusterStateCount {
     count: i32,
 }
 
+impl From<(plural_core::cluster::ClusterState, u64)> for ClusterStateCount {
+    fn from((state, count): (plural_core::cluster::ClusterState, u64)) -> Self {
+        Self { state: state.into(), count: counted(count) }
+    }
+}
+
 /// How many clusters run a version of Kubernetes.
 #[derive(SimpleObject)]
 pub(crate) struct ClusterVersionCount {
@@ -101,6 +109,12 @@ pub(crate) struct ClusterVersionCount {
     version: Option<String>,
     /// How many.
     count: i32,
+}
+
+impl From<(Option<MinorVersion>, u64)> for ClusterVersionCount {
+    fn from((version, count): (Option<MinorVersion>, u64)) -> Self {
+        Self { version: version.map(|version| version.to_string()), count: counted(count) }
+    }
 }
 
 /// How many clusters are of a kind.
@@ -112,6 +126,12 @@ pub(crate) struct ClusterDistroCount {
     count: i32,
 }
 
+impl From<(Option<plural_core::cluster::ClusterDistro>, u64)> for ClusterDistroCount {
+    fn from((distro, count): (Option<plural_core::cluster::ClusterDistro>, u64)) -> Self {
+        Self { distro: distro.map(Into::into), count: counted(count) }
+    }
+}
+
 /// How many clusters have a tag.
 #[derive(SimpleObject)]
 pub(crate) struct ClusterTagCount {
@@ -119,6 +139,12 @@ pub(crate) struct ClusterTagCount {
     tag: Tag,
     /// How many.
     count: i32,
+}
+
+impl From<TagCount> for ClusterTagCount {
+    fn from(((name, value), count): TagCount) -> Self {
+        Self { tag: Tag { name, value }, count: counted(count) }
+    }
 }
 
 /// How many things are in a project.
@@ -157,65 +183,32 @@ pub(crate) struct ClusterFacets(ClusterFilter);
 impl ClusterFacets {
     /// By state: all states, what needs somebody first.
     async fn states(&self, ctx: &Context<'_>) -> Nullable<Vec<ClusterStateCount>> {
-        nullable(async {
-            let request = request(ctx);
-            let found = request.app.cluster_states(&request.op, &self.0).await.into_graphql(ctx)?;
-            let count = |(state, count)| ClusterStateCount {
-                state: ClusterState::from(state),
-                count: counted(count),
-            };
-            Ok(Some(found.into_iter().map(count).collect()))
-        })
-        .await
+        let request = request(ctx);
+        counts(ctx, request.app.cluster_states(&request.op, &self.0)).await
     }
 
     /// By minor version of Kubernetes, the newest first and what is not known last.
     async fn versions(&self, ctx: &Context<'_>) -> Nullable<Vec<ClusterVersionCount>> {
-        nullable(async {
-            let request = request(ctx);
-            let found = request.app.cluster_versions(&request.op, &self.0).await.into_graphql(ctx)?;
-            let count = |(version, count): (Option<MinorVersion>, u64)| ClusterVersionCount {
-                version: version.map(|version| version.to_string()),
-                count: counted(count),
-            };
-            Ok(Some(found.into_iter().map(count).collect()))
-        })
-        .await
+        let request = request(ctx);
+        counts(ctx, request.app.cluster_versions(&request.op, &self.0)).await
     }
 
     /// By kind, the most frequent first.
     async fn distros(&self, ctx: &Context<'_>) -> Nullable<Vec<ClusterDistroCount>> {
-        nullable(async {
-            let request = request(ctx);
-            let found = request.app.cluster_distros(&request.op, &self.0).await.into_graphql(ctx)?;
-            let count = |(distro, count): (Option<plural_core::cluster::ClusterDistro>, u64)| {
-                ClusterDistroCount { distro: distro.map(Into::into), count: counted(count) }
-            };
-            Ok(Some(found.into_iter().map(count).collect()))
-        })
-        .await
+        let request = request(ctx);
+        counts(ctx, request.app.cluster_distros(&request.op, &self.0)).await
     }
 
     /// By project: the hundred with most clusters, the first first.
     async fn projects(&self, ctx: &Context<'_>) -> Nullable<Vec<ProjectCount>> {
-        nullable(async {
-            let request = request(ctx);
-            let found = request.app.cluster_projects(&request.op, &self.0).await.into_graphql(ctx)?;
-            Ok(Some(found.into_iter().map(Into::into).collect()))
-        })
-        .await
+        let request = request(ctx);
+        counts(ctx, request.app.cluster_projects(&request.op, &self.0)).await
     }
 
     /// By tag: the hundred that most clusters have, the first first. What the arguments say of tags holds here, too: a cluster has several.
     async fn tags(&self, ctx: &Context<'_>) -> Nullable<Vec<ClusterTagCount>> {
-        nullable(async {
-            let request = request(ctx);
-            let found = request.app.cluster_tags(&request.op, &self.0).await.into_graphql(ctx)?;
-            let count =
-                |((name, value), count)| ClusterTagCount { tag: Tag { name, value }, count: counted(count) };
-            Ok(Some(found.into_iter().map(count).collect()))
-        })
-        .await
+        let request = request(ctx);
+        counts(ctx, request.app.cluster_tags(&request.op, &self.0)).await
     }
 }
 
@@ -289,9 +282,9 @@ impl Chosen {
     fn filter(self, now: DateTime<Utc>) -> plural_core::Result<ClusterFilter> {
         let Self { project_id, tag_query, q, state, version, distro } = self;
         let version = version.map(|text| {
-            MinorVersion::of(&text)
-                .filter(|version| version.to_string() == text)
-                .ok_or_else(|| Error::invalid("version", "must be a minor version, as \"1.33\""))
+            MinorVersion::of(&text).filter(|version| version.to_string() == text).ok_or_else(|| {
+                Error::invalid("version", format!("{text:?} is no minor version, as \"1.33\" is one"))
+            })
         });
         let mut filter = ClusterFilter {
             project_id: id_option(project_id.as_deref())?,

@@ -1,7 +1,9 @@
 //! Relay pages.
 
-use async_graphql::SimpleObject;
+use async_graphql::{Context, SimpleObject};
 use plural_core::{Page, PageArgs};
+
+use super::error::{IntoGraphql, Nullable};
 
 /// The position of a page in its list.
 #[derive(Debug, Clone, SimpleObject)]
@@ -40,6 +42,15 @@ pub(crate) fn page_args(
 /// A count as the schema has it.
 pub(crate) fn counted(count: u64) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// How many rows of a list have each of some values, as the type of the schema for them says it.
+pub(crate) async fn counts<Value, Count: From<(Value, u64)>>(
+    ctx: &Context<'_>,
+    found: impl Future<Output = plural_core::Result<Vec<(Value, u64)>>>,
+) -> Nullable<Vec<Count>> {
+    let found = found.await.into_graphql(ctx);
+    found.map(|found| Some(found.into_iter().map(Count::from).collect())).transpose()
 }
 
 /// Declares `XConnection` and `XEdge` of a node type, made from a page of anything that becomes one.

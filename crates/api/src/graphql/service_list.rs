@@ -10,7 +10,7 @@ use super::{
     cluster::Cluster,
     cluster_list::ProjectCount,
     error::{IntoGraphql, Nullable, exactly_one, id_option, nullable},
-    page::{counted, page_args},
+    page::{counted, counts, page_args},
     record::{by_id, page_in, page_of},
     request::request,
     service::{ServiceDeploymentConnection, ServiceDeploymentStatus, by_handle},
@@ -50,6 +50,12 @@ pub(crate) struct ServiceClusterCount {
     count: u64,
 }
 
+impl From<(plural_core::ids::ClusterId, u64)> for ServiceClusterCount {
+    fn from((cluster, count): (plural_core::ids::ClusterId, u64)) -> Self {
+        Self { cluster, count }
+    }
+}
+
 /// How many services are on a cluster.
 #[Object]
 impl ServiceClusterCount {
@@ -74,34 +80,21 @@ pub(crate) struct ServiceFacets(ServiceFilter);
 impl ServiceFacets {
     /// By status: all statuses.
     async fn statuses(&self, ctx: &Context<'_>) -> Nullable<Vec<ServiceStatusCount>> {
-        nullable(async {
-            let request = request(ctx);
-            let filter = ServiceFilter { status: None, ..self.0.clone() };
-            let found = request.app.service_statuses(&request.op, &filter).await.into_graphql(ctx)?;
-            Ok(Some(found.into_iter().map(Into::into).collect()))
-        })
-        .await
+        let request = request(ctx);
+        let filter = ServiceFilter { status: None, ..self.0.clone() };
+        counts(ctx, request.app.service_statuses(&request.op, &filter)).await
     }
 
     /// By cluster: the hundred with most services, the first first.
     async fn clusters(&self, ctx: &Context<'_>) -> Nullable<Vec<ServiceClusterCount>> {
-        nullable(async {
-            let request = request(ctx);
-            let found = request.app.service_clusters(&request.op, &self.0).await.into_graphql(ctx)?;
-            let count = |(cluster, count)| ServiceClusterCount { cluster, count };
-            Ok(Some(found.into_iter().map(count).collect()))
-        })
-        .await
+        let request = request(ctx);
+        counts(ctx, request.app.service_clusters(&request.op, &self.0)).await
     }
 
     /// By project of the cluster: the hundred with most services, the first first.
     async fn projects(&self, ctx: &Context<'_>) -> Nullable<Vec<ProjectCount>> {
-        nullable(async {
-            let request = request(ctx);
-            let found = request.app.service_projects(&request.op, &self.0).await.into_graphql(ctx)?;
-            Ok(Some(found.into_iter().map(Into::into).collect()))
-        })
-        .await
+        let request = request(ctx);
+        counts(ctx, request.app.service_projects(&request.op, &self.0)).await
     }
 }
 

@@ -133,6 +133,16 @@ async fn requests_out_of_bounds_are_refused_with_the_reason() {
     assert_eq!(answer.outcome(), "INVALID");
     assert_eq!(answer.body["errors"][0]["extensions"]["requestId"], answer.request_id.as_str());
     assert!(answer.body["errors"][0]["locations"][0]["line"].is_number());
+    // A filter that an address made up is called by its name.
+    let services =
+        "query ($s: ServiceDeploymentStatus) { serviceDeployments(status: $s) { edges { cursor } } }";
+    let clusters = "query ($s: ClusterDistro) { clusters(distro: $s) { edges { cursor } } }";
+    let facets = "query ($s: String) { clusterFacets(version: $s) { states { count } } }";
+    for document in [services, clusters, facets] {
+        let answer = admin.ask(document, json!({"s": "NONSENSE"})).await;
+        assert_eq!(answer.outcome(), "INVALID", "{answer:?}");
+        assert!(answer.message().contains("NONSENSE"), "{answer:?}");
+    }
     let answer = admin.ask("{ clusters(first: 0) { edges { cursor } } }", json!({})).await;
     assert_eq!((answer.outcome().as_str(), answer.message()), ("INVALID", "first: must be at least 1"));
     assert_eq!(answer.body["errors"][0]["extensions"]["field"], "first");

@@ -134,7 +134,7 @@ fn steps_pass(steps: &[&str]) {
 
 #[test]
 fn objects_of_a_cluster_are_found_and_edited() {
-    steps_pass(&["lists", "tooOld", "secrets", "edits"]);
+    steps_pass(&["lists", "tooOld", "secrets", "edits", "numbers"]);
 }
 
 #[test]

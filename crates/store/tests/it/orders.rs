@@ -27,6 +27,7 @@ each_database!(
     clusters_are_sorted_and_counted,
     services_are_sorted_and_counted,
     a_cursor_is_good_for_its_order_only,
+    pings_between_two_pages_move_no_cluster,
 );
 
 /// All rows of a list, by pages of two, from its start or from its end.
@@ -133,8 +134,9 @@ async fn clusters_are_sorted_and_counted(database: TestDatabase) {
     assert_eq!(all.len(), 7);
     sorted_by(&door, &everything, ClusterColumn::Handle, all.clone(), |one: &Cluster| one.handle.to_string())
         .await;
-    let heard = |one: &Cluster| one.pinged_at;
-    sorted_by(&door, &everything, ClusterColumn::LastHeard, all.clone(), heard).await;
+    // Lately is one moment, and none is before all others.
+    let heard = |one: &Cluster| (one.is_healthy(now), one.pinged_at.filter(|_| !one.is_healthy(now)));
+    sorted_by(&door, &everything, ClusterColumn::LastHeard(now), all.clone(), heard).await;
     sorted_by(&door, &everything, ClusterColumn::State(now), all.clone(), |one: &Cluster| one.state(now))
         .await;
     let numbers = ["v1.9.0", "v1.33.4+k3s1", "v1.33.9", "v1.33.10"];
@@ -298,7 +300,7 @@ async fn a_cursor_is_good_for_its_order_only(database: TestDatabase) {
     let rest = door.app.list_sorted::<Cluster>(&door.admin, &everything, &handles, &args).await.unwrap();
     assert_eq!(rest.into_nodes()[0].handle.as_str(), "b");
     for other in [
-        Sort { column: ClusterColumn::LastHeard, descending: false },
+        Sort { column: ClusterColumn::LastHeard(Utc::now()), descending: false },
         Sort { column: ClusterColumn::Handle, descending: true },
     ] {
         let error =
@@ -318,4 +320,38 @@ async fn a_cursor_is_good_for_its_order_only(database: TestDatabase) {
     let rest = door.app.list_sorted::<Cluster>(&door.admin, &everything, &handles, &args).await.unwrap();
     let handles: Vec<_> = rest.into_nodes().iter().map(|one| one.handle.to_string()).collect();
     assert_eq!(handles, ["b"]);
+}
+
+/// Agents are heard all the time: a list by that neither repeats nor leaves out a cluster for it.
+async fn pings_between_two_pages_move_no_cluster(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let now = Utc::now();
+    let mut lively = Vec::new();
+    for (name, ago) in [("a", 60), ("b", 30), ("c", 3), ("d", 2), ("e", 1)] {
+        let new = NewCluster::named(name.parse().unwrap());
+        let made = door.app.cluster_create(&door.admin, new).await.unwrap().cluster;
+        ping(&door, &made, None, Contract::NEWEST, now - TimeDelta::minutes(ago)).await;
+        if ago < 5 {
+            lively.push(made);
+        }
+    }
+    door.cluster("f").await;
+    let everything = ClusterFilter::default();
+    for (descending, size, later) in [(false, 4, 10), (true, 2, 20)] {
+        let page = async |seconds: i64, args: PageArgs| {
+            let column = ClusterColumn::LastHeard(now + TimeDelta::seconds(seconds));
+            let sort = Sort { column, descending };
+            door.app.list_sorted::<Cluster>(&door.admin, &everything, &sort, &args).await.unwrap()
+        };
+        let first = page(0, PageArgs::first(size)).await;
+        let after = first.end_cursor().map(str::to_owned);
+        for cluster in &lively {
+            ping(&door, cluster, None, Contract::NEWEST, now + TimeDelta::seconds(later)).await;
+        }
+        let rest = page(30, PageArgs { after, ..PageArgs::first(10) }).await;
+        let found = first.into_nodes().into_iter().chain(rest.into_nodes());
+        let mut handles: Vec<String> = found.map(|one| one.handle.to_string()).collect();
+        handles.sort();
+        assert_eq!(handles, ["a", "b", "c", "d", "e", "f"], "descending: {descending}");
+    }
 }

@@ -1,5 +1,9 @@
 //! The ordinary life of a service: applied, left alone, changed, pruned, destroyed.
 
+use kube::{
+    Api,
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams},
+};
 use plural_core::component::ComponentState;
 use plural_sync::{HASH_ANNOTATION, MANAGED_BY_LABEL};
 use plural_testkit::{TestCluster, each_cluster};
@@ -13,6 +17,7 @@ each_cluster!(
     a_new_engine_repeats_nothing,
     foreign_changes_are_put_right,
     definitions_come_before_their_objects,
+    a_kind_that_comes_later_is_used_soon,
     destroy_takes_all_and_only_ours,
     a_dry_run_writes_nothing,
     namespaces_are_created_and_enforced,
@@ -153,6 +158,50 @@ async fn definitions_come_before_their_objects(cluster: TestCluster) -> anyhow::
         outcome = f.engine.destroy(&f.target).await;
     }
     assert!(widgets.get_opt("w").await.map_or(true, |found| found.is_none()));
+    Ok(())
+}
+
+async fn a_kind_that_comes_later_is_used_soon(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let group = format!("{}.later.example.org", f.namespace);
+    let definition = |versions: &[&str]| {
+        let versions: Vec<_> = versions
+            .iter()
+            .map(|name| {
+                json!({"name": name, "served": true, "storage": *name == "v1", "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true}}})
+            })
+            .collect();
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("gadgets.{group}")},
+            "spec": {"group": group, "scope": "Namespaced", "versions": versions,
+                "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"}},
+        })
+    };
+    let gadget = |version: &str| {
+        object(json!({"apiVersion": format!("{group}/{version}"), "kind": "Gadget",
+            "metadata": {"name": "g"}, "spec": {"made": version}}))
+    };
+    let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let definitions: Api<DynamicObject> = Api::all_with(f.client.clone(), &ApiResource::from_gvk(&kind));
+    let somebody = PatchParams::apply("somebody").force();
+    let name = format!("gadgets.{group}");
+
+    let outcome = f.sync(vec![gadget("v1")]).await;
+    assert!(!outcome.applied, "{outcome:?}");
+    assert!(outcome.problems.iter().any(|problem| problem.message.contains("has no kind Gadget")));
+    definitions.patch(&name, &somebody, &Patch::Apply(definition(&["v1"]))).await?;
+    f.settle(&[gadget("v1")], |outcome| outcome.applied).await?;
+    assert_eq!(f.api(&format!("{group}/v1"), "Gadget", "gadgets").get("g").await?.data["spec"]["made"], "v1");
+
+    // And a version of a kind that is known.
+    let outcome = f.sync(vec![gadget("v2")]).await;
+    assert!(outcome.problems.iter().any(|problem| problem.message.contains("not as v2")), "{outcome:?}");
+    definitions.patch(&name, &somebody, &Patch::Apply(definition(&["v1", "v2"]))).await?;
+    f.settle(&[gadget("v2")], |outcome| outcome.applied).await?;
+    assert_eq!(f.api(&format!("{group}/v2"), "Gadget", "gadgets").get("g").await?.data["spec"]["made"], "v2");
+    definitions.delete(&name, &DeleteParams::default()).await?;
     Ok(())
 }
 

@@ -7,6 +7,8 @@ import { join } from 'node:path';
 
 import { buildSchema, graphql } from 'graphql';
 
+import { things } from './gallery/things.mjs';
+
 const here = import.meta.dirname;
 const schema = buildSchema(readFileSync(join(here, '../../docs/reference/schema.graphql'), 'utf8'));
 const STATUSES = ['HEALTHY', 'HEALTHY', 'HEALTHY', 'STALE', 'FAILED', 'HEALTHY', 'SYNCED', 'PAUSED', 'HEALTHY', 'HEALTHY'];
@@ -19,8 +21,9 @@ const REASONS = {
   STALE: { kind: 'PROGRESSING', message: 'wave 2 of 3: waits for StatefulSet db, 1 of 3 ready', terminal: false },
   PAUSED: { kind: 'APPROVAL', message: '12 objects wait to be deleted; the limit is 10', terminal: false },
 };
-const ago = (seconds) => new Date(Date.now() - seconds * 1000).toISOString();
+export const ago = (seconds) => new Date(Date.now() - seconds * 1000).toISOString();
 export const HOSTILE = '<img src=x onerror=alert(1)>\u202egnp.exe';
+export const plain = (text) => text.replaceAll(HOSTILE, 'checkout');
 
 /** A world of so many services. */
 export function world(rows) {
@@ -205,7 +208,7 @@ export function world(rows) {
   return { clusters, services };
 }
 
-function connection(nodes, { first = 100, after, last, before }) {
+export function connection(nodes, { first = 100, after, last, before }) {
   if (last) {
     const end = before ? Number(before) : nodes.length;
     const start = Math.max(0, end - last);
@@ -283,10 +286,11 @@ function clusterFacets(clusters) {
 function root({ clusters, services }, rows) {
   const named = (noun, make) => (args) => connection(Array.from({ length: rows }, (_, at) => make(at)).filter(has(args.q)), args);
   return {
+    ...things(clusters),
     me: { id: 'u', name: 'Ada', email: 'ada@example.com', roles: { admin: true } },
     clusters: (args) => connection(ordered(clusters.filter(chosen(args)), args.sort), args),
     clusterFacets: (args) => clusterFacets(clusters.filter(chosen(args))),
-    cluster: ({ handle }) => clusters.find((cluster) => cluster.handle === handle),
+    cluster: ({ handle, id }) => clusters.find((cluster) => cluster.handle === handle || cluster.id === id),
     serviceDeployments: (args) =>
       connection(
         ordered(
@@ -326,7 +330,8 @@ function root({ clusters, services }, rows) {
         projects: [{ project: { id: 'p', name: 'default' }, count: some.length }],
       };
     },
-    serviceDeployment: ({ cluster, name }) => services.find((s) => s.cluster.handle === cluster && s.name === name),
+    serviceDeployment: ({ cluster, name, id }) =>
+      services.find((s) => s.id === id || (s.cluster.handle === cluster && s.name === name)),
     serviceStatuses: ({ q, clusterId }) =>
       STATUS_ORDER.map((status) => ({
         status,
@@ -514,7 +519,7 @@ function root({ clusters, services }, rows) {
       recordingPolicy: { record: true, keepDays: 90, limitMegabytes: 64, userReaders: [], groupReaders: [] },
       secretHoldings: {
         holdsNone: false,
-        holdings: [{ kind: 'CONFIGURATION', names: ['eu-prod-0/web-0'], things: 1, values: 2 }],
+        holdings: [{ kind: 'CONFIGURATION', backend: 'DATABASE', names: ['eu-prod-0/web-0'], things: 1, values: 2 }],
       },
       dataKeys: [{ id: 'k', purpose: 'SECRETS', encryptedBy: 'file', insertedAt: ago(9) }],
       readBindings: [{ id: 'b', group: { id: 'o', name: HOSTILE } }],
@@ -597,13 +602,18 @@ const CAST =
   '{"version":2,"width":80,"height":24}\n[0.1,"o","$ "]\n[0.5,"o","echo hello\\r\\n"]\n[9.0,"o","hello\\r\\n<img src=x onerror=alert(1)>\\r\\n"]\n[9.5,"';
 const TYPES = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
 
-/** Serves it on a free port of loopback. */
-export async function serve(rows) {
+/**
+ * Serves it on a free port of loopback. `kubernetes` answers in the place of clusters, none of which has an agent else. A plain world
+ * has nothing hostile in it: for pictures that people look at.
+ */
+export async function serve(rows, { kubernetes, isPlain = false } = {}) {
+  const told = (text) => (isPlain ? plain(text) : text);
   const values = root(world(rows), rows);
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url, 'http://localhost');
     if (pathname.startsWith('/ext/v1/recordings/'))
       return response.writeHead(200, { 'content-type': 'application/x-asciicast' }).end(CAST);
+    if (pathname.startsWith('/k8s/') && kubernetes) return kubernetes(request, response);
     if (pathname.startsWith('/k8s/'))
       return response.writeHead(503, { 'content-type': 'application/json' }).end('{"message":"the agent is not connected"}');
     if (pathname === '/gql') {
@@ -612,7 +622,7 @@ export async function serve(rows) {
       request.on('end', async () => {
         const { query, variables } = JSON.parse(body || '{}');
         const answer = await graphql({ schema, source: query ?? '', rootValue: values, variableValues: variables });
-        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+        response.writeHead(200, { 'content-type': 'application/json' }).end(told(JSON.stringify(answer)));
       });
       return;
     }
@@ -629,7 +639,7 @@ export async function serve(rows) {
     response.writeHead(200, { 'content-type': 'text/html', 'content-security-policy': CSP }).end(page);
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+  return { url: `http://127.0.0.1:${server.address().port}`, close: () => (server.close(), server.closeAllConnections()) };
 }
 
 if (process.argv[1] === import.meta.filename) console.log((await serve(Number(process.argv[2] ?? 3))).url);

@@ -122,6 +122,7 @@ async function keys() {
   await page.keyboard.press('Escape');
   await cards(page).waitFor({ state: 'detached' });
   await isOnHelp(page);
+  await page.close();
   close();
   return ALL.length;
 }
@@ -167,6 +168,7 @@ async function mouse() {
   await cards(page).getByRole('button', { name: 'End the tour' }).click();
   await cards(page).waitFor({ state: 'detached' });
   await isOnHelp(page);
+  await page.close();
   close();
   return ALL.length;
 }
@@ -216,6 +218,7 @@ async function none() {
     await page.keyboard.press('Enter');
   }
   await cards(page).waitFor({ state: 'detached' });
+  await page.close();
   close();
   return steps.length;
 }

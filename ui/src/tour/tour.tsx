@@ -94,7 +94,7 @@ function Card({ step, at, of, go, end }: CardProps) {
           <Text size="xs" c="dimmed">
             Step {at + 1} of {of}
           </Text>
-          <CloseButton size="sm" aria-label="End the tour" onClick={end} />
+          <CloseButton size="md" aria-label="End the tour" onClick={end} />
         </Group>
         <div aria-live="polite">
           <Text fw={600} id={`${id}-title`}>

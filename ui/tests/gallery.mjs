@@ -68,8 +68,6 @@ async function takeAll({ some, rows, looks }) {
     for (const { size, scheme } of looks) {
       const [width, height] = size.split('x').map(Number);
       const page = await open({ viewport: { width, height }, colorScheme: scheme, reducedMotion: 'reduce' });
-      // The tour is offered to who is new, once.
-      await page.addInitScript(() => localStorage.setItem('plural-tour:u', 'seen'));
       for (const { name, path, isMain = false, isAbsent = false, rows: own = [0, 3, 3000] } of some) {
         if (!own.includes(count) || (width <= NARROW && !isMain && names.length === 0)) continue;
         const before = problems.length;

@@ -27,9 +27,10 @@ const END = [
 ];
 const ALL = [...FLEET, ...FAILURE, ...END];
 
+const CARD = '[data-tour-card]';
 const offer = (page) => page.getByRole('complementary', { name: 'Tour' });
 const help = (page) => page.getByRole('button', { name: 'Help', exact: true });
-const cards = (page) => page.locator('[data-tour-card]');
+const cards = (page) => page.locator(CARD);
 const isOnHelp = (page) => page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'Help');
 
 async function palette(page) {
@@ -71,12 +72,12 @@ const places = (page) =>
 /** From the palette, with 3 000 services: forth, back, to the end. From Help: Escape ends it. */
 async function keys() {
   const { url, close } = await serve(3000);
-  const page = await open();
+  const page = await open({ isNew: true });
   await page.goto(url);
   await settled(page);
   await offer(page).waitFor();
   assert.ok(await page.evaluate(() => document.activeElement === document.body), 'the offer takes the focus');
-  await judge(page, 'the offer of the tour');
+  await judge(page, 'the offer of the tour', 'aside');
   const before = await places(page);
   await palette(page);
   await page.keyboard.type('the tour');
@@ -86,7 +87,7 @@ async function keys() {
     await stands(page, step);
     if (at === 0) assert.deepEqual(await places(page), before, 'the tour moves the page');
     assert.equal(await page.evaluate(() => document.activeElement.textContent), at + 1 < ALL.length ? 'Next' : 'Done');
-    await judge(page, `the tour at ${step[0]}`);
+    await judge(page, `the tour at ${step[0]}`, CARD);
     if (at === 1) {
       await page.keyboard.press('Shift+Tab');
       await page.keyboard.press('Enter');
@@ -110,7 +111,7 @@ async function keys() {
   await help(page).focus();
   await page.keyboard.press('Enter');
   await page.getByText('Next and previous row; Enter opens it').waitFor();
-  await judge(page, 'Help');
+  await judge(page, 'Help', '[role="dialog"]');
   await page.waitForFunction(() => document.activeElement?.textContent === 'Take the tour');
   await page.keyboard.press('Enter');
   await stands(page, ALL[0]);
@@ -130,7 +131,7 @@ async function keys() {
 /** From Help, in the dark: what is named can be used meanwhile. Declined once, it is not offered again. */
 async function mouse() {
   const { url, close } = await serve(3);
-  const page = await open({ colorScheme: 'dark' });
+  const page = await open({ isNew: true, colorScheme: 'dark' });
   await page.goto(url);
   await settled(page);
   await offer(page).getByRole('button', { name: 'Not now' }).click();
@@ -146,7 +147,7 @@ async function mouse() {
   await page.getByRole('button', { name: 'Take the tour' }).click();
   for (const [at, step] of ALL.entries()) {
     await stands(page, step);
-    await judge(page, `the tour in the dark at ${step[0]}`);
+    await judge(page, `the tour in the dark at ${step[0]}`, CARD);
     if (step[1] === 'actions') {
       await page.getByRole('button', { name: 'Pause' }).click({ force: true });
       const why = page.getByText('you may read it, not change it');
@@ -180,7 +181,7 @@ async function phone() {
     [390, 844],
     [320, 640],
   ]) {
-    const page = await open({ viewport: { width, height } });
+    const page = await open({ isNew: true, viewport: { width, height } });
     await page.goto(url);
     await settled(page);
     await offer(page).getByRole('button', { name: 'Take the tour' }).click();
@@ -189,7 +190,7 @@ async function phone() {
       const card = await cards(page).boundingBox();
       assert.ok(card.x === 0 && Math.round(card.width) === width, `${step[0]}: no sheet from edge to edge`);
       if (width === 390) {
-        await judge(page, `the tour on a phone at ${step[0]}`);
+        await judge(page, `the tour on a phone at ${step[0]}`, CARD);
         const wide = await overhang(page);
         if (wide > 0) problems.push(`the tour at ${step[0]}: ${wide} px wider than the window`);
       }
@@ -207,14 +208,14 @@ async function phone() {
 /** Of a fleet without clusters: how to come to one. */
 async function none() {
   const { url, close } = await serve(0);
-  const page = await open();
+  const page = await open({ isNew: true });
   await page.goto(url);
   await settled(page);
   await offer(page).getByRole('button', { name: 'Take the tour' }).click();
   const steps = [...FLEET, ...NONE, ...END];
   for (const step of steps) {
     await stands(page, step);
-    await judge(page, `the tour of nothing at ${step[0]}`);
+    await judge(page, `the tour of nothing at ${step[0]}`, CARD);
     await page.keyboard.press('Enter');
   }
   await cards(page).waitFor({ state: 'detached' });

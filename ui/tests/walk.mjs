@@ -6,6 +6,7 @@ import { strict as assert } from 'node:assert';
 
 import { browser, forgive, judge, open, problems, settled } from './browser.mjs';
 import { faults } from './faults.mjs';
+import { missing } from './gallery/pages.mjs';
 import { serve } from './world.mjs';
 
 const PAGES = [
@@ -81,6 +82,7 @@ const PARTS = {
 async function made(part) {
   assert(Object.hasOwn(PARTS, part), `one of ${Object.keys(PARTS).join(', ')}`);
   const { rows, paths, narrow = [] } = PARTS[part];
+  for (const route of missing()) problems.push(`${route} has no page in tests/gallery/pages.mjs`);
   const console_ = await serve(rows);
   let pages = 0;
   for (const [width, colorScheme] of [

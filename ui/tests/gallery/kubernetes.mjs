@@ -265,7 +265,10 @@ export function kubernetes(rows, { isPlain = false } = {}) {
     if (searchParams.get('watch') === 'true')
       return response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
     const from = Number(searchParams.get('continue') ?? 0);
-    const all = listOf(kind, rows, namespace);
+    const one = /^metadata\.name=(.+)$/.exec(searchParams.get('fieldSelector') ?? '')?.[1];
+    // A workload has a few pods, however many there are.
+    const few = searchParams.has('labelSelector') ? Math.min(rows, 3) : rows;
+    const all = one === undefined ? listOf(kind, few, namespace) : [made(kind, one, namespace)];
     const items = all.slice(from, from + Number(searchParams.get('limit') ?? all.length));
     const left = all.length - from - items.length;
     const metadata = {

@@ -68,7 +68,7 @@ async function takeAll({ some, rows, looks }) {
     for (const { size, scheme } of looks) {
       const [width, height] = size.split('x').map(Number);
       const page = await open({ viewport: { width, height }, colorScheme: scheme, reducedMotion: 'reduce' });
-      for (const { name, path, isMain = false, isAbsent = false, rows: own = [0, 3, 3000] } of some) {
+      for (const { name, path, until, isMain = false, isAbsent = false, rows: own = [0, 3, 3000] } of some) {
         if (!own.includes(count) || (width <= NARROW && !isMain && names.length === 0)) continue;
         const before = problems.length;
         const title = `${name}, ${count} rows, ${size}, ${scheme}`;
@@ -76,6 +76,7 @@ async function takeAll({ some, rows, looks }) {
         try {
           await page.goto(console_.url + path);
           await still(page);
+          if (until !== undefined && count > 0) await page.getByText(until).first().waitFor();
           await judge(page, title, isAbsent);
         } catch (error) {
           problems.push(`${title}: ${error}`);

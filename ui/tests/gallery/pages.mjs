@@ -44,7 +44,7 @@ const settingThings = {
 
 /**
  * name: of the picture's file. area: the page of docs/web-console that is about it. rows: with how many rows, of 0, 3 and 3000; all
- * of them where it says nothing.
+ * of them where it says nothing. until: what a page says when it has read everything, if it says so and has rows.
  */
 export const pages = [
   { name: 'fleet', area: 'fleet', path: '/', ...MAIN },
@@ -82,7 +82,7 @@ export const pages = [
   })),
   { name: 'global-services', area: 'services', path: '/settings/global-services', ...MAIN },
   { name: 'global-service', area: 'services', path: '/settings/global-services/monitoring-0', ...MAIN },
-  { name: 'pods', area: 'kubernetes', path: kubernetes(), ...MAIN },
+  { name: 'pods', area: 'kubernetes', path: kubernetes(), until: 'changes appear by themselves', ...MAIN },
   { name: 'deployments', area: 'kubernetes', path: kubernetes('?kind=deployments.apps&ns=shop&wide=true'), ...ONCE },
   { name: 'deployment', area: 'kubernetes', path: object('deployments.apps', 'web'), ...ONCE, ...MAIN },
   { name: 'deployment-yaml', area: 'kubernetes', path: object('deployments.apps', 'web', '&tab=yaml'), ...ONCE },

@@ -1,7 +1,8 @@
 // Walks through the Kubernetes pages of a real console's cluster as a person does, and says what it saw as one JSON object.
 // The cluster is simulated (`plural demo`) or real; objects are made in a namespace of their own through the console.
 //
-//   kubernetes.mjs walk CONSOLE EMAIL PASSWORD CLUSTER [STEP…]   everything, or these steps: see walk()
+//   kubernetes.mjs walk CONSOLE EMAIL PASSWORD CLUSTER [STEP…]   everything, or these steps: see walk(); of one that fails, a picture
+//                                                                in the folder $PICTURES, where that is set
 //   kubernetes.mjs read CONSOLE EMAIL PASSWORD CLUSTER      what needs no simulated pods: for a real API server
 //   kubernetes.mjs gallery CONSOLE EMAIL PASSWORD CLUSTER FOLDER [1920-dark…]   pictures of every page, at all widths and schemes or these
 //   kubernetes.mjs scroll CONSOLE EMAIL PASSWORD CLUSTER    frames while all its pods are scrolled through
@@ -640,7 +641,8 @@ async function walk(page) {
       proxy.cut(false);
       problems.push(`${name}: ${error.stack ?? error}`);
       console.error(`${name}: ${error}`);
-      await page.screenshot({ path: `/tmp/kubernetes-${name}.png` }).catch(() => undefined);
+      const { PICTURES } = process.env;
+      if (PICTURES) await page.screenshot({ path: join(PICTURES, `kubernetes-${name}.png`) }).catch(() => undefined);
     }
   }
 }

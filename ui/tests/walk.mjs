@@ -3,66 +3,11 @@
 //   walk.mjs world PART     pages with 0, 3 and 3 000 rows of a made world: axe, CSP, hostile names; keys, faults
 //   walk.mjs console LINK   a real console: signs in by the demo's link, reads why a service fails, pauses another, signs out
 import { strict as assert } from 'node:assert';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 
-import { chromium } from 'playwright-core';
-
+import { browser, forgive, judge, open, problems, settled } from './browser.mjs';
 import { faults } from './faults.mjs';
+import { missing } from './gallery/pages.mjs';
 import { serve } from './world.mjs';
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
-const problems = [];
-/** The made world has no socket, and a console that stops closes its own. */
-const SOCKET = /^WebSocket connection to 'ws:\/\/[^/']+\/gql' failed:/;
-
-/** What each page may complain of, because its walk wanted it. */
-const wanted = new WeakMap();
-
-/** From here on, this page's browser may tell of answers with this status, or of none at all. Nothing else. */
-function forgive(page, status) {
-  wanted
-    .get(page)
-    .push(
-      status === undefined
-        ? /^Failed to load resource: net::ERR_FAILED$/
-        : new RegExp(`^Failed to load resource: the server responded with a status of ${status} `),
-    );
-}
-
-/** A page that writes down what a browser complains about: scripts that fail, and what the content security policy refuses. */
-async function open(options = {}) {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, ...options });
-  wanted.set(page, [SOCKET]);
-  page.setDefaultTimeout(20_000);
-  page.on('console', (message) => {
-    if (message.type() === 'error' && !wanted.get(page).some((pattern) => pattern.test(message.text())))
-      problems.push(`${page.url()}: ${message.text()}`);
-  });
-  page.on('pageerror', (error) => problems.push(`${page.url()}: ${error}`));
-  page.on('dialog', (dialog) => {
-    problems.push(`${page.url()}: a script of a name ran`);
-    void dialog.dismiss();
-  });
-  return page;
-}
-
-async function settled(page) {
-  await page.locator('h1').waitFor();
-  await page.waitForFunction(() => document.querySelector('[aria-busy="true"], .mantine-Button-loader') === null);
-}
-
-/** What axe finds serious on this page. Evaluated by the debugger, which the policy does not bind. */
-async function judge(page, name) {
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() =>
-    globalThis.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] }),
-  );
-  for (const { id, impact, nodes } of violations) {
-    if (impact === 'serious' || impact === 'critical') problems.push(`${name}: axe ${id}: ${nodes[0].html.slice(0, 300)}`);
-  }
-}
 
 const PAGES = [
   '/',
@@ -144,6 +89,7 @@ const PARTS = {
 async function made(part) {
   assert(Object.hasOwn(PARTS, part), `one of ${Object.keys(PARTS).join(', ')}`);
   const { rows, paths, narrow = [] } = PARTS[part];
+  for (const route of missing()) problems.push(`${route} has no page in tests/gallery/pages.mjs`);
   const console_ = await serve(rows);
   let pages = 0;
   for (const [width, colorScheme] of [
@@ -417,6 +363,12 @@ async function real(link) {
   await page.getByRole('heading', { name: 'Fleet', level: 1 }).waitFor();
   assert.ok(!page.url().includes('link='), 'the code stands in the address');
   await page.getByText('Live', { exact: true }).waitFor();
+  // At the first sign-in the tour is offered; once taken, it is not.
+  await page.getByRole('complementary', { name: 'Tour' }).getByRole('button', { name: 'Take the tour' }).click();
+  await page.getByRole('dialog', { name: 'Your fleet' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  assert.equal(await page.getByRole('complementary', { name: 'Tour' }).count(), 0, 'the tour is offered again');
   const failing = page.getByRole('table', { name: 'Failing services' });
   await failing.getByRole('link').first().waitFor();
   await judge(page, 'Fleet');

@@ -7,6 +7,9 @@ import { join } from 'node:path';
 
 import { buildSchema, graphql } from 'graphql';
 
+import { things } from './gallery/things.mjs';
+import { nouns } from './nouns.mjs';
+
 const here = import.meta.dirname;
 const schema = buildSchema(readFileSync(join(here, '../../docs/reference/schema.graphql'), 'utf8'));
 const STATUSES = ['HEALTHY', 'HEALTHY', 'HEALTHY', 'STALE', 'FAILED', 'HEALTHY', 'SYNCED', 'PAUSED', 'HEALTHY', 'HEALTHY'];
@@ -19,8 +22,9 @@ const REASONS = {
   STALE: { kind: 'PROGRESSING', message: 'wave 2 of 3: waits for StatefulSet db, 1 of 3 ready', terminal: false },
   PAUSED: { kind: 'APPROVAL', message: '12 objects wait to be deleted; the limit is 10', terminal: false },
 };
-const ago = (seconds) => new Date(Date.now() - seconds * 1000).toISOString();
+export const ago = (seconds) => new Date(Date.now() - seconds * 1000).toISOString();
 export const HOSTILE = '<img src=x onerror=alert(1)>\u202egnp.exe';
+export const plain = (text) => text.replaceAll(HOSTILE, 'checkout');
 
 /** A world of so many services. */
 export function world(rows) {
@@ -121,6 +125,8 @@ export function world(rows) {
               { id: 'k1', kind: 'ConfigMap', namespace: 'shop', name: 'web', state: 'RUNNING', synced: true, children: [] },
               {
                 id: 'k2',
+                group: 'apps',
+                version: 'v1',
                 kind: 'Deployment',
                 namespace: 'shop',
                 name: 'web',
@@ -128,7 +134,15 @@ export function world(rows) {
                 synced: true,
                 message: status === 'FAILED' ? 'ImagePullBackOff' : null,
                 children: [
-                  { kind: 'ReplicaSet', namespace: 'shop', name: 'web-7d9', state: 'PENDING', uid: 'u1', version: 'v1' },
+                  {
+                    group: 'apps',
+                    kind: 'ReplicaSet',
+                    namespace: 'shop',
+                    name: 'web-7d9',
+                    state: 'PENDING',
+                    uid: 'u1',
+                    version: 'v1',
+                  },
                   {
                     kind: 'Pod',
                     namespace: 'shop',
@@ -229,7 +243,7 @@ export function world(rows) {
   return { clusters, services };
 }
 
-function connection(nodes, { first = 100, after, last, before }) {
+export function connection(nodes, { first = 100, after, last, before }) {
   if (last) {
     const end = before ? Number(before) : nodes.length;
     const start = Math.max(0, end - last);
@@ -307,10 +321,12 @@ function clusterFacets(clusters) {
 function root({ clusters, services }, rows) {
   const named = (noun, make) => (args) => connection(Array.from({ length: rows }, (_, at) => make(at)).filter(has(args.q)), args);
   return {
+    ...things(clusters),
+    ...nouns(clusters, rows, named),
     me: { id: 'u', name: 'Ada', email: 'ada@example.com', roles: { admin: true } },
     clusters: (args) => connection(ordered(clusters.filter(chosen(args)), args.sort), args),
     clusterFacets: (args) => clusterFacets(clusters.filter(chosen(args))),
-    cluster: ({ handle }) => clusters.find((cluster) => cluster.handle === handle),
+    cluster: ({ handle, id }) => clusters.find((cluster) => cluster.handle === handle || cluster.id === id),
     serviceDeployments: (args) =>
       connection(
         ordered(
@@ -363,7 +379,8 @@ function root({ clusters, services }, rows) {
         projects: [{ project: { id: 'p', name: 'default' }, count: some.length }],
       };
     },
-    serviceDeployment: ({ cluster, name }) => services.find((s) => s.cluster.handle === cluster && s.name === name),
+    serviceDeployment: ({ cluster, name, id }) =>
+      services.find((s) => s.id === id || (s.cluster.handle === cluster && s.name === name)),
     serviceStatuses: ({ q, clusterId }) =>
       STATUS_ORDER.map((status) => ({
         status,
@@ -390,241 +407,22 @@ function root({ clusters, services }, rows) {
           source: 'web.yaml:1',
           content: { kind: 'ConfigMap', data: { a: HOSTILE } },
         },
+        {
+          apiVersion: 'apps/v1',
+          kind: 'Deployment',
+          namespace: 'shop',
+          name: 'web',
+          source: 'deployment.yaml:1',
+          content: {
+            apiVersion: 'apps/v1',
+            kind: 'Deployment',
+            metadata: { name: 'web', namespace: 'shop' },
+            spec: { replicas: 2, selector: { matchLabels: { app: 'web' } } },
+          },
+        },
       ],
     },
     serviceDeletion: ({ id }) => ({ hidden: 0, omitted: 0, services: services.filter((service) => service.id === id) }),
-    globalServices: named('global service', (at) => ({
-      id: `gs${at}`,
-      name: `monitoring-${at}`,
-      spread: at % 2 === 0,
-      error: at === 1 ? HOSTILE : null,
-      generation: '4',
-      updatedAt: ago(at),
-      tags: [{ name: 'tier', value: 'prod' }],
-      instanceCounts: { all: 30, healthy: 28, newest: 12, leaving: 0 },
-      rollout:
-        at === 0
-          ? {
-              state: 'HALTED',
-              cohort: 'canary',
-              message: 'cluster eu-prod-0 failed',
-              startedAt: ago(900),
-              generation: '4',
-              previous: '3',
-            }
-          : null,
-    })),
-    globalService: ({ name }) => ({
-      id: 'gs0',
-      name,
-      spread: false,
-      generation: '4',
-      updatedAt: ago(9),
-      tags: [{ name: 'tier', value: 'prod' }],
-      instanceCounts: { all: 30, healthy: 28, newest: 12, leaving: 0 },
-      rollout: {
-        state: 'HALTED',
-        cohort: 'canary',
-        message: 'cluster eu-prod-0 failed',
-        startedAt: ago(900),
-        generation: '4',
-        previous: '3',
-      },
-      rolloutStrategy: {
-        maxFailures: 0,
-        maxUnavailable: '10%',
-        soakSeconds: 60,
-        timeoutSeconds: 600,
-        undo: false,
-        cohorts: [{ name: 'canary', members: { percent: 10 } }],
-      },
-      instances: (args) =>
-        connection(
-          clusters.map((cluster) => ({
-            cluster,
-            generation: '4',
-            givenAt: ago(60),
-            serviceId: `i${cluster.id}`,
-            status: 'HEALTHY',
-          })),
-          args,
-        ),
-    }),
-    managedNamespaces: named('managed namespace', (at) => ({
-      id: `n${at}`,
-      name: `team-${at}`,
-      namespace: `team-${at}`,
-      spread: true,
-      updatedAt: ago(at),
-      instanceCounts: { all: 9, synced: 9, leaving: 0 },
-    })),
-    serviceContexts: named('context', (at) => ({
-      id: `x${at}`,
-      name: `context-${at}`,
-      secretNames: ['password'],
-      updatedAt: ago(at),
-    })),
-    helmRepositories: named('chart', (at) => ({
-      id: `h${at}`,
-      name: '',
-      url: `oci://registry.example.com/charts-${at}`,
-      health: 'PULLABLE',
-      pulledAt: ago(at),
-    })),
-    roles: named('role', (at) => ({ id: `ro${at}`, name: `role-${at}`, actions: ['read', 'rollback'], insertedAt: ago(at) })),
-    serviceAccounts: named('account', (at) => ({
-      id: `sa${at}`,
-      name: `ci-${at}`,
-      email: `ci-${at}@example.com`,
-      insertedAt: ago(at),
-    })),
-    personas: named('persona', (at) => ({ id: `pe${at}`, name: `persona-${at}`, role: 'DEVELOPER', insertedAt: ago(at) })),
-    identityProviders: named('provider', (at) => ({
-      id: `ip${at}`,
-      name: `provider-${at}`,
-      issuer: 'https://login.example.com',
-      clientId: 'console',
-      domains: ['example.com'],
-      createsUsers: true,
-      insertedAt: ago(at),
-    })),
-    invites: named('invite', (at) => ({
-      id: `in${at}`,
-      name: '',
-      email: `new-${at}@example.com`,
-      groups: [],
-      insertedAt: ago(at),
-      expiresAt: ago(-9000),
-    })),
-    bootstrapTokens: named('token', (at) => ({
-      id: `bt${at}`,
-      name: `machines-${at}`,
-      hint: 'ab12',
-      uses: at,
-      limit: 9,
-      insertedAt: ago(at),
-      expiresAt: ago(-9000),
-    })),
-    backgroundJobs: named('job', (at) => ({
-      id: `j${at}`,
-      name: '',
-      kind: 'repository.fetch',
-      key: `g${at}`,
-      state: ['DEAD', 'RUNNING', 'WAITING'][at % 3],
-      attempts: at % 7,
-      error: at % 3 === 0 ? HOSTILE : null,
-      insertedAt: ago(at),
-      updatedAt: ago(at),
-    })),
-    installationDataKeys: [{ id: 'k', purpose: 'SECRETS', encryptedBy: 'file', insertedAt: ago(9) }],
-    recordings: named('recording', (at) => ({
-      id: `rec${at}`,
-      name: '',
-      actorName: 'ada@example.com',
-      clusterId: 'c0',
-      projectId: 'p',
-      projectName: 'default',
-      requestId: 'req',
-      pod: 'web-0',
-      namespace: 'shop',
-      command: ['sh', '-c', HOSTILE],
-      kind: 'EXEC',
-      state: 'ENDED',
-      bytes: 4000,
-      durationMs: 61000,
-      insertedAt: ago(at),
-    })),
-    passkeys: [{ id: 'pk', name: HOSTILE, insertedAt: ago(99) }],
-    savedViews: named('view', (at) => ({
-      id: `v${at}`,
-      name: `view-${at}`,
-      page: 'services',
-      query: 'status=FAILED',
-      insertedAt: ago(at),
-    })),
-    project: ({ name }) => ({
-      id: 'p',
-      name,
-      default: true,
-      insertedAt: ago(99),
-      limits: { namespaces: ['shop-*'], repositories: [HOSTILE] },
-      recordingPolicy: { record: true, keepDays: 90, limitMegabytes: 64, userReaders: [], groupReaders: [] },
-      secretHoldings: {
-        holdsNone: false,
-        holdings: [{ kind: 'CONFIGURATION', names: ['eu-prod-0/web-0'], things: 1, values: 2 }],
-      },
-      dataKeys: [{ id: 'k', purpose: 'SECRETS', encryptedBy: 'file', insertedAt: ago(9) }],
-      readBindings: [{ id: 'b', group: { id: 'o', name: HOSTILE } }],
-    }),
-    user: ({ email }) => ({
-      id: 'u',
-      name: 'Ada',
-      email,
-      secondFactor: true,
-      roles: { admin: true },
-      groups: [{ id: 'o', name: 'group-0' }],
-      insertedAt: ago(99),
-    }),
-    userIdentities: [{ id: 'ui', provider: 'okta', issuer: 'https://login.example.com', subject: HOSTILE }],
-    group: ({ name }) => ({ id: 'o', name, members: [{ id: 'u', name: HOSTILE, email: 'ada@example.com' }], insertedAt: ago(9) }),
-    auditVerify: {
-      batches: 9,
-      digest: '',
-      keptOutside: 2,
-      lines: 900,
-      more: false,
-      moreProblems: 0,
-      sequence: 9,
-      unchained: 0,
-      problems: [{ kind: 'EDITED', message: HOSTILE }],
-    },
-    auditCheckpoints: [{ sequence: 9, signedAt: ago(60), digest: '', key: '', text: 'checkpoint' }],
-    accessDecision: ({ verb }) => ({
-      allowed: verb !== 'pause',
-      action: 'write',
-      meaning: 'change it',
-      reason: 'you may read it, not change it',
-      needed: 'the role write on it, its cluster or its project',
-      givers: [],
-    }),
-    audits: named('audit', (at) => ({
-      id: `a${at}`,
-      insertedAt: ago((rows - at) * 60),
-      actorName: 'ada@example.com',
-      action: at % 2 ? 'service.kick' : 'service.update',
-      noun: 'service',
-      name: '',
-      targetName: `eu-prod-0/web-${at}`,
-      address: '192.0.2.7',
-      requestId: `req-${at}`,
-      times: 1,
-    })),
-    gitRepositories: named('repository', (at) => ({
-      id: `g${at}`,
-      name: '',
-      url: `https://git.example.com/shop/deploy-${at}.git`,
-      health: at % 9 === 2 ? 'FAILED' : 'PULLABLE',
-      error: at % 9 === 2 ? 'the host key is not known' : null,
-      authMethod: 'BASIC',
-      pulledAt: ago(at),
-    })),
-    projects: named('project', (at) => ({ id: `p${at}`, name: `project-${at}`, insertedAt: ago(at * 900) })),
-    users: named('user', (at) => ({
-      id: `u${at}`,
-      name: `User ${at}`,
-      email: `user-${at}@example.com`,
-      roles: { admin: at === 0 },
-      insertedAt: ago(at * 900),
-    })),
-    groups: named('group', (at) => ({ id: `o${at}`, name: `group-${at}`, insertedAt: ago(at * 900) })),
-    accessTokens: named('token', (at) => ({
-      id: `t${at}`,
-      name: '',
-      hint: `console-…${1000 + at}`,
-      session: at === 0,
-      scopes: [],
-      insertedAt: ago(at * 900),
-    })),
   };
 }
 
@@ -634,13 +432,18 @@ const CAST =
   '{"version":2,"width":80,"height":24}\n[0.1,"o","$ "]\n[0.5,"o","echo hello\\r\\n"]\n[9.0,"o","hello\\r\\n<img src=x onerror=alert(1)>\\r\\n"]\n[9.5,"';
 const TYPES = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
 
-/** Serves it on a free port of loopback. */
-export async function serve(rows) {
+/**
+ * Serves it on a free port of loopback. `kubernetes` answers in the place of clusters, none of which has an agent else. A plain world
+ * has nothing hostile in it: for pictures that people look at.
+ */
+export async function serve(rows, { kubernetes, isPlain = false } = {}) {
+  const told = (text) => (isPlain ? plain(text) : text);
   const values = root(world(rows), rows);
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url, 'http://localhost');
     if (pathname.startsWith('/ext/v1/recordings/'))
       return response.writeHead(200, { 'content-type': 'application/x-asciicast' }).end(CAST);
+    if (pathname.startsWith('/k8s/') && kubernetes) return kubernetes(request, response);
     if (pathname.startsWith('/k8s/'))
       return response.writeHead(503, { 'content-type': 'application/json' }).end('{"message":"the agent is not connected"}');
     if (pathname === '/gql') {
@@ -649,7 +452,7 @@ export async function serve(rows) {
       request.on('end', async () => {
         const { query, variables } = JSON.parse(body || '{}');
         const answer = await graphql({ schema, source: query ?? '', rootValue: values, variableValues: variables });
-        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+        response.writeHead(200, { 'content-type': 'application/json' }).end(told(JSON.stringify(answer)));
       });
       return;
     }
@@ -666,7 +469,7 @@ export async function serve(rows) {
     response.writeHead(200, { 'content-type': 'text/html', 'content-security-policy': CSP }).end(page);
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+  return { url: `http://127.0.0.1:${server.address().port}`, close: () => (server.close(), server.closeAllConnections()) };
 }
 
 if (process.argv[1] === import.meta.filename) console.log((await serve(Number(process.argv[2] ?? 3))).url);

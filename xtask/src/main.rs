@@ -55,8 +55,8 @@ enum Task {
     House(house::Args),
     /// Build the web console into ui/dist, from where the program embeds it
     Ui,
-    /// Screenshots of every page of the web console into ui/gallery
-    Gallery,
+    /// Screenshots of every page of the web console into ui/gallery; with `docs`, those of the documentation
+    Gallery(web_console::GalleryArgs),
     /// Undeclared files, file sizes, crate layering, dependencies that nothing uses
     Tidy,
 }
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         Task::Advisories(args) => advisories::run(&args),
         Task::House(args) => house::run(&args),
         Task::Ui => web_console::build(),
-        Task::Gallery => web_console::gallery(),
+        Task::Gallery(args) => web_console::gallery(&args),
         Task::Tidy => tidy::run(),
     };
     match done {

@@ -7,6 +7,7 @@ mod layers;
 mod links;
 mod manifests;
 mod modules;
+mod pictures;
 
 use std::{
     fs,
@@ -75,7 +76,13 @@ fn check(metadata: &Metadata, files: &[SourceFile]) -> Findings {
     layers::check(metadata, files, &mut findings);
     manifests::check(metadata, files, &mut findings);
     links::check(files, &mut findings);
+    pictures::check(files, size_of, &mut findings);
     findings
+}
+
+/// Bytes of a file of this checkout.
+fn size_of(path: &str) -> u64 {
+    fs::metadata(shell::root().join(path)).map_or(0, |about| about.len())
 }
 
 /// `a/b/../c` is `a/c`.

@@ -49,11 +49,45 @@ pub(crate) fn check() -> anyhow::Result<()> {
     shell::run(Command::new(&npm).args(["run", "--silent", "check"]).current_dir(&ui))
 }
 
-/// Pictures of every page into `ui/gallery`, of what is built.
-pub(crate) fn gallery() -> anyhow::Result<()> {
+/// Which pictures to take.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct GalleryArgs {
+    /// Names of pages; all without one. After `docs`: of those that the documentation shows, taken into docs/web-console
+    #[arg(value_name = "docs | PAGE")]
+    pages: Vec<String>,
+    /// With how many rows, of 0,3,3000; all without it
+    #[arg(long)]
+    rows: Option<String>,
+    /// Windows; 1280x800,1920x1080,390x844 without it
+    #[arg(long)]
+    sizes: Option<String>,
+    /// Of light,dark; both without it
+    #[arg(long)]
+    schemes: Option<String>,
+}
+
+impl GalleryArgs {
+    /// What `tests/gallery.mjs` gets, in the folder `ui`.
+    fn passed(&self) -> Vec<&str> {
+        let (is_docs, pages) = match self.pages.split_first() {
+            Some((first, rest)) if first == "docs" => (true, rest),
+            _ => (false, self.pages.as_slice()),
+        };
+        let mut passed = if is_docs { vec!["docs", "../docs/web-console"] } else { vec!["gallery"] };
+        passed.extend(pages.iter().map(String::as_str));
+        let options = [("--rows", &self.rows), ("--sizes", &self.sizes), ("--schemes", &self.schemes)];
+        for (name, value) in options {
+            passed.extend(value.iter().flat_map(|value| [name, value.as_str()]));
+        }
+        passed
+    }
+}
+
+/// Pictures of pages as they are built, into `ui/gallery` with a page that shows them all; or those of the documentation.
+pub(crate) fn gallery(args: &GalleryArgs) -> anyhow::Result<()> {
     build()?;
     let ui = shell::root().join("ui");
-    shell::run(Command::new("node").args(["tests/gallery.mjs", "gallery"]).current_dir(&ui))
+    shell::run(Command::new("node").arg("tests/gallery.mjs").args(args.passed()).current_dir(&ui))
 }
 
 /// Its packages, where they are not those of the lock file. None of them needs a script of its own.
@@ -96,6 +130,18 @@ fn newest_of(ui: &Path) -> anyhow::Result<Option<SystemTime>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pictures_go_where_they_are_looked_at() {
+        let named = |pages: &[&str]| GalleryArgs {
+            pages: pages.iter().map(|page| (*page).to_owned()).collect(),
+            ..GalleryArgs::default()
+        };
+        assert_eq!(named(&[]).passed(), ["gallery"]);
+        assert_eq!(named(&["docs", "fleet"]).passed(), ["docs", "../docs/web-console", "fleet"]);
+        let few = GalleryArgs { rows: Some("3".to_owned()), ..named(&["audit"]) };
+        assert_eq!(few.passed(), ["gallery", "audit", "--rows", "3"]);
+    }
 
     #[test]
     fn what_is_made_is_no_source() {

@@ -107,6 +107,7 @@ export function ClusterGrid() {
   return (
     <Panel
       title="Clusters"
+      tour="clusters"
       aside={
         <Group gap="sm">
           <SegmentedControl

@@ -38,7 +38,7 @@ function Counts() {
   const counts = useQuery(statusesQuery({}));
   return (
     <Shown query={counts} what="the counts of services">
-      <SimpleGrid cols={{ base: 2, sm: 5 }} spacing="sm">
+      <SimpleGrid cols={{ base: 2, sm: 5 }} spacing="sm" data-tour="counts">
         {statusOrder.map((status) => (
           <Link key={status} to={paths.services()} search={{ status }} className={classes['count'] ?? ''}>
             <State look={serviceStatuses[status]} />
@@ -68,6 +68,7 @@ function Attention({
   return (
     <Panel
       title={title}
+      {...(status === 'FAILED' && { tour: 'failing' })}
       aside={
         rows.length > 0 && (
           <Text size="sm" component="span">

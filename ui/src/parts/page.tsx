@@ -37,14 +37,14 @@ export function Page({ title, within = [], state, actions, isFull = false, child
         </nav>
       )}
       <Group justify="space-between" gap="sm" align="center">
-        <Group gap="md" align="center">
+        <Group gap="md" align="center" data-tour="state">
           <Title order={1}>
             <Name of={title} />
           </Title>
           {state}
         </Group>
         {actions !== undefined && (
-          <Group gap="sm" data-no-print>
+          <Group gap="sm" data-no-print data-tour="actions">
             {actions}
           </Group>
         )}
@@ -54,11 +54,19 @@ export function Page({ title, within = [], state, actions, isFull = false, child
   );
 }
 
+interface PanelProps {
+  title: string;
+  aside?: ReactNode;
+  /** The name by which the tour finds it. */
+  tour?: string;
+  children: ReactNode;
+}
+
 /** A part of a page with a heading. */
-export function Panel({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }) {
+export function Panel({ title, aside, tour, children }: PanelProps) {
   const id = useId();
   return (
-    <Paper withBorder component="section" aria-labelledby={id} className={classes['panel']}>
+    <Paper withBorder component="section" aria-labelledby={id} className={classes['panel']} data-tour={tour}>
       <Group justify="space-between" gap="sm" className={classes['head']}>
         <Title order={2} id={id}>
           {title}
@@ -82,7 +90,7 @@ interface FaultProps {
 export function Fault({ error, what, retry, asOf }: FaultProps) {
   const told = explain(error);
   return (
-    <div role="alert" className={classes['fault']}>
+    <div role="alert" className={classes['fault']} data-fault>
       <IconAlertTriangle size={18} aria-hidden />
       <Stack gap={4}>
         <Text size="sm" fw={600}>

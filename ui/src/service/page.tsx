@@ -75,7 +75,7 @@ export function ServicePage() {
         keepMounted={false}
         onChange={(next) => void navigate({ search: (old) => ({ ...old, tab: next as ServiceTab }), replace: true })}
       >
-        <Tabs.List mb="md">
+        <Tabs.List mb="md" data-tour="tabs">
           {serviceTabs.map((one) => (
             <Tabs.Tab key={one} value={one}>
               {tabNames[one]}
@@ -122,6 +122,7 @@ function Why({ service, handle }: { service: Service; handle: string }) {
   return (
     <Alert
       variant="outline"
+      data-tour="why"
       icon={isBad ? <IconAlertTriangle /> : <IconInfoCircle />}
       color={isBad ? 'red' : 'blue'}
       title={isBad ? 'Why it fails' : 'Why it is not as it should be'}

@@ -2,7 +2,7 @@ import { Button, Group, Modal, Text, TextInput, UnstyledButton } from '@mantine/
 import { useDebouncedValue } from '@mantine/hooks';
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { IconPlus, IconSearch, IconServer2, IconSettings, IconStack2, type Icon } from '@tabler/icons-react';
+import { IconPlus, IconRoute, IconSearch, IconServer2, IconSettings, IconStack2, type Icon } from '@tabler/icons-react';
 import { useState, type KeyboardEvent } from 'react';
 
 import { clustersQuery } from '../cluster/queries';
@@ -16,14 +16,15 @@ import { places } from './shell';
 
 interface Choice {
   id: string;
-  to: string;
+  /** Absent: the tour. */
+  to?: string;
   name: string;
   what: string;
   icon: Icon;
 }
 
 /** Goes anywhere by name: pages at once, clusters and services as the server finds them. */
-export default function Palette({ close }: { close: () => void }) {
+export default function Palette({ close, tour }: { close: () => void; tour: () => void }) {
   const [typed, setTyped] = useState('');
   const [q] = useDebouncedValue(typed.trim(), 80);
   const [at, setAt] = useState(0);
@@ -47,6 +48,9 @@ export default function Palette({ close }: { close: () => void }) {
     ...('connect a cluster'.includes(wanted) && wanted !== ''
       ? [{ id: 'connect', to: paths.connect(), name: 'Connect a cluster', what: 'Page', icon: IconPlus }]
       : []),
+    ...('take the tour'.includes(wanted) && wanted !== ''
+      ? [{ id: 'tour', name: 'Take the tour', what: 'Help', icon: IconRoute }]
+      : []),
     ...(enabled ? (clusters.data ?? []) : []).map(({ id, handle }) => ({
       id,
       to: paths.cluster(handle ?? ''),
@@ -64,7 +68,8 @@ export default function Palette({ close }: { close: () => void }) {
   const go = (choice: Choice | undefined) => {
     if (!choice) return;
     close();
-    void navigate({ to: choice.to });
+    if (choice.to === undefined) tour();
+    else void navigate({ to: choice.to });
   };
   const keys = (event: KeyboardEvent) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];

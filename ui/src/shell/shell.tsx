@@ -1,9 +1,22 @@
-import { AppShell, Burger, Button, Group, Menu, NavLink, Text, UnstyledButton, useMantineColorScheme } from '@mantine/core';
+import {
+  AppShell,
+  Burger,
+  Button,
+  Group,
+  Menu,
+  NavLink,
+  Popover,
+  Stack,
+  Text,
+  UnstyledButton,
+  useMantineColorScheme,
+} from '@mantine/core';
 import { useDisclosure, useHotkeys } from '@mantine/hooks';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
 import {
   IconFileSearch,
+  IconHelp,
   IconHome,
   IconLogout,
   IconMoon,
@@ -17,7 +30,7 @@ import {
   IconWorld,
   type Icon,
 } from '@tabler/icons-react';
-import { lazy, Suspense, useEffect, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useState } from 'react';
 
 import { useConnection } from '../lib/connection';
 import { isLong } from '../lib/list';
@@ -26,9 +39,13 @@ import { meQuery } from '../lib/me';
 import { useNow } from '../lib/now';
 import { ago, visible } from '../lib/text';
 import { paths } from '../paths';
+import { Offer } from '../tour/offer';
+import { isNew, remember } from '../tour/seen';
 import classes from './shell.module.css';
 
 const Palette = lazy(() => import('./palette'));
+const Help = lazy(() => import('../tour/help'));
+const Tour = lazy(() => import('../tour/tour'));
 
 /** The places of the console. `g` and then the letter goes there. */
 export const places: { name: string; to: string; icon: Icon; key: string }[] = [
@@ -61,6 +78,7 @@ export function Shell({ readAhead }: { readAhead: () => Promise<void> }) {
   useEffect(() => close(), [pathname, close]);
   useHotkeys([['mod+K', () => setFinds(true)]], []);
   useGo();
+  const tour = useTour();
   const global = paths.settings('global-services');
   const here = (to: string) => {
     if (to === '/') return pathname === '/';
@@ -84,6 +102,7 @@ export function Shell({ readAhead }: { readAhead: () => Promise<void> }) {
             aria-label="Go to a cluster, service or page"
             className={classes['find'] ?? ''}
             onClick={() => setFinds(true)}
+            data-tour="find"
           >
             <IconSearch size={14} aria-hidden />
             <span className={classes['words']}>Go to a cluster, service or page</span>
@@ -91,6 +110,7 @@ export function Shell({ readAhead }: { readAhead: () => Promise<void> }) {
           </UnstyledButton>
           <Group gap="sm" wrap="nowrap">
             <AsOf />
+            <HelpMenu isTouring={tour.isOn} start={tour.start} />
             <UserMenu />
           </Group>
         </Group>
@@ -114,9 +134,31 @@ export function Shell({ readAhead }: { readAhead: () => Promise<void> }) {
         <Lost />
         <Outlet />
       </AppShell.Main>
-      <Suspense>{finds && <Palette close={() => setFinds(false)} />}</Suspense>
+      {tour.isOffered && pathname === paths.home() && <Offer start={tour.start} decline={tour.end} />}
+      <Suspense>{finds && <Palette close={() => setFinds(false)} tour={tour.start} />}</Suspense>
+      <Suspense>{tour.isOn && <Tour end={tour.end} />}</Suspense>
     </AppShell>
   );
+}
+
+/** The tour for who is new: offered until it was taken or declined, and to be had again from Help and by Ctrl K. */
+function useTour() {
+  const user = useQuery(meQuery).data?.me?.id;
+  const navigate = useNavigate();
+  const [isOn, setOn] = useState(false);
+  const [isSeen, setSeen] = useState(false);
+  const start = useCallback(() => {
+    setOn(true);
+    void navigate({ to: paths.home() });
+  }, [navigate]);
+  const end = useCallback(() => {
+    setOn(false);
+    setSeen(true);
+    if (user !== undefined) remember(user);
+    // What began it may be gone; this is where it begins again.
+    document.querySelector<HTMLElement>('[data-tour="help"]')?.focus();
+  }, [user]);
+  return { isOn, isOffered: !isOn && !isSeen && user !== undefined && isNew(user), start, end };
 }
 
 /** `g` and then a letter. */
@@ -172,6 +214,42 @@ function Lost() {
         Try now
       </Button>
     </div>
+  );
+}
+
+function HelpMenu({ isTouring, start }: { isTouring: boolean; start: () => void }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <Popover
+      opened={isOpen}
+      onChange={setOpen}
+      position="bottom-end"
+      width={340}
+      shadow="sm"
+      trapFocus
+      // The tour has the focus then.
+      returnFocus={!isTouring}
+    >
+      <Popover.Target>
+        <Button variant="default" px="sm" aria-label="Help" data-tour="help" onClick={() => setOpen(!isOpen)}>
+          <IconHelp size={16} aria-hidden />
+        </Button>
+      </Popover.Target>
+      <Popover.Dropdown>
+        <Stack gap="sm">
+          <Button
+            data-autofocus
+            onClick={() => {
+              setOpen(false);
+              start();
+            }}
+          >
+            Take the tour
+          </Button>
+          <Suspense>{isOpen && <Help />}</Suspense>
+        </Stack>
+      </Popover.Dropdown>
+    </Popover>
   );
 }
 

@@ -1,5 +1,5 @@
-//! The web console in a real browser: Chromium without a screen, driven by `ui/tests/walk.mjs` and, for the pages of a cluster's
-//! Kubernetes, `ui/tests/kubernetes.mjs`.
+//! The web console in a real browser: Chromium without a screen, driven by `ui/tests/walk.mjs`, for the tour by `ui/tests/tour.mjs`
+//! and, for the pages of a cluster's Kubernetes, by `ui/tests/kubernetes.mjs`.
 //!
 //! One backend is enough: pages ask the API, which its own tests ask on both.
 
@@ -33,6 +33,8 @@ async fn walk(ui: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Va
         .current_dir(ui)
         .arg(program)
         .args(arguments)
+        // Of a step that failed, a picture stays here.
+        .env("PICTURES", env!("CARGO_TARGET_TMPDIR"))
         .kill_on_drop(true)
         .output()
         .await?;
@@ -92,6 +94,36 @@ fn it_is_used_by_keyboard() {
 #[test]
 fn it_survives_answers_that_fail_and_connections_that_end() {
     pages_pass("faults", 0);
+}
+
+/// One part of the tour for new users, on a made world; how many steps it has.
+fn tour_passes(part: &str, steps: u64) {
+    let Some(ui) = built() else { return };
+    run_case(async {
+        assert_eq!(walk(&ui, "tests/tour.mjs", &[part]).await?["steps"], steps);
+        anyhow::Ok(())
+    });
+}
+
+#[test]
+fn the_tour_is_taken_by_keyboard() {
+    tour_passes("keys", 8);
+}
+
+#[test]
+fn the_tour_is_taken_by_mouse_in_dark() {
+    tour_passes("mouse", 8);
+}
+
+#[test]
+fn the_tour_is_taken_on_a_phone() {
+    tour_passes("phone", 8);
+}
+
+/// It says how to connect a cluster and to deploy a service, because there is none to show.
+#[test]
+fn the_tour_of_an_empty_fleet_has_other_steps() {
+    tour_passes("none", 7);
 }
 
 #[test]

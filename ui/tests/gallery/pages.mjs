@@ -1,0 +1,130 @@
+// Every page of the web console, for its pictures. One that is not here fails the gallery: `missing` compares with the router.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const src = join(import.meta.dirname, '../../src');
+const service = (search = '') => `/services/eu-prod-0/web-0${search}`;
+const kubernetes = (rest = '') => `/clusters/eu-prod-0/kubernetes${rest}`;
+const object = (kind, name, rest = '') => kubernetes(`/object?kind=${kind}&ns=shop&name=${name}${rest}`);
+const drawer = (show) => service(`?at=apps%2FDeployment%2Fshop%2Fweb&show=${show}`);
+
+/** Looks the same however many rows there are. */
+const ONCE = { rows: [3] };
+/** Taken at 390 px too. */
+const MAIN = { isMain: true };
+
+const settingLists = [
+  'managed-namespaces',
+  'contexts',
+  'sync-windows',
+  'helm-repositories',
+  'groups',
+  'roles',
+  'service-accounts',
+  'personas',
+  'providers',
+  'invitations',
+  'registration-tokens',
+  'jobs',
+  'data-keys',
+  'recordings',
+  'saved-views',
+];
+const settingThings = {
+  'managed-namespace': 'managed-namespaces/team-0',
+  context: 'contexts/context-0',
+  repository: 'repositories/g0',
+  group: 'groups/group-0',
+  role: 'roles/role-0',
+  'service-account': 'service-accounts/sa0',
+  persona: 'personas/persona-0',
+  provider: 'providers/provider-0',
+  recording: 'recordings/rec0',
+};
+
+/**
+ * name: of the picture's file. area: the page of docs/web-console that is about it. rows: with how many rows, of 0, 3 and 3000; all
+ * of them where it says nothing. until: what a page says when it has read everything, if it says so and has rows.
+ */
+export const pages = [
+  { name: 'fleet', area: 'fleet', path: '/', ...MAIN },
+  { name: 'fleet-by-version', area: 'fleet', path: '/?by=version' },
+  { name: 'fleet-by-tag', area: 'fleet', path: '/?by=tag' },
+  { name: 'clusters', area: 'clusters', path: '/clusters', ...MAIN },
+  { name: 'clusters-silent', area: 'clusters', path: '/clusters?state=SILENT&sort=-handle', rows: [3000] },
+  { name: 'connect', area: 'clusters', path: '/connect', ...ONCE, ...MAIN },
+  { name: 'cluster', area: 'clusters', path: '/clusters/eu-prod-0', ...MAIN },
+  ...['deprecations', 'audit', 'recordings', 'kubectl', 'metadata', 'settings'].map((tab) => ({
+    name: `cluster-${tab}`,
+    area: 'clusters',
+    path: `/clusters/eu-prod-0?tab=${tab}`,
+    ...ONCE,
+  })),
+  { name: 'services', area: 'services', path: '/services', ...MAIN },
+  { name: 'services-failed', area: 'services', path: '/services?status=FAILED&sort=name' },
+  { name: 'service', area: 'services', path: service(), ...MAIN },
+  { name: 'service-list', area: 'services', path: service('?view=list'), ...ONCE },
+  { name: 'service-of-many', area: 'services', path: '/services/ap-prod-2/ingress-2', rows: [3000] },
+  ...['state', 'live', 'rendered', 'diff', 'events'].map((show) => ({
+    name: `service-object-${show}`,
+    area: 'services',
+    path: drawer(show),
+    ...ONCE,
+  })),
+  { name: 'service-revisions', area: 'services', path: service('?tab=revisions'), ...MAIN },
+  { name: 'service-changes', area: 'services', path: service('?tab=changes'), ...MAIN },
+  { name: 'service-configuration', area: 'services', path: service('?tab=configuration'), ...MAIN },
+  ...['dependencies', 'events', 'settings'].map((tab) => ({
+    name: `service-${tab}`,
+    area: 'services',
+    path: service(`?tab=${tab}`),
+    ...ONCE,
+  })),
+  { name: 'global-services', area: 'services', path: '/settings/global-services', ...MAIN },
+  { name: 'global-service', area: 'services', path: '/settings/global-services/monitoring-0', ...MAIN },
+  { name: 'pods', area: 'kubernetes', path: kubernetes(), until: 'changes appear by themselves', ...MAIN },
+  { name: 'deployments', area: 'kubernetes', path: kubernetes('?kind=deployments.apps&ns=shop&wide=true'), ...ONCE },
+  { name: 'deployment', area: 'kubernetes', path: object('deployments.apps', 'web'), ...ONCE, ...MAIN },
+  { name: 'deployment-yaml', area: 'kubernetes', path: object('deployments.apps', 'web', '&tab=yaml'), ...ONCE },
+  { name: 'deployment-events', area: 'kubernetes', path: object('deployments.apps', 'web', '&tab=events'), ...ONCE },
+  { name: 'pod', area: 'kubernetes', path: object('pods', 'web-0'), ...ONCE },
+  { name: 'pod-logs', area: 'kubernetes', path: object('pods', 'web-0', '&tab=logs'), ...ONCE, ...MAIN },
+  { name: 'pod-terminal', area: 'kubernetes', path: object('pods', 'web-0', '&tab=terminal'), ...ONCE },
+  { name: 'node', area: 'kubernetes', path: kubernetes('/object?kind=nodes&name=node-0'), ...ONCE },
+  { name: 'secret', area: 'kubernetes', path: object('secrets', 'web-0'), ...ONCE },
+  { name: 'logs-of-many', area: 'kubernetes', path: kubernetes('/logs?ns=shop'), ...ONCE },
+  { name: 'kinds', area: 'kubernetes', path: kubernetes('/kinds'), ...ONCE },
+  { name: 'access', area: 'kubernetes', path: kubernetes('/access'), ...ONCE },
+  {
+    name: 'who-can',
+    area: 'kubernetes',
+    path: kubernetes('/access?tab=who&ns=shop&verb=delete&what=pods'),
+    ...ONCE,
+  },
+  { name: 'projects', area: 'access', path: '/settings/projects', ...MAIN },
+  { name: 'project', area: 'access', path: '/settings/projects/default', ...ONCE, ...MAIN },
+  { name: 'users', area: 'access', path: '/settings/users', ...MAIN },
+  { name: 'user', area: 'access', path: '/settings/users/ada@example.com', ...ONCE },
+  { name: 'tokens', area: 'access', path: '/settings/tokens', ...MAIN },
+  { name: 'security', area: 'access', path: '/settings/security', ...ONCE },
+  { name: 'audit', area: 'audit', path: '/audit', ...MAIN },
+  { name: 'audit-filtered', area: 'audit', path: '/audit?action=service.*&noun=service', ...ONCE },
+  { name: 'repositories', area: 'settings', path: '/settings/repositories', ...MAIN },
+  ...settingLists.map((noun) => ({ name: noun, area: 'settings', path: `/settings/${noun}` })),
+  ...Object.entries(settingThings).map(([name, path]) => ({ name, area: 'settings', path: `/settings/${path}`, ...ONCE })),
+  { name: 'no-such-page', area: 'settings', path: '/nowhere', isAbsent: true, ...ONCE },
+];
+
+/** Routes, and nouns below Settings, of which there is no page above. */
+export function missing() {
+  const router = readFileSync(join(src, 'router.tsx'), 'utf8');
+  const paths = readFileSync(join(src, 'paths.ts'), 'utf8');
+  const routes = [...router.matchAll(/^\s+path: '(\/[^']*)'/gm)].map(([, route]) => route);
+  const [, groups] = /settingGroups = \{([\s\S]*?)\} as const/.exec(paths);
+  const settings = [...groups.matchAll(/'([^']+)'/g)].map(([, noun]) => `/settings/${noun}`);
+  const has = pages.map(({ path }) => path.split('?')[0]);
+  return [...routes, ...settings].filter((route) => {
+    const pattern = new RegExp(`^${route.replaceAll(/\$\w+/g, '[^/]+')}$`);
+    return !has.some((path) => pattern.test(path));
+  });
+}

@@ -37,6 +37,7 @@ use crate::program_login::ProgramPaces;
 use crate::proxy::GrantCache;
 use crate::replica::Replicas;
 use crate::sign_in_link::SignInLink;
+use crate::stack_state::LOOKS;
 use crate::store::Store;
 use crate::streams::PendingStreams;
 use crate::throttle::Throttle;
@@ -147,6 +148,8 @@ pub struct App {
     pub(crate) fleet: Fleet,
     pub(crate) reports: ReportQueue,
     pub(crate) pings: PendingPings,
+    /// A permit for each look into a stack's state.
+    pub(crate) state_looks: Semaphore,
     /// A permit for each answer that reads whole services from the database.
     pub(crate) whole_answers: Semaphore,
     pub(crate) repositories: DirtyRepositories,
@@ -214,6 +217,7 @@ impl App {
             fleet,
             reports: ReportQueue::new(),
             pings: PendingPings::default(),
+            state_looks: Semaphore::new(LOOKS),
             whole_answers,
             repositories: DirtyRepositories::default(),
             sources: DirtySources::default(),

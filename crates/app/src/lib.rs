@@ -89,6 +89,8 @@ mod service_reason;
 pub mod service_status;
 pub mod sign_in_link;
 pub mod source;
+pub mod stack;
+pub mod stack_state;
 pub mod store;
 mod streams;
 pub mod sync;

@@ -65,6 +65,7 @@ mod m0087_deltas;
 mod m0088_audit_filters;
 mod m0089_secret_backends;
 mod m0090_service_orders;
+mod m0094_stacks;
 #[cfg(test)]
 mod tests;
 
@@ -141,6 +142,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0088_audit_filters::Migration),
             Box::new(m0089_secret_backends::Migration),
             Box::new(m0090_service_orders::Migration),
+            Box::new(m0094_stacks::Migration),
         ]
     }
 }

@@ -37,6 +37,7 @@ mod service_context;
 mod service_file;
 mod service_life;
 mod service_metadata;
+mod stack;
 mod sync;
 mod sync_window;
 mod user;
@@ -77,6 +78,7 @@ pub use service_context::*;
 pub use service_file::*;
 pub use service_life::*;
 pub use service_metadata::*;
+pub use stack::*;
 pub use sync::*;
 pub use sync_window::*;
 pub use user::*;
@@ -237,6 +239,16 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CloneService::NAME, CloneService::DOCUMENT),
     (GetServiceFacts::NAME, GetServiceFacts::DOCUMENT),
     (ListClusterDeprecations::NAME, ListClusterDeprecations::DOCUMENT),
+    (ListInfrastructureStacks::NAME, ListInfrastructureStacks::DOCUMENT),
+    (GetInfrastructureStack::NAME, GetInfrastructureStack::DOCUMENT),
+    (ListStackStateVersions::NAME, ListStackStateVersions::DOCUMENT),
+    (GetStackState::NAME, GetStackState::DOCUMENT),
+    (DiffStackState::NAME, DiffStackState::DOCUMENT),
+    (CreateStack::NAME, CreateStack::DOCUMENT),
+    (UpdateStack::NAME, UpdateStack::DOCUMENT),
+    (DeleteStack::NAME, DeleteStack::DOCUMENT),
+    (RestoreStackState::NAME, RestoreStackState::DOCUMENT),
+    (ForceUnlockStack::NAME, ForceUnlockStack::DOCUMENT),
     (SyncService::NAME, SyncService::DOCUMENT),
     (PromoteService::NAME, PromoteService::DOCUMENT),
     (GetServiceGateUrl::NAME, GetServiceGateUrl::DOCUMENT),

@@ -97,6 +97,8 @@ pub struct Settings {
     pub audit_days: Option<u32>,
     /// Days that lines of proxied requests are kept; for ever when absent.
     pub cluster_audit_days: Option<u32>,
+    /// Versions of a stack's state that are kept, and as many rejected ones.
+    pub stack_state_versions: u32,
     /// Seconds between two checkpoints of the audit log, while it grows.
     pub audit_checkpoint_seconds: u64,
     /// What webhooks are signed with.
@@ -124,6 +126,7 @@ impl Settings {
             protected_tags: Vec::new(),
             audit_days: None,
             cluster_audit_days: Some(30),
+            stack_state_versions: 100,
             audit_checkpoint_seconds: 300,
             webhook_secret,
             whole_answers: 7,

@@ -40,6 +40,8 @@ pub struct StateWrite {
     pub pieces: Vec<Sealed>,
     /// Who brings it.
     pub from: StateSource,
+    /// Versions that are kept, and as many rejected ones.
+    pub kept: u32,
 }
 
 /// Where a state comes from.
@@ -304,7 +306,8 @@ impl App {
             // A large state does not hold up the thread.
             tokio::task::yield_now().await;
         }
-        Ok(StateWrite { id, head, size: body.len() as u64, pieces, from })
+        let kept = self.settings.stack_state_versions;
+        Ok(StateWrite { id, head, size: body.len() as u64, pieces, from, kept })
     }
 
     async fn stack_state_looked_into(

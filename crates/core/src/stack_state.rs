@@ -11,8 +11,6 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, Result};
 use crate::ids::{StackId, StateVersionId};
 
-/// Versions of a state that are kept, and as many rejected ones.
-pub const KEPT_VERSIONS: usize = 100;
 /// Bytes of one state.
 pub const MAX_STATE_BYTES: usize = 64 << 20;
 /// Bytes of what a tool says of its lock.

@@ -10,9 +10,7 @@ use plural_app::stack_state::{
 use plural_core::audit::AuditEntry;
 use plural_core::ids::{StackId, StateVersionId};
 use plural_core::stack::Stack;
-use plural_core::stack_state::{
-    KEPT_VERSIONS, LockRequest, StateLock, StateVersion, WriteVerdict, judge_write,
-};
+use plural_core::stack_state::{LockRequest, StateLock, StateVersion, WriteVerdict, judge_write};
 use plural_core::{Error, Result};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
@@ -207,7 +205,12 @@ async fn keep_in_tx(
 }
 
 /// Forgets the oldest versions: as many of those that were taken are kept as of those that were not.
-async fn prune_in_tx(write: &transaction::Write<'_>, stack: StackId, of_rejected: bool) -> Result<()> {
+async fn prune_in_tx(
+    write: &transaction::Write<'_>,
+    stack: StackId,
+    of_rejected: bool,
+    kept: u32,
+) -> Result<()> {
     let doing = "forgetting old versions of a state";
     let alike = || {
         let rejected = version::Column::Rejected;
@@ -219,7 +222,7 @@ async fn prune_in_tx(write: &transaction::Write<'_>, stack: StackId, of_rejected
         .filter(version::Column::StackId.eq(stack.uuid()))
         .filter(alike())
         .order_by_desc(version::Column::Number)
-        .offset(KEPT_VERSIONS as u64)
+        .offset(u64::from(kept))
         .limit(1)
         .into_tuple()
         .one(&write.tx)
@@ -301,7 +304,7 @@ impl StackStateStore for Database {
         by: Audited<'_, Stack, WriteState>,
         write: &StateWrite,
     ) -> Result<StateWritten> {
-        let StateWrite { id, head, size, pieces, from } = write;
+        let StateWrite { id, head, size, pieces, from, kept } = write;
         let (stack, entry) = (by.target().id, by.entry());
         let given = match from {
             StateSource::Tool(lock) => lock.as_deref(),
@@ -362,7 +365,7 @@ impl StackStateStore for Database {
                 .await
                 .map_err(db("taking in a rejected state"))?;
         }
-        prune_in_tx(&write, stack, version.rejected.is_some()).await?;
+        prune_in_tx(&write, stack, version.rejected.is_some(), *kept).await?;
         if version.rejected.is_some() {
             write.audit(&AuditEntry { action: "stack.state.reject".into(), ..entry.clone() }).await?;
             write.commit().await?;

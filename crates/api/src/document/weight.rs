@@ -23,11 +23,10 @@ const PAGE: (u64, u64) = (100, 500);
 /// How long a list without pages usually is.
 const USUAL_LENGTH: u64 = 10;
 /// Lists without pages that are usually longer, or shorter.
-const LONGER: [(&str, &str, u64); 14] = [
+const LONGER: [(&str, &str, u64); 13] = [
     ("ClusterStatus", "conditions", 1),
     ("Group", "members", 50),
     ("ServiceDeployment", "components", 50),
-    ("InfrastructureStack", "stateVersions", 100),
     ("RootQueryType", "stackStateDiff", 100),
     ("ServicePlan", "objects", 50),
     ("ServicePreview", "objects", 50),

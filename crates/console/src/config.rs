@@ -159,7 +159,7 @@ pub struct ConsoleConfig {
 
     /// Versions of a stack's state that are kept, and as many rejected ones
     #[arg(long, env = "PLURAL_STACK_STATE_VERSIONS", value_name = "NUMBER", default_value_t = 100,
-          value_parser = clap::value_parser!(u32).range(1..=1_000))]
+          value_parser = clap::value_parser!(u32).range(3..=1_000))]
     pub stack_state_versions: u32,
 
     /// Seconds between two signed checkpoints of the audit log, while it grows

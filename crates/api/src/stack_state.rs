@@ -119,7 +119,7 @@ pub(crate) async fn serve(
         Err(Refused::Response(response)) => *response,
         Err(Refused::Error(error)) => {
             if let code @ (ErrorCode::Forbidden | ErrorCode::NotFound) = error.code() {
-                api.app.audit_refused(&op, "stack state", code);
+                api.app.audit_refused(&op, "stackState", code);
             }
             match error {
                 Error::NotFound { .. } if !names_version => message(

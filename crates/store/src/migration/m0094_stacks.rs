@@ -1,6 +1,6 @@
 //! Stacks, the versions of their state and their locks. New tables, all empty; a release that does not know them leaves them as they
-//! are. While one runs, it does not know the actions `state-read` and `state-write` of custom roles: give them to a role after the last
-//! replica of it is gone. Nor does it seal states anew when a project's key is replaced: the next release does.
+//! are. While one runs, it takes `state-read` and `state-write` of custom roles for nothing, and does not seal states anew when a
+//! project's key is replaced: a console of this release does.
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};

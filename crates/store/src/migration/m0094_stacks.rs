@@ -1,6 +1,7 @@
 //! Stacks, the versions of their state and their locks. New tables, all empty; a release that does not know them leaves them as they
-//! are. While one runs, it takes `state-read` and `state-write` of custom roles for nothing, and does not seal states anew when a
-//! project's key is replaced: a console of this release does.
+//! are. While one runs, it takes `state-read` and `state-write` of custom roles for nothing. And it does not see what is sealed here: a
+//! data key that is replaced meanwhile is destroyed by it an hour later, and with it the states that were not sealed anew by a
+//! console of this release. So no data key is to be replaced until the last replica of it is gone.
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};

@@ -1,6 +1,10 @@
 //! State of stacks, as Terraform's `http` backend asks for it.
 
-use plural_testkit::{TestDatabase, each_database};
+use std::time::Duration;
+
+use plural_app::seal::{SealStore as _, SealedColumn};
+use plural_store::{Database, DatabaseOptions};
+use plural_testkit::{TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
@@ -16,6 +20,7 @@ each_database!(
     old_versions_go,
     a_deletion_says_what_it_forgets,
     a_state_says_what_differs_and_no_values,
+    a_replaced_key_seals_states_anew,
 );
 
 const CREATE: &str = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id type } }";
@@ -423,5 +428,26 @@ async fn a_state_says_what_differs_and_no_values(database: TestDatabase) {
     let refused = t.reader.ask(show, json!({"id": backend.id})).await;
     assert!(refused.outcome() == "CONFLICT" && refused.message().contains("encrypted"), "{refused:?}");
     assert_eq!(backend.known().await["stateVersion"]["resources"], Value::Null);
+    t.stop().await;
+}
+
+async fn a_replaced_key_seals_states_anew(database: TestDatabase) {
+    let t = start(&database).await;
+    let backend = Backend::new(&t, "infra").await;
+    // Of several pieces.
+    let large = state(1, &"x".repeat(600 << 10));
+    assert_eq!(backend.post("", &large).await, 200);
+    let rotate = "mutation ($p: ID!) { rotateProjectDataKeys(projectId: $p) { id } }";
+    t.owner.data(rotate, json!({"p": t.project})).await;
+    assert_eq!(backend.ask("GET", "", "").await, (200, large.clone()));
+    let store = Database::open(&DatabaseOptions::new(database.url())).await.unwrap();
+    eventually(Duration::from_mins(1), async || {
+        let step = store.sealed_otherwise(SealedColumn::StackState, None, 10).await;
+        let left = step.map_err(|error| error.log_text())?.found.len();
+        if left == 0 { Ok(()) } else { Err(format!("{left} pieces are sealed with the key of before")) }
+    })
+    .await;
+    store.close().await.unwrap();
+    assert_eq!(backend.ask("GET", "", "").await, (200, large));
     t.stop().await;
 }

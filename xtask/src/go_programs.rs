@@ -61,7 +61,7 @@ const fn program(name: &'static str, package: &'static str, seconds: u32) -> Pro
 const CONTROL_PLANE: &str = "the suites run on the simulated API server alone";
 const PEERS: &str = "nothing is compared with what the originals render";
 
-const MODULES: [Module; 6] = [
+const MODULES: [Module; 7] = [
     Module {
         folder: "tools/kubernetes",
         programs: &[
@@ -90,6 +90,12 @@ const MODULES: [Module; 6] = [
         programs: &[program("registry", ".", 60)],
         users: &[User::Tests],
         without: "tests of OCI registries do not run",
+    },
+    Module {
+        folder: "tools/tofu",
+        programs: &[program("tofu", "github.com/opentofu/opentofu/cmd/tofu", 630)],
+        users: &[User::Tests],
+        without: "no tool writes the state of stacks",
     },
     Module {
         folder: "xtask/peers/helm",

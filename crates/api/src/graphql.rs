@@ -63,6 +63,8 @@ mod service_metadata;
 mod service_reason;
 mod service_status;
 mod shared;
+mod stack;
+mod stack_state;
 mod sync;
 mod sync_plan;
 mod sync_window;
@@ -141,6 +143,8 @@ part! { DeliveryQueries, DeliveryMutations:
     service_life(mutation ServiceLifeMutation);
     service_list(query ServiceListQuery);
     service_status(query ServiceStatusQuery);
+    stack(query StackQuery; mutation StackMutation);
+    stack_state(query StackStateQuery; mutation StackStateMutation);
     sync(query SyncQuery; mutation SyncMutation);
     sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
 }

@@ -46,6 +46,8 @@ const LARGE_ANSWER: u64 = 256 << 10;
 
 /// Bytes of webhooks that are read at once. One sender has as many as it leaves to others.
 const WEBHOOKS: usize = 128 << 20;
+/// Bytes of states of stacks that are read and written at once, with their copies.
+const STATES: usize = 512 << 20;
 /// Questions at gates that are read at once, 8 KiB each, and those at the gates of one service: many services of one owner
 /// that say nothing more leave room for others.
 const GATES: (usize, usize) = (8_192, 8);
@@ -58,6 +60,8 @@ pub(crate) struct Api {
     pub(crate) app: Arc<App>,
     /// Room for the bytes of webhooks: who sends one is known only when all of it is there.
     pub(crate) webhooks: Arc<Permits<Option<IpAddr>>>,
+    /// Room for the bytes of stacks' states, by user.
+    pub(crate) states: Arc<Permits<u128>>,
     /// Permits for questions at gates, of those who know the token of one.
     pub(crate) gates: Arc<Permits<ServiceId>>,
     /// Permits for requests of people.
@@ -77,6 +81,7 @@ impl Api {
         Self {
             app,
             webhooks: Permits::leaving_room(WEBHOOKS),
+            states: Permits::leaving_room(STATES),
             gates: Permits::new(GATES.0, GATES.1),
             places: RequestPermits::default(),
             sockets,

@@ -33,6 +33,7 @@ mod sending;
 mod sign_in;
 mod site;
 mod socket;
+mod stack_state;
 mod tarball;
 mod ui;
 mod webhook;
@@ -59,6 +60,7 @@ pub use socket::Sockets;
 /// | `GET /ext/v1/recordings/{id}` | a recording of a shell, as an asciicast |
 /// | `GET /ext/v1/audit/export[?after=BATCH]` | the audit log with its chain, in lines of JSON |
 /// | `GET /v1/git/tarballs?id=ID` | the files that a service is made of, as a `tar.gz` |
+/// | `GET`, `POST`, `LOCK`, `UNLOCK` `/v1/stacks/{id}/state` | the state of a stack, for Terraform's `http` backend |
 /// | `POST /ext/v1/gates/{service}/{token}/{hook}` | a canary of Flagger asks whether it may go on |
 /// | `GET`, `POST /auth/sign-in` | the page to sign in, and its form |
 /// | `POST /auth/link` | signs in by a code that `plural demo` made |
@@ -89,6 +91,7 @@ pub fn routes(app: Arc<App>, options: ApiOptions, sockets: Sockets) -> Routes {
         .get("/ext/v1/recordings/{id}", recording::download)
         .get(audit_export::PATH, audit_export::download)
         .get(tarball::PATH, tarball::download)
+        .any(stack_state::PATH, stack_state::serve)
         .post("/ext/v1/gates/{service}/{token}/{hook}", gate::ask)
         .get("/auth/sign-in", sign_in::form)
         .post("/auth/sign-in", sign_in::with_password)

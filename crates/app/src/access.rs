@@ -58,6 +58,10 @@ act!(/// To approve deletions.
     Prune);
 act!(/// To act as a service account.
     Assume);
+act!(/// To read the state of a stack.
+    ReadState);
+act!(/// To lock and replace the state of a stack.
+    WriteState);
 
 /// The installation as a target: users, groups, projects as sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

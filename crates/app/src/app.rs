@@ -38,6 +38,7 @@ use crate::proxy::GrantCache;
 use crate::replica::Replicas;
 use crate::shared_counts::ServiceCounts;
 use crate::sign_in_link::SignInLink;
+use crate::stack_state::LOOKS;
 use crate::store::Store;
 use crate::streams::PendingStreams;
 use crate::throttle::Throttle;
@@ -97,6 +98,8 @@ pub struct Settings {
     pub audit_days: Option<u32>,
     /// Days that lines of proxied requests are kept; for ever when absent.
     pub cluster_audit_days: Option<u32>,
+    /// Versions of a stack's state that are kept, and as many rejected ones.
+    pub stack_state_versions: u32,
     /// Seconds between two checkpoints of the audit log, while it grows.
     pub audit_checkpoint_seconds: u64,
     /// What webhooks are signed with.
@@ -124,6 +127,7 @@ impl Settings {
             protected_tags: Vec::new(),
             audit_days: None,
             cluster_audit_days: Some(30),
+            stack_state_versions: 100,
             audit_checkpoint_seconds: 300,
             webhook_secret,
             whole_answers: 7,
@@ -148,6 +152,8 @@ pub struct App {
     pub(crate) fleet: Fleet,
     pub(crate) reports: ReportQueue,
     pub(crate) pings: PendingPings,
+    /// A permit for each look into a stack's state.
+    pub(crate) state_looks: Semaphore,
     /// A permit for each answer that reads whole services from the database.
     pub(crate) whole_answers: Semaphore,
     pub(crate) repositories: DirtyRepositories,
@@ -216,6 +222,7 @@ impl App {
             fleet,
             reports: ReportQueue::new(),
             pings: PendingPings::default(),
+            state_looks: Semaphore::new(LOOKS),
             whole_answers,
             repositories: DirtyRepositories::default(),
             sources: DirtySources::default(),

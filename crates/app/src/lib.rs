@@ -91,6 +91,8 @@ pub mod service_status;
 mod shared_counts;
 pub mod sign_in_link;
 pub mod source;
+pub mod stack;
+pub mod stack_state;
 pub mod store;
 mod streams;
 pub mod sync;

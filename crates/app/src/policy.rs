@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use plural_core::cluster::Cluster;
 use plural_core::group::Group;
 use plural_core::ids::{
-    ClusterId, GroupId, MachineAccountId, PolicyId, ProjectId, SavedViewId, ServiceId, UserId,
+    ClusterId, GroupId, MachineAccountId, PolicyId, ProjectId, SavedViewId, ServiceId, StackId, UserId,
 };
 use plural_core::machine_account::MachineAccount;
 use plural_core::policy::{
@@ -16,6 +16,7 @@ use plural_core::project::Project;
 use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
 use plural_core::service::Service;
+use plural_core::stack::Stack;
 use plural_core::user::User;
 use plural_core::{Error, Result};
 
@@ -27,6 +28,7 @@ use crate::machine_account::MachineAccountSelector;
 use crate::project::ProjectSelector;
 use crate::role::RoleSelector;
 use crate::service::ServiceSelector;
+use crate::stack::StackSelector;
 use uuid::Uuid;
 
 impl Noun for Policy {
@@ -143,6 +145,7 @@ found_by! {
     Service(ServiceId) => ServiceSelector::Id;
     SavedView(SavedViewId) => std::convert::identity;
     MachineAccount(MachineAccountId) => MachineAccountSelector::Id;
+    Stack(StackId) => StackSelector::Id;
 }
 
 impl App {

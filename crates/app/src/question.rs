@@ -9,7 +9,9 @@ use plural_core::access::{Action, Actor, Because, Decision, Scope, UserActor, Ve
 use plural_core::cluster::Cluster;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
-use plural_core::ids::{ClusterId, MachineAccountId, PolicyId, ProjectId, SavedViewId, ServiceId, UserId};
+use plural_core::ids::{
+    ClusterId, MachineAccountId, PolicyId, ProjectId, SavedViewId, ServiceId, StackId, UserId,
+};
 use plural_core::invite::Invite;
 use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
@@ -24,6 +26,7 @@ use plural_core::saved_view::SavedView;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
 use plural_core::specs::Email;
+use plural_core::stack::Stack;
 use plural_core::user::User;
 use plural_core::{Error, Result};
 
@@ -42,6 +45,7 @@ use crate::repository::RepositorySelector;
 use crate::role::RoleSelector;
 use crate::service::ServiceSelector;
 use crate::service_context::ServiceContextSelector;
+use crate::stack::StackSelector;
 use crate::store::Store;
 use crate::user::UserSelector;
 
@@ -141,6 +145,7 @@ asked! {
     GlobalService, t => either(t, GlobalServiceSelector::Id, GlobalServiceSelector::Name), g => g.project_id.map(Policy::from);
     ManagedNamespace, t => either(t, ManagedNamespaceSelector::Id, ManagedNamespaceSelector::Name), n => n.project_id.map(Policy::from);
     ServiceContext, t => either(t, ServiceContextSelector::Id, ServiceContextSelector::Name), c => Some(c.project_id.into());
+    Stack, t => either(t, StackSelector::Id, StackSelector::Name), s => Some(s.policy());
     SavedView, t => name(t)?, v => Some(v.policy());
     User, t => match t.parse() {
         Ok(id) => UserSelector::Id(id),
@@ -311,6 +316,7 @@ impl App {
             Kind::GlobalService => judged!(GlobalService),
             Kind::ManagedNamespace => judged!(ManagedNamespace),
             Kind::Context => judged!(ServiceContext),
+            Kind::Stack => judged!(Stack),
             Kind::SavedView => judged!(SavedView),
             Kind::User => judged!(User),
             Kind::ServiceAccount => judged!(MachineAccount),
@@ -508,6 +514,10 @@ impl App {
         places.extend(
             accounts.into_values().map(|a| BoundPlace { policy: a.policy(), name: a.email.to_string() }),
         );
+        let stacks = self.get_many::<Stack>(ctx, &of(ids, StackId::from_uuid)).await?;
+        places.extend(
+            stacks.into_values().map(|s| BoundPlace { policy: s.policy(), name: s.name.to_string() }),
+        );
         Ok(places)
     }
 }
@@ -522,6 +532,7 @@ fn inherits(kind: Kind, within: Kind) -> bool {
             | Kind::GlobalService
             | Kind::ManagedNamespace
             | Kind::Context
+            | Kind::Stack
             | Kind::ServiceAccount
             | Kind::RegistrationToken
     );

@@ -60,11 +60,13 @@ pub enum SealedColumn {
     IdentityRefresh,
     /// What people's authenticator apps make their codes of.
     SecondFactor,
+    /// Pieces of stacks' states.
+    StackState,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -82,6 +84,7 @@ impl SealedColumn {
         Self::IdentityProviderSecret,
         Self::IdentityRefresh,
         Self::SecondFactor,
+        Self::StackState,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -103,7 +106,8 @@ impl SealedColumn {
             | Self::RecordingCommand
             | Self::IdentityProviderSecret
             | Self::IdentityRefresh
-            | Self::SecondFactor => false,
+            | Self::SecondFactor
+            | Self::StackState => false,
         }
     }
 }

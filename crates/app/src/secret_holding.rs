@@ -29,11 +29,12 @@ const NAMES: usize = 100;
 const UNKNOWN: &str = "unknown";
 
 /// What is counted without a look into it.
-const COUNTED: [SecretKind; 4] = [
+const COUNTED: [SecretKind; 5] = [
     SecretKind::RepositoryCredentials,
     SecretKind::RepositoryReach,
     SecretKind::RepositoryWebhook,
     SecretKind::Recordings,
+    SecretKind::StackStates,
 ];
 
 /// What is looked into, in this order.
@@ -217,6 +218,7 @@ impl App {
             | SecretKind::RepositoryReach
             | SecretKind::RepositoryWebhook
             | SecretKind::Recordings
+            | SecretKind::StackStates
             | SecretKind::Seeds => true,
         })
     }

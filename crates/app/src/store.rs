@@ -20,6 +20,7 @@ use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
+use plural_core::stack::Stack;
 use plural_core::user::User;
 
 use crate::api_deprecation::ApiDeprecationStore;
@@ -73,6 +74,8 @@ use crate::service_life::ServiceLifeStore;
 use crate::service_metadata::ServiceMetadataStore;
 use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
+use crate::stack::StackStore;
+use crate::stack_state::StackStateStore;
 use crate::sync::SyncStore;
 use crate::sync_window::SyncWindowStore;
 use crate::throttle::LoginStore;
@@ -92,7 +95,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, Stack, User;
     sorted: Cluster, Service;
     ProjectStore,
     UserStore,
@@ -135,6 +138,8 @@ stores! {
     ApiDeprecationStore,
     CanaryGateStore,
     SourceStore,
+    StackStore,
+    StackStateStore,
     AuditStore,
     AuditChainStore,
     AgentStore,

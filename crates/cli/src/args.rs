@@ -34,6 +34,7 @@ use crate::{
     saved_views::SavedViewsArgs,
     second_factor::SecondFactorArgs,
     service_accounts::ServiceAccountsArgs,
+    stacks::StacksArgs,
     sync_windows::SyncWindowsArgs,
     users::{UsersArgs, WhoAmIArgs},
 };
@@ -126,6 +127,7 @@ pub(crate) enum CdCommand {
     ManagedNamespaces(ManagedNamespacesArgs),
     SyncWindows(SyncWindowsArgs),
     Contexts(ContextsArgs),
+    Stacks(StacksArgs),
     SavedViews(SavedViewsArgs),
     Users(UsersArgs),
     Groups(GroupsArgs),

@@ -70,6 +70,8 @@ mod service_sync;
 mod service_tree;
 mod services;
 mod shorthand;
+mod stack_states;
+mod stacks;
 mod sync_args;
 mod sync_described;
 mod sync_windows;
@@ -303,6 +305,7 @@ async fn cd(mut args: CdArgs, terminal: &mut Terminal<'_>) -> Result<(), CliErro
             apart(move || managed_namespaces::run(noun.command, client, terminal)).await
         }
         CdCommand::Contexts(noun) => apart(move || contexts::run(noun.command, client, terminal)).await,
+        CdCommand::Stacks(noun) => apart(move || stacks::run(noun.command, client, terminal)).await,
         CdCommand::SavedViews(noun) => apart(move || saved_views::run(noun.command, client, terminal)).await,
         CdCommand::Users(noun) => apart(move || users::run(noun.command, client, terminal)).await,
         CdCommand::Groups(noun) => apart(move || groups::run(noun.command, client, terminal)).await,

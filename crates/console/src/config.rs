@@ -169,6 +169,11 @@ pub struct ConsoleConfig {
           value_parser = clap::value_parser!(u32).range(0..=36_500))]
     pub request_audit_retention_days: u32,
 
+    /// Versions of a stack's state that are kept, and as many rejected ones
+    #[arg(long, env = "PLURAL_STACK_STATE_VERSIONS", value_name = "NUMBER", default_value_t = 100,
+          value_parser = clap::value_parser!(u32).range(3..=1_000))]
+    pub stack_state_versions: u32,
+
     /// Seconds between two signed checkpoints of the audit log, while it grows
     #[arg(long, env = "PLURAL_AUDIT_CHECKPOINT_SECONDS", value_name = "SECONDS", default_value_t = 300,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -357,6 +362,7 @@ impl ConsoleConfig {
             webhook_secret: None,
             audit_retention_days: 0,
             request_audit_retention_days: 30,
+            stack_state_versions: 100,
             audit_checkpoint_seconds: 300,
             audit_stream: Vec::new(),
             audit_stream_secret: None,

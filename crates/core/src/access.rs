@@ -113,6 +113,10 @@ actions! {
     ImpersonateGroup = "impersonate-group", "reach a cluster as a member of their groups";
     /// Make tokens of a service account, and so act as it.
     Assume = "assume", "make tokens of a service account, and so act as it";
+    /// Read the state of a stack, with the secret values that are in it.
+    ReadState = "state-read", "read the state of stacks, with the secret values in it";
+    /// Lock and replace the state of a stack.
+    WriteState = "state-write", "lock and replace the state of stacks";
 }
 
 impl Action {

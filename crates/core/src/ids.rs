@@ -132,6 +132,10 @@ id!(/// Id of a context.
     ServiceContextId, "service context");
 id!(/// Id of a saved view.
     SavedViewId, "saved view");
+id!(/// Id of a stack.
+    StackId, "stack");
+id!(/// Id of a version of a stack's state.
+    StateVersionId, "state version");
 id!(/// Id of a data key (not the key itself).
     DataKeyId, "data key");
 id!(/// Id of a change of a service's status.

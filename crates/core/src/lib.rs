@@ -63,6 +63,8 @@ pub mod service_file;
 pub mod service_metadata;
 pub mod service_reason;
 pub mod sort;
+pub mod stack;
+pub mod stack_state;
 pub mod status;
 pub mod sync;
 pub mod sync_window;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::access::Action;
 use crate::ids::{
     BindingId, ClusterId, GroupId, MachineAccountId, PolicyId, ProjectId, RoleId, SavedViewId, ServiceId,
-    UserId,
+    StackId, UserId,
 };
 use crate::page::Keyed;
 
@@ -69,6 +69,8 @@ policies! {
     SavedView(SavedViewId) = "saved view";
     /// A service account.
     MachineAccount(MachineAccountId) = "service account" in Project;
+    /// A stack.
+    Stack(StackId) = "stack" in Project;
 }
 
 impl PolicyNoun {
@@ -208,14 +210,35 @@ impl Role {
     /// may do there, Kubernetes' own RBAC decides. A custom role can withhold either.
     pub const fn rights(self) -> Rights {
         use Action::{
-            Admin, Approve, Assume, Exec, ImpersonateGroup, Prune, Read, ReadRecordings, Rollback, Write,
+            Admin, Approve, Assume, Exec, ImpersonateGroup, Prune, Read, ReadRecordings, ReadState, Rollback,
+            Write, WriteState,
         };
         match self {
             Self::Read => Rights::of(&[Read, Exec, ImpersonateGroup]),
-            Self::Write => Rights::of(&[Read, Exec, ImpersonateGroup, Write, Approve, Rollback, Prune]),
-            Self::Admin => {
-                Rights::of(&[Read, Exec, ImpersonateGroup, Write, Approve, Rollback, Prune, Admin, Assume])
-            }
+            Self::Write => Rights::of(&[
+                Read,
+                Exec,
+                ImpersonateGroup,
+                Write,
+                Approve,
+                Rollback,
+                Prune,
+                ReadState,
+                WriteState,
+            ]),
+            Self::Admin => Rights::of(&[
+                Read,
+                Exec,
+                ImpersonateGroup,
+                Write,
+                Approve,
+                Rollback,
+                Prune,
+                ReadState,
+                WriteState,
+                Admin,
+                Assume,
+            ]),
             Self::Recordings => Rights::of(&[ReadRecordings]),
             Self::Assume => Rights::of(&[Read, Assume]),
         }
@@ -316,7 +339,8 @@ impl Keyed for Binding {
 #[cfg(test)]
 mod tests {
     use Action::{
-        Admin, Approve, Assume, Exec, ImpersonateGroup, Prune, Read, ReadRecordings, Rollback, Write,
+        Admin, Approve, Assume, Exec, ImpersonateGroup, Prune, Read, ReadRecordings, ReadState, Rollback,
+        Write, WriteState,
     };
 
     use super::*;
@@ -325,14 +349,26 @@ mod tests {
     #[test]
     fn the_rights_of_each_role() {
         let table = [
-            (Role::Read, "yes no no no no yes no no yes no"),
-            (Role::Write, "yes yes no no yes yes yes yes yes no"),
-            (Role::Admin, "yes yes yes no yes yes yes yes yes yes"),
-            (Role::Recordings, "no no no yes no no no no no no"),
-            (Role::Assume, "yes no no no no no no no no yes"),
+            (Role::Read, "yes no no no no yes no no yes no no no"),
+            (Role::Write, "yes yes no no yes yes yes yes yes no yes yes"),
+            (Role::Admin, "yes yes yes no yes yes yes yes yes yes yes yes"),
+            (Role::Recordings, "no no no yes no no no no no no no no"),
+            (Role::Assume, "yes no no no no no no no no yes no no"),
         ];
-        let actions =
-            [Read, Write, Admin, ReadRecordings, Approve, Exec, Rollback, Prune, ImpersonateGroup, Assume];
+        let actions = [
+            Read,
+            Write,
+            Admin,
+            ReadRecordings,
+            Approve,
+            Exec,
+            Rollback,
+            Prune,
+            ImpersonateGroup,
+            Assume,
+            ReadState,
+            WriteState,
+        ];
         assert_eq!(actions, Action::ALL);
         assert_eq!(table.map(|(role, _)| role), Role::ALL);
         for (role, row) in table {

@@ -56,6 +56,8 @@ kinds! {
     ManagedNamespace = "managed-namespace", "managed-namespaces";
     /// Values for templates.
     Context = "context", "contexts", "service-context";
+    /// An infrastructure stack.
+    Stack = "stack", "stacks", "infrastructure-stack";
     /// A saved view of the web console.
     SavedView = "saved-view", "saved-views";
     /// A user.
@@ -136,7 +138,7 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
     use Action::{Admin, Approve, Prune, Read, Write};
     use Kind::{
         AuditLog, Cluster, Context, DataKey, GlobalService, Group, HelmRepository, IdentityProvider, Invitation, Job,
-        ManagedNamespace, Persona, Project, RegistrationToken, Repository, Role, SavedView, Service, ServiceAccount, SyncWindow,
+        ManagedNamespace, Persona, Project, RegistrationToken, Repository, Role, SavedView, Service, ServiceAccount, Stack, SyncWindow,
         User,
     };
     &[
@@ -156,7 +158,8 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
         (&[SavedView],                     &["create"],                                      Read,    On::Installation),
         (&[SavedView],                     &["delete"],                                      Admin,   On::Thing),
         (&[Project, User, Group, Role],    &["create"],                                      Write,   On::Installation),
-        (&[Cluster, Repository, Context],  &["create"],                                      Write,   On::In(Project)),
+        (&[Cluster, Repository, Context, Stack], &["create"],                                Write,   On::In(Project)),
+        (&[Stack],                         &["delete"],                                      Admin,   On::Thing),
         (&[GlobalService, ManagedNamespace], &["create"],                                    Write,   On::Home),
         (&[Service],                       &["create"],                                      Write,   On::In(Cluster)),
         (&[ServiceAccount],                &["create"],                                      Admin,   On::In(Project)),
@@ -164,7 +167,7 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
         (&[Project],                       &["limit", "record", "list-secrets", "rotate-keys"], Admin,   On::Thing),
         (&[Cluster],                       &["detach", "rotate-token", "audit"],             Admin,   On::Thing),
         (&[Project, Cluster, User],        &["delete"],                                      Admin,   On::Thing),
-        (&[Project, Cluster, Service],     &["bind", "grant", "revoke"],                     Admin,   On::Thing),
+        (&[Project, Cluster, Service, Stack], &["bind", "grant", "revoke"],                     Admin,   On::Thing),
         (&[Service],                       &["sync", "refresh", "pause", "resume", "release", "detach", "clone",
                                              "read-secrets", "schedule"],                    Write,   On::Thing),
         (&[Service],                       &["promote"],                                     Approve, On::Thing),
@@ -217,6 +220,7 @@ const fn whole(kind: Kind) -> On {
         | Kind::GlobalService
         | Kind::ManagedNamespace
         | Kind::Context
+        | Kind::Stack
         | Kind::SavedView
         | Kind::User
         | Kind::ServiceAccount

@@ -25,6 +25,8 @@ pub enum SecretKind {
     ChartCredentials,
     /// Recordings of shells.
     Recordings,
+    /// Versions of stacks' state.
+    StackStates,
     /// What random values of templates are made from.
     Seeds,
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::error::db;
 use crate::{
     cluster, global_service, group, managed_namespace, project, repository, saved_view, service,
-    service_context, user,
+    service_context, stack, user,
 };
 
 /// Things of one write whose rows are read again; a write about more of them is told without these digests.
@@ -48,6 +48,7 @@ async fn state_on(connection: &impl ConnectionTrait, noun: &str, id: Uuid) -> Re
         "saved view" => row_on::<saved_view::row::Entity>(connection, id).await,
         "service" => row_on::<service::row::Entity>(connection, id).await,
         "service context" => row_on::<service_context::row::Entity>(connection, id).await,
+        "stack" => row_on::<stack::row::Entity>(connection, id).await,
         "user" => row_on::<user::row::Entity>(connection, id).await,
         // The rest has no row of its own by this name.
         _ => Ok(None),

@@ -475,6 +475,7 @@ impl DataKeyStore for Database {
             | SecretKind::RepositoryReach
             | SecretKind::RepositoryWebhook
             | SecretKind::Recordings
+            | SecretKind::StackStates
             | SecretKind::Seeds => return Ok(Vec::new()),
         };
         let after = after.unwrap_or_else(Uuid::nil);
@@ -509,6 +510,10 @@ impl DataKeyStore for Database {
                 // A cluster that is gone has an id only.
                 "SELECT COALESCE(MIN(c.handle), @id) AS name, COUNT(*) AS held FROM recordings r \
                  LEFT JOIN clusters c ON c.id = r.cluster_id WHERE r.project_id = $1 GROUP BY r.cluster_id"
+            }
+            SecretKind::StackStates => {
+                "SELECT s.name AS name, COUNT(*) AS held FROM stacks s JOIN stack_states v ON v.stack_id = s.id \
+                 WHERE s.project_id = $1 GROUP BY s.id, s.name"
             }
             // They are of services, or told by their values.
             SecretKind::Configuration

@@ -86,6 +86,8 @@ mod service_status;
 mod sole_use;
 mod sorted;
 mod source;
+mod stack;
+mod stack_state;
 mod sync;
 mod sync_report;
 mod sync_window;

@@ -68,6 +68,7 @@ mod m0090_service_orders;
 mod m0091_health_changes;
 mod m0092_project_invites;
 mod m0093_service_counts;
+mod m0094_stacks;
 #[cfg(test)]
 mod tests;
 
@@ -147,6 +148,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0091_health_changes::Migration),
             Box::new(m0092_project_invites::Migration),
             Box::new(m0093_service_counts::Migration),
+            Box::new(m0094_stacks::Migration),
         ]
     }
 }

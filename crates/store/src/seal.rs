@@ -48,6 +48,7 @@ const OF_CLUSTER: &str = "(SELECT c.project_id FROM clusters c WHERE c.id = t.cl
 const OF_SERVICE: &str =
     "(SELECT c.project_id FROM services s JOIN clusters c ON c.id = s.cluster_id WHERE s.id = t.service_id)";
 const OF_REPOSITORY: &str = "(SELECT r.project_id FROM git_repositories r WHERE r.id = t.repository_id)";
+const OF_STATE: &str = "(SELECT st.project_id FROM stacks st JOIN stack_states sv ON sv.stack_id = st.id WHERE sv.id = t.state_id)";
 const OF_GLOBAL: &str = "(SELECT g.project_id FROM global_services g WHERE g.id = t.global_service_id)";
 
 fn place(column: SealedColumn) -> Place {
@@ -93,6 +94,9 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::SecondFactor => {
             ("second_factors", "secret", Some("user_id"), NONE, KeyPurpose::Secrets)
         }
+        SealedColumn::StackState => {
+            ("stack_state_pieces", "sealed", Some("state_id"), OF_STATE, KeyPurpose::Secrets)
+        }
     };
     Place { table, column, id, project, purpose }
 }
@@ -110,6 +114,7 @@ fn key(column: SealedColumn) -> Option<Key> {
     let (id, number) = match column {
         SealedColumn::KeyCheck | SealedColumn::ProxyKey | SealedColumn::AuditKey => return None,
         SealedColumn::GlobalServiceSecrets => ("global_service_id", Some("generation")),
+        SealedColumn::StackState => ("state_id", Some("number")),
         SealedColumn::RepositoryWebhook => ("repository_id", None),
         SealedColumn::SecondFactor => ("user_id", None),
         SealedColumn::RepositoryCredentials
@@ -538,6 +543,7 @@ mod tests {
         ("service_syncs", "plan_request"),
         ("services", "artifact_digest"),
         ("shared_mirrors", "pieces"),
+        ("stack_states", "digest"),
     ];
 
     /// A new column of sealed values has to be among [`SealedColumn`]: else an old key could never go.

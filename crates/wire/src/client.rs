@@ -257,6 +257,14 @@ impl Client {
         self.download("/v1/git/tarballs", Some(&format!("id={service}")), None).await
     }
 
+    /// Begins to read the state of a stack with its values, or an earlier version of it.
+    ///
+    /// # Errors
+    /// As of [`Client::recording`].
+    pub async fn stack_state(&self, stack: &str, version: &str) -> Result<Download, ClientError> {
+        self.download(&format!("/v1/stacks/{stack}/state"), Some(&format!("version={version}")), None).await
+    }
+
     /// Begins to read `path` of a cluster's Kubernetes API, with the caller's own rights there.
     ///
     /// # Errors

@@ -38,6 +38,7 @@ mod service_context;
 mod service_file;
 mod service_life;
 mod service_metadata;
+mod stack;
 mod sync;
 mod sync_window;
 mod user;
@@ -79,6 +80,7 @@ pub use service_context::*;
 pub use service_file::*;
 pub use service_life::*;
 pub use service_metadata::*;
+pub use stack::*;
 pub use sync::*;
 pub use sync_window::*;
 pub use user::*;
@@ -241,6 +243,16 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CloneService::NAME, CloneService::DOCUMENT),
     (GetServiceFacts::NAME, GetServiceFacts::DOCUMENT),
     (ListClusterDeprecations::NAME, ListClusterDeprecations::DOCUMENT),
+    (ListInfrastructureStacks::NAME, ListInfrastructureStacks::DOCUMENT),
+    (GetInfrastructureStack::NAME, GetInfrastructureStack::DOCUMENT),
+    (ListStackStateVersions::NAME, ListStackStateVersions::DOCUMENT),
+    (GetStackState::NAME, GetStackState::DOCUMENT),
+    (DiffStackState::NAME, DiffStackState::DOCUMENT),
+    (CreateStack::NAME, CreateStack::DOCUMENT),
+    (UpdateStack::NAME, UpdateStack::DOCUMENT),
+    (DeleteStack::NAME, DeleteStack::DOCUMENT),
+    (RestoreStackState::NAME, RestoreStackState::DOCUMENT),
+    (ForceUnlockStack::NAME, ForceUnlockStack::DOCUMENT),
     (SyncService::NAME, SyncService::DOCUMENT),
     (PromoteService::NAME, PromoteService::DOCUMENT),
     (GetServiceGateUrl::NAME, GetServiceGateUrl::DOCUMENT),

@@ -60,6 +60,8 @@ const actions: Record<string, string> = {
   approve: 'let a canary go on or back',
   admin: 'bindings, limits, recordings on or off, tokens and the audit log of a cluster; delete clusters and projects',
   assume: 'make tokens of a service account, and so act as it',
+  'state-read': 'read the state of stacks, with the secret values in it',
+  'state-write': 'lock and replace the state of stacks',
   recordings: 'read recordings of shells',
 };
 

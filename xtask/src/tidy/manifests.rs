@@ -7,6 +7,7 @@ use crate::shell::{self, Dependency, Metadata, Package};
 
 /// Dependencies that no source names, and why they are there all the same.
 const UNNAMED: &[(&str, &str)] = &[
+    ("md-5", "its library is called md5"),
     ("prost", "code generated from the agent contract"),
     ("tonic-prost", "code generated from the agent contract"),
 ];

@@ -23,10 +23,11 @@ const PAGE: (u64, u64) = (100, 500);
 /// How long a list without pages usually is.
 const USUAL_LENGTH: u64 = 10;
 /// Lists without pages that are usually longer, or shorter.
-const LONGER: [(&str, &str, u64); 11] = [
+const LONGER: [(&str, &str, u64); 13] = [
     ("ClusterStatus", "conditions", 1),
     ("Group", "members", 50),
     ("ServiceDeployment", "components", 50),
+    ("RootQueryType", "stackStateDiff", 100),
     ("ServicePlan", "objects", 50),
     ("ServicePreview", "objects", 50),
     ("Cluster", "apiDeprecations", 50),
@@ -35,12 +36,13 @@ const LONGER: [(&str, &str, u64); 11] = [
     ("ClusterFacets", "tags", 100),
     ("ServiceFacets", "clusters", 100),
     ("ServiceFacets", "projects", 100),
+    ("StackState", "state", 100),
 ];
 /// Types that nothing has: fields of them are null.
 const NOTHING: [&str; 6] =
     ["ClusterProvider", "ComponentContent", "Flow", "NodePool", "ProviderCredential", "Taint"];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 20] = [
+const COSTLY: [(&str, &str, u64); 23] = [
     ("RootQueryType", "auditVerify", 2_000),
     ("RootQueryType", "healthChanges", 500),
     ("RootQueryType", "revisions", 500),
@@ -55,8 +57,11 @@ const COSTLY: [(&str, &str, u64); 20] = [
     ("ServiceFacets", "projects", 4_000),
     ("RootQueryType", "servicePreview", 2_000),
     ("RootQueryType", "serviceTarball", 2_000),
+    ("RootQueryType", "stackState", 2_000),
+    ("RootQueryType", "stackStateDiff", 4_000),
     ("GlobalService", "instanceCounts", 50),
     ("ManagedNamespace", "instanceCounts", 50),
+    ("InfrastructureStack", "stateVersions", 100),
     ("ServiceDeployment", "components", 300),
     ("ServiceDeployment", "configuration", 500),
     ("ServiceContextEdge", "node", 300),

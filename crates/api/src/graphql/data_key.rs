@@ -96,6 +96,8 @@ pub(crate) enum SecretKind {
     ChartCredentials,
     /// Recordings of shells.
     Recordings,
+    /// Versions of stacks' state.
+    StackStates,
     /// What random values of templates are made from.
     Seeds,
 }

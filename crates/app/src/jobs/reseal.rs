@@ -384,5 +384,6 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::IdentityProviderSecret => format!("identity_provider:{of}:secret"),
         SealedColumn::IdentityRefresh => format!("identity:{of}:refresh"),
         SealedColumn::SecondFactor => format!("user:{of}:second-factor"),
+        SealedColumn::StackState => format!("stack_state:{of}"),
     }
 }

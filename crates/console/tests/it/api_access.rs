@@ -27,6 +27,7 @@ mod saved_view;
 mod service;
 mod service_account;
 mod service_context;
+mod stack;
 mod sync_window;
 mod table;
 mod token;
@@ -41,7 +42,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 24] = [
+const ROWS: [&[Line]; 25] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -66,6 +67,7 @@ const ROWS: [&[Line]; 24] = [
     service_account::ROWS,
     registration_token::ROWS,
     persona::ROWS,
+    stack::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {
@@ -91,6 +93,7 @@ struct World {
     group_name: String,
     token: Value,
     view: Value,
+    stack: Value,
     role: Value,
     machine: Value,
     passkey: String,
@@ -133,6 +136,7 @@ impl World {
             group_name,
             token: make_token(admin).await,
             view: make_view(admin, &name).await,
+            stack: make_stack(t, &name).await,
             role: make_role(admin, &name).await,
             machine: make_machine(t, &name).await,
             registration: make_registration(t).await,
@@ -188,6 +192,9 @@ impl World {
         }
         if about(&self.view) {
             self.view = make_view(admin, &name).await;
+        }
+        if about(&self.stack) {
+            self.stack = make_stack(t, &name).await;
         }
         if about(&self.machine) || about(&json!({"id": self.machine["credential"]})) {
             self.machine = make_machine(t, &name).await;
@@ -326,6 +333,24 @@ async fn make_view(admin: &Person, name: &str) -> Value {
         )
         .await["createSavedView"]
         .clone()
+}
+
+/// A stack of the default project with two states, and the ids of those.
+async fn make_stack(t: &TestServer, name: &str) -> Value {
+    let create = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
+    let attributes = json!({"name": format!("stack-{name}"), "type": "TERRAFORM", "projectId": t.project});
+    let mut made = t.admin.data(create, json!({"a": attributes})).await["createStack"].clone();
+    let path = format!("/v1/stacks/{}/state", made["id"].as_str().unwrap());
+    for serial in [1, 2] {
+        let state = json!({"version": 4, "serial": serial, "lineage": "a", "resources": []});
+        let written = t.admin.post(&path, "application/json", state.to_string()).await;
+        assert_eq!(written.status, 200, "{written:?}");
+    }
+    let ask = "query ($id: ID) { infrastructureStack(id: $id) { stateVersions { id } } }";
+    let versions = t.admin.data(ask, json!({"id": made["id"]})).await;
+    made["second"] = versions["infrastructureStack"]["stateVersions"][0]["id"].clone();
+    made["first"] = versions["infrastructureStack"]["stateVersions"][1]["id"].clone();
+    made
 }
 
 /// A service account of the default project.

@@ -38,5 +38,6 @@ mod sso_groups;
 mod sso_loopback;
 mod sso_programs;
 mod sso_real;
+mod stack_state;
 mod start;
 mod webhooks;

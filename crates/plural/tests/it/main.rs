@@ -71,6 +71,7 @@ mod secrets;
 mod shells;
 mod source_days;
 mod sso_keycloak;
+mod stacks;
 mod standing;
 mod sync;
 mod template;

@@ -90,6 +90,12 @@ const ROWS: &[Row] = &[
         [401, 401, 401, 404],
     ),
     public(
+        "* /v1/stacks/{id}/state",
+        "/v1/stacks/0190c8a0-0000-7000-8000-000000000000/state",
+        // 404 would say that there is no state yet.
+        [401, 401, 401, 403],
+    ),
+    public(
         "POST /ext/v1/gates/{service}/{token}/{hook}",
         "/ext/v1/gates/0190c8a0-0000-7000-8000-000000000000/token/rollout",
         [404; 4],

@@ -229,7 +229,9 @@ impl World {
             | Action::Rollback
             | Action::Prune
             | Action::ImpersonateGroup
-            | Action::Assume => 4,
+            | Action::Assume
+            | Action::ReadState
+            | Action::WriteState => 4,
         };
         match best {
             None => Decision::Hide,

@@ -32,6 +32,7 @@ mod role;
 mod saved_view;
 mod service;
 mod service_context;
+mod stack;
 mod sync_window;
 mod token;
 mod user;
@@ -82,7 +83,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 26] = [
+const CASES: [fn() -> Vec<Case>; 27] = [
     project::cases,
     user::cases,
     group::cases,
@@ -100,6 +101,7 @@ const CASES: [fn() -> Vec<Case>; 26] = [
     global_service::cases,
     managed_namespace::cases,
     service_context::cases,
+    stack::cases,
     background_job::cases,
     installation::cases,
     role::cases,

@@ -257,6 +257,7 @@ impl Door {
                     UNION ALL SELECT id, 'cluster', project_id FROM clusters \
                     UNION ALL SELECT id, 'project', NULL FROM projects \
                     UNION ALL SELECT id, 'saved view', NULL FROM saved_views \
+                    UNION ALL SELECT id, 'stack', project_id FROM stacks \
                     UNION ALL SELECT id, 'service account', project_id FROM users WHERE project_id IS NOT NULL) t \
                    FULL JOIN policies p ON p.id = t.id \
                    WHERE p.id IS NULL OR t.id IS NULL AND (p.name IS NULL OR p.id NOT IN (SELECT project_id FROM recordings)) OR p.noun <> t.noun OR p.parent_id IS DISTINCT FROM t.parent";

@@ -128,6 +128,8 @@ pub enum SecretKind {
     RepositoryWebhook,
     /// What random values of templates are made from.
     Seeds,
+    /// Versions of stacks' state.
+    StackStates,
     /// Secrets of templates of global services and managed namespaces.
     TemplateSecrets,
     /// One that a newer console knows and this client does not.
@@ -149,6 +151,7 @@ impl SecretKind {
             Self::RepositoryReach => "REPOSITORY_REACH",
             Self::RepositoryWebhook => "REPOSITORY_WEBHOOK",
             Self::Seeds => "SEEDS",
+            Self::StackStates => "STACK_STATES",
             Self::TemplateSecrets => "TEMPLATE_SECRETS",
             Self::Unknown => "UNKNOWN",
         }

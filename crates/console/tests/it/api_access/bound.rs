@@ -21,7 +21,7 @@ struct Case {
 const WRITERS_WRITE: [&str; 2] = ["OK", "FORBIDDEN"];
 const NEITHER: [&str; 2] = ["FORBIDDEN", "FORBIDDEN"];
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 16] = [
     Case {
         field: "createProject",
         expected: NEITHER,
@@ -70,6 +70,18 @@ const CASES: [Case; 14] = [
         expected: WRITERS_WRITE,
         document: "mutation ($id: ID!, $a: SavedViewUpdateAttributes!) { updateSavedView(id: $id, attributes: $a) { id } }",
         variables: |w, _| json!({"id": w.view["id"], "a": {"query": "q=a"}}),
+    },
+    Case {
+        field: "createStack",
+        expected: WRITERS_WRITE,
+        document: "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }",
+        variables: |w, name| json!({"a": {"name": name, "type": "TERRAFORM", "projectId": w.shared}}),
+    },
+    Case {
+        field: "updateStack",
+        expected: WRITERS_WRITE,
+        document: "mutation ($id: ID!, $a: StackUpdateAttributes!) { updateStack(id: $id, attributes: $a) { id } }",
+        variables: |w, _| json!({"id": w.stack["id"], "a": {"protect": false}}),
     },
     Case {
         field: "createServiceAccount",

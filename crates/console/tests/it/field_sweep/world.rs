@@ -40,6 +40,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("helmRepository", "(url: \"https://charts.invalid/stable\")"),
     ("identityProvider", "(name: \"acme\")"),
     ("identityProviders", ""),
+    ("infrastructureStack", "(id: \"$stack\")"),
+    ("infrastructureStacks", ""),
     ("installationDataKeys", ""),
     ("invites", ""),
     ("managedNamespace", "(id: \"$managed\")"),
@@ -69,6 +71,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("servicePreview", "(id: \"$service\")"),
     ("serviceStatuses", ""),
     ("serviceTarball", "(id: \"$service\")"),
+    ("stackState", "(stackId: \"$stack\")"),
+    ("stackStateDiff", "(stackId: \"$stack\", from: \"$first_state\", to: \"$second_state\")"),
     ("syncWindows", "(serviceId: \"$service\")"),
     ("user", "(email: \"admin@example.com\")"),
     ("userIdentities", "(userId: \"$user\")"),
@@ -112,6 +116,7 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::ContextSecrets => Ok("secret of a context"),
         SealedColumn::IdentityProviderSecret => Ok("client secret of a provider"),
         SealedColumn::SecondFactor => Ok("second factor"),
+        SealedColumn::StackState => Ok("state of a stack"),
         SealedColumn::RecordingCommand => Err("plural: secrets.rs: attack_19_no_secret_leaves_its_place"),
         SealedColumn::IdentityRefresh => {
             Err("it is a provider's, and read by what asks that provider alone: console: sso.rs")
@@ -323,6 +328,10 @@ impl World {
         let view = json!({"name": "All", "page": "services", "query": ""});
         let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
         let view = made(create, json!({"a": view})).await;
+        let create = "mutation ($p: ID) { createStack(attributes: {name: \"infra\", type: TERRAFORM, projectId: $p}) { id } }";
+        let stack = made(create, json!({"p": t.project})).await;
+        let states = [canaries.plant("state of a stack"), canaries.plant("later state of a stack")];
+        let (first_state, second_state) = write_states(admin, &stack, &states).await;
         let token =
             admin.data("mutation { createAccessToken { id token } }", json!({})).await["createAccessToken"]
                 .clone();
@@ -369,6 +378,9 @@ impl World {
             ("managed", managed),
             ("project", t.project.clone()),
             ("service", service),
+            ("stack", stack),
+            ("first_state", first_state),
+            ("second_state", second_state),
             ("view", view),
             ("machine", account),
             ("credential", credential),
@@ -403,6 +415,39 @@ impl World {
     pub(super) async fn stop(self) {
         self.t.console.stop().await.unwrap();
     }
+}
+
+/// Two states of a stack with a secret in each, the second one locked; the ids of both.
+async fn write_states(admin: &Person, stack: &str, secrets: &[String; 2]) -> (String, String) {
+    let path = format!("/v1/stacks/{stack}/state");
+    for (serial, secret) in secrets.iter().enumerate() {
+        let instance = json!({"attributes": {"id": "1", "input": secret}, "sensitive_attributes": []});
+        let state = json!({
+            "version": 4, "serial": serial, "lineage": "a", "outputs": {"address": {"value": secret, "type": "string"}},
+            "resources": [{
+                "mode": "managed", "type": "terraform_data", "name": "a", "provider": "p", "instances": [instance],
+            }],
+        });
+        let written = admin.post(&path, "application/json", state.to_string()).await;
+        assert_eq!(written.status, 200, "{written:?}");
+    }
+    let lock = reqwest::Method::from_bytes(b"LOCK").unwrap();
+    let locked = admin
+        .http()
+        .request(lock, format!("{}{path}", admin.next_url()))
+        .header("authorization", format!("Token {}", admin.token.as_ref().unwrap()))
+        .body(json!({"ID": "one", "Operation": "OperationTypeApply", "Who": "ada@box"}).to_string())
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(locked.status(), 200);
+    let ask = "query ($id: ID) { infrastructureStack(id: $id) { stateVersions { id } } }";
+    let versions = admin.data(ask, json!({"id": stack})).await;
+    let of = |at: usize| {
+        let id = &versions["infrastructureStack"]["stateVersions"][at]["id"];
+        id.as_str().unwrap().to_owned()
+    };
+    (of(1), of(0))
 }
 
 /// A folder whose templates show what they are given, in every way that a manifest can.

@@ -321,6 +321,19 @@ pub(super) const PAGES: &[Followed] = &[
         ..NOTHING
     },
     Followed {
+        page: "docs/stacks.md",
+        swaps: &[("stacks delete network", "stacks delete network --yes")],
+        not_run: &[
+            ("export TF_HTTP_PASSWORD", "it is for a tool that is not run here"),
+            ("tofu", "it is built for tests alone: `stacks` runs it"),
+            (
+                "plural cd stacks state",
+                "it needs what the tool wrote: the console's `stack_state` asks for all of it",
+            ),
+        ],
+        ..NOTHING
+    },
+    Followed {
         page: "docs/sync/drift.md",
         before: "gone blue/web; plural cd services create blue/web --repository @REPOSITORY@ --ref main --folder web --wait && \
                  plural cd services update blue/web --self-heal=false --wait && \

@@ -7,7 +7,7 @@ use plural_core::{Error, Result};
 
 use super::{
     Case, World, global_service, invite, machine_account, managed_namespace, registration_token, role,
-    saved_view, service_context,
+    saved_view, service_context, stack,
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -38,6 +38,9 @@ pub(super) async fn question(w: &World<'_>, text: &str) -> Question {
     }
     if text.contains("{context}") {
         text = text.replace("{context}", &service_context::context(w).await.id.to_string());
+    }
+    if text.contains("{stack}") {
+        text = text.replace("{stack}", &stack::stack(w).await.id.to_string());
     }
     if text.contains("{view}") {
         text = text.replace("{view}", &saved_view::view(w).await.id.to_string());
@@ -229,6 +232,22 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("list::<ServiceContext>", &["list contexts"]),
     ("context_save", &["create contexts project/{project}"]),
     ("context_delete", &["delete context/{context}"]),
+    ("get::<Stack>", &["get stack/{stack}"]),
+    ("list::<Stack>", &["list stacks"]),
+    ("stack_create", &["create stacks project/{project}"]),
+    ("stack_update", &["update stack/{stack}"]),
+    ("stack_delete", &["delete stack/{stack}"]),
+    ("stack_state_versions", &["get stack/{stack}"]),
+    ("stack_state_listed", &["get stack/{stack}"]),
+    ("stack_state_diff", &["get stack/{stack}"]),
+    ("stack_state_head", &["state-read stack/{stack}"]),
+    ("stack_state_read", &["state-read stack/{stack}"]),
+    ("stack_state_may_write", &["state-write stack/{stack}"]),
+    ("stack_state_write", &["state-write stack/{stack}"]),
+    ("stack_state_restore", &["state-write stack/{stack}"]),
+    ("stack_state_lock", &["state-write stack/{stack}"]),
+    ("stack_state_unlock", &["state-write stack/{stack}"]),
+    ("stack_state_force_unlock", &["state-write stack/{stack}"]),
     ("sync_window_list", &["list sync-windows service/{service}"]),
     ("sync_window_list_all", &["list sync-windows"]),
     ("sync_window_create", &["create sync-windows service/{service}"]),
@@ -287,6 +306,7 @@ pub(super) const UNASKED: &[&str] = &[
     "get_many::<Repository>",
     "get_many::<SavedView>",
     "get_many::<ServiceContext>",
+    "get_many::<Stack>",
     "get_many::<User>",
     "global_services_counts",
     "global_services_instances",

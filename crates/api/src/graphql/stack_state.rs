@@ -1,0 +1,257 @@
+//! State of stacks: its versions, what they hold without values, and its lock.
+
+use async_graphql::{Context, Enum, ID, Object, SimpleObject};
+use chrono::{DateTime, Utc};
+use plural_core::stack_state::{StateChange, StateLock, StateResource, StateVersion};
+
+use super::{
+    error::{IntoGraphql, List, Nullable, id, id_in, nullable},
+    limited::limited,
+    request::request,
+    stack::InfrastructureStack,
+};
+
+/// Who holds the state of a stack. A lock never ends by itself.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct StackLock {
+    /// The tool's name of it, which `force-unlock` asks for.
+    id: ID,
+    /// What the tool is doing.
+    operation: String,
+    /// The user and the machine that the tool runs as, as it says itself.
+    who: String,
+    /// Whose credential took it.
+    author: String,
+    /// Counts the locks of the stack: who holds an older one can no longer write.
+    fence: i64,
+    /// When it was taken.
+    inserted_at: Option<DateTime<Utc>>,
+}
+
+impl From<StateLock> for StackLock {
+    fn from(lock: StateLock) -> Self {
+        let StateLock { id, info: _, operation, who, author, fence, created_at } = lock;
+        Self { id: id.into(), operation, who, author, fence: counted(fence), inserted_at: Some(created_at) }
+    }
+}
+
+fn counted(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A state that was written once.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct StackStateVersion {
+    /// Id.
+    id: ID,
+    /// Counts the writes of the tool.
+    serial: i64,
+    /// Names the state from its first version on.
+    lineage: String,
+    /// SHA-256 of its bytes.
+    digest: String,
+    /// Bytes.
+    size: i64,
+    /// Resources with their instances; absent where the tool encrypted the state.
+    resources: Option<i64>,
+    /// Why it was not taken, if it was not.
+    rejected: Option<String>,
+    /// When somebody took in what was rejected.
+    accepted_at: Option<DateTime<Utc>>,
+    /// Whose credential wrote it.
+    author: String,
+    /// The request that wrote it.
+    request_id: String,
+    /// The fencing number of the lock that it was written under; absent without a lock.
+    fence: Option<i64>,
+    /// When it was written.
+    inserted_at: Option<DateTime<Utc>>,
+}
+
+impl From<StateVersion> for StackStateVersion {
+    fn from(version: StateVersion) -> Self {
+        let StateVersion {
+            id,
+            stack_id: _,
+            serial,
+            lineage,
+            digest,
+            size,
+            resources,
+            rejected,
+            accepted_at,
+            author,
+            request_id,
+            fence,
+            created_at,
+        } = version;
+        Self {
+            id: id.to_string().into(),
+            serial: counted(serial),
+            lineage,
+            digest: hex::encode(digest),
+            size: counted(size),
+            resources: resources.map(counted),
+            rejected,
+            accepted_at,
+            author,
+            request_id,
+            fence: fence.map(counted),
+            inserted_at: Some(created_at),
+        }
+    }
+}
+
+/// What a version of a state holds, without values.
+#[derive(SimpleObject)]
+pub(crate) struct StackState {
+    /// The id of the version.
+    id: ID,
+    /// The version.
+    version: StackStateVersion,
+    /// Its resources, one for each instance.
+    state: List<StackStateResource>,
+    /// The names of its outputs.
+    outputs: Vec<String>,
+}
+
+/// A resource of a state, without its values.
+#[derive(SimpleObject)]
+pub(crate) struct StackStateResource {
+    /// Its address: `module.a.aws_instance.web["blue"]`.
+    identifier: String,
+    /// Its type: `aws_instance`.
+    resource: String,
+    /// Its name: `web`.
+    name: String,
+    /// What manages it, as the state names it.
+    provider: String,
+}
+
+impl From<StateResource> for StackStateResource {
+    fn from(resource: StateResource) -> Self {
+        let StateResource { address, kind, name, provider } = resource;
+        Self { identifier: address, resource: kind, name, provider }
+    }
+}
+
+/// What became of a resource from one state to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::stack_state::StateChangeKind")]
+pub(crate) enum StackStateChangeKind {
+    /// Only the second state has it.
+    Added,
+    /// Only the first state has it.
+    Removed,
+    /// Both have it, with other attributes.
+    Changed,
+}
+
+/// A difference between two states, without values.
+#[derive(SimpleObject)]
+pub(crate) struct StackStateChange {
+    /// The address of the resource.
+    identifier: String,
+    /// What became of it.
+    change: StackStateChangeKind,
+    /// The names of the attributes that differ.
+    attributes: Vec<String>,
+}
+
+impl From<StateChange> for StackStateChange {
+    fn from(change: StateChange) -> Self {
+        let StateChange { address, kind, attributes } = change;
+        Self { identifier: address, change: kind.into(), attributes }
+    }
+}
+
+/// Reading states without their values; with them they are at `/v1/stacks/ID/state`.
+#[derive(Default)]
+pub(crate) struct StackStateQuery;
+
+/// Reading states without their values; with them they are at `/v1/stacks/ID/state`.
+#[Object]
+impl StackStateQuery {
+    /// What a state of a stack holds, without values.
+    async fn stack_state(
+        &self,
+        ctx: &Context<'_>,
+        stack_id: ID,
+        #[graphql(desc = "The id of a version; else the one that counts.")] version: Option<ID>,
+    ) -> Nullable<StackState> {
+        nullable(async {
+            let request = request(ctx);
+            let stack = id(&stack_id).into_graphql(ctx)?;
+            let version = id_in("version", version.as_deref()).into_graphql(ctx)?;
+            let listed = request.app.stack_state_listed(&request.op, stack, version).await;
+            let (version, resources, outputs) = listed.into_graphql(ctx)?;
+            let version = StackStateVersion::from(version);
+            Ok(Some(StackState {
+                id: version.id.clone(),
+                version,
+                state: limited(ctx, resources.into_iter().map(StackStateResource::from)),
+                outputs,
+            }))
+        })
+        .await
+    }
+
+    /// What differs between two versions of a stack's state: addresses and names of attributes, no values.
+    async fn stack_state_diff(
+        &self,
+        ctx: &Context<'_>,
+        stack_id: ID,
+        #[graphql(desc = "The id of the earlier version.")] from: ID,
+        #[graphql(desc = "The id of the later version.")] to: ID,
+    ) -> Nullable<Vec<Option<StackStateChange>>> {
+        nullable(async {
+            let request = request(ctx);
+            let stack = id(&stack_id).into_graphql(ctx)?;
+            let both = (id(&from).into_graphql(ctx)?, id(&to).into_graphql(ctx)?);
+            let changes = request.app.stack_state_diff(&request.op, stack, both).await.into_graphql(ctx)?;
+            Ok(limited(ctx, changes.into_iter().map(StackStateChange::from)))
+        })
+        .await
+    }
+}
+
+/// Changing states by hand.
+#[derive(Default)]
+pub(crate) struct StackStateMutation;
+
+/// Changing states by hand.
+#[Object]
+impl StackStateMutation {
+    /// Makes an earlier or a rejected version the stack's state, under the next serial. Refused while the state is locked.
+    async fn restore_stack_state(
+        &self,
+        ctx: &Context<'_>,
+        stack_id: ID,
+        #[graphql(desc = "The id of the version.")] version: ID,
+    ) -> Nullable<InfrastructureStack> {
+        nullable(async {
+            let request = request(ctx);
+            let stack = id(&stack_id).into_graphql(ctx)?;
+            let version = id(&version).into_graphql(ctx)?;
+            let restored = request.app.stack_state_restore(&request.op, stack, version).await;
+            Ok(Some(restored.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Ends somebody's lock of a stack's state. What its tool writes from then on is kept as a rejected version.
+    async fn force_unlock_stack(
+        &self,
+        ctx: &Context<'_>,
+        stack_id: ID,
+        #[graphql(desc = "The id of the lock.")] lock: ID,
+    ) -> Nullable<InfrastructureStack> {
+        nullable(async {
+            let request = request(ctx);
+            let stack = id(&stack_id).into_graphql(ctx)?;
+            let unlocked = request.app.stack_state_force_unlock(&request.op, stack, &lock).await;
+            Ok(Some(unlocked.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+}

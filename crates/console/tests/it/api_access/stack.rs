@@ -1,0 +1,63 @@
+//! Stacks: who gets what from their root fields. What is at `/v1/stacks/ID/state` is in `stack_state.rs`.
+
+use serde_json::json;
+
+use super::table::{Line, MEMBERS_CONFLICT, MEMBERS_READ, MEMBERS_WRITE, USERS};
+
+pub(super) const ROWS: &[Line] = &[
+    Line {
+        field: "infrastructureStack",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID) { infrastructureStack(id: $id) { id stateVersions { id } lock { id } } }",
+        variables: |w| json!({"id": w.stack["id"]}),
+    },
+    Line {
+        field: "infrastructureStacks",
+        expected: USERS,
+        document: "query { infrastructureStacks { edges { node { id stateVersion { id } } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "stackState",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID!) { stackState(stackId: $id) { id state { identifier } } }",
+        variables: |w| json!({"id": w.stack["id"]}),
+    },
+    Line {
+        field: "stackStateDiff",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID!, $a: ID!, $b: ID!) { stackStateDiff(stackId: $id, from: $a, to: $b) { identifier } }",
+        variables: |w| json!({"id": w.stack["id"], "a": w.stack["first"], "b": w.stack["second"]}),
+    },
+    Line {
+        field: "createStack",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"name": w.name, "type": "TERRAFORM", "projectId": w.shared}}),
+    },
+    Line {
+        field: "updateStack",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { updateStack(id: $id, attributes: {protect: false}) { id } }",
+        variables: |w| json!({"id": w.stack["id"]}),
+    },
+    Line {
+        field: "restoreStackState",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $v: ID!) { restoreStackState(stackId: $id, version: $v) { id } }",
+        variables: |w| json!({"id": w.stack["id"], "v": w.stack["first"]}),
+    },
+    Line {
+        field: "forceUnlockStack",
+        // Nobody holds it.
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { forceUnlockStack(stackId: $id, lock: \"one\") { id } }",
+        variables: |w| json!({"id": w.stack["id"]}),
+    },
+    Line {
+        field: "deleteStack",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { deleteStack(id: $id) { id } }",
+        variables: |w| json!({"id": w.stack["id"]}),
+    },
+];

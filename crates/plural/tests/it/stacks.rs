@@ -1,0 +1,229 @@
+//! Stacks beside the tool that writes their state: OpenTofu itself, and a console that is killed while it is written to.
+//!
+//! One backend is enough: no cluster is asked. What the door says to every request is in the console's `stack_state`.
+
+use std::path::{Path, PathBuf};
+
+use plural_testkit::{TestDatabase, each_database, program_or_report};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::{
+    asker::Asker,
+    program::{ConsoleProcess, Home},
+};
+
+each_database!(opentofu_keeps_its_state_here, a_console_that_is_killed_loses_no_state);
+
+const CREATE: &str = "mutation { createStack(attributes: {name: \"infra\", type: TERRAFORM}) { id } }";
+const STACK: &str = "query { infrastructureStack(name: \"infra\") {
+  lock { id }
+  stateVersion { serial resources }
+  stateVersions { id serial rejected }
+} }";
+
+/// What is known of the stack.
+async fn known(admin: &Asker) -> anyhow::Result<Value> {
+    Ok(admin.data(STACK, json!({})).await?["infrastructureStack"].take())
+}
+
+async fn make(admin: &Asker) -> anyhow::Result<String> {
+    let made = admin.data(CREATE, json!({})).await?;
+    Ok(made["createStack"]["id"].as_str().unwrap_or_default().to_owned())
+}
+
+fn http() -> anyhow::Result<reqwest::Client> {
+    Ok(reqwest::Client::builder().tls_certs_only([]).build()?)
+}
+
+/// A request as a tool sends it; its status.
+async fn ask(
+    http: &reqwest::Client,
+    method: &str,
+    (url, token): (&str, &str),
+    body: String,
+) -> anyhow::Result<u16> {
+    let method = reqwest::Method::from_bytes(method.as_bytes())?;
+    let answer = http.request(method, url).basic_auth("plural", Some(token)).body(body).send().await?;
+    Ok(answer.status().as_u16())
+}
+
+/// A folder with a configuration, and the tool that is run in it.
+struct Tofu {
+    program: PathBuf,
+    folder: PathBuf,
+    token: String,
+}
+
+struct Ran {
+    code: Option<i32>,
+    text: String,
+}
+
+impl Tofu {
+    fn new(program: &Path, folder: PathBuf, address: &str, token: &str) -> anyhow::Result<Self> {
+        std::fs::create_dir(&folder)?;
+        // As `plural cd stacks gen-backend` writes it.
+        let backend = format!(
+            "terraform {{\n  backend \"http\" {{\n    address        = \"{address}\"\n    lock_address   = \"{address}\"\n    \
+             unlock_address = \"{address}\"\n    lock_method    = \"LOCK\"\n    unlock_method  = \"UNLOCK\"\n    \
+             username       = \"plural\"\n  }}\n}}\n"
+        );
+        std::fs::write(folder.join("plural_backend_override.tf"), backend)?;
+        std::fs::write(folder.join("main.tf"), "terraform {\n  backend \"http\" {}\n}\n")?;
+        std::fs::write(folder.join("tofurc"), "")?;
+        Ok(Self { program: program.to_owned(), folder, token: token.to_owned() })
+    }
+
+    /// Resources of the kind that is built in, by name and input.
+    fn wants(&self, resources: &[(&str, &str)]) -> anyhow::Result<()> {
+        let resource = |(name, input): &(&str, &str)| {
+            format!("resource \"terraform_data\" \"{name}\" {{\n  input = \"{input}\"\n}}\n")
+        };
+        let text: Vec<String> = resources.iter().map(resource).collect();
+        Ok(std::fs::write(self.folder.join("resources.tf"), text.concat())?)
+    }
+
+    async fn run(&self, arguments: &[&str]) -> anyhow::Result<Ran> {
+        let done = Command::new(&self.program)
+            .args(arguments)
+            .current_dir(&self.folder)
+            .env_clear()
+            .env("HOME", &self.folder)
+            .env("PATH", "/usr/bin:/bin")
+            .env("TF_CLI_CONFIG_FILE", self.folder.join("tofurc"))
+            .env("TF_IN_AUTOMATION", "1")
+            .env("TF_INPUT", "0")
+            .env("TF_HTTP_PASSWORD", &self.token)
+            .kill_on_drop(true)
+            .output()
+            .await?;
+        let text = [done.stdout, done.stderr].concat();
+        Ok(Ran { code: done.status.code(), text: String::from_utf8_lossy(&text).into_owned() })
+    }
+
+    /// The same, which has to succeed; what was printed.
+    async fn does(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let Ran { code, text } = self.run(arguments).await?;
+        anyhow::ensure!(code == Some(0), "tofu {arguments:?}: {code:?}\n{text}");
+        Ok(text)
+    }
+}
+
+async fn opentofu_keeps_its_state_here(database: TestDatabase) -> anyhow::Result<()> {
+    let Some(program) = program_or_report("tofu") else { return Ok(()) };
+    let home = Home::new()?;
+    let mut console =
+        ConsoleProcess::start(&home, database.is_postgres().then(|| database.url()), "info").await?;
+    let admin = Asker::administrator(&console.url()).await?;
+    let id = make(&admin).await?;
+    let address = format!("{}/v1/stacks/{id}/state", console.url());
+    let tofu = Tofu::new(&program, home.path().join("one"), &address, &admin.token)?;
+
+    tofu.wants(&[("a", "one")])?;
+    tofu.does(&["init", "-no-color"]).await?;
+    tofu.does(&["apply", "-auto-approve", "-no-color"]).await?;
+    let first = known(&admin).await?;
+    assert_eq!(first["stateVersion"]["resources"], 1, "{first}");
+    assert_eq!(first["lock"], Value::Null, "{first}");
+    assert_eq!(tofu.does(&["state", "list"]).await?.trim(), "terraform_data.a");
+
+    // Nothing to do, and then something.
+    let told = tofu.does(&["apply", "-auto-approve", "-no-color"]).await?;
+    assert!(told.contains("0 added, 0 changed, 0 destroyed"), "{told}");
+    tofu.wants(&[("a", "two"), ("b", "one")])?;
+    tofu.does(&["apply", "-auto-approve", "-no-color"]).await?;
+    let second = known(&admin).await?;
+    assert_eq!(second["stateVersion"]["resources"], 2, "{second}");
+    let serial = |known: &Value| known["stateVersion"]["serial"].as_i64().unwrap_or_default();
+    assert!(serial(&second) > serial(&first), "{first} {second}");
+
+    // Somebody else holds it, and does not come back.
+    let http = http()?;
+    let other = json!({
+        "ID": "6b0f5c4e-1f0e-7a5e-9b0a-0123456789ab", "Operation": "OperationTypeApply", "Info": "", "Who": "ada@box",
+        "Version": "1.12.6", "Created": "2026-11-26T18:00:00.123456789Z", "Path": "",
+    });
+    let to = (address.as_str(), admin.token.as_str());
+    assert_eq!(ask(&http, "LOCK", to, other.to_string()).await?, 200);
+    let held = tofu.run(&["plan", "-no-color"]).await?;
+    assert!(held.code == Some(1), "{}", held.text);
+    assert!(held.text.contains("6b0f5c4e-1f0e-7a5e-9b0a-0123456789ab"), "{}", held.text);
+    tofu.does(&["force-unlock", "-force", "6b0f5c4e-1f0e-7a5e-9b0a-0123456789ab"]).await?;
+    tofu.does(&["plan", "-no-color"]).await?;
+
+    // Two at once: one waits for the other, and neither's state is lost.
+    let beside = Tofu::new(&program, home.path().join("two"), &address, &admin.token)?;
+    beside.wants(&[("a", "three"), ("b", "one"), ("c", "one")])?;
+    beside.does(&["init", "-no-color"]).await?;
+    tofu.wants(&[("a", "four"), ("b", "one"), ("d", "one")])?;
+    let apply = ["apply", "-auto-approve", "-no-color", "-lock-timeout=120s"];
+    let (one, two) = tokio::join!(tofu.does(&apply), beside.does(&apply));
+    one?;
+    two?;
+    let both = known(&admin).await?;
+    assert_eq!(both["stateVersion"]["resources"], 3, "{both}");
+    let versions = both["stateVersions"].as_array().cloned().unwrap_or_default();
+    assert!(versions.iter().all(|version| version["rejected"].is_null()), "{both}");
+
+    tofu.does(&["destroy", "-auto-approve", "-no-color"]).await?;
+    assert_eq!(known(&admin).await?["stateVersion"]["resources"], 0);
+
+    // A credential that may not is told so, and nothing is taken for an empty state.
+    let stranger = admin.user("stranger@example.com").await?;
+    let refused = Tofu::new(&program, home.path().join("three"), &address, &stranger.token)?;
+    refused.wants(&[("a", "one")])?;
+    let told = refused.run(&["init", "-no-color"]).await?;
+    assert!(told.code == Some(1) && told.text.contains("invalid auth"), "{}", told.text);
+    console.stop();
+    Ok(())
+}
+
+fn state(serial: u64) -> String {
+    json!({"version": 4, "serial": serial, "lineage": "a", "resources": [], "outputs": {}}).to_string()
+}
+
+/// Whenever it is killed, a version is there as a whole or not at all, what was answered is there, and the lock is still held.
+async fn a_console_that_is_killed_loses_no_state(database: TestDatabase) -> anyhow::Result<()> {
+    let home = Home::new()?;
+    let mut console =
+        ConsoleProcess::start(&home, database.is_postgres().then(|| database.url()), "info").await?;
+    let admin = Asker::administrator(&console.url()).await?;
+    let address = format!("{}/v1/stacks/{}/state", console.url(), make(&admin).await?);
+    let http = http()?;
+    let to = (address.as_str(), admin.token.as_str());
+    assert_eq!(ask(&http, "LOCK", to, json!({"ID": "one"}).to_string()).await?, 200);
+    let written = format!("{address}?ID=one");
+    let to = (written.as_str(), admin.token.as_str());
+    let mut serial = 0;
+    for round in 0..5 {
+        // As many as come before it is killed, while one is on its way.
+        for _ in 0..=round {
+            serial += 1;
+            assert_eq!(ask(&http, "POST", to, state(serial)).await?, 200);
+        }
+        let answered = serial;
+        serial += 1;
+        let last = tokio::spawn({
+            let (http, url, token) = (http.clone(), written.clone(), admin.token.clone());
+            let body = state(serial);
+            async move { ask(&http, "POST", (url.as_str(), token.as_str()), body).await.is_ok() }
+        });
+        tokio::task::yield_now().await;
+        console.kill();
+        last.await?;
+        console.restart().await?;
+        let known = known(&admin).await?;
+        assert_eq!(known["lock"]["id"], "one", "{known}");
+        let there = known["stateVersion"]["serial"].as_u64().unwrap_or_default();
+        assert!(there == answered || there == serial, "{answered} was answered: {known}");
+        // Whoever got no answer writes once more.
+        assert_eq!(ask(&http, "POST", to, state(serial)).await?, 200);
+        let (status, body) = admin.get(address.trim_start_matches(&console.url())).await?;
+        assert_eq!((status, body), (200, state(serial)));
+    }
+    let versions = known(&admin).await?["stateVersions"].as_array().cloned().unwrap_or_default();
+    assert_eq!(versions.len() as u64, serial, "each once");
+    console.stop();
+    Ok(())
+}

@@ -267,8 +267,6 @@ impl App {
                     name: Some(name),
                 }),
             ) => self.judged_named(ctx, action, *kind, name).await,
-            // The list of all of them, as below.
-            (On::Owner, _, None) if action == Action::Read => fixed(Scope::Installation),
             // Whatever of the kind there is in it.
             (
                 On::Thing,
@@ -277,7 +275,9 @@ impl App {
             ) if inherits(thing.kind, *kind) => self.judged_named(ctx, action, *kind, name).await,
             (On::Thing, None, None) if thing.kind == Kind::Job => fixed(Scope::AdminOnly),
             // A list shows what of it may be read.
-            (On::Thing, None, None) if action == Action::Read => fixed(Scope::Installation),
+            (On::Owner, _, None) | (On::Thing, None, None) if action == Action::Read => {
+                fixed(Scope::Installation)
+            }
             (On::Thing, None, None) if matches!(thing.kind, Kind::User | Kind::Group | Kind::Role) => {
                 fixed(Scope::Installation)
             }

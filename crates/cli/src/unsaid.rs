@@ -24,10 +24,10 @@ pub fn without_secrets(mut error: clap::Error, command: &Command, args: &[OsStri
             error.insert(ContextKind::InvalidArg, hidden());
             error.remove(ContextKind::Suggested);
         }
-        kind if SECRETS.contains(&name) || kind == ErrorKind::TooManyValues => {
-            if error.get(ContextKind::InvalidValue).is_some() {
-                error.insert(ContextKind::InvalidValue, hidden());
-            }
+        kind if (SECRETS.contains(&name) || kind == ErrorKind::TooManyValues)
+            && error.get(ContextKind::InvalidValue).is_some() =>
+        {
+            error.insert(ContextKind::InvalidValue, hidden());
         }
         _ => {}
     }

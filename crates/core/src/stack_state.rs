@@ -278,6 +278,10 @@ pub struct StateContent {
 #[derive(Deserialize)]
 struct ContentFile {
     #[serde(default)]
+    #[expect(
+        clippy::zero_sized_map_values,
+        reason = "only the names are kept: serde has no set that leaves values out"
+    )]
     outputs: BTreeMap<String, IgnoredAny>,
     #[serde(default)]
     resources: Vec<ContentResource>,

@@ -186,6 +186,7 @@ pub(crate) struct InviteQuery;
 #[Object]
 impl InviteQuery {
     /// Invitations that wait to be accepted: all of them for administrators of the installation, those to their projects for others.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn invites(
         &self,
         ctx: &Context<'_>,

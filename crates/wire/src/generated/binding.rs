@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    GroupRef, PolicyBindingAttributes, User, document::Operation, document::OperationKind, shared::list,
+    GroupRef, PolicyBindingAttributes, PolicyRole, User, document::Operation, document::OperationKind,
+    shared::list,
 };
 
 /// A Kubernetes cluster that an agent brings into the fleet.
@@ -101,33 +102,6 @@ pub struct ServiceBindings {
     /// Who may do what with it by a role that administrators made.
     #[serde(default, deserialize_with = "list")]
     pub role_bindings: Vec<RoleBinding>,
-}
-
-/// What a binding lets do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum PolicyRole {
-    /// Delete, and decide who may do what.
-    Admin,
-    /// Look.
-    Read,
-    /// Change.
-    Write,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl PolicyRole {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Admin => "ADMIN",
-            Self::Read => "READ",
-            Self::Write => "WRITE",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
 }
 
 /// One project, by id or by name.

@@ -69,6 +69,33 @@ impl GitHealth {
     }
 }
 
+/// What a binding lets do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum PolicyRole {
+    /// Delete, and decide who may do what.
+    Admin,
+    /// Look.
+    Read,
+    /// Change.
+    Write,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl PolicyRole {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Admin => "ADMIN",
+            Self::Read => "READ",
+            Self::Write => "WRITE",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// A place that keeps secret values, as the console sealed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

@@ -10,6 +10,29 @@ use crate::{
     shared::list,
 };
 
+/// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InfrastructureStack {
+    /// Id.
+    pub id: String,
+    /// Unique name.
+    pub name: String,
+    /// What keeps it.
+    #[serde(rename = "type")]
+    pub kind: StackType,
+    /// It cannot be deleted.
+    pub protect: bool,
+    /// When it was made.
+    pub inserted_at: Option<DateTime<Utc>>,
+    /// Where it belongs.
+    pub project: Option<ProjectRef>,
+    /// Who holds its state, if anybody does.
+    pub lock: Option<StackLock>,
+    /// The version of its state that counts; absent before the first one.
+    pub state_version: Option<StackStateVersion>,
+}
+
 /// Who holds the state of a stack. A lock never ends by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -26,6 +49,46 @@ pub struct StackLock {
     pub fence: i64,
     /// When it was taken.
     pub inserted_at: Option<DateTime<Utc>>,
+}
+
+/// What a version of a state holds, without values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackState {
+    /// The id of the version.
+    pub id: String,
+    /// The names of its outputs.
+    #[serde(default, deserialize_with = "list")]
+    pub outputs: Vec<String>,
+    /// The version.
+    pub version: StackStateVersion,
+    /// Its resources, one for each instance.
+    #[serde(default, deserialize_with = "list")]
+    pub state: Vec<StackStateResource>,
+}
+
+/// A difference between two states, without values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackStateChange {
+    /// The address of the resource.
+    pub identifier: String,
+    /// What became of it.
+    pub change: StackStateChangeKind,
+    /// The names of the attributes that differ.
+    #[serde(default, deserialize_with = "list")]
+    pub attributes: Vec<String>,
+}
+
+/// A resource of a state, without its values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackStateResource {
+    /// Its address: `module.a.aws_instance.web["blue"]`.
+    pub identifier: String,
+    /// Its type: `aws_instance`.
+    pub resource: String,
+    /// Its name: `web`.
+    pub name: String,
+    /// What manages it, as the state names it.
+    pub provider: String,
 }
 
 /// A state that was written once.
@@ -59,116 +122,12 @@ pub struct StackStateVersion {
 }
 
 /// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InfrastructureStack {
-    /// Id.
-    pub id: String,
-    /// Unique name.
-    pub name: String,
-    /// What keeps it.
-    #[serde(rename = "type")]
-    pub kind: StackType,
-    /// It cannot be deleted.
-    pub protect: bool,
-    /// When it was made.
-    pub inserted_at: Option<DateTime<Utc>>,
-    /// Where it belongs.
-    pub project: Option<ProjectRef>,
-    /// Who holds its state, if anybody does.
-    pub lock: Option<StackLock>,
-    /// The version of its state that counts; absent before the first one.
-    pub state_version: Option<StackStateVersion>,
-}
-
-/// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackStateVersions {
     /// The versions of its state that are kept, rejected ones too, newest first.
     #[serde(default, deserialize_with = "list")]
     pub state_versions: Vec<StackStateVersion>,
-}
-
-/// A resource of a state, without its values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StackStateResource {
-    /// Its address: `module.a.aws_instance.web["blue"]`.
-    pub identifier: String,
-    /// Its type: `aws_instance`.
-    pub resource: String,
-    /// Its name: `web`.
-    pub name: String,
-    /// What manages it, as the state names it.
-    pub provider: String,
-}
-
-/// What a version of a state holds, without values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StackState {
-    /// The id of the version.
-    pub id: String,
-    /// The names of its outputs.
-    #[serde(default, deserialize_with = "list")]
-    pub outputs: Vec<String>,
-    /// The version.
-    pub version: StackStateVersion,
-    /// Its resources, one for each instance.
-    #[serde(default, deserialize_with = "list")]
-    pub state: Vec<StackStateResource>,
-}
-
-/// A difference between two states, without values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StackStateChange {
-    /// The address of the resource.
-    pub identifier: String,
-    /// What became of it.
-    pub change: StackStateChangeKind,
-    /// The names of the attributes that differ.
-    #[serde(default, deserialize_with = "list")]
-    pub attributes: Vec<String>,
-}
-
-/// What a new stack is made from.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StackAttributes {
-    /// Unique in the installation.
-    pub name: String,
-    /// Where it belongs; else the default project.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub project_id: Option<String>,
-    /// It cannot be deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protect: Option<bool>,
-    /// Who may read it, besides those of its project.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_bindings: Option<Vec<PolicyBindingAttributes>>,
-    /// What keeps it.
-    #[serde(rename = "type")]
-    pub kind: StackType,
-    /// Who may change it and its state, besides those of its project.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_bindings: Option<Vec<PolicyBindingAttributes>>,
-}
-
-/// What changes of a stack; what is absent stays as it is.
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StackUpdateAttributes {
-    /// A new name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// New protection.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protect: Option<bool>,
-    /// Who may read it; replaces the list.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_bindings: Option<Vec<PolicyBindingAttributes>>,
-    /// Who may change it and its state; replaces the list.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_bindings: Option<Vec<PolicyBindingAttributes>>,
 }
 
 /// What became of a resource from one state to another.
@@ -229,6 +188,47 @@ impl StackType {
             Self::Unknown => "UNKNOWN",
         }
     }
+}
+
+/// What a new stack is made from.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StackAttributes {
+    /// Unique in the installation.
+    pub name: String,
+    /// Where it belongs; else the default project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
+    /// It cannot be deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protect: Option<bool>,
+    /// Who may read it, besides those of its project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bindings: Option<Vec<PolicyBindingAttributes>>,
+    /// What keeps it.
+    #[serde(rename = "type")]
+    pub kind: StackType,
+    /// Who may change it and its state, besides those of its project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bindings: Option<Vec<PolicyBindingAttributes>>,
+}
+
+/// What changes of a stack; what is absent stays as it is.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StackUpdateAttributes {
+    /// A new name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// New protection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protect: Option<bool>,
+    /// Who may read it; replaces the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bindings: Option<Vec<PolicyBindingAttributes>>,
+    /// Who may change it and its state; replaces the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bindings: Option<Vec<PolicyBindingAttributes>>,
 }
 
 /// The stacks that you may see, by pages.

@@ -33,6 +33,8 @@ pub(crate) const FOLDER_ENV: &str = "PLURAL_TEST_PROGRAMS";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum User {
     Tests,
+    /// Tests as well; most of the time goes to downloads, so it is built while Rust compiles.
+    TestsLater,
     /// Those that compare rendering.
     Benches,
 }
@@ -94,7 +96,7 @@ const MODULES: [Module; 7] = [
     Module {
         folder: "tools/tofu",
         programs: &[program("tofu", "github.com/opentofu/opentofu/cmd/tofu", 630)],
-        users: &[User::Tests],
+        users: &[User::TestsLater],
         without: "no tool writes the state of stacks",
     },
     Module {

@@ -97,6 +97,13 @@ impl Args {
     }
 }
 
+/// What takes minutes, most of them spent waiting for downloads, and is not compiled with.
+fn needs_while_compiling() -> anyhow::Result<Vec<install::Need>> {
+    let mut needs = keycloak::needs()?;
+    needs.extend(go_programs::needs(User::TestsLater)?);
+    Ok(needs)
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     // Before anything is built: it may be wrong.
@@ -111,15 +118,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // The programs under test embed it.
     web_console::build()?;
     if args.no_install {
-        install::install(keycloak::needs()?, false)?;
+        install::install(needs_while_compiling()?, false)?;
     }
     let programs = thread::scope(|scope| {
-        // It takes a minute, most of it waiting, and nothing is compiled with it.
-        let installing = scope.spawn(|| install::install(keycloak::needs()?, true));
+        let installing = scope.spawn(|| install::install(needs_while_compiling()?, true));
         let building = Instant::now();
         let programs = programs::build(&args.package)?;
         eprintln!("built the tests in {}", shell::took(building));
-        installing.join().map_err(|_| anyhow::anyhow!("installing Keycloak ended in a panic"))??;
+        installing.join().map_err(|_| anyhow::anyhow!("installing what tests start ended in a panic"))??;
         anyhow::Ok(programs)
     })?;
 

@@ -16,9 +16,11 @@
     ({ target }) => {
       const place = document.querySelector('.frame > main');
       if (!place || (target !== window && !(target instanceof HTMLScriptElement))) return;
+      const said = document.createElement('p');
+      said.setAttribute('role', 'alert');
+      said.textContent = 'The web console could not start: one of its scripts cannot be read or run. Load the page again.';
       place.removeAttribute('aria-busy');
-      place.setAttribute('role', 'alert');
-      place.textContent = 'The web console could not start: one of its scripts cannot be read or run. Load the page again.';
+      place.replaceChildren(said);
     },
     true,
   );

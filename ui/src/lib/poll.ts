@@ -35,7 +35,7 @@ export type Pace =
   | 'now'
   /** Of whatever changes, soon. */
   | 'soon'
-  /** Of whatever changes, within a minute: it costs the console a look at all rows. */
+  /** Of whatever changes, within a minute: most of it costs the console a look at all rows. */
   | 'later'
   /** By nobody but its reader. */
   | 'never';

@@ -10,6 +10,21 @@
   const isDark = chosen === 'dark' || (chosen !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
   document.documentElement.dataset.mantineColorScheme = isDark ? 'dark' : 'light';
 
+  // A script that cannot be read or run leaves the frame for good: it says so. Once the page is drawn, there is no such place.
+  addEventListener(
+    'error',
+    ({ target }) => {
+      const place = document.querySelector('.frame > main');
+      if (!place || (target !== window && !(target instanceof HTMLScriptElement))) return;
+      const said = document.createElement('p');
+      said.setAttribute('role', 'alert');
+      said.textContent = 'The web console could not start: one of its scripts cannot be read or run. Load the page again.';
+      place.removeAttribute('aria-busy');
+      place.replaceChildren(said);
+    },
+    true,
+  );
+
   // Files of the page that this address shows: the build wrote them into the head, `/services/*/* a.js b.css,…`.
   const parts = location.pathname.split('/').filter((part) => part !== '');
   const path = `/${parts.map((part, at) => (at === 0 ? part : '*')).join('/')}`;
@@ -19,6 +34,8 @@
     const link = document.createElement('link');
     link.rel = file.endsWith('.css') ? 'preload' : 'modulepreload';
     if (link.rel === 'preload') link.as = 'style';
+    // As the build's own links ask for it: else the browser reads it a second time.
+    link.crossOrigin = '';
     link.href = file;
     document.head.append(link);
   }

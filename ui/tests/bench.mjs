@@ -299,7 +299,8 @@ async function dashboard(state) {
   page.on('websocket', (socket) => socket.on('framesent', ({ payload }) => frames.push(payload)));
   await page.goto(`${origin}/`);
   await settled(page);
-  await page.waitForTimeout(5000);
+  // After about a minute it reads once more what may have changed before its socket told of changes.
+  await page.waitForTimeout(75_000);
   page.on('request', (request) => {
     if (new URL(request.url()).pathname === '/gql') requests.push(request.postData());
   });

@@ -353,8 +353,20 @@ async function palette(url, { open, settled, judge }) {
   await page.close();
 }
 
+/** A script that does not come leaves the frame of the page: it says so. */
+async function started(url, { open, judge, forgive }) {
+  const page = await open();
+  forgive(page);
+  await page.route('**/assets/*.js', (route) => route.abort());
+  await page.goto(`${url}/`);
+  await page.getByRole('alert').filter({ hasText: 'The web console could not start' }).waitFor();
+  await judge(page, 'a page whose script does not come');
+  await page.close();
+}
+
 /** With a world of 3 000 services. */
 export async function faults(url, walk) {
+  await started(url, walk);
   await pages(url, walk);
   await gone(url, walk);
   await away(url, walk);

@@ -8,7 +8,7 @@
 //! - A subscriber is told *that* something changed, never what: they read it again, with the rights that they have then.
 //! - Rights are asked for each event. Ids of what the subscriber may not see are left out.
 //! - A subscriber who listens slowly costs [`MOST_NEWS`] ids; then they are told to read everything again.
-//! - Who does not see everything is told to read again when bindings, roles or groups changed: what they see then may be more or less.
+//! - Who does not see everything is told to read again when bindings, roles, groups or administrators changed: what they see then may be more or less.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -72,7 +72,7 @@ pub struct DeltaBatch {
     pub pending: bool,
     /// There were more than are read at once; those up to `position` are skipped.
     pub skipped: bool,
-    /// When bindings, roles or groups were changed last, if they were.
+    /// When bindings, roles, groups or administrators were changed last, if they were.
     pub rights_at: Option<DateTime<Utc>>,
 }
 

@@ -1,6 +1,6 @@
 //! Which services failed, since when, and when they were healthy again.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::HashMap};
 
 use chrono::{DateTime, Utc};
 use clap::Args;
@@ -143,14 +143,18 @@ pub(crate) async fn run(
 /// The failures of services that fail, and those that the changes, newest first, are of. What goes on comes first, then the newest.
 fn failures(failing: Vec<FailingService>, changes: Vec<HealthChange>) -> Vec<Failure> {
     let mut found: Vec<Failure> = failing.into_iter().map(Failure::that_goes_on).collect();
+    let place = |(place, one): (usize, &Failure)| ((one.id.clone(), one.failing_since), place);
+    let mut places: HashMap<(String, Option<DateTime<Utc>>), usize> =
+        found.iter().enumerate().map(place).collect();
     for change in changes {
         let (Some(service), Some(since)) = (change.service, change.failing_since) else { continue };
-        let known = found.iter_mut().find(|one| one.id == service.id && one.failing_since == Some(since));
-        if let Some(known) = known {
+        let key = (service.id.clone(), Some(since));
+        if let Some(known) = places.get(&key).and_then(|place| found.get_mut(*place)) {
             // Of an older change: the newest says more.
             known.reason = known.reason.take().or(change.reason);
             continue;
         }
+        places.insert(key, found.len());
         let is_over = change.to == ServiceDeploymentStatus::Healthy;
         found.push(Failure {
             service: address(service.cluster.as_ref(), &service.name),

@@ -404,6 +404,7 @@ impl InviteStore for Database {
         if let Some((project, role)) = given {
             let of = Policy::from(project);
             policy::give_in_tx(&write, of, role, UserId::from_uuid(account.id)).await?;
+            write.rights_changed(at);
             let name = of.noun().as_str().to_owned();
             let target = AuditTarget { noun: "binding".into(), id: Some(project.uuid()), name };
             write

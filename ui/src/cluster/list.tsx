@@ -52,7 +52,7 @@ export function ClustersPage() {
         <Search label="Search by name or handle" value={search.q ?? ''} onChange={(q) => set({ q: q === '' ? undefined : q })} />
         <Facets<ClusterState>
           label="State"
-          isWaiting={facets.isPending}
+          isWaiting={!isAnswered(facets)}
           value={search.state}
           onChange={(state) => set({ state })}
           choices={[

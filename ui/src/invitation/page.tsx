@@ -122,7 +122,7 @@ const columns: Columns<RowOf<typeof Invites>> = [
 export function List() {
   const groups = useInfiniteQuery(groupsQuery);
   const projects = useInfiniteQuery(projectsQuery);
-  const first = projects.data?.[0];
+  const [first, ...others] = projects.data ?? [];
   const named = (id: string | undefined) => (projects.data ?? []).find((one) => one.id === id)?.name ?? 'PROJECT';
   return (
     <Listing
@@ -137,7 +137,8 @@ export function List() {
             noun="invitations"
             label="Invite to a project"
             icon={IconMailPlus}
-            {...(first && { right: { ...right, within: `project/${first.name}` } })}
+            // Of several projects, who may invite to one need not be allowed to for the first.
+            {...(first && others.length === 0 && { right: { ...right, within: `project/${first.name}` } })}
             explains="Makes a code that is shown once. Whoever accepts it has the role on the project, with the account that they have or make."
             fields={[
               { name: 'email', label: 'E-mail address', isRequired: true },

@@ -1,7 +1,9 @@
 /** JSON whose whole numbers stay as they are written: JavaScript's own lose digits above 2^53, and Kubernetes has 64 bits. */
 
-/** Text between quotes, or a whole number of so many digits that some may be lost. */
-const LONG = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d{16,}(?![\d.eE])/g;
+/** Text between quotes, or a number: as a whole, so that the digits behind a point are not taken for one. */
+const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
+/** A whole number of so many digits that some may be lost. */
+const LONG = /^-?\d{16,}$/;
 /** Whether there may be one at all: most answers have none, and are read as fast as ever. */
 const MAY_BE_LONG = /[:,[\s]-?\d{16}/;
 /** One of these stands before digits that were a number: a control character, which JSON can write in this way only. */
@@ -13,8 +15,8 @@ export function parseExactly(text: string): unknown {
   const mark = MAY_BE_LONG.test(text) ? MARKS.find((one) => !text.includes(one)) : undefined;
   if (mark === undefined) return JSON.parse(text);
   const first = JSON.parse(`"${mark}"`) as string;
-  const marked = text.replace(LONG, (found) =>
-    found.startsWith('"') || Number.isSafeInteger(Number(found)) ? found : `"${mark}${found}"`,
+  const marked = text.replace(TEXT_OR_NUMBER, (found) =>
+    LONG.test(found) && !Number.isSafeInteger(Number(found)) ? `"${mark}${found}"` : found,
   );
   return JSON.parse(marked, (_, value: unknown) =>
     typeof value === 'string' && value.startsWith(first) ? BigInt(value.slice(1)) : value,

@@ -54,13 +54,15 @@ export function Goes({ subject: { cluster, kind, object } }: { subject: Subject 
         </span>
       ))}
       {there.length > 0 && '. '}
-      {there.length === 0 && isWhole && 'None of what is counted is there. '}
-      {!isWhole && `${counted(which.length - known.length, 'kind')} could not be counted: you may not see them.`}
+      {there.length === 0 &&
+        isWhole &&
+        (isNamespace ? 'It has no workloads, data or Secrets.' : 'There is no object of its kind.')}
+      {!isWhole && `${counted(which.length - known.length, 'kind')} could not be counted; perhaps you may not list them.`}
     </Text>
   );
 }
 
-/** How many there are, by the server's own count; nothing where one may not see them. */
+/** How many there are, by the server's own count; nothing where it could not be asked. */
 async function countOf(
   cluster: string,
   kind: Kind,

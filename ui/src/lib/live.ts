@@ -40,7 +40,7 @@ interface Delta {
 const MOST_WAIT = 30_000;
 /** Lists are read again at most this often: in a large fleet something changes each second. */
 const CALM = 10_000;
-/** And counts of all rows. */
+/** And what costs more: counts of all rows. */
 const CALM_COUNTS = 60_000;
 /** Pages that were opened together do not ask together. */
 const JITTER = 2000;

@@ -24,13 +24,18 @@ const BESIDE = 10 * MINUTE;
 /** Pages that were opened together do not ask together. */
 const spread = 0.85 + Math.random() * 0.3;
 
+/** What was read when the socket first told of changes, or before, may have changed unheard: it is read once more as if alone. */
+let toldFrom = Infinity;
+/** For so long after it is connected, the console may still be about to listen, and earlier answers under way. */
+const BEGINS = 10 * SECOND;
+
 /** How the socket's changes have a query read again. */
 export type Pace =
   /** At once, when it is one of the changed things. */
   | 'now'
   /** Of whatever changes, soon. */
   | 'soon'
-  /** Of whatever changes, within a minute: it costs the console a look at all rows. */
+  /** Of whatever changes, within a minute: most of it costs the console a look at all rows. */
   | 'later'
   /** By nobody but its reader. */
   | 'never';
@@ -90,7 +95,8 @@ function whileLive([first, kind]: readonly unknown[]): number {
 /** Milliseconds until a query is read again by itself; `false`: never. */
 export function again(query: Query): number | false {
   if (isLong(query)) return false;
-  return Math.round((connection().isLive ? whileLive(query.queryKey) : ALONE) * spread);
+  const isTold = connection().isLive && query.state.dataUpdatedAt > toldFrom;
+  return Math.round((isTold ? whileLive(query.queryKey) : ALONE) * spread);
 }
 
 /** Whether a query is read again because somebody looks at the page again: unless the socket would have told of a change. */
@@ -107,6 +113,8 @@ export function followConnection(queries: QueryClient): () => void {
     const { isLive } = connection();
     if (isLive === wasLive) return;
     wasLive = isLive;
+    // A later connection goes on where the one before was.
+    if (isLive) toldFrom = Math.min(toldFrom, Date.now() + BEGINS);
     // An observer asks for its interval anew when it is given its options.
     for (const query of queries.getQueryCache().getAll())
       for (const observer of query.observers) observer.setOptions(observer.options);

@@ -30,7 +30,7 @@ export function HealthTimeline({ cluster, name }: { cluster: string; name: strin
               ]}
             />
             {changes.length === 0 && (
-              <Empty title="Its status has not changed yet">A change is kept for 30 days, and the last 100 of a service.</Empty>
+              <Empty title="Its status did not change lately">A change is kept for 30 days, and the last 100 of a service.</Empty>
             )}
             <ul className={classes['changes']}>
               {changes.map((change, at) => (
@@ -45,13 +45,12 @@ export function HealthTimeline({ cluster, name }: { cluster: string; name: strin
 }
 
 function Change({ change, until }: { change: HealthChange; until: string | undefined }) {
-  const { at, to, reason, sha, failingSince } = change;
+  const { at, to, sha } = change;
   const now = useNow();
   const lasted = took(at, until ?? new Date(now).toISOString());
   return (
     <Line at={at} to={to}>
-      {reason != null && <Name of={reason} />}
-      {reason == null && failingSince != null && `recovered after ${took(failingSince, at)}`}
+      <Reason of={change} />
       <Text component="span" size="xs" c="dimmed">
         {' '}
         {until === undefined ? `for ${lasted} now` : `for ${lasted}`}
@@ -85,7 +84,7 @@ export function Failures() {
 }
 
 function FailureLine({ change }: { change: Failure }) {
-  const { at, to, reason, failingSince, service } = change;
+  const { at, to, service } = change;
   return (
     <Line at={at} to={to}>
       {service?.cluster ? (
@@ -95,10 +94,15 @@ function FailureLine({ change }: { change: Failure }) {
       ) : (
         service && <Name of={service.name} />
       )}{' '}
-      {reason != null && <Name of={reason} />}
-      {to === 'HEALTHY' && failingSince != null && `recovered after ${took(failingSince, at)}`}
+      <Reason of={change} />
     </Line>
   );
+}
+
+/** Why a status is as it is; of one that ends a failure, how long that took. */
+function Reason({ of: { at, to, reason, failingSince } }: { of: Pick<HealthChange, 'at' | 'to' | 'reason' | 'failingSince'> }) {
+  if (to === 'HEALTHY') return failingSince == null ? null : `recovered after ${took(failingSince, at)}`;
+  return reason == null ? null : <Name of={reason} />;
 }
 
 function Line({ at, to, children }: { at: string; to: HealthChange['to']; children: ReactNode }) {

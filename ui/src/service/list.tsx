@@ -46,7 +46,7 @@ export function ServicesPage() {
         <Search label="Search by name" value={search.q ?? ''} onChange={(q) => set({ q: q === '' ? undefined : q })} />
         <Facets<ServiceDeploymentStatus>
           label="Status"
-          isWaiting={facets.isPending}
+          isWaiting={!isAnswered(facets)}
           value={search.status}
           onChange={(status) => set({ status })}
           choices={[

@@ -3,6 +3,8 @@ import { useEffect, useState, type RefObject } from 'react';
 import { placed, type Placed, type Side } from './place';
 
 const HEADER = 48;
+/** Keys by which a reader scrolls. */
+const SCROLLING = ['PageUp', 'PageDown', 'Home', 'End', 'ArrowUp', 'ArrowDown'];
 
 /** Where the card is now, and what it names: followed as the page is read, drawn anew, scrolled and resized. */
 export function useNamed(selector: string, side: Side | undefined, card: RefObject<HTMLElement | null>): Placed | undefined {
@@ -28,6 +30,9 @@ export function useNamed(selector: string, side: Side | undefined, card: RefObje
     const letGo = () => {
       isLed = false;
     };
+    const press = ({ key }: KeyboardEvent) => {
+      if (SCROLLING.includes(key)) letGo();
+    };
     const drawn = new MutationObserver(soon);
     drawn.observe(document.body, { childList: true, subtree: true });
     const sized = new ResizeObserver(soon);
@@ -37,6 +42,7 @@ export function useNamed(selector: string, side: Side | undefined, card: RefObje
     window.addEventListener('resize', soon);
     window.addEventListener('wheel', letGo, { passive: true });
     window.addEventListener('touchmove', letGo, { passive: true });
+    window.addEventListener('keydown', press);
     soon();
     return () => {
       cancelAnimationFrame(frame);
@@ -46,6 +52,7 @@ export function useNamed(selector: string, side: Side | undefined, card: RefObje
       window.removeEventListener('resize', soon);
       window.removeEventListener('wheel', letGo);
       window.removeEventListener('touchmove', letGo);
+      window.removeEventListener('keydown', press);
     };
   }, [selector, side, card]);
   return where;

@@ -5,6 +5,7 @@ use plural_app::delta::{Delta, DeltaFilter, DeltaStore as _};
 use plural_core::component::ComponentState;
 use plural_core::policy::BindingsChange;
 use plural_core::service_error::ServiceError;
+use plural_core::user::{NewUser, UserChange};
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::agent::{component, deployed, report, reported};
@@ -136,4 +137,22 @@ async fn whose_rights_may_have_changed_reads_again(database: TestDatabase) {
     let mut here = door.app.deltas_subscribe(&door.admin, all, Some(&first.cursor)).await.unwrap();
     let told = door.app.deltas_take(&door.admin, &mut here).await.unwrap().unwrap();
     assert!(!told.read_again && told.deleted.is_empty(), "{told:?}");
+
+    // Until they do not any more.
+    let new =
+        NewUser { email: "chief@example.com".parse().unwrap(), name: "chief".parse().unwrap(), admin: true };
+    let chief = door.app.user_create(&door.admin, &new, None).await.unwrap();
+    let ctx = door.as_user(&chief).await;
+    let mut begun = door.app.deltas_subscribe(&ctx, all, None).await.unwrap();
+    let first = door.app.deltas_take(&ctx, &mut begun).await.unwrap().unwrap();
+    drop(begun);
+    let demote = UserChange { admin: Some(false), ..UserChange::default() };
+    let chief = door.app.user_update(&door.admin, chief.id, &demote, None).await.unwrap();
+    let ctx = door.as_user(&chief).await;
+    eventually(async || {
+        let mut here = door.app.deltas_subscribe(&ctx, all, Some(&first.cursor)).await.unwrap();
+        let told = door.app.deltas_take(&ctx, &mut here).await.unwrap().unwrap();
+        if told.read_again { Ok(()) } else { Err(format!("{told:?}")) }
+    })
+    .await;
 }

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
 use crate::ids::{StackId, StateVersionId};
+
+mod frugal;
+
+use frugal::{Count, Counts, Index, Print};
 
 /// Bytes of one state.
 pub const MAX_STATE_BYTES: usize = 64 << 20;
@@ -19,6 +22,10 @@ pub const MAX_LOCK_BYTES: usize = 16 << 10;
 const FORMAT: u64 = 4;
 /// Bytes of a lineage, of a lock's id, and of other short texts of tools.
 const MAX_TEXT: usize = 255;
+/// Resources, instances and outputs of a state that is looked into, all together.
+const MAX_THINGS: u64 = 100_000;
+/// Bytes of the names of what a state holds: each instance has those of its resource.
+const MAX_NAMES: usize = 32 << 20;
 
 /// A state that was written once. What is in it is sealed, and elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,16 +144,8 @@ struct HeadFile {
     serial: Option<u64>,
     lineage: Option<String>,
     #[serde(default)]
-    resources: Vec<HeadResource>,
+    resources: Counts,
     encrypted_data: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct HeadResource {
-    #[serde(default)]
-    mode: String,
-    #[serde(default)]
-    instances: Vec<IgnoredAny>,
 }
 
 impl StateHead {
@@ -181,11 +180,8 @@ impl StateHead {
         let lineage = lineage
             .filter(|lineage| !lineage.is_empty() && is_short(lineage))
             .ok_or_else(|| Error::invalid("state", "must have a \"lineage\" of at most 255 bytes"))?;
-        // Data sources are read anew; nobody loses them.
-        let managed = resources.iter().filter(|resource| resource.mode != "data");
-        let count = managed.map(|resource| resource.instances.len() as u64).sum();
         let digest = Sha256::digest(body).into();
-        Ok(Self { serial, lineage, resources: (!is_encrypted).then_some(count), digest })
+        Ok(Self { serial, lineage, resources: (!is_encrypted).then_some(resources.managed), digest })
     }
 }
 
@@ -269,10 +265,20 @@ pub enum StateChangeKind {
     Changed,
 }
 
-/// What a state holds, with its values. It is made to be looked at, and dropped.
+/// What a state holds: of values only whether they differ. It is made to be looked at, and dropped.
 pub struct StateContent {
-    resources: Vec<(StateResource, Map<String, Value>)>,
+    resources: Vec<(StateResource, BTreeMap<String, Print>)>,
     outputs: BTreeSet<String>,
+}
+
+/// How much a state holds.
+#[derive(Deserialize)]
+struct Extent {
+    #[serde(default)]
+    outputs: Count,
+    #[serde(default)]
+    resources: Counts,
+    encrypted_data: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -285,7 +291,6 @@ struct ContentFile {
     outputs: BTreeMap<String, IgnoredAny>,
     #[serde(default)]
     resources: Vec<ContentResource>,
-    encrypted_data: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -303,31 +308,37 @@ struct ContentResource {
 
 #[derive(Deserialize)]
 struct ContentInstance {
-    index_key: Option<Value>,
+    index_key: Option<Index>,
     deposed: Option<String>,
-    attributes: Option<Map<String, Value>>,
+    attributes: Option<BTreeMap<String, Print>>,
 }
 
 impl StateContent {
     /// Reads a state file that was taken.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for one that the tool encrypted; [`Error::Invalid`] for one with resources that are not understood.
+    /// [`Error::Conflict`] for one that the tool encrypted, and for one with more than is looked into; [`Error::Invalid`] for one with
+    /// resources that are not understood.
     pub fn read(body: &[u8]) -> Result<Self> {
-        let file: ContentFile = serde_json::from_slice(body).map_err(|error| {
+        let unknown = |error: serde_json::Error| {
             let (line, column) = (error.line(), error.column());
             Error::invalid(
                 "state",
                 format!("has resources that are not understood: line {line}, column {column}"),
             )
-        })?;
-        let ContentFile { outputs, resources, encrypted_data } = file;
+        };
+        let Extent { outputs, resources, encrypted_data } = serde_json::from_slice(body).map_err(unknown)?;
         if encrypted_data.is_some() {
             return Err(Error::conflict(
                 "the tool encrypted this state, so the console cannot look into it: export it, and use the tool",
             ));
         }
-        let mut all = Vec::new();
+        // A few bytes make a resource or an instance here that takes hundreds.
+        if outputs.0.saturating_add(resources.all) > MAX_THINGS {
+            return Err(too_much());
+        }
+        let ContentFile { outputs, resources } = serde_json::from_slice(body).map_err(unknown)?;
+        let (mut all, mut named) = (Vec::new(), 0_usize);
         for ContentResource { module, mode, r#type: kind, name, provider, instances } in resources {
             let mut base = module.map_or_else(String::new, |module| format!("{module}."));
             if mode == "data" {
@@ -336,9 +347,13 @@ impl StateContent {
             base.push_str(&kind);
             base.push('.');
             base.push_str(&name);
+            let shared = base.len() + kind.len() + name.len() + provider.len();
             for ContentInstance { index_key, deposed, attributes } in instances {
-                // A text is quoted, a number is not: as the tools write addresses.
-                let index = index_key.map_or_else(String::new, |key| format!("[{key}]"));
+                named = named.saturating_add(shared);
+                if named > MAX_NAMES {
+                    return Err(too_much());
+                }
+                let index = index_key.map_or_else(String::new, |Index(key)| format!("[{key}]"));
                 let deposed = deposed.map_or_else(String::new, |key| format!(" (deposed {key})"));
                 let resource = StateResource {
                     address: format!("{base}{index}{deposed}"),
@@ -381,9 +396,13 @@ impl StateContent {
         changes
     }
 
-    fn by_address(&self) -> BTreeMap<&str, &Map<String, Value>> {
+    fn by_address(&self) -> BTreeMap<&str, &BTreeMap<String, Print>> {
         self.resources.iter().map(|(resource, attributes)| (resource.address.as_str(), attributes)).collect()
     }
+}
+
+fn too_much() -> Error {
+    Error::conflict("the state holds more than the console looks into: export it, and use the tool")
 }
 
 /// The same state under another serial, with every other byte as it was.
@@ -565,6 +584,74 @@ mod tests {
             attributes: vec!["input".to_owned()],
         };
         assert_eq!(changes, [expected]);
+    }
+
+    #[test]
+    fn a_state_that_would_take_many_times_its_bytes_is_not_looked_into() {
+        let refused = |body: &str| matches!(StateContent::read(body.as_bytes()), Err(Error::Conflict { .. }));
+        let state = |outputs: &str, resources: &str| {
+            format!(
+                r#"{{"version":4,"serial":1,"lineage":"a","outputs":{{{outputs}}},"resources":[{resources}]}}"#
+            )
+        };
+        let resource = |name: &str, instances: usize| {
+            let instances = vec!["{}"; instances].join(",");
+            format!(r#"{{"type":"t","name":"{name}","instances":[{instances}]}}"#)
+        };
+        assert!(!refused(&state("", &resource("n", 1_000))));
+        // Each instance would have the long name of its resource.
+        assert!(refused(&state("", &resource(&"n".repeat(1 << 20), 100))));
+        let many = usize::try_from(MAX_THINGS).unwrap();
+        assert!(refused(&state("", &resource("n", many))));
+        assert!(refused(&state("", &vec![resource("n", 0); many + 1].join(","))));
+        let outputs: Vec<String> = (0..=many).map(|number| format!("\"{number}\":0")).collect();
+        assert!(refused(&state(&outputs.join(","), "")));
+        // To be kept, it need not be looked into.
+        let head = StateHead::read(state("", &resource("n", many)).as_bytes()).unwrap();
+        assert_eq!(head.resources, Some(MAX_THINGS));
+    }
+
+    #[test]
+    fn whatever_differs_in_an_attribute_is_a_change() {
+        let read = |value: &str| {
+            let state = format!(
+                r#"{{"resources":[{{"type":"t","name":"n","instances":[{{"attributes":{{"a":{value}}}}}]}}]}}"#
+            );
+            StateContent::read(state.as_bytes()).unwrap()
+        };
+        let values = [
+            "null",
+            "true",
+            "false",
+            "0",
+            "-1",
+            "1",
+            "1.5",
+            "\"\"",
+            "\"1\"",
+            "[]",
+            "[1]",
+            "[[1]]",
+            "[1,2]",
+            "[2,1]",
+            "{}",
+            r#"{"a":1}"#,
+            r#"{"a":2}"#,
+            r#"{"b":1}"#,
+            r#"{"a":1,"b":2}"#,
+            r#"{"a":2,"b":1}"#,
+        ];
+        for one in values {
+            for other in values {
+                let changes = read(one).changes_to(&read(other));
+                assert_eq!(changes.is_empty(), one == other, "{one}, {other}");
+            }
+        }
+        let ordered = read(r#"{"a":1,"b":[2]}"#);
+        assert!(
+            ordered.changes_to(&read(r#"{ "b" : [2], "a" : 1 }"#)).is_empty(),
+            "it is the same in another order"
+        );
     }
 
     #[test]

@@ -252,6 +252,7 @@ impl DataKeyStore for Database {
     ) -> Result<()> {
         let at = by.entry().at;
         let mut write = self.write().await?;
+        self.check_stacks_are_known_in_tx(&write).await?;
         replace_in_tx(&mut write, rows, at).await?;
         write.audit(by.entry()).await?;
         write.enqueue(std::slice::from_ref(job), at).await?;
@@ -266,6 +267,7 @@ impl DataKeyStore for Database {
     ) -> Result<()> {
         let at = by.entry().at;
         let mut write = self.write().await?;
+        self.check_stacks_are_known_in_tx(&write).await?;
         replace_in_tx(&mut write, std::slice::from_ref(row), at).await?;
         write.audit(by.entry()).await?;
         write.enqueue(std::slice::from_ref(job), at).await?;

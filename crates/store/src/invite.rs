@@ -27,7 +27,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::token::Ended;
 use crate::transaction::{self, set};
-use crate::{group, passkey, policy, project, role, token, user};
+use crate::{group, identity, passkey, policy, project, role, token, user};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -388,6 +388,9 @@ impl InviteStore for Database {
                     Error::Conflict { .. } if invite.to.is_some() => gone(),
                     other => other,
                 })?;
+                if invite.to.is_some() {
+                    identity::unproven_in_tx(&write, made.id).await?;
+                }
                 (made, Some("user.create"))
             }
         };
@@ -404,6 +407,7 @@ impl InviteStore for Database {
         if let Some((project, role)) = given {
             let of = Policy::from(project);
             policy::give_in_tx(&write, of, role, UserId::from_uuid(account.id)).await?;
+            write.rights_changed(at);
             let name = of.noun().as_str().to_owned();
             let target = AuditTarget { noun: "binding".into(), id: Some(project.uuid()), name };
             write

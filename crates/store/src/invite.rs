@@ -267,6 +267,11 @@ async fn role_in_tx(
     if needed.iter().all(|action| held.allow(action)) { Ok(role) } else { Err(may_not_any_more()) }
 }
 
+async fn is_administrator_in_tx(write: &transaction::Write<'_>, id: UserId) -> Result<bool> {
+    let found = user::row::Entity::find_by_id(id.uuid()).one(&write.tx).await;
+    Ok(found.map_err(db("reading who invites"))?.is_some_and(|user| user.admin))
+}
+
 async fn keep_in_tx(write: &transaction::Write<'_>, create: &InviteCreate, entry: &AuditEntry) -> Result<()> {
     let doing = "keeping an invitation";
     let InviteCreate { invite, hash, proof: _ } = create;
@@ -388,7 +393,8 @@ impl InviteStore for Database {
                     Error::Conflict { .. } if invite.to.is_some() => gone(),
                     other => other,
                 })?;
-                if invite.to.is_some() {
+                // Administrators of the installation may replace anybody's password.
+                if invite.to.is_some() && !is_administrator_in_tx(&write, invite.inviter_id).await? {
                     identity::unproven_in_tx(&write, made.id).await?;
                 }
                 (made, Some("user.create"))

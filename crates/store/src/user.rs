@@ -276,6 +276,7 @@ impl UserStore for Database {
         }
         if let Some(admin) = admin {
             row.admin = set(*admin);
+            write.rights_changed(by.entry().at);
         }
         if let Some(PasswordSet { hash, end_tokens }) = password {
             // Else whoever leaves the provider could have kept a way in.

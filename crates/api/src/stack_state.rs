@@ -3,6 +3,9 @@
 //!
 //! To those tools 404 means that there is no state yet, and then they would make everything once more. So who may not read a state is
 //! answered 403, whether there is one or not.
+//!
+//! Browsers keep the credentials of basic authentication, and send them along with forms of other sites. So they are not asked for any
+//! here, and what a page sends is refused.
 
 use std::time::Duration;
 
@@ -13,8 +16,8 @@ use axum::{
     http::{
         HeaderMap, HeaderValue, StatusCode,
         header::{
-            ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, WWW_AUTHENTICATE,
-            X_CONTENT_TYPE_OPTIONS,
+            ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ORIGIN,
+            WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
         },
     },
     response::{IntoResponse as _, Response},
@@ -85,6 +88,9 @@ pub(crate) async fn serve(
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
+    if is_browser(&parts.headers) {
+        return message(StatusCode::FORBIDDEN, "states are for tools: a browser reads and writes none");
+    }
     let caller = match password(&parts.headers) {
         Some(token) => auth::bearer(&api, &parts, request_id, &token).await,
         // A browser's session is no credential here.
@@ -132,6 +138,11 @@ pub(crate) async fn serve(
     };
     response.extensions_mut().insert(name);
     response
+}
+
+/// Whether a browser sent it: a page adds and removes neither of these.
+fn is_browser(headers: &HeaderMap) -> bool {
+    headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site")
 }
 
 fn basic() -> HeaderValue {

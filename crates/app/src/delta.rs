@@ -40,6 +40,8 @@ const RESUME: TimeDelta = TimeDelta::minutes(30);
 pub const MOST_NEWS: usize = 1_000;
 /// Ids of which a subscriber is known to have seen them.
 const MOST_TOLD: usize = 2_000;
+/// A change of rights is told with the time of its request: it may be written so much later, and clocks of replicas differ.
+const LATE: TimeDelta = TimeDelta::minutes(1);
 /// Between two events of one subscription.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Between two reads of the table.
@@ -248,7 +250,7 @@ impl Subscribers {
                 news.overflow();
             }
             news.add(seat.filter, &batch.deltas, gone);
-            news.rights |= batch.rights_at.is_some_and(|at| at > seat.since);
+            news.rights |= batch.rights_at.is_some_and(|at| is_news(at, seat.since));
             news.position = news.position.max(batch.position);
             if !news.is_empty() {
                 seat.wake.notify_one();
@@ -256,6 +258,12 @@ impl Subscribers {
             true
         });
     }
+}
+
+/// Whether rights may have changed after somebody began to listen: once too often costs one reading, once too seldom a page shows what
+/// is no longer so.
+fn is_news(at: DateTime<Utc>, since: DateTime<Utc>) -> bool {
+    at > since - LATE
 }
 
 /// One who listens.
@@ -327,7 +335,7 @@ impl App {
             if is_ours && after.position < position {
                 let missed = self.store.deltas_read(after.position).await?;
                 news.all = missed.skipped;
-                news.rights = missed.rights_at.is_some_and(|at| at > since);
+                news.rights = missed.rights_at.is_some_and(|at| is_news(at, since));
                 let of_filter: Vec<Delta> =
                     missed.deltas.into_iter().filter(|delta| filter.key(*delta).is_some()).collect();
                 news.add(filter, &of_filter, &self.deltas_gone(&of_filter).await?);
@@ -584,8 +592,8 @@ mod tests {
         subscribers.hand_out(&batch, &HashSet::new());
         assert_eq!(seat.news.lock().ids.len(), 1);
         assert_eq!(subscribers.position(), Some(6));
-        // Rights that changed before they listened are those with which they read.
-        for (seconds, is_news) in [(-1, false), (0, false), (1, true)] {
+        // Rights that changed long before they listened are those with which they read; a write may take a while.
+        for (seconds, is_news) in [(-61, false), (-60, false), (-59, true), (0, true), (1, true)] {
             let rights_at = Some(since + TimeDelta::seconds(seconds));
             let batch = DeltaBatch { position: 7, rights_at, ..DeltaBatch::default() };
             *seat.news.lock() = News::default();

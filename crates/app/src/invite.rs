@@ -4,7 +4,10 @@
 //! # Guarantees
 //! - A code counts once, for a time, and only while whoever gave it is an administrator. Its hash is kept, its text is told once.
 //! - One to a project gives a role on it and nothing else, and only while whoever gave it may give that role.
-//! - Neither making one to a project nor its code tells whether its address has an account.
+//! - Neither making one to a project nor looking at it tells whether its address has an account. Who accepts it without signing in makes
+//!   the account, or is told that there is no such invitation.
+//! - Whoever makes one to a project has the code, too, and so may make the account of somebody else's address: no identity provider's
+//!   user gets such an account by their address.
 //! - Guesses are slowed as those of passwords are.
 
 use async_trait::async_trait;

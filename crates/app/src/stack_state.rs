@@ -50,7 +50,12 @@ pub enum StateSource {
     /// The tool wrote it, and says that it holds this lock.
     Tool(Option<String>),
     /// Somebody took an earlier or a rejected version.
-    Version(StateVersionId),
+    Version {
+        /// Which.
+        taken: StateVersionId,
+        /// The state that they saw it in the place of.
+        seen: Option<StateVersionId>,
+    },
 }
 
 /// What became of a state.
@@ -226,12 +231,14 @@ impl App {
         if current.is_some_and(|current| current.id == version.id) {
             return Err(Error::conflict("this version is the stack's state already"));
         }
+        // All of it is in memory, more than once.
+        let _place = self.state_looks.acquire().await;
         let pieces = self.store.stack_state_pieces(&stack, version.id).await?;
         let body = self.stack_state_opened(&version, &pieces).await?;
         drop(pieces);
         let serial = current.map_or(0, |current| current.serial).max(version.serial) + 1;
         let body = on_a_thread(move || with_serial(&body, serial)).await?;
-        let from = StateSource::Version(version.id);
+        let from = StateSource::Version { taken: version.id, seen: current.map(|current| current.id) };
         let write = self.stack_state_sealed(&writable, body.into(), from).await?;
         match self.store.stack_state_write(writable.audited(ctx, "stack.state.restore"), &write).await? {
             StateWritten::Taken(_) | StateWritten::Repeated(_) => {}

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
 use crate::ids::{StackId, StateVersionId};
+
+mod frugal;
+
+use frugal::{Count, Counts, Index, Print};
 
 /// Bytes of one state.
 pub const MAX_STATE_BYTES: usize = 64 << 20;
@@ -19,6 +22,10 @@ pub const MAX_LOCK_BYTES: usize = 16 << 10;
 const FORMAT: u64 = 4;
 /// Bytes of a lineage, of a lock's id, and of other short texts of tools.
 const MAX_TEXT: usize = 255;
+/// Resources, instances and outputs of a state that is looked into, all together.
+const MAX_THINGS: u64 = 100_000;
+/// Bytes of the names of what a state holds: each instance has those of its resource.
+const MAX_NAMES: usize = 32 << 20;
 
 /// A state that was written once. What is in it is sealed, and elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,16 +144,8 @@ struct HeadFile {
     serial: Option<u64>,
     lineage: Option<String>,
     #[serde(default)]
-    resources: Vec<HeadResource>,
+    resources: Counts,
     encrypted_data: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct HeadResource {
-    #[serde(default)]
-    mode: String,
-    #[serde(default)]
-    instances: Vec<IgnoredAny>,
 }
 
 impl StateHead {
@@ -181,11 +180,8 @@ impl StateHead {
         let lineage = lineage
             .filter(|lineage| !lineage.is_empty() && is_short(lineage))
             .ok_or_else(|| Error::invalid("state", "must have a \"lineage\" of at most 255 bytes"))?;
-        // Data sources are read anew; nobody loses them.
-        let managed = resources.iter().filter(|resource| resource.mode != "data");
-        let count = managed.map(|resource| resource.instances.len() as u64).sum();
         let digest = Sha256::digest(body).into();
-        Ok(Self { serial, lineage, resources: (!is_encrypted).then_some(count), digest })
+        Ok(Self { serial, lineage, resources: (!is_encrypted).then_some(resources.managed), digest })
     }
 }
 
@@ -269,10 +265,20 @@ pub enum StateChangeKind {
     Changed,
 }
 
-/// What a state holds, with its values. It is made to be looked at, and dropped.
+/// What a state holds: of values only whether they differ. It is made to be looked at, and dropped.
 pub struct StateContent {
-    resources: Vec<(StateResource, Map<String, Value>)>,
+    resources: Vec<(StateResource, BTreeMap<String, Print>)>,
     outputs: BTreeSet<String>,
+}
+
+/// How much a state holds.
+#[derive(Deserialize)]
+struct Extent {
+    #[serde(default)]
+    outputs: Count,
+    #[serde(default)]
+    resources: Counts,
+    encrypted_data: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -285,7 +291,6 @@ struct ContentFile {
     outputs: BTreeMap<String, IgnoredAny>,
     #[serde(default)]
     resources: Vec<ContentResource>,
-    encrypted_data: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -303,31 +308,37 @@ struct ContentResource {
 
 #[derive(Deserialize)]
 struct ContentInstance {
-    index_key: Option<Value>,
+    index_key: Option<Index>,
     deposed: Option<String>,
-    attributes: Option<Map<String, Value>>,
+    attributes: Option<BTreeMap<String, Print>>,
 }
 
 impl StateContent {
     /// Reads a state file that was taken.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for one that the tool encrypted; [`Error::Invalid`] for one with resources that are not understood.
+    /// [`Error::Conflict`] for one that the tool encrypted, and for one with more than is looked into; [`Error::Invalid`] for one with
+    /// resources that are not understood.
     pub fn read(body: &[u8]) -> Result<Self> {
-        let file: ContentFile = serde_json::from_slice(body).map_err(|error| {
+        let unknown = |error: serde_json::Error| {
             let (line, column) = (error.line(), error.column());
             Error::invalid(
                 "state",
                 format!("has resources that are not understood: line {line}, column {column}"),
             )
-        })?;
-        let ContentFile { outputs, resources, encrypted_data } = file;
+        };
+        let Extent { outputs, resources, encrypted_data } = serde_json::from_slice(body).map_err(unknown)?;
         if encrypted_data.is_some() {
             return Err(Error::conflict(
                 "the tool encrypted this state, so the console cannot look into it: export it, and use the tool",
             ));
         }
-        let mut all = Vec::new();
+        // A few bytes make a resource or an instance here that takes hundreds.
+        if outputs.0.saturating_add(resources.all) > MAX_THINGS {
+            return Err(too_much());
+        }
+        let ContentFile { outputs, resources } = serde_json::from_slice(body).map_err(unknown)?;
+        let (mut all, mut named) = (Vec::new(), 0_usize);
         for ContentResource { module, mode, r#type: kind, name, provider, instances } in resources {
             let mut base = module.map_or_else(String::new, |module| format!("{module}."));
             if mode == "data" {
@@ -336,9 +347,13 @@ impl StateContent {
             base.push_str(&kind);
             base.push('.');
             base.push_str(&name);
+            let shared = base.len() + kind.len() + name.len() + provider.len();
             for ContentInstance { index_key, deposed, attributes } in instances {
-                // A text is quoted, a number is not: as the tools write addresses.
-                let index = index_key.map_or_else(String::new, |key| format!("[{key}]"));
+                named = named.saturating_add(shared);
+                if named > MAX_NAMES {
+                    return Err(too_much());
+                }
+                let index = index_key.map_or_else(String::new, |Index(key)| format!("[{key}]"));
                 let deposed = deposed.map_or_else(String::new, |key| format!(" (deposed {key})"));
                 let resource = StateResource {
                     address: format!("{base}{index}{deposed}"),
@@ -381,9 +396,13 @@ impl StateContent {
         changes
     }
 
-    fn by_address(&self) -> BTreeMap<&str, &Map<String, Value>> {
+    fn by_address(&self) -> BTreeMap<&str, &BTreeMap<String, Print>> {
         self.resources.iter().map(|(resource, attributes)| (resource.address.as_str(), attributes)).collect()
     }
+}
+
+fn too_much() -> Error {
+    Error::conflict("the state holds more than the console looks into: export it, and use the tool")
 }
 
 /// The same state under another serial, with every other byte as it was.
@@ -450,140 +469,4 @@ fn text_end(body: &[u8], at: usize) -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn state(serial: u64, lineage: &str, value: &str) -> Vec<u8> {
-        let state = json!({
-            "version": 4, "terraform_version": "1.12.6", "serial": serial, "lineage": lineage,
-            "outputs": {"address": {"value": value, "type": "string"}},
-            "resources": [
-                {"mode": "managed", "type": "terraform_data", "name": "a", "provider": "p", "instances": [
-                    {"index_key": "blue", "attributes": {"id": "1", "input": value}},
-                    {"index_key": 0, "attributes": {"id": "2", "input": "same"}},
-                ]},
-                {"module": "module.m", "mode": "data", "type": "x", "name": "y", "provider": "p", "instances": [{}]},
-            ],
-        });
-        serde_json::to_vec_pretty(&state).unwrap()
-    }
-
-    fn version(serial: u64, lineage: &str, value: &str) -> StateVersion {
-        let head = StateHead::read(&state(serial, lineage, value)).unwrap();
-        StateVersion {
-            id: StateVersionId::new(),
-            stack_id: StackId::new(),
-            serial,
-            lineage: lineage.to_owned(),
-            digest: head.digest,
-            size: 1,
-            resources: head.resources,
-            rejected: None,
-            accepted_at: None,
-            author: String::new(),
-            request_id: String::new(),
-            fence: None,
-            created_at: DateTime::UNIX_EPOCH,
-        }
-    }
-
-    fn lock(id: &str) -> StateLock {
-        StateLock {
-            id: id.to_owned(),
-            info: "{}".to_owned(),
-            operation: String::new(),
-            who: String::new(),
-            author: String::new(),
-            fence: 1,
-            created_at: DateTime::UNIX_EPOCH,
-        }
-    }
-
-    #[test]
-    fn a_head_tells_what_counts() {
-        let head = StateHead::read(&state(7, "abc", "x")).unwrap();
-        assert_eq!((head.serial, head.lineage.as_str(), head.resources), (7, "abc", Some(2)));
-        let encrypted = br#"{"serial": 1, "lineage": "a", "meta": {}, "encrypted_data": "x"}"#;
-        assert_eq!(StateHead::read(encrypted).unwrap().resources, None);
-    }
-
-    #[test]
-    fn what_is_no_state_is_refused_without_its_text() {
-        for (body, told) in [
-            ("", "line 1, column 0"),
-            ("{\"hunter2", "line 1"),
-            ("[]", "JSON"),
-            (r#"{"version": 5, "serial": 1, "lineage": "a"}"#, "it has 5"),
-            (r#"{"serial": 1, "lineage": "a"}"#, "it has none"),
-            (r#"{"version": 4, "lineage": "a"}"#, "serial"),
-            (r#"{"version": 4, "serial": 18446744073709551615, "lineage": "a"}"#, "serial"),
-            (r#"{"version": 4, "serial": 1, "lineage": ""}"#, "lineage"),
-            (r#"{"version": 4, "serial": 1, "lineage": "a\u0000b"}"#, "lineage"),
-        ] {
-            let error = StateHead::read(body.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(told) && !error.contains("hunter2"), "{body}: {error}");
-        }
-    }
-
-    #[test]
-    fn which_write_counts() {
-        use WriteVerdict::{Accept, Locked, Reject, Repeat};
-        let head = |serial, lineage, value| StateHead::read(&state(serial, lineage, value)).unwrap();
-        let (current, held) = (version(5, "a", "x"), lock("one"));
-        let judge =
-            |lock: Option<&StateLock>, given, new: &StateHead| judge_write(lock, given, Some(&current), new);
-        let next = head(6, "a", "y");
-        assert_eq!(judge(None, None, &next), Accept);
-        assert_eq!(judge(Some(&held), Some("one"), &next), Accept);
-        assert_eq!(judge(Some(&held), None, &next), Locked);
-        assert!(matches!(judge(Some(&held), Some("other"), &next), Reject(why) if why.contains("lock")));
-        assert!(matches!(judge(None, Some("one"), &next), Reject(why) if why.contains("lock")));
-        let same = head(5, "a", "x");
-        assert_eq!(judge(None, Some("gone"), &same), Repeat);
-        assert_eq!(judge(Some(&held), None, &same), Locked);
-        assert!(matches!(judge(None, None, &head(6, "b", "x")), Reject(why) if why.contains("lineage")));
-        assert!(matches!(judge(None, None, &head(4, "a", "x")), Reject(why) if why.contains("lower")));
-        assert!(
-            matches!(judge(None, None, &head(5, "a", "y")), Reject(why) if why.contains("other content"))
-        );
-        assert_eq!(judge_write(None, None, None, &head(9, "z", "x")), Accept);
-    }
-
-    #[test]
-    fn content_is_told_without_values() {
-        let (resources, outputs) = StateContent::read(&state(1, "a", "hunter2")).unwrap().listed();
-        let addresses: Vec<&str> = resources.iter().map(|one| one.address.as_str()).collect();
-        assert_eq!(addresses, ["module.m.data.x.y", "terraform_data.a[\"blue\"]", "terraform_data.a[0]"]);
-        assert_eq!(outputs, ["address"]);
-        let read = |value| StateContent::read(&state(1, "a", value)).unwrap();
-        let changes = read("x").changes_to(&read("hunter2"));
-        let expected = StateChange {
-            address: "terraform_data.a[\"blue\"]".to_owned(),
-            kind: StateChangeKind::Changed,
-            attributes: vec!["input".to_owned()],
-        };
-        assert_eq!(changes, [expected]);
-    }
-
-    #[test]
-    fn another_serial_changes_no_other_byte() {
-        let tricky = br#"{"a": {"serial": 1}, "b": "\"serial\": 2", "lineage":"l","version":4, "serial" : 41 , "n": 1.10}"#;
-        let changed = String::from_utf8(with_serial(tricky, 100).unwrap()).unwrap();
-        assert_eq!(changed, String::from_utf8_lossy(tricky).replace("41", "100"));
-        let body = state(9, "a", "x");
-        assert_eq!(with_serial(&with_serial(&body, 10).unwrap(), 9).unwrap(), body);
-    }
-
-    #[test]
-    fn a_lock_is_read_as_tools_write_it() {
-        let body = br#"{"ID":"one","Operation":"OperationTypeApply","Info":"","Who":"ada@box","Version":"1.12.6","Created":"2026-11-26T18:00:00Z","Path":""}"#;
-        let lock = LockRequest::parse(body).unwrap();
-        assert_eq!((lock.id.as_str(), lock.who.as_str()), ("one", "ada@box"));
-        assert_eq!(lock.info.as_bytes(), body);
-        for body in ["", "{}", r#"{"ID":""}"#, r#"{"ID":"a\u0000b"}"#, "{\"ID\":1}", "\u{0}"] {
-            assert!(LockRequest::parse(body.as_bytes()).is_err(), "{body:?}");
-        }
-    }
-}
+mod tests;

@@ -58,8 +58,10 @@ struct Token {
 #[derive(Default)]
 struct Held {
     token: Option<Token>,
-    /// Until when a refusal of a token is not a reason to get another one.
-    forbidden_until: Option<Instant>,
+    /// Until when a refusal of a token is not a reason to get another one, and where it was refused.
+    forbidden: Option<(Instant, String)>,
+    /// When there was a login last.
+    entered: Option<Instant>,
     /// Until when no login is tried, and what the last one was told.
     refused: Option<(Instant, KeyError)>,
 }
@@ -134,10 +136,10 @@ impl Vault {
             return Ok(answer);
         }
         // It may have been revoked, or its time was over: with another one it works, or the policy forbids it.
-        let Some(another) = self.another(&token).await? else { return Ok(answer) };
+        let Some(another) = self.another(&token, path).await? else { return Ok(answer) };
         let answer = self.send(&method, path, body, Some(&another)).await?;
         if answer.status == StatusCode::FORBIDDEN {
-            self.held.lock().await.forbidden_until = Some(Instant::now() + FORBIDDEN);
+            self.held.lock().await.forbidden = Some((Instant::now() + FORBIDDEN, path.to_owned()));
         }
         Ok(answer)
     }
@@ -184,7 +186,7 @@ impl Vault {
     }
 
     /// Another token than this one, which was forbidden something; none while it is known that another one does not help.
-    async fn another(&self, forbidden: &SecretString) -> Result<Option<SecretString>, KeyError> {
+    async fn another(&self, forbidden: &SecretString, path: &str) -> Result<Option<SecretString>, KeyError> {
         let mut held = self.held.lock().await;
         // Whoever was in front has one already.
         if let Some(token) = &held.token
@@ -192,10 +194,17 @@ impl Vault {
         {
             return Ok(Some(token.text.clone()));
         }
-        if held.forbidden_until.is_some_and(|until| Instant::now() < until) {
-            return Ok(None);
+        let now = Instant::now();
+        if let Some((until, known)) = &held.forbidden
+            && now < *until
+        {
+            // What one path is forbidden says nothing of a token that another finds revoked; that takes a login now and then.
+            let is_soon = held.entered.is_some_and(|entered| now < entered + REFUSED);
+            if known == path || is_soon {
+                return Ok(None);
+            }
         }
-        held.token = None;
+        // The one of before stays until there is another one: it may do for all but this path.
         self.entered(&mut held).await.map(Some)
     }
 
@@ -209,7 +218,7 @@ impl Vault {
         match self.log_in().await {
             Ok(token) => {
                 let text = token.text.clone();
-                (held.token, held.refused) = (Some(token), None);
+                (held.token, held.refused, held.entered) = (Some(token), None, Some(Instant::now()));
                 Ok(text)
             }
             Err(error) => {

@@ -252,6 +252,7 @@ impl DataKeyStore for Database {
     ) -> Result<()> {
         let at = by.entry().at;
         let mut write = self.write().await?;
+        self.check_stacks_are_known_in_tx(&write).await?;
         replace_in_tx(&mut write, rows, at).await?;
         write.audit(by.entry()).await?;
         write.enqueue(std::slice::from_ref(job), at).await?;
@@ -266,6 +267,7 @@ impl DataKeyStore for Database {
     ) -> Result<()> {
         let at = by.entry().at;
         let mut write = self.write().await?;
+        self.check_stacks_are_known_in_tx(&write).await?;
         replace_in_tx(&mut write, std::slice::from_ref(row), at).await?;
         write.audit(by.entry()).await?;
         write.enqueue(std::slice::from_ref(job), at).await?;
@@ -329,7 +331,8 @@ impl DataKeyStore for Database {
         let which = Condition::all()
             .add(row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
             .add(row::Column::RetiredAt.is_not_null());
-        // Whoever writes values with one of them comes first, and is looked for once more.
+        // Whoever copies values that one of them sealed comes first, and is looked for once more: only there, as long transactions hold up
+        // the events of all.
         let locked = row::Entity::find()
             .filter(which)
             .order_by_asc(row::Column::Id)
@@ -341,7 +344,7 @@ impl DataKeyStore for Database {
             .into_iter()
             .map(|row| DataKeyRow::try_from(row).map(|row| row.key))
             .collect::<Result<_>>()?;
-        let used = seal::used_of(self, &locked).await?;
+        let used = seal::copied_of(self, &locked).await?;
         let unused = locked.iter().filter(|key| !used.contains(&key.id)).map(|key| key.id.uuid());
         let which = Condition::all().add(row::Column::Id.is_in(unused));
         let destroyed = destroy_in_tx(&write, which, at).await?;

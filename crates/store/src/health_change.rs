@@ -15,6 +15,7 @@ use plural_core::access::Visibility;
 use plural_core::component::Component;
 use plural_core::health_change::HealthChange;
 use plural_core::ids::{HealthChangeId, RevisionId, ServiceId};
+use plural_core::mask::MASK;
 use plural_core::page::Direction;
 use plural_core::service::Service;
 use plural_core::service_error::ServiceError;
@@ -23,7 +24,7 @@ use plural_core::specs::without_nul;
 use plural_core::status::ServiceStatus;
 use plural_core::sync::ServiceSync;
 use plural_core::{Page, PageRequest, Result};
-use sea_orm::sea_query::{Expr, Func};
+use sea_orm::sea_query::{Expr, Func, IntoCondition};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, Order, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait, Select, Statement, Value,
@@ -148,6 +149,22 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, turned: Vec<row:
             .map_err(db("recording services' statuses"))?;
     }
     Ok(())
+}
+
+/// Hides why the statuses of these services became others: secrets that they read are others by now, and what was secret then is
+/// not known any more.
+pub(crate) async fn hide_reasons_on(
+    connection: &impl ConnectionTrait,
+    services: impl IntoCondition,
+) -> Result<()> {
+    row::Entity::update_many()
+        .col_expr(row::Column::Reason, Expr::value(MASK))
+        .filter(row::Column::Reason.is_not_null())
+        .filter(services)
+        .exec(connection)
+        .await
+        .map(drop)
+        .map_err(db("hiding why services' statuses were others"))
 }
 
 /// One page of changes, newest first, in the order of `by`, which is their ids in some way.

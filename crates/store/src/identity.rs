@@ -49,6 +49,31 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
+/// Accounts whose address nobody has shown to be theirs: an invitation to a project made them, and its maker had the code, too.
+pub(crate) mod unproven {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "unproven_addresses")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub user_id: Uuid,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+/// No provider's user gets this account by its address.
+pub(crate) async fn unproven_in_tx(write: &transaction::Write<'_>, user: Uuid) -> Result<()> {
+    unproven::Entity::insert(unproven::ActiveModel { user_id: set(user) })
+        .exec_without_returning(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("making a user"))
+}
+
 const AT_ONCE: &[(&str, &str)] = &[
     ("user_identities_provider_id_subject_key", "you signed in twice at the same time; try again"),
     ("users_email_key", "you signed in twice at the same time; try again"),
@@ -189,6 +214,13 @@ async fn account_in_tx(
                 "the account with your address is tied to another user of this provider; ask an administrator",
             ));
         }
+        let unproven = unproven::Entity::find_by_id(found.id).one(&write.tx).await;
+        if unproven.map_err(db("reading a user"))?.is_some() {
+            return Err(Error::forbidden(
+                "the account with your address was made by an invitation to a project, and others may have its password; ask an \
+                 administrator to delete it, and sign in again",
+            ));
+        }
         return Ok(found);
     }
     if !admit.creates {
@@ -269,6 +301,7 @@ impl IdentityStore for Database {
         if let Some(groups) = &admit.groups
             && place_in_groups_in_tx(&write, provider, account.id, groups).await?
         {
+            write.rights_changed(at);
             write.audit(&about(&account, by.entry(), "identity.groups")).await?;
         }
         write.audit(by.entry()).await?;
@@ -352,6 +385,7 @@ impl IdentityStore for Database {
             changed = place_in_groups_in_tx(&write, provider, user, &groups).await?;
         }
         if changed {
+            write.rights_changed(by.entry().at);
             write.audit(by.entry()).await?;
         }
         write.commit().await?;
@@ -413,6 +447,7 @@ impl IdentityStore for Database {
         let last = account.password_hash.is_none() && others == 0;
         token::end_in_tx(&write, user_id, if last { Ended::All } else { Ended::OfLogin(id) }).await?;
         given_membership::take_in_tx(&write, identity.provider.uuid(), Some(user_id), &[]).await?;
+        write.rights_changed(by.entry().at);
         write.audit(by.entry()).await?;
         write.commit().await
     }

@@ -27,7 +27,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::token::Ended;
 use crate::transaction::{self, set};
-use crate::{group, passkey, policy, project, role, token, user};
+use crate::{group, identity, passkey, policy, project, role, token, user};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -267,6 +267,11 @@ async fn role_in_tx(
     if needed.iter().all(|action| held.allow(action)) { Ok(role) } else { Err(may_not_any_more()) }
 }
 
+async fn is_administrator_in_tx(write: &transaction::Write<'_>, id: UserId) -> Result<bool> {
+    let found = user::row::Entity::find_by_id(id.uuid()).one(&write.tx).await;
+    Ok(found.map_err(db("reading who invites"))?.is_some_and(|user| user.admin))
+}
+
 async fn keep_in_tx(write: &transaction::Write<'_>, create: &InviteCreate, entry: &AuditEntry) -> Result<()> {
     let doing = "keeping an invitation";
     let InviteCreate { invite, hash, proof: _ } = create;
@@ -388,6 +393,10 @@ impl InviteStore for Database {
                     Error::Conflict { .. } if invite.to.is_some() => gone(),
                     other => other,
                 })?;
+                // Administrators of the installation may replace anybody's password.
+                if invite.to.is_some() && !is_administrator_in_tx(&write, invite.inviter_id).await? {
+                    identity::unproven_in_tx(&write, made.id).await?;
+                }
                 (made, Some("user.create"))
             }
         };

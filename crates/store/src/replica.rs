@@ -85,13 +85,35 @@ impl Database {
         Err(Error::conflict(format!("another replica holds the lease {name:?} by now: nothing was written")))
     }
 
+    /// Makes sure that every replica knows of stacks: one that does not would destroy the data keys that their states are sealed with.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] while one of the release before is alive.
+    pub(crate) async fn check_stacks_are_known_in_tx(&self, write: &Write<'_>) -> Result<()> {
+        // On SQLite there is no other replica.
+        if !self.is_postgres() {
+            return Ok(());
+        }
+        let sql = format!(
+            "SELECT 1 AS one FROM replicas WHERE alive_until > {} AND stacks IS NOT TRUE LIMIT 1",
+            self.clock()
+        );
+        let old = write.tx.query_one_raw(self.statement(&sql, [])).await;
+        if old.map_err(db("looking for replicas of the release before"))?.is_none() {
+            return Ok(());
+        }
+        Err(Error::conflict(
+            "replicas of the release before stacks are running: replace them first, and try again",
+        ))
+    }
+
     async fn beat_in_tx(&self, write: &Write<'_>, beat: &ReplicaBeat) -> Result<ReplicaUpdate> {
         let doing = "giving a sign of life";
         let ReplicaBeat { id, place, address, holds } = beat;
         let clock = self.clock();
         let sql = format!(
-            "INSERT INTO replicas (id, place, authority, certificate, alive_until, data_keys, secret_backends) \
-             VALUES ($1, $2, $3, $4, {clock} + $5, TRUE, TRUE) ON CONFLICT (id) DO UPDATE SET \
+            "INSERT INTO replicas (id, place, authority, certificate, alive_until, data_keys, secret_backends, stacks) \
+             VALUES ($1, $2, $3, $4, {clock} + $5, TRUE, TRUE, TRUE) ON CONFLICT (id) DO UPDATE SET \
              authority = excluded.authority, certificate = excluded.certificate, alive_until = excluded.alive_until"
         );
         let values = [

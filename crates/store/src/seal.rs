@@ -169,11 +169,19 @@ fn row_of(row: &QueryResult) -> Result<SealedRow, DbErr> {
     Ok(SealedRow { id: row.try_get("", "row_id")?, number: row.try_get("", "row_number")? })
 }
 
-/// Those of these keys, each by its id, that sealed a value of a column. Nobody asks key by key: each column is walked once for all.
-pub(crate) async fn used_of(database: &Database, keys: &[DataKey]) -> Result<HashSet<DataKeyId>> {
+/// Columns whose values are copied as they were sealed: from a revision to the next.
+const COPIED: [SealedColumn; 3] =
+    [SealedColumn::Configuration, SealedColumn::HelmValues, SealedColumn::RendererValues];
+
+/// Those of these keys, each by its id, that sealed a value of these columns. Nobody asks key by key: each column is walked once for all.
+async fn used_in(
+    database: &Database,
+    columns: &[SealedColumn],
+    keys: &[DataKey],
+) -> Result<HashSet<DataKeyId>> {
     let wanted: HashSet<DataKeyId> = keys.iter().map(|key| key.id).collect();
     let mut used = HashSet::new();
-    for column in SealedColumn::ALL {
+    for column in columns.iter().copied() {
         let mut after = None;
         // One that is used need not be found again; without any left nothing is read.
         while used.len() < wanted.len() {
@@ -183,8 +191,20 @@ pub(crate) async fn used_of(database: &Database, keys: &[DataKey]) -> Result<Has
             after = Some(end);
         }
     }
+    Ok(used)
+}
+
+/// [`used_in`] of what may have been copied a moment ago.
+pub(crate) async fn copied_of(database: &Database, keys: &[DataKey]) -> Result<HashSet<DataKeyId>> {
+    used_in(database, &COPIED, keys).await
+}
+
+/// [`used_in`] of all that there is, recordings too.
+pub(crate) async fn used_of(database: &Database, keys: &[DataKey]) -> Result<HashSet<DataKeyId>> {
+    let wanted = keys.iter().map(|key| key.id).collect::<HashSet<_>>().len();
+    let mut used = used_in(database, &SealedColumn::ALL, keys).await?;
     let mut after = None;
-    while used.len() < wanted.len() {
+    while used.len() < wanted {
         let end = database.step_end("recording_pieces", &PIECE, after).await?;
         let pieces = database.pieces_sealed_with(after, end).await?;
         used.extend(

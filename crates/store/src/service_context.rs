@@ -1,6 +1,6 @@
 //! Contexts, and the services that use them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
 use plural_app::access::{Audited, Authorized, Guarded, Read, Write};
@@ -32,7 +32,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{agent_upgrade, dependency, policy, secret_backend, service};
+use crate::{agent_upgrade, dependency, health_change, policy, secret_backend, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -137,11 +137,30 @@ pub(crate) async fn replace_in_tx(
     if all.is_empty() {
         return Ok(());
     }
-    used::Entity::delete_many()
-        .filter(used::Column::ServiceId.is_in(all.iter().map(|(service, _)| *service)))
-        .exec(&write.tx)
+    let doing = "changing a service's contexts";
+    let of_these = || used::Column::ServiceId.is_in(all.iter().map(|(service, _)| *service));
+    let mut secret = Query::select();
+    secret.column(row::Column::Id).from(row::Entity).and_where(row::Column::Secrets.is_not_null());
+    let before = used::Entity::find()
+        .filter(of_these())
+        .filter(used::Column::ContextId.in_subquery(secret))
+        .all(&write.tx)
         .await
-        .map_err(db("changing a service's contexts"))?;
+        .map_err(db(doing))?;
+    let wanted: HashSet<(Uuid, Uuid)> = all
+        .iter()
+        .flat_map(|(service, contexts)| contexts.iter().map(|context| (*service, context.uuid())))
+        .collect();
+    let less: BTreeSet<Uuid> = before
+        .iter()
+        .filter(|one| !wanted.contains(&(one.service_id, one.context_id)))
+        .map(|one| one.service_id)
+        .collect();
+    if !less.is_empty() {
+        let of = health_change::row::Column::ServiceId.is_in(less);
+        health_change::hide_reasons_on(&write.tx, of).await?;
+    }
+    used::Entity::delete_many().filter(of_these()).exec(&write.tx).await.map_err(db(doing))?;
     add_in_tx(write, all).await
 }
 
@@ -387,6 +406,10 @@ impl ServiceContextStore for Database {
             row.secrets = set(Some(sealed.as_bytes().to_vec()));
         }
         let row = row.update(&write.tx).await.map_err(db("changing a context"))?;
+        if secrets.is_some() {
+            let of = health_change::row::Column::ServiceId.in_subquery(readers_of(row.id));
+            health_change::hide_reasons_on(&write.tx, of).await?;
+        }
         // The row is locked by now: who marks one of its services after this look marks what reads the change.
         agent_upgrade::check_fed_in_tx(&write.tx, using(by.target().id), may_feed, "context").await?;
         if let Some(only) = only {

@@ -165,6 +165,7 @@ impl StackStore for Database {
     ) -> Result<()> {
         let Stack { id, project_id, name, tool, protect, lock: _, state: _, created_at, updated_at } = stack;
         let write = self.write().await?;
+        self.check_stacks_are_known_in_tx(&write).await?;
         // It must not go while something is made in it.
         let known = project::row::Entity::find_by_id(project_id.uuid());
         let known = known.lock(LockType::KeyShare).one(&write.tx).await;

@@ -308,12 +308,19 @@ impl StackStateStore for Database {
         let (stack, entry) = (by.target().id, by.entry());
         let given = match from {
             StateSource::Tool(lock) => lock.as_deref(),
-            StateSource::Version(_) => None,
+            StateSource::Version { .. } => None,
         };
         let write = self.write().await?;
         let row = lock_in_tx(&write, stack).await?;
         let lock = lock_of(&row)?;
         let current = current_in_tx(&write, &row).await?;
+        if let StateSource::Version { taken: _, seen } = from
+            && *seen != current.as_ref().map(|current| current.id)
+        {
+            return Err(Error::conflict(
+                "the state was written at the same time: look at what differs before you try again",
+            ));
+        }
         let rejected = match (judge_write(lock.as_ref(), given, current.as_ref(), head), lock, current) {
             (WriteVerdict::Locked, Some(lock), _) => return Ok(StateWritten::Locked(lock)),
             (WriteVerdict::Repeat, _, Some(current)) => return Ok(StateWritten::Repeated(current)),
@@ -339,7 +346,7 @@ impl StackStateStore for Database {
             created_at: entry.at,
         };
         if version.rejected.is_some() {
-            if let StateSource::Version(_) = from {
+            if let StateSource::Version { .. } = from {
                 // It is there already; nothing new is to be kept.
                 return Ok(StateWritten::Rejected(version));
             }
@@ -356,10 +363,10 @@ impl StackStateStore for Database {
             change.current_id = set(Some(id.uuid()));
         }
         set_in_tx(&write, row.id, change).await?;
-        if let StateSource::Version(from) = from {
+        if let StateSource::Version { taken, seen: _ } = from {
             version::Entity::update_many()
                 .col_expr(version::Column::AcceptedAt, sea_orm::sea_query::Expr::value(entry.at))
-                .filter(version::Column::Id.eq(from.uuid()))
+                .filter(version::Column::Id.eq(taken.uuid()))
                 .filter(version::Column::Rejected.is_not_null())
                 .exec(&write.tx)
                 .await

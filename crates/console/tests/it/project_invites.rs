@@ -1,11 +1,11 @@
 //! Invitations to projects, which their administrators make.
 
-use plural_testkit::{TestDatabase, each_database};
+use plural_testkit::{FakeIssuer, TestDatabase, each_database};
 use serde_json::{Value, json};
 
 use crate::{
     api_server::{Person, TestServer},
-    sso_browser::{Browser, Page},
+    sso_browser::{Browser, Page, add_group, add_provider},
 };
 
 each_database!(
@@ -13,6 +13,7 @@ each_database!(
     whoever_has_an_account_accepts_by_signing_in_and_nobody_is_told,
     an_invitation_gives_no_more_than_its_maker_may_give_when_it_is_accepted,
     invitations_end_with_their_project_and_leave_those_of_others_alone,
+    attack_an_account_of_an_invitation_is_none_that_a_provider_gives,
 );
 
 const PASSWORD: &str = "another long password";
@@ -262,5 +263,33 @@ async fn invitations_end_with_their_project_and_leave_those_of_others_alone(data
     assert!(may(&grace, "write", &red).await);
     // The account is there by now: what would have made it does not.
     assert_eq!(accept(&t, &code_of(&account)).await.status, 409);
+    t.stop().await;
+}
+
+/// Who invites has the code, too: they make the account of somebody else, and wait until that one signs in.
+async fn attack_an_account_of_an_invitation_is_none_that_a_provider_gives(database: TestDatabase) {
+    let (t, issuer) = (TestServer::on(&database).await, FakeIssuer::start().unwrap());
+    let code = invited(&t.owner, &t.project, "ada@example.com", "READ").await;
+    assert_eq!(accept(&t, &code).await.status, 200);
+    let groups = json!([{"claim": "ops", "groupId": add_group(&t, "ops").await}]);
+    add_provider(&t, &issuer, "acme", json!({"groupsClaim": "roles", "groups": groups})).await;
+    issuer.say(&json!({"email": "ada@example.com", "roles": ["ops"]}));
+    let mut browser = Browser::new(&t);
+    let refused = browser.sign_in("acme").await;
+    assert!(refused.status == 403 && refused.text.contains("invitation to a project"), "{refused:?}");
+    assert_eq!(browser.session(), None);
+    let attacker = t.nobody.sign_in("ada@example.com", NEW).await;
+    let me = attacker.data("{ me { groups { name } } }", json!({})).await["me"].clone();
+    assert_eq!(me, json!({"groups": []}));
+
+    let ada = t.admin.data("{ user(email: \"ada@example.com\") { id } }", json!({})).await["user"].clone();
+    t.admin.data("mutation ($id: ID!) { deleteUser(id: $id) { id } }", json!({"id": ada["id"]})).await;
+    browser.sign_in("acme").await;
+    let me = browser.gql("{ me { groups { name } } }").await["data"]["me"].clone();
+    assert_eq!(me, json!({"groups": [{"name": "ops"}]}));
+    // An account that an invitation only gave a role to is its owner's as before.
+    let code = invited(&t.owner, &t.project, "ada@example.com", "READ").await;
+    assert_eq!(accept_signed_in(&mut browser, &code).await.status, 200);
+    assert_eq!(Browser::new(&t).sign_in("acme").await.status, 303);
     t.stop().await;
 }

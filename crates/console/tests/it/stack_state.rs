@@ -344,6 +344,17 @@ async fn who_may_do_what(database: TestDatabase) {
     assert_eq!(none.ask("GET", "", "").await.0, 403);
     let challenge = t.nobody.http().get(t.url(&backend.path())).send().await.unwrap();
     assert!(challenge.headers()["www-authenticate"].to_str().unwrap().starts_with("Basic"));
+    // Browsers send kept credentials along with what other sites make them send.
+    let url = t.url(&backend.path());
+    for (name, value) in
+        [("origin", "https://evil.example.com"), ("origin", "null"), ("sec-fetch-site", "cross-site")]
+    {
+        let forged = t.owner.http().post(&url).basic_auth("plural", t.owner.token.as_ref());
+        let forged = forged.header(name, value).body(state(1_000, "forged")).send().await.unwrap();
+        assert_eq!(forged.status(), 403, "{name}: {value}");
+        assert!(!forged.headers().contains_key("www-authenticate"), "{name}: {value}");
+    }
+    assert!(backend.versions().await.iter().all(|(serial, _)| *serial < 1_000));
     // A version of another stack is none of this one.
     let other = Backend::new(&t, "other").await;
     let version = backend.known().await["stateVersion"]["id"].as_str().unwrap().to_owned();

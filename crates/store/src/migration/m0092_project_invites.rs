@@ -1,5 +1,6 @@
 //! Invitations to projects, and which refresh token of a login it is. The previous release keeps working alongside: it lets no one but
-//! an administrator of the installation invite, so it accepts no invitation of a project's administrators. It does not count refresh
+//! an administrator of the installation invite, so it accepts no invitation of a project's administrators. It does not look whether the
+//! address of an account is proven before it ties that to a provider. It does not count refresh
 //! tokens: a login there at the very moment in which a provider is asked about the same person here may have to be repeated.
 
 use sea_orm_migration::async_trait::async_trait;
@@ -80,6 +81,10 @@ CREATE UNIQUE INDEX invites_email_project_id_key ON invites (email, project_id) 
 CREATE INDEX invites_project_id_idx ON invites (project_id);
 
 CREATE INDEX invites_role_id_idx ON invites (role_id);
+
+CREATE TABLE unproven_addresses (
+    user_id @UUID NOT NULL PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE
+);
 
 ALTER TABLE user_identities ADD COLUMN refresh_version integer NOT NULL DEFAULT 0
 ";

@@ -1,7 +1,7 @@
 //! Stacks, the versions of their state and their locks. New tables, all empty; a release that does not know them leaves them as they
 //! are. While one runs, it takes `state-read` and `state-write` of custom roles for nothing. And it does not see what is sealed here: a
-//! data key that is replaced meanwhile is destroyed by it an hour later, and with it the states that were not sealed anew by a
-//! console of this release. So no data key is to be replaced until the last replica of it is gone.
+//! data key that was replaced is destroyed by it an hour later, and with it the states that were not sealed anew. So each replica
+//! tells that it knows of stacks, and while one is alive that does not, no stack is made and no data key is replaced.
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};
@@ -69,5 +69,7 @@ CREATE TABLE stack_state_pieces (
     number integer NOT NULL,
     sealed @BYTES NOT NULL,
     PRIMARY KEY (state_id, number)
-)
+);
+
+ALTER TABLE replicas ADD COLUMN stacks boolean
 ";

@@ -18,9 +18,11 @@ use plural_core::cluster::NewCluster;
 use plural_core::component::ComponentState;
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::ServiceId;
+use plural_core::policy::BindingsChange;
 use plural_core::secret_holding::SecretKind;
 use plural_core::service::{Configuration, ConfigurationEdit, Service, ServiceChange};
 use plural_core::service_context::ServiceContextChange;
+use plural_core::stack::{NewStack, StackTool};
 use plural_core::sync::{DriftKind, FieldChange, ReportedDrift, SyncReport};
 use plural_core::{Error, PageArgs, Result};
 use plural_store::{Database, DatabaseOptions};
@@ -45,6 +47,7 @@ each_database!(
 one_database!(
     postgres, "Several releases run side by side on PostgreSQL alone: one console has a SQLite file for itself.";
     while_the_release_before_runs_values_are_sealed_as_it_reads_them,
+    while_the_release_before_stacks_runs_there_are_none_and_no_key_is_replaced,
 );
 
 pub(crate) const SECRET: &str = "hunter2-hunter2";
@@ -505,4 +508,28 @@ async fn while_the_release_before_runs_values_are_sealed_as_it_reads_them(databa
     clock.0.store(HOUR, Ordering::Relaxed);
     door.app.reseal().await.unwrap();
     assert!(door.database.data_keys_everywhere().await.unwrap());
+}
+
+async fn while_the_release_before_stacks_runs_there_are_none_and_no_key_is_replaced(database: TestDatabase) {
+    let door = Door::open_as(Arc::new(database), Opening::default()).await;
+    let project = door.default_project().await.id;
+    let stack = || NewStack {
+        name: "infra".parse().unwrap(),
+        tool: StackTool::Terraform,
+        project_id: Some(project),
+        protect: false,
+        bindings: BindingsChange::default(),
+    };
+    // It knows of data keys, and would destroy one though states of stacks are sealed with it.
+    let alive = "INSERT INTO replicas (id, place, alive_until, data_keys, secret_backends) \
+                 VALUES (gen_random_uuid(), 'old', 9000000000000, TRUE, TRUE)";
+    run(&door, alive).await;
+    let early = door.app.stack_create(&door.admin, stack()).await;
+    assert!(matches!(early, Err(Error::Conflict { .. })), "{early:?}");
+    let early = door.app.project_keys_rotate(&door.admin, project).await;
+    assert!(matches!(early, Err(Error::Conflict { .. })), "{early:?}");
+
+    run(&door, "UPDATE replicas SET alive_until = 0 WHERE place = 'old'").await;
+    door.app.stack_create(&door.admin, stack()).await.unwrap();
+    door.app.project_keys_rotate(&door.admin, project).await.unwrap();
 }

@@ -9,11 +9,13 @@ use plural_app::ports::agents::{AgentReportRow, AgentStore as _, ServiceReportRo
 use plural_app::source::SourceStore as _;
 use plural_core::cluster::Cluster;
 use plural_core::component::{Component, ComponentState};
+use plural_core::dependency::ServiceLinks;
 use plural_core::health_change::HealthChange;
-use plural_core::ids::{ClusterId, ProjectId};
+use plural_core::ids::{ClusterId, ProjectId, ServiceContextId};
 use plural_core::mask::MASK;
 use plural_core::policy::BindingsChange;
-use plural_core::service::{Service, ServiceChange};
+use plural_core::service::{Configuration, Service, ServiceChange};
+use plural_core::service_context::ServiceContextChange;
 use plural_core::service_error::ServiceError;
 use plural_core::status::ServiceStatus::{self, Failed, Healthy, Paused, Stale};
 use plural_core::sync::SyncReport;
@@ -29,6 +31,7 @@ each_database!(
     only_what_the_caller_may_see_and_asks_for_is_listed,
     what_the_console_and_users_do_is_kept,
     reasons_of_forgotten_revisions_are_hidden,
+    reasons_are_hidden_once_a_context_has_other_secrets,
     changes_expire_and_go_with_their_service,
 );
 
@@ -290,6 +293,37 @@ async fn reasons_of_forgotten_revisions_are_hidden(database: TestDatabase) {
     // What was secret then is not known any more.
     assert_eq!(reason(&reader).await, MASK);
     assert!(reason(&door.admin).await.contains("CrashLoopBackOff"), "whoever may read all secrets");
+}
+
+/// What a context's secrets were is known no more, and whoever reads the service may not learn it from its past.
+async fn reasons_are_hidden_once_a_context_has_other_secrets(database: TestDatabase) {
+    let scene = Scene::new(database).await;
+    let door = &scene.door;
+    let reason = async || {
+        let failed = scene.all().await.into_iter().find(|change| change.to == Failed);
+        failed.and_then(|change| change.reason).unwrap()
+    };
+    let keep = async |value: &str| {
+        let secrets = Some(Configuration::from([("password".to_owned(), value.to_owned())]));
+        let change = ServiceContextChange { secrets, ..ServiceContextChange::default() };
+        door.app.context_save(&door.admin, "network".parse().unwrap(), change).await.unwrap()
+    };
+    let read = async |contexts: Vec<ServiceContextId>| {
+        let links = ServiceLinks { contexts: Some(contexts), ..ServiceLinks::default() };
+        let change = ServiceChange { links, ..ServiceChange::default() };
+        door.app.service_update(&door.admin, &service_id(&scene.service), change).await.unwrap();
+    };
+    let network = keep("hunter2").await;
+    scene.told(0, ComponentState::Failed).await;
+    let told = reason().await;
+    assert_ne!(told, MASK);
+    read(vec![network.id]).await;
+    // Nobody lost a secret, nor by the same contexts once more.
+    assert_eq!(reason().await, told);
+    read(vec![network.id]).await;
+    assert_eq!(reason().await, told);
+    keep("hunter3").await;
+    assert_eq!(reason().await, MASK);
 }
 
 async fn changes_expire_and_go_with_their_service(database: TestDatabase) {

@@ -121,12 +121,37 @@ async fn one_login_answers_all_who_were_forbidden() {
     assert!(transit.unwrap("a", &wrapped.bytes).await.is_ok(), "the policy is another by now");
 
     // A token that is gone is replaced once, however many find it gone.
-    transit.vault.held.lock().await.forbidden_until = None;
+    transit.vault.held.lock().await.forbidden = None;
     lab.server.revoke_tokens();
     let ask = || transit.unwrap("a", &wrapped.bytes);
     let (one, two, three, four) = tokio::join!(ask(), ask(), ask(), ask());
     assert!([one, two, three, four].iter().all(Result::is_ok));
     assert_eq!(lab.server.logins(), 3);
+}
+
+/// What is forbidden in one place keeps nobody else from their own.
+#[tokio::test]
+async fn a_path_that_is_forbidden_takes_no_token_from_others() {
+    let lab = Lab::new();
+    let transit = lab.by_approle();
+    let wrapped = transit.wrap("a", &data_key()).await.unwrap();
+    lab.server.forbid(true);
+    assert!(refused(transit.unwrap("a", &wrapped.bytes).await).contains("permission denied"));
+    lab.server.forbid(false);
+    // The token is revoked before that path may be asked about again.
+    lab.server.revoke_tokens();
+    let long_ago = Instant::now().checked_sub(super::super::REFUSED);
+    transit.vault.held.lock().await.entered = long_ago;
+    transit.wrap("a", &data_key()).await.unwrap();
+    assert_eq!(lab.server.logins(), 3);
+
+    // One that works is not thrown away for a login that does not.
+    transit.vault.held.lock().await.forbidden = None;
+    let secret = lab.file("secret-id", "another");
+    lab.server.forbid(true);
+    refused(transit.unwrap("a", &wrapped.bytes).await);
+    lab.server.forbid(false);
+    assert!(transit.wrap("a", &data_key()).await.is_ok(), "{secret} is wrong, and the token is good");
 }
 
 /// Servers lock out who tries again and again.

@@ -120,7 +120,8 @@ async fn a_command_line_that_makes_no_sense_ends_with_2_on_stderr() {
 /// What ends something that does not come back asks first, and a script says `--yes`.
 #[test]
 fn what_does_not_come_back_is_asked_about() {
-    const ENDS: [&str; 14] = [
+    const ENDS: [&str; 16] = [
+        "restore",
         "rotate",
         "secret-backend",
         "uninvite",
@@ -133,6 +134,7 @@ fn what_does_not_come_back_is_asked_about() {
         "revoke",
         "rotate-token",
         "suspend",
+        "unlock",
         "untie",
         "apply",
     ];

@@ -105,7 +105,7 @@ try {
   if (!isForDocs) sheet(folder, pictures, problems);
   console.error(`${pictures.length} pictures in ${folder}`);
 } catch (error) {
-  problems.push(String(error));
+  problems.push(error.stack ?? String(error));
 } finally {
   await browser.close();
 }

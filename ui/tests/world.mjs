@@ -109,6 +109,7 @@ export function world(rows) {
           failingSince: begins === undefined ? null : ago(begins),
           sha: '8f08c05fb0e47cdc472367efb81af8f1db335400',
         })),
+        {},
       ),
       insertedAt: ago(86400 * 30),
       cluster,

@@ -308,7 +308,7 @@ pub(super) const OF_ROLES: &[Case] = &[
         "--audit-stream",
         "--audit-stream ftp://ada:CANARY@127.0.0.1/ --audit-stream-secret CANARY",
     ),
-    case("console", "--blob-store", "--blob-store ftp://ada:CANARY@127.0.0.1/CANARY"),
+    case("console", "--blob-store", "--blob-store ftp://ada:CANARY@127.0.0.1/artifacts"),
     case("console", "--blob-store", "--blob-store s3://ada:CANARY@127.0.0.1:1 --database-url nothing"),
     case("console", "--key-encryption", "--key-encryption nothing://ada:CANARY@127.0.0.1/?token=CANARY"),
     case(

@@ -144,14 +144,14 @@ export function Waiting({ lines = 4 }: { lines?: number }) {
   );
 }
 
-/** Facts as term and value. */
-export function Facts({ facts }: { facts: [term: string, value: ReactNode][] }) {
+/** Facts as term and value; a wide one has lines of its own. */
+export function Facts({ facts }: { facts: [term: string, value: ReactNode, width?: 'wide'][] }) {
   return (
     <dl className={classes['facts']}>
       {facts
         .filter(([, value]) => value !== null && value !== undefined && value !== false && value !== '')
-        .map(([term, value]) => (
-          <div key={term}>
+        .map(([term, value, width], at) => (
+          <div key={`${at} ${term}`} data-wide={width === 'wide' || undefined}>
             <dt>{term}</dt>
             <dd>{value}</dd>
           </div>

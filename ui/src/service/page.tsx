@@ -297,6 +297,7 @@ function Summary({ service }: { service: Service }) {
                     </div>
                   ),
               ),
+            'wide',
           ],
           [
             'Deprecated APIs',
@@ -310,6 +311,7 @@ function Summary({ service }: { service: Service }) {
                     </div>
                   ),
               ),
+            'wide',
           ],
         ]}
       />

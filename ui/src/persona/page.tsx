@@ -208,16 +208,18 @@ export function One({ id: name }: { id: string }) {
                 ['Kind of work', persona.role?.toLowerCase()],
                 ['Shows', persona.configuration?.all === true ? 'everything' : shown.join(', ') || 'nothing in particular'],
                 [
-                  'Has it',
-                  (persona.bindings ?? []).map(
-                    (binding, at) =>
-                      binding && (
-                        <div key={at}>
-                          {binding.group && 'group '}
-                          <Name of={binding.group?.name ?? binding.user?.email ?? ''} />
-                        </div>
+                  'Who has it',
+                  (persona.bindings ?? []).length === 0
+                    ? 'nobody yet'
+                    : (persona.bindings ?? []).map(
+                        (binding, at) =>
+                          binding && (
+                            <div key={at}>
+                              {binding.group && 'group '}
+                              <Name of={binding.group?.name ?? binding.user?.email ?? ''} />
+                            </div>
+                          ),
                       ),
-                  ),
                 ],
                 ['Created', <Ago key="at" at={persona.insertedAt} />],
                 ['Changed', <Ago key="ch" at={persona.updatedAt} />],

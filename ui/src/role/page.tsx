@@ -166,16 +166,20 @@ export function One({ id: name }: { id: string }) {
       )}
     >
       {(role) => (
-        <Panel title="Role">
-          <Facts
-            facts={[
-              ['What it is for', role.description != null && <Name of={role.description} />],
-              ...(role.actions ?? []).map((action): [string, string] => [action ?? '', actions[action ?? ''] ?? '']),
-              ['Created', <Ago key="at" at={role.insertedAt} />],
-              ['Changed', <Ago key="ch" at={role.updatedAt} />],
-            ]}
-          />
-        </Panel>
+        <>
+          <Panel title="Role">
+            <Facts
+              facts={[
+                ['What it is for', role.description != null && <Name of={role.description} />],
+                ['Created', <Ago key="at" at={role.insertedAt} />],
+                ['Changed', <Ago key="ch" at={role.updatedAt} />],
+              ]}
+            />
+          </Panel>
+          <Panel title="What it allows">
+            <Facts facts={(role.actions ?? []).map((action) => [action ?? '', actions[action ?? ''] ?? '', 'wide'])} />
+          </Panel>
+        </>
       )}
     </OneThing>
   );

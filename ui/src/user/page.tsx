@@ -152,10 +152,15 @@ const columns: Columns<RowOf<typeof Users>> = [
   {
     id: 'name',
     header: 'User',
-    meta: tracks.wide,
+    meta: { track: 'minmax(120px, 1.4fr)' },
     cell: ({ row }) => <Linked noun="users" id={row.original.email} name={row.original.name} />,
   },
-  { id: 'email', header: 'E-mail address', meta: tracks.mid, cell: ({ row }) => text(row.original.email) },
+  {
+    id: 'email',
+    header: 'E-mail address',
+    meta: { track: 'minmax(160px, 1.4fr)', from: 620 },
+    cell: ({ row }) => text(row.original.email),
+  },
   { id: 'is', header: 'Role', meta: { track: '130px' }, cell: ({ row }) => what(row.original) },
   {
     id: 'factor',

@@ -110,6 +110,7 @@ export function List() {
       columns={columns}
       isSearched={false}
       teaches="What programs sign in with on your behalf, and where you are signed in."
+      how="plural tokens create --valid-for 30d"
       actions={
         <Action
           noun="tokens"

@@ -117,10 +117,15 @@ const columns: Columns<RowOf<typeof Personas>> = [
   {
     id: 'name',
     header: 'Persona',
-    meta: tracks.wide,
+    meta: { track: 'minmax(140px, 1fr)' },
     cell: ({ row }) => <Linked noun="personas" id={row.original.name} name={row.original.name} />,
   },
-  { id: 'description', header: 'Who it is for', meta: tracks.mid, cell: ({ row }) => text(row.original.description) },
+  {
+    id: 'description',
+    header: 'Who it is for',
+    meta: { track: 'minmax(100px, 2fr)', from: 620 },
+    cell: ({ row }) => text(row.original.description),
+  },
   {
     id: 'role',
     header: 'Kind of work',

@@ -148,7 +148,7 @@ export function List() {
       noun="repositories"
       document={Repositories}
       columns={columns}
-      teaches="Where services are read from. The console fetches them; clusters never do."
+      teaches="Services are read from folders of git repositories. Add one, then make a service of a folder in it. The console fetches them; clusters never do."
       actions={
         <Action
           noun="repositories"

@@ -374,7 +374,7 @@ export function One({ id: email }: { id: string }) {
                 ['Created', <Ago key="at" at={user.insertedAt} />],
                 ['Changed', <Ago key="ch" at={user.updatedAt} />],
                 [
-                  'Did',
+                  'What they did',
                   <RouteLink key="did" to={paths.audit()} search={{ actor: user.email }}>
                     In the audit log
                   </RouteLink>,

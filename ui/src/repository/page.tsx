@@ -118,8 +118,7 @@ const columns: Columns<RowOf<typeof Repositories>> = [
   {
     id: 'url',
     header: 'Repository',
-    // The end of an address tells one from another.
-    meta: { track: 'minmax(200px, 3fr)' },
+    meta: { track: 'minmax(200px, 3fr)', isCutAtStart: true },
     cell: ({ row }) => <Linked noun="repositories" id={row.original.id} name={row.original.url.replace(/^https:\/\//, '')} />,
   },
   { id: 'health', header: 'Health', meta: { track: '100px' }, cell: ({ row }) => <State look={health(row.original.health)} /> },

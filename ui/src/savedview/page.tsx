@@ -60,7 +60,7 @@ const columns: Columns<RowOf<typeof Views>> = [
   {
     id: 'name',
     header: 'View',
-    meta: tracks.wide,
+    meta: { track: 'minmax(90px, 1.4fr)' },
     cell: ({ row: { original: view } }) => {
       const to = address(view.page);
       return to === undefined ? (
@@ -72,8 +72,8 @@ const columns: Columns<RowOf<typeof Views>> = [
       );
     },
   },
-  { id: 'page', header: 'Page', meta: { track: '100px' }, cell: ({ row }) => text(row.original.page) },
-  { id: 'query', header: 'Shows', meta: tracks.wide, cell: ({ row }) => text(told(row.original.query)) },
+  { id: 'page', header: 'Page', meta: { track: '100px', from: 480 }, cell: ({ row }) => text(row.original.page) },
+  { id: 'query', header: 'Shows', meta: { track: 'minmax(100px, 2fr)' }, cell: ({ row }) => text(told(row.original.query)) },
   { id: 'owner', header: 'Owner', meta: tracks.mid, cell: ({ row }) => text(row.original.owner?.email) },
   { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
   {

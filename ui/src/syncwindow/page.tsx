@@ -92,7 +92,7 @@ const columns: Columns<Row> = [
   {
     id: 'when',
     header: 'Opens',
-    meta: { track: 'minmax(120px, 2fr)' },
+    meta: { track: 'minmax(90px, 2fr)' },
     cell: ({ row }) => (
       <>
         <code>{row.original.schedule}</code> <Name of={row.original.timeZone} />

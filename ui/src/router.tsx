@@ -45,6 +45,7 @@ const root = createRootRoute({
   notFoundComponent: () => (
     <Page title="There is no such page">
       <Empty title="The address names no page of this console">
+        It may be cut or mistyped. Ctrl K finds a cluster, a service or a page by its name.{' '}
         <RouteLink to={paths.home()}>To the fleet</RouteLink>
       </Empty>
     </Page>

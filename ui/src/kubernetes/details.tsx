@@ -229,7 +229,7 @@ function NodeFacts({ node }: { node: KubeObject }) {
             <tr>
               <th scope="col">Resource</th>
               <th scope="col">Capacity</th>
-              <th scope="col">For pods</th>
+              <th scope="col">Allocatable</th>
             </tr>
           </thead>
           <tbody>

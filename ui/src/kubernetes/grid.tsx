@@ -212,7 +212,9 @@ function fitting(columns: Column[], hasNamespaces: boolean, isWide: boolean, wid
 function measure(name: string, index: number): { track: string; width: number } {
   if (index === 0) return { track: 'minmax(150px, 2.4fr)', width: 150 };
   if (name === 'Age' || name === 'Ready' || name === 'Restarts') return { track: '80px', width: 80 };
-  if (name === 'Namespace' || name === 'Status') return { track: 'minmax(110px, 1fr)', width: 110 };
+  if (name === 'Namespace') return { track: 'minmax(110px, 1fr)', width: 110 };
+  // As wide as `ImagePullBackOff` with its sign.
+  if (name === 'Status') return { track: 'minmax(150px, 1fr)', width: 150 };
   const width = Math.min(200, Math.max(90, name.length * 9));
   return { track: `minmax(${width}px, 1fr)`, width };
 }

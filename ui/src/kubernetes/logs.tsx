@@ -186,7 +186,20 @@ function Shown({ handle, namespace, pod, labels, all, isCut, container }: ShownP
           Download
         </Button>
       </div>
-      <View key={`${previous} ${since}`} lines={shown} hasSources={sources.length > 1} hasTimes={hasTimes} sticks={follows} />
+      <View
+        key={`${previous} ${since}`}
+        lines={shown}
+        hasSources={sources.length > 1}
+        hasTimes={hasTimes}
+        sticks={follows}
+        none={
+          lines.length > 0
+            ? 'No line matches.'
+            : previous
+              ? 'The run before left no lines.'
+              : 'No lines yet. They appear here as the containers write them.'
+        }
+      />
       <div className={classes['foot']}>
         <span role="status">
           {shown.length === lines.length ? counted(lines.length, 'line') : `${shown.length} of ${counted(lines.length, 'line')}`}
@@ -234,11 +247,14 @@ function View({
   hasSources,
   hasTimes,
   sticks,
+  none,
 }: {
   lines: LogLine[];
   hasSources: boolean;
   hasTimes: boolean;
   sticks: boolean;
+  /** In place of lines where there are none. */
+  none: string;
 }) {
   const scroller = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
@@ -264,6 +280,7 @@ function View({
         isAtEnd.current = currentTarget.scrollHeight - currentTarget.scrollTop - currentTarget.clientHeight < 40;
       }}
     >
+      {lines.length === 0 && <p className={classes['none']}>{none}</p>}
       <div className={classes['lines']} style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map(({ index, start, key }) => {
           const line = lines[index];

@@ -38,7 +38,14 @@ export function Copy({ text, label }: { text: string; label: string }) {
     <CopyButton value={text}>
       {({ copied, copy }) => (
         <Tooltip label={copied ? 'Copied' : label}>
-          <ActionIcon variant="subtle" color="gray" size="sm" aria-label={label} onClick={copy}>
+          <ActionIcon
+            variant="subtle"
+            color="gray"
+            size="sm"
+            aria-label={label}
+            onClick={copy}
+            style={{ verticalAlign: 'middle' }}
+          >
             {copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
           </ActionIcon>
         </Tooltip>

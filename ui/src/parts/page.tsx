@@ -144,18 +144,23 @@ export function Waiting({ lines = 4 }: { lines?: number }) {
   );
 }
 
-/** Facts as term and value. */
-export function Facts({ facts }: { facts: [term: string, value: ReactNode][] }) {
+/** Facts as term and value; a wide one has lines of its own. */
+export function Facts({ facts }: { facts: [term: string, value: ReactNode, width?: 'wide'][] }) {
   return (
     <dl className={classes['facts']}>
-      {facts
-        .filter(([, value]) => value !== null && value !== undefined && value !== false && value !== '')
-        .map(([term, value]) => (
-          <div key={term}>
-            <dt>{term}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
+      {facts.map(
+        ([term, value, width], at) =>
+          value !== null &&
+          value !== undefined &&
+          value !== false &&
+          value !== '' && (
+            // A term may be there twice, and a fact that comes later must not take the state of another.
+            <div key={`${at} ${term}`} data-wide={width === 'wide' || undefined}>
+              <dt>{term}</dt>
+              <dd>{value}</dd>
+            </div>
+          ),
+      )}
     </dl>
   );
 }

@@ -20,6 +20,8 @@ declare module '@tanstack/react-table' {
     /** Shown from this width of the table on, in pixels. */
     from?: number;
     isNumber?: boolean;
+    /** The end tells one from another: where it is too long, its beginning is left out. */
+    isCutAtStart?: boolean;
     /** The server sorts by it. */
     isSorted?: boolean;
   }
@@ -150,7 +152,12 @@ export function Table<Row>({
                     {row.getVisibleCells().map(
                       (cell) =>
                         shown.includes(cell.column) && (
-                          <div key={cell.id} role="cell" data-number={cell.column.columnDef.meta?.isNumber}>
+                          <div
+                            key={cell.id}
+                            role="cell"
+                            data-number={cell.column.columnDef.meta?.isNumber}
+                            data-cut-at-start={cell.column.columnDef.meta?.isCutAtStart}
+                          >
                             {flexRender(cell.column.columnDef.cell, cell.getContext())}
                           </div>
                         ),

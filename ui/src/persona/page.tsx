@@ -117,10 +117,15 @@ const columns: Columns<RowOf<typeof Personas>> = [
   {
     id: 'name',
     header: 'Persona',
-    meta: tracks.wide,
+    meta: { track: 'minmax(140px, 1fr)' },
     cell: ({ row }) => <Linked noun="personas" id={row.original.name} name={row.original.name} />,
   },
-  { id: 'description', header: 'Who it is for', meta: tracks.mid, cell: ({ row }) => text(row.original.description) },
+  {
+    id: 'description',
+    header: 'Who it is for',
+    meta: { track: 'minmax(100px, 2fr)', from: 620 },
+    cell: ({ row }) => text(row.original.description),
+  },
   {
     id: 'role',
     header: 'Kind of work',
@@ -208,16 +213,18 @@ export function One({ id: name }: { id: string }) {
                 ['Kind of work', persona.role?.toLowerCase()],
                 ['Shows', persona.configuration?.all === true ? 'everything' : shown.join(', ') || 'nothing in particular'],
                 [
-                  'Has it',
-                  (persona.bindings ?? []).map(
-                    (binding, at) =>
-                      binding && (
-                        <div key={at}>
-                          {binding.group && 'group '}
-                          <Name of={binding.group?.name ?? binding.user?.email ?? ''} />
-                        </div>
+                  'Who has it',
+                  (persona.bindings ?? []).length === 0
+                    ? 'nobody yet'
+                    : (persona.bindings ?? []).map(
+                        (binding, at) =>
+                          binding && (
+                            <div key={at}>
+                              {binding.group && 'group '}
+                              <Name of={binding.group?.name ?? binding.user?.email ?? ''} />
+                            </div>
+                          ),
                       ),
-                  ),
                 ],
                 ['Created', <Ago key="at" at={persona.insertedAt} />],
                 ['Changed', <Ago key="ch" at={persona.updatedAt} />],

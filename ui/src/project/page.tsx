@@ -137,7 +137,7 @@ const columns: Columns<RowOf<typeof Projects>> = [
   {
     id: 'name',
     header: 'Project',
-    meta: tracks.wide,
+    meta: { track: 'minmax(140px, 1fr)' },
     cell: ({ row: { original: project } }) => (
       <>
         <Linked noun="projects" id={project.name} name={project.name} />
@@ -149,7 +149,12 @@ const columns: Columns<RowOf<typeof Projects>> = [
       </>
     ),
   },
-  { id: 'description', header: 'Description', meta: tracks.mid, cell: ({ row }) => text(row.original.description) },
+  {
+    id: 'description',
+    header: 'Description',
+    meta: { track: 'minmax(100px, 2fr)', from: 620 },
+    cell: ({ row }) => text(row.original.description),
+  },
   { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
 

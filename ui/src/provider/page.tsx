@@ -125,8 +125,8 @@ const columns: Columns<RowOf<typeof Providers>> = [
   {
     id: 'creates',
     header: 'New users',
-    meta: { track: '100px', from: 760 },
-    cell: ({ row }) => (row.original.createsUsers ? 'are made' : 'are refused'),
+    meta: { track: '110px', from: 760 },
+    cell: ({ row }) => (row.original.createsUsers ? 'get an account' : 'are refused'),
   },
   { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
@@ -243,11 +243,13 @@ export function One({ id: name }: { id: string }) {
               ['Groups claim', provider.groupsClaim],
               [
                 'Groups',
-                provider.groups.map((group) => (
-                  <div key={group.claim}>
-                    <Name of={group.claim} /> → <Name of={group.group?.name ?? 'a group that is gone'} />
-                  </div>
-                )),
+                provider.groups.length === 0
+                  ? 'none'
+                  : provider.groups.map((group) => (
+                      <div key={group.claim}>
+                        <Name of={group.claim} /> → <Name of={group.group?.name ?? 'a group that is gone'} />
+                      </div>
+                    )),
               ],
               ['Created', <Ago key="at" at={provider.insertedAt} />],
               ['Changed', <Ago key="ch" at={provider.updatedAt} />],

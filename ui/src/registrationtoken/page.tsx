@@ -76,7 +76,7 @@ const columns: Columns<RowOf<typeof Tokens>> = [
   },
   {
     id: 'last',
-    header: 'Last',
+    header: 'Last used',
     meta: tracks.when,
     cell: ({ row }) => <Ago at={row.original.lastUsedAt} absent="never" />,
   },

@@ -111,20 +111,23 @@ const flags = (values: Values) =>
       ? ` --username ${quoted(values['username'] ?? '')} --password-stdin`
       : '';
 
+const signsIn = (method: RowOf<typeof Repositories>['authMethod']) =>
+  method == null ? 'no' : method === 'SSH' ? 'with a private key' : 'with a password';
+
 const columns: Columns<RowOf<typeof Repositories>> = [
   {
     id: 'url',
     header: 'Repository',
-    meta: tracks.wide,
-    cell: ({ row }) => <Linked noun="repositories" id={row.original.id} name={row.original.url} />,
+    meta: { track: 'minmax(200px, 3fr)', isCutAtStart: true },
+    cell: ({ row }) => <Linked noun="repositories" id={row.original.id} name={row.original.url.replace(/^https:\/\//, '')} />,
   },
   { id: 'health', header: 'Health', meta: { track: '100px' }, cell: ({ row }) => <State look={health(row.original.health)} /> },
   { id: 'error', header: 'Why', meta: { ...tracks.wide, from: 760 }, cell: ({ row }) => text(row.original.error) },
   {
     id: 'auth',
     header: 'Signs in',
-    meta: { track: '90px', from: 620 },
-    cell: ({ row }) => text(row.original.authMethod?.toLowerCase()),
+    meta: { track: '130px', from: 620 },
+    cell: ({ row }) => signsIn(row.original.authMethod),
   },
   {
     id: 'project',
@@ -144,7 +147,7 @@ export function List() {
       noun="repositories"
       document={Repositories}
       columns={columns}
-      teaches="Where services are read from. The console fetches them; clusters never do."
+      teaches="Services are read from folders of git repositories. Add one, then make a service of a folder in it. The console fetches them; clusters never do."
       actions={
         <Action
           noun="repositories"
@@ -241,14 +244,7 @@ export function One({ id }: { id: string }) {
                 ['Address', <Outside key="u" address={repository.url} />],
                 ['Why it fails', repository.error != null && <Name of={repository.error} />],
                 ['Fetched', <Ago key="p" at={repository.pulledAt} absent="never" />],
-                [
-                  'Signs in',
-                  repository.authMethod == null
-                    ? 'no'
-                    : repository.authMethod === 'SSH'
-                      ? 'with a private key'
-                      : 'with a password',
-                ],
+                ['Signs in', signsIn(repository.authMethod)],
                 ['Commits', repository.signedCommits ? 'only those that an allowed key signed' : 'all'],
                 ['Project', repository.project && <Name of={repository.project.name} />],
                 ['For people', repository.httpsPath != null && <Outside address={repository.httpsPath} />],

@@ -95,7 +95,12 @@ const columns: Columns<RowOf<typeof Roles>> = [
     cell: ({ row }) => <Linked noun="roles" id={row.original.name} name={row.original.name} />,
   },
   { id: 'actions', header: 'Allows', meta: tracks.wide, cell: ({ row }) => text((row.original.actions ?? []).join(', ')) },
-  { id: 'description', header: 'What it is for', meta: tracks.mid, cell: ({ row }) => text(row.original.description) },
+  {
+    id: 'description',
+    header: 'What it is for',
+    meta: { track: 'minmax(100px, 2fr)', from: 620 },
+    cell: ({ row }) => text(row.original.description),
+  },
   { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];
 
@@ -166,16 +171,20 @@ export function One({ id: name }: { id: string }) {
       )}
     >
       {(role) => (
-        <Panel title="Role">
-          <Facts
-            facts={[
-              ['What it is for', role.description != null && <Name of={role.description} />],
-              ...(role.actions ?? []).map((action): [string, string] => [action ?? '', actions[action ?? ''] ?? '']),
-              ['Created', <Ago key="at" at={role.insertedAt} />],
-              ['Changed', <Ago key="ch" at={role.updatedAt} />],
-            ]}
-          />
-        </Panel>
+        <>
+          <Panel title="Role">
+            <Facts
+              facts={[
+                ['What it is for', role.description != null && <Name of={role.description} />],
+                ['Created', <Ago key="at" at={role.insertedAt} />],
+                ['Changed', <Ago key="ch" at={role.updatedAt} />],
+              ]}
+            />
+          </Panel>
+          <Panel title="What it allows">
+            <Facts facts={(role.actions ?? []).map((action) => [action ?? '', actions[action ?? ''] ?? '', 'wide'])} />
+          </Panel>
+        </>
       )}
     </OneThing>
   );

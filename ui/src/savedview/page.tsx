@@ -6,6 +6,7 @@ import type { RowOf } from '../lib/list';
 import { Action } from '../parts/action';
 import { text, tracks } from '../parts/cells';
 import { Listing } from '../parts/listing';
+import { clusterStates, serviceStatuses } from '../parts/state';
 import type { Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 
@@ -44,11 +45,22 @@ export function address(page: string): string | undefined {
   return ['services', 'clusters', 'audit'].includes(page) ? `/${page}` : undefined;
 }
 
+const states: Record<string, { word: string }> = { ...serviceStatuses, ...clusterStates };
+const filters: Record<string, string> = { q: 'search', sort: 'sorted by' };
+
+/** A query of an address in words: `status Failed, cluster eu-prod-0`. */
+function told(query: string): string {
+  const told = [...new URLSearchParams(query)].map(
+    ([name, value]) => `${filters[name] ?? name} ${['status', 'state'].includes(name) ? (states[value]?.word ?? value) : value}`,
+  );
+  return told.join(', ') || 'everything';
+}
+
 const columns: Columns<RowOf<typeof Views>> = [
   {
     id: 'name',
     header: 'View',
-    meta: tracks.wide,
+    meta: { track: 'minmax(90px, 1.4fr)' },
     cell: ({ row: { original: view } }) => {
       const to = address(view.page);
       return to === undefined ? (
@@ -60,9 +72,9 @@ const columns: Columns<RowOf<typeof Views>> = [
       );
     },
   },
-  { id: 'page', header: 'Page', meta: { track: '100px' }, cell: ({ row }) => text(row.original.page) },
-  { id: 'query', header: 'Shows', meta: tracks.wide, cell: ({ row }) => text(row.original.query) },
-  { id: 'owner', header: 'Of', meta: tracks.mid, cell: ({ row }) => text(row.original.owner?.email) },
+  { id: 'page', header: 'Page', meta: { track: '100px', from: 480 }, cell: ({ row }) => text(row.original.page) },
+  { id: 'query', header: 'Shows', meta: { track: 'minmax(100px, 2fr)' }, cell: ({ row }) => text(told(row.original.query)) },
+  { id: 'owner', header: 'Owner', meta: tracks.mid, cell: ({ row }) => text(row.original.owner?.email) },
   { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
   {
     id: 'do',

@@ -281,6 +281,7 @@ function Events({ cluster, item }: { cluster: string; item: KubeRef }) {
             {event.count !== undefined && event.count > 1 && `, ${event.count} times`}
           </Text>
         </span>,
+        'wide',
       ])}
     />
   );

@@ -292,11 +292,17 @@ function Summary({ service }: { service: Service }) {
                 (window) =>
                   window && (
                     <div key={window.id}>
-                      {window.kind === 'ALLOW' ? 'only' : 'not'} at <code>{window.schedule}</code> ({window.timeZone}) for{' '}
-                      {Math.round(window.duration / 60)} min: <Name of={window.name ?? ''} />
+                      {window.name != null && window.name !== '' && (
+                        <>
+                          <Name of={window.name} />:{' '}
+                        </>
+                      )}
+                      {window.kind === 'ALLOW' ? 'lets syncs through' : 'holds syncs back'} from <code>{window.schedule}</code> (
+                      {window.timeZone}), for {Math.round(window.duration / 60)} min
                     </div>
                   ),
               ),
+            'wide',
           ],
           [
             'Deprecated APIs',
@@ -310,6 +316,7 @@ function Summary({ service }: { service: Service }) {
                     </div>
                   ),
               ),
+            'wide',
           ],
         ]}
       />

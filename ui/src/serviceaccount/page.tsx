@@ -253,15 +253,17 @@ export function One({ id }: { id: string }) {
                 ['Role', account.roles?.admin === true ? 'administrator of the installation' : 'a machine'],
                 [
                   'May assume it',
-                  (account.assumeBindings ?? []).map(
-                    (binding) =>
-                      binding && (
-                        <div key={binding.id}>
-                          {binding.group && 'group '}
-                          <Name of={binding.group?.name ?? binding.user?.email ?? ''} />
-                        </div>
+                  (account.assumeBindings ?? []).length === 0
+                    ? 'nobody yet'
+                    : (account.assumeBindings ?? []).map(
+                        (binding) =>
+                          binding && (
+                            <div key={binding.id}>
+                              {binding.group && 'group '}
+                              <Name of={binding.group?.name ?? binding.user?.email ?? ''} />
+                            </div>
+                          ),
                       ),
-                  ),
                 ],
                 ['Created', <Ago key="at" at={account.insertedAt} />],
               ]}

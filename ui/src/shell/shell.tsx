@@ -182,7 +182,16 @@ function AsOf() {
   const { isLive, heardAt } = useConnection();
   const now = useNow();
   return (
-    <Text size="xs" c="dimmed" visibleFrom="sm" title="Whether this page hears of changes by itself">
+    // As wide as it becomes: what is in the middle of the bar stays there while seconds are counted.
+    <Text
+      size="xs"
+      c="dimmed"
+      visibleFrom="sm"
+      miw={96}
+      ta="right"
+      style={{ fontVariantNumeric: 'tabular-nums' }}
+      title="Whether this page hears of changes by itself"
+    >
       {isLive ? 'Live' : `As of ${ago(new Date(heardAt).toISOString(), now)} ago`}
     </Text>
   );

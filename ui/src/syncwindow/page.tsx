@@ -88,18 +88,18 @@ const columns: Columns<Row> = [
       />
     ),
   },
-  { id: 'name', header: 'Name', meta: { track: 'minmax(100px, 1fr)' }, cell: ({ row }) => text(row.original.name) },
+  { id: 'name', header: 'Name', meta: { track: 'minmax(80px, 1fr)', from: 620 }, cell: ({ row }) => text(row.original.name) },
   {
     id: 'when',
     header: 'Opens',
-    meta: { track: 'minmax(140px, 1fr)' },
+    meta: { track: 'minmax(90px, 2fr)' },
     cell: ({ row }) => (
       <>
         <code>{row.original.schedule}</code> <Name of={row.original.timeZone} />
       </>
     ),
   },
-  { id: 'long', header: 'For', meta: { track: '80px', from: 480 }, cell: ({ row }) => long(row.original.duration) },
+  { id: 'long', header: 'For', meta: { track: '60px', from: 480 }, cell: ({ row }) => long(row.original.duration) },
   {
     id: 'of',
     header: 'Concerns',

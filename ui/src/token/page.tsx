@@ -50,17 +50,17 @@ const Delete = graphql(/* GraphQL */ `
 `);
 
 const columns: Columns<RowOf<typeof Tokens>> = [
-  { id: 'hint', header: 'Begins with', meta: tracks.wide, cell: ({ row }) => text(row.original.hint) },
+  { id: 'hint', header: 'Begins with', meta: { track: 'minmax(110px, 1fr)' }, cell: ({ row }) => text(row.original.hint) },
   {
     id: 'kind',
     header: 'Type',
-    meta: { track: '110px' },
+    meta: { track: '80px' },
     cell: ({ row }) => (row.original.session === true ? 'a session' : 'a token'),
   },
   {
     id: 'scopes',
     header: 'Scopes',
-    meta: tracks.mid,
+    meta: { track: 'minmax(120px, 1.4fr)', from: 620 },
     cell: ({ row }) => {
       const scopes = (row.original.scopes ?? []).join(', ');
       return text(scopes === '' || scopes === '*' ? 'all that you may' : scopes);
@@ -110,6 +110,7 @@ export function List() {
       columns={columns}
       isSearched={false}
       teaches="What programs sign in with on your behalf, and where you are signed in."
+      how="plural tokens create --valid-for 30d"
       actions={
         <Action
           noun="tokens"

@@ -15,17 +15,19 @@ const keys: [keys: string, does: string][] = [
 export default function Help() {
   return (
     <>
-      <Text size="sm" fw={600}>
-        Keys
-      </Text>
-      <dl className={classes['keys']}>
-        {keys.map(([pressed, does]) => (
-          <div key={pressed}>
-            <dt>{pressed}</dt>
-            <dd>{does}</dd>
-          </div>
-        ))}
-      </dl>
+      <div className={classes['onKeyboard']}>
+        <Text size="sm" fw={600}>
+          Keys
+        </Text>
+        <dl className={classes['keys']}>
+          {keys.map(([pressed, does]) => (
+            <div key={pressed}>
+              <dt>{pressed}</dt>
+              <dd>{does}</dd>
+            </div>
+          ))}
+        </dl>
+      </div>
       <Text size="sm" fw={600}>
         Documentation
       </Text>

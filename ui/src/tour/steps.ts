@@ -44,7 +44,7 @@ export function stepsWith(service: Shown | undefined): Step[] {
     ...(service ? ofService(service) : ofNone()),
     {
       title: 'Go anywhere',
-      text: 'Ctrl K, or ⌘ K, finds a cluster, a service or a page by its name. In a table, the key / searches, and j and k go from row to row.',
+      text: 'Finds a cluster, a service or a page by its name; Ctrl K, or ⌘ K, opens it. In a table, the key / searches, and j and k go from row to row.',
       names: 'find',
       to: service ? paths.service(service.cluster, service.name) : paths.services(),
     },

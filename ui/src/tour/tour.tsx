@@ -97,7 +97,7 @@ function Card({ step, at, of, go, end }: CardProps) {
           <CloseButton size="md" aria-label="End the tour" onClick={end} />
         </Group>
         <div aria-live="polite">
-          <Text fw={600} id={`${id}-title`}>
+          <Text fw={600} mb={4} id={`${id}-title`}>
             {step.title}
           </Text>
           <Text size="sm" id={`${id}-text`}>
@@ -105,7 +105,7 @@ function Card({ step, at, of, go, end }: CardProps) {
           </Text>
         </div>
         <Group justify="space-between" gap="sm">
-          <Text size="xs" c="dimmed">
+          <Text size="xs" c="dimmed" className={classes['key'] ?? ''}>
             Esc ends the tour
           </Text>
           <Group gap="sm">

@@ -152,10 +152,15 @@ const columns: Columns<RowOf<typeof Users>> = [
   {
     id: 'name',
     header: 'User',
-    meta: tracks.wide,
+    meta: { track: 'minmax(120px, 1.4fr)' },
     cell: ({ row }) => <Linked noun="users" id={row.original.email} name={row.original.name} />,
   },
-  { id: 'email', header: 'E-mail address', meta: tracks.mid, cell: ({ row }) => text(row.original.email) },
+  {
+    id: 'email',
+    header: 'E-mail address',
+    meta: { track: 'minmax(160px, 1.4fr)', from: 620 },
+    cell: ({ row }) => text(row.original.email),
+  },
   { id: 'is', header: 'Role', meta: { track: '130px' }, cell: ({ row }) => what(row.original) },
   {
     id: 'factor',
@@ -369,7 +374,7 @@ export function One({ id: email }: { id: string }) {
                 ['Created', <Ago key="at" at={user.insertedAt} />],
                 ['Changed', <Ago key="ch" at={user.updatedAt} />],
                 [
-                  'Did',
+                  'What they did',
                   <RouteLink key="did" to={paths.audit()} search={{ actor: user.email }}>
                     In the audit log
                   </RouteLink>,

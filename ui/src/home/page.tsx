@@ -1,6 +1,7 @@
 import { SimpleGrid, Text } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
 
 import { counted, short } from '../lib/text';
 import { paths } from '../paths';
@@ -14,7 +15,7 @@ import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { ClusterGrid } from './grid';
 import { Failures } from '../service/health';
-import { recentQuery, servicesQuery, statusesQuery, type ServiceRow } from '../service/queries';
+import { ON_HOME, recentQuery, servicesQuery, statusesQuery, type ServiceRow } from '../service/queries';
 import { failingColumns, serviceColumns } from '../service/table';
 import classes from './page.module.css';
 
@@ -23,8 +24,12 @@ export function HomePage() {
   return (
     <Page title="Fleet">
       <Counts />
-      <Attention status="FAILED" title="Failing services" none="No service fails" columns={failingColumns} />
-      <Attention status="PAUSED" title="Services that need approval" none="No service needs approval" columns={serviceColumns} />
+      <Attention status="FAILED" title="Failing services" none="No service fails" columns={failingColumns}>
+        A service that cannot be applied, or whose objects are not healthy, appears here with the reason.
+      </Attention>
+      <Attention status="PAUSED" title="Services that need approval" none="No service needs approval" columns={serviceColumns}>
+        A change that deletes more objects than a service’s limit waits here until somebody approves it.
+      </Attention>
       <Rollouts />
       <OutOfDate />
       <Failures />
@@ -57,13 +62,17 @@ function Attention({
   title,
   none,
   columns,
+  children,
 }: {
   status: 'FAILED' | 'PAUSED';
   title: string;
   none: string;
   columns: Columns<ServiceRow>;
+  /** What would be here, where there is none. */
+  children: ReactNode;
 }) {
-  const list = useInfiniteQuery(servicesQuery({ status }, 20));
+  const list = useInfiniteQuery(servicesQuery({ status }, ON_HOME));
+  const count = held(useQuery(statusesQuery({})))?.get(status) ?? 0;
   const rows = list.data ?? [];
   return (
     <Panel
@@ -73,7 +82,7 @@ function Attention({
         rows.length > 0 && (
           <Text size="sm" component="span">
             <RouteLink to={paths.services()} search={{ status }}>
-              All of them
+              {count > rows.length ? `All ${count.toLocaleString('en')}` : 'All of them'}
             </RouteLink>
           </Text>
         )
@@ -88,7 +97,7 @@ function Attention({
           columns={columns}
           id={(service) => service.id}
           isWaiting={list.isPending}
-          empty={<Empty title={none} />}
+          empty={<Empty title={none}>{children}</Empty>}
         />
       </Shown>
     </Panel>
@@ -103,8 +112,12 @@ function Lately() {
     <Panel title="Latest changes">
       {query.isPending && <Waiting lines={3} />}
       <Shown query={query} what="the latest changes">
-        {query.data?.length === 0 && <Empty title="Nothing changed yet" />}
-        <ul className={classes['changes']}>
+        {query.data?.length === 0 && (
+          <Empty title="Nothing changed yet">
+            Each commit, version or value that a service takes up appears here, with who changed it and whether it became healthy.
+          </Empty>
+        )}
+        <ul className={classes['changes']} hidden={rows.length === 0}>
           {rows.map(({ id, sha, message, by, insertedAt, healthyAt, service }) => (
             <li key={id}>
               <Text size="xs" c="dimmed" component="span">

@@ -18,6 +18,7 @@ import { componentStates, serviceStatuses, State, type Look } from '../parts/sta
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
+import { distribution } from '../cluster/fleet';
 import { servicesQuery } from '../service/queries';
 import { Globals } from './queries';
 
@@ -195,7 +196,7 @@ const columns: Columns<RowOf<typeof Globals>> = [
     meta: tracks.mid,
     cell: ({ row: { original: one } }) =>
       text(
-        [...(one.tags ?? []).map((tag) => `${tag.name}=${tag.value}`), one.distro?.toLowerCase() ?? '']
+        [...(one.tags ?? []).map((tag) => `${tag.name}=${tag.value}`), one.distro == null ? '' : distribution(one.distro)]
           .filter(Boolean)
           .join(', '),
       ),
@@ -203,10 +204,10 @@ const columns: Columns<RowOf<typeof Globals>> = [
   {
     id: 'project',
     header: 'Project',
-    meta: { track: 'minmax(80px, 0.7fr)', from: 860 },
+    meta: { track: 'minmax(80px, 0.7fr)', from: 1000 },
     cell: ({ row }) => text(row.original.project?.name),
   },
-  { id: 'error', header: 'Why', meta: { track: 'minmax(120px, 1fr)', from: 860 }, cell: ({ row }) => text(row.original.error) },
+  { id: 'error', header: 'Why', meta: { track: 'minmax(120px, 2fr)', from: 1000 }, cell: ({ row }) => text(row.original.error) },
   { id: 'at', header: 'Changed', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.updatedAt} /> },
 ];
 
@@ -333,7 +334,7 @@ export function One({ id: name }: { id: string }) {
       {(one) => (
         <>
           {one.rollout && <RolloutPanel one={one} />}
-          <Panel title="What is spread where">
+          <Panel title="Targets">
             <Facts
               facts={[
                 ['Why it fails', one.error != null && <Name of={one.error} />],
@@ -358,7 +359,7 @@ export function One({ id: name }: { id: string }) {
                   ),
                 ],
                 ['Tags', (one.tags ?? []).map((tag) => `${tag.name}=${tag.value}`).join(', ') || 'every cluster'],
-                ['Distribution', one.distro?.toLowerCase()],
+                ['Distribution', one.distro != null && distribution(one.distro)],
                 ['Project', one.project ? <Name of={one.project.name} /> : 'all'],
                 ['Generation', one.generation],
                 [
@@ -385,12 +386,16 @@ export function One({ id: name }: { id: string }) {
   );
 }
 
+/** `3 clusters`, `10% of clusters`. */
+const of = (count: string | number): string =>
+  /^\d+$/.test(`${count}`) ? counted(Number(count), 'cluster') : `${count} of clusters`;
+
 function RolloutPanel({ one }: { one: GlobalService }) {
   const { rollout, rolloutStrategy: strategy, instanceCounts: counts } = one;
   if (!rollout) return null;
   const percent = counts && counts.all > 0 ? (100 * counts.newest) / counts.all : 0;
   return (
-    <Panel title="Rollout" aside={<State look={rollouts[rollout.state]} />}>
+    <Panel title="Rollout" aside={look(one).word !== rollouts[rollout.state].word && <State look={rollouts[rollout.state]} />}>
       <div style={{ padding: '12px 12px 0' }}>
         <Progress value={percent} aria-label="Clusters with the newest generation" />
         <Text size="xs" c="dimmed" mt={4}>
@@ -402,11 +407,11 @@ function RolloutPanel({ one }: { one: GlobalService }) {
           ['Why', rollout.message != null && <Name of={rollout.message} />],
           ['Cohort', rollout.cohort ?? 'the last'],
           ['Began', <Ago key="at" at={rollout.startedAt} />],
-          ['From', `generation ${rollout.previous}`],
-          ['At once', strategy?.maxUnavailable],
-          ['May fail', strategy?.maxFailures],
-          ['Soaks', strategy && `${strategy.soakSeconds} s`],
-          ['When it would halt', strategy?.undo === true ? 'everybody is moved back' : 'it waits for approval'],
+          ['Replaces', `generation ${rollout.previous}`],
+          ['At once', strategy?.maxUnavailable != null && `at most ${of(strategy.maxUnavailable)}`],
+          ['May fail', strategy?.maxFailures != null && (`${strategy.maxFailures}` === '0' ? 'none' : of(strategy.maxFailures))],
+          ['Soak time', strategy && `${strategy.soakSeconds} s healthy before the next cohort`],
+          ['On failure', strategy?.undo === true ? 'every cluster goes back' : 'halts, waits for approval'],
           [
             'Cohorts',
             (strategy?.cohorts ?? []).map((cohort) => (
@@ -415,7 +420,7 @@ function RolloutPanel({ one }: { one: GlobalService }) {
                 {cohort.members.tag
                   ? `${cohort.members.tag.name}=${cohort.members.tag.value}`
                   : cohort.members.percent != null
-                    ? `${cohort.members.percent} %`
+                    ? `${cohort.members.percent}% of clusters`
                     : counted(cohort.members.clusters?.length ?? 0, 'cluster')}
               </div>
             )),

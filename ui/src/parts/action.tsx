@@ -99,7 +99,7 @@ interface ActionProps<Answer> {
 
 /** A change: asked for once more with what it does, or disabled with the reason. */
 export function Action<Answer>(props: ActionProps<Answer>) {
-  const { label, icon: Sign, right, unless, isSmall = false } = props;
+  const { label, icon: Sign, right, unless, isSmall = false, isDangerous = false } = props;
   const size = isSmall ? 'compact-xs' : 'xs';
   const decision = useQuery({
     queryKey: ['decision', right],
@@ -167,6 +167,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
         size={size}
         leftSection={<Sign size={14} />}
         loading={right !== undefined && decision.isPending}
+        {...(isDangerous && !isSmall && { c: 'var(--tone-bad)' })}
         onClick={open}
       >
         {label}

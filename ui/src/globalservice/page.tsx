@@ -21,6 +21,7 @@ import { paths } from '../paths';
 import { distribution } from '../cluster/fleet';
 import { servicesQuery } from '../service/queries';
 import { Globals } from './queries';
+import { rollouts } from './states';
 
 const GlobalOf = graphql(/* GraphQL */ `
   query GlobalService($name: String!) {
@@ -147,15 +148,6 @@ const Delete = graphql(/* GraphQL */ `
   }
 `);
 
-const rollouts: Record<RolloutState, Look> = {
-  COMPLETE: { ...componentStates.RUNNING, word: 'Complete' },
-  HALTED: { ...componentStates.PAUSED, word: 'Halted' },
-  PROGRESSING: { ...componentStates.PENDING, word: 'Moves' },
-  SOAKING: { ...componentStates.PENDING, word: 'Soaks' },
-  UNDOING: { ...componentStates.PENDING, word: 'Is undone' },
-  UNDONE: { ...componentStates.FAILED, word: 'Undone' },
-};
-
 interface Brief {
   error?: string | null;
   spread: boolean;
@@ -164,10 +156,10 @@ interface Brief {
 }
 /** How it is as a whole: what failed, what moves, what is done. */
 function look(one: Brief): Look {
-  if (one.deletedAt != null) return { ...componentStates.PAUSED, word: 'Is removed' };
+  if (one.deletedAt != null) return { ...componentStates.PAUSED, word: 'Being removed' };
   if (one.error != null) return { ...componentStates.FAILED, word: 'Failed' };
   if (one.rollout && one.rollout.state !== 'COMPLETE') return rollouts[one.rollout.state];
-  return one.spread ? { ...componentStates.RUNNING, word: 'Spread' } : { ...componentStates.PENDING, word: 'Spreads' };
+  return one.spread ? { ...componentStates.RUNNING, word: 'Spread' } : { ...componentStates.PENDING, word: 'Spreading' };
 }
 
 const columns: Columns<RowOf<typeof Globals>> = [

@@ -8,9 +8,10 @@ import { paths } from '../paths';
 import { behind } from '../cluster/fleet';
 import { clusterFacetsQuery } from '../cluster/queries';
 import { globalsQuery } from '../globalservice/queries';
+import { rollouts } from '../globalservice/states';
 import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import { held, Shown, Stale } from '../parts/shown';
-import { serviceStatuses, State, statusOrder } from '../parts/state';
+import { componentStates, serviceStatuses, State, statusOrder } from '../parts/state';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { ClusterGrid } from './grid';
@@ -21,8 +22,11 @@ import classes from './page.module.css';
 
 /** The whole fleet at a glance: what is broken comes first, with its reason. */
 export function HomePage() {
+  // Without clusters, connecting one is what there is to do.
+  const isNew = held(useQuery(clusterFacetsQuery({})))?.states?.every(({ count }) => count === 0) === true;
   return (
     <Page title="Fleet">
+      {isNew && <ClusterGrid />}
       <Counts />
       <Attention status="FAILED" title="Failing services" none="No service fails" columns={failingColumns}>
         A service that cannot be applied, or whose objects are not healthy, appears here with the reason.
@@ -34,7 +38,7 @@ export function HomePage() {
       <OutOfDate />
       <Failures />
       <Lately />
-      <ClusterGrid />
+      {!isNew && <ClusterGrid />}
     </Page>
   );
 }
@@ -176,13 +180,25 @@ function Rollouts() {
         facts={rows.map((one) => [
           one.name,
           <span key={one.id}>
+            <State
+              look={
+                one.rollout && one.error == null ? rollouts[one.rollout.state] : { ...componentStates.FAILED, word: 'Failed' }
+              }
+            />{' '}
+            {one.rollout?.cohort != null && (
+              <>
+                in cohort <Name of={one.rollout.cohort} />,{' '}
+              </>
+            )}
             <RouteLink to={paths.setting('global-services', one.name)}>
-              {one.rollout
-                ? `${one.rollout.state.toLowerCase()}, cohort ${one.rollout.cohort ?? 'the last'}`
-                : 'cannot be spread'}
-            </RouteLink>
-            : {one.instanceCounts?.newest ?? 0} of {one.instanceCounts?.all ?? 0} clusters have the newest.{' '}
-            {one.error != null && <Name of={one.error} />}
+              {one.instanceCounts?.newest ?? 0} of {counted(one.instanceCounts?.all ?? 0, 'cluster')}
+            </RouteLink>{' '}
+            up to date
+            {one.error != null && (
+              <>
+                : <Name of={one.error} />
+              </>
+            )}
           </span>,
         ])}
       />

@@ -54,8 +54,8 @@ const Delete = graphql(/* GraphQL */ `
 
 const looks: Record<BackgroundJobState, Look> = {
   DEAD: { ...componentStates.FAILED, word: 'Dead' },
-  RUNNING: { ...componentStates.PENDING, word: 'Runs' },
-  WAITING: { ...componentStates.PENDING, word: 'Waits', tone: 'none' },
+  RUNNING: { ...componentStates.PENDING, word: 'Running' },
+  WAITING: { ...componentStates.PENDING, word: 'Waiting', tone: 'none' },
 };
 const states: BackgroundJobState[] = ['DEAD', 'RUNNING', 'WAITING'];
 

@@ -94,13 +94,13 @@ const columns: Columns<RowOf<typeof Invites>> = [
   {
     id: 'until',
     header: 'Ends',
-    meta: { track: '90px', from: 760 },
+    meta: { track: '120px', from: 760 },
     cell: ({ row: { original: row } }) =>
       row.expiresAt == null ? (
         '–'
       ) : (
         <time dateTime={row.expiresAt} title={new Date(row.expiresAt).toLocaleString()}>
-          {new Date(row.expiresAt).toLocaleDateString()}
+          {new Date(row.expiresAt).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}
         </time>
       ),
   },

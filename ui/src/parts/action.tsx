@@ -55,7 +55,7 @@ export function Command({ line, caption = 'The same by command line' }: { line: 
         {caption}
       </Text>
       <Group gap="xs" wrap="nowrap">
-        <Code block flex={1} style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
+        <Code block flex={1} bd="1px solid var(--line)" style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
           {visible(line)}
         </Code>
         <Copy text={line} label="Copy the command" />

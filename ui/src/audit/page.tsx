@@ -178,7 +178,7 @@ export function AuditPage() {
         </div>
         <TextInput
           type="date"
-          leftSection="From"
+          leftSection={<Text size="xs">From</Text>}
           leftSectionWidth={44}
           aria-label="From this day on"
           value={search.since ?? ''}
@@ -186,7 +186,7 @@ export function AuditPage() {
         />
         <TextInput
           type="date"
-          leftSection="To"
+          leftSection={<Text size="xs">To</Text>}
           leftSectionWidth={32}
           aria-label="Up to this day"
           value={search.until ?? ''}

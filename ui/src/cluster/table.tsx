@@ -28,19 +28,19 @@ export const clusterColumns: Columns<ClusterRow> = [
   {
     id: 'state',
     header: 'State',
-    meta: { track: '160px', isSorted: true },
+    meta: { track: '150px', isSorted: true },
     cell: ({ row }) => <State look={clusterState(row.original)} />,
   },
   {
     id: 'version',
     header: 'Kubernetes',
-    meta: { track: '100px', from: 480, isSorted: true },
+    meta: { track: '96px', from: 480, isSorted: true },
     cell: ({ row }) => row.original.currentVersion ?? '–',
   },
   {
     id: 'distro',
     header: 'Distribution',
-    meta: { track: '90px', from: 900 },
+    meta: { track: '84px', from: 900 },
     cell: ({ row }) => (row.original.distro == null ? '–' : distribution(row.original.distro)),
   },
   {
@@ -58,7 +58,7 @@ export const clusterColumns: Columns<ClusterRow> = [
   {
     id: 'project',
     header: 'Project',
-    meta: { track: 'minmax(80px, 0.6fr)', from: 1100 },
+    meta: { track: 'minmax(80px, 0.6fr)', from: 1000 },
     cell: ({ row }) => row.original.project && <Name of={row.original.project.name} />,
   },
   {

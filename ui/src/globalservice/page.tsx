@@ -360,12 +360,12 @@ export function One({ id: name }: { id: string }) {
                     `${one.instanceCounts.healthy} of ${one.instanceCounts.all} healthy, ${one.instanceCounts.newest} newest, ${one.instanceCounts.leaving} leaving`,
                 ],
                 [
-                  'When a cluster leaves',
+                  'On leaving',
                   one.cascade?.delete === true
-                    ? 'its objects are deleted'
+                    ? 'the cluster’s instance and its objects are deleted'
                     : one.cascade?.detach === true
-                      ? 'they are forgotten'
-                      : 'they stay as services of their own',
+                      ? 'the cluster’s instance is forgotten, its objects stay'
+                      : 'the cluster’s instance stays as a service of its own',
                 ],
                 ['Changed', <Ago key="at" at={one.updatedAt} />],
               ]}

@@ -8,7 +8,7 @@ import { clusterSorts, serviceSorts, sortWord, type SortWord } from './lib/sort'
 import { Empty, Fault, Page } from './parts/page';
 import { RouteLink } from './parts/text';
 import { clusterTabs, paths, serviceTabs, type ClusterTab, type ServiceTab } from './paths';
-import { servicesQuery, statusesQuery } from './service/queries';
+import { ON_HOME, servicesQuery, statusesQuery } from './service/queries';
 import { Shell } from './shell/shell';
 
 const words = (value: unknown): string | undefined => {
@@ -63,7 +63,7 @@ const home = createRoute({
     const counts = statusesQuery({});
     begin(counts, () => queries.query(counts));
     for (const status of ['FAILED', 'PAUSED'] as const) {
-      const rows = servicesQuery({ status }, 20);
+      const rows = servicesQuery({ status }, ON_HOME);
       begin(rows, () => queries.infiniteQuery(rows));
     }
   },

@@ -286,7 +286,9 @@ export function Bindings({ thing, right, kind, name }: { thing: Thing; right: st
             <Empty title={kind === 'project' ? 'Nobody has a role here' : 'Nobody has a role on it alone'}>
               {kind === 'project'
                 ? 'Only administrators of the installation may see what is in it.'
-                : 'The roles of its project and its cluster count for it.'}
+                : kind === 'cluster'
+                  ? 'Who has a role on its project has that role here, too. Give one here to somebody who needs this cluster alone.'
+                  : 'Who has a role on its project or its cluster has that role here, too.'}
             </Empty>
           }
         />

@@ -6,13 +6,14 @@ import { IconX } from '@tabler/icons-react';
 import { graphql } from '../generated';
 import type { AuditsQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
-import { useNext } from '../lib/list';
+import { isFilter, useNext } from '../lib/list';
 import { Search } from '../parts/filter';
 import { Empty, Page } from '../parts/page';
 import { Shown } from '../parts/shown';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
+import classes from './page.module.css';
 import { Verify } from './verify';
 
 const Audits = graphql(/* GraphQL */ `
@@ -160,27 +161,33 @@ export function AuditPage() {
   return (
     <Page title="Audit" isFull actions={<Verify />}>
       <Group gap="sm">
-        <Search label="Who, exactly" value={search.actor ?? ''} onChange={(text) => set({ actor: given(text) })} />
-        <Search
-          hasKey={false}
-          label="Action, such as service.*"
-          value={search.action ?? ''}
-          onChange={(text) => set({ action: given(text) })}
-        />
-        <Search
-          hasKey={false}
-          label="Thing: name or id"
-          value={search.target ?? ''}
-          onChange={(text) => set({ target: given(text) })}
-        />
+        <div className={classes['searches']}>
+          <Search label="Who, exactly" value={search.actor ?? ''} onChange={(text) => set({ actor: given(text) })} />
+          <Search
+            hasKey={false}
+            label="Action, such as service.*"
+            value={search.action ?? ''}
+            onChange={(text) => set({ action: given(text) })}
+          />
+          <Search
+            hasKey={false}
+            label="Thing: name or id"
+            value={search.target ?? ''}
+            onChange={(text) => set({ target: given(text) })}
+          />
+        </div>
         <TextInput
           type="date"
+          leftSection={<Text size="xs">From</Text>}
+          leftSectionWidth={44}
           aria-label="From this day on"
           value={search.since ?? ''}
           onChange={({ currentTarget }) => set({ since: given(currentTarget.value) })}
         />
         <TextInput
           type="date"
+          leftSection={<Text size="xs">To</Text>}
+          leftSectionWidth={32}
           aria-label="Up to this day"
           value={search.until ?? ''}
           onChange={({ currentTarget }) => set({ until: given(currentTarget.value) })}
@@ -204,9 +211,16 @@ export function AuditPage() {
           isWaiting={list.isPending}
           next={next}
           empty={
-            <Empty title="Nothing matches">
-              Names of actors and things are exact; an action may end in <code>.*</code>.
-            </Empty>
+            isFilter({ ...search }) ? (
+              <Empty title="Nothing matches">
+                Names of actors and things are exact; an action may end in <code>.*</code>.
+              </Empty>
+            ) : (
+              <Empty title="Nothing is recorded yet">
+                Every change by the console, the API or the command line is recorded here: who made it, when, to what, and from
+                which address.
+              </Empty>
+            )
           }
         />
       </Shown>

@@ -58,7 +58,7 @@ export function ConnectPage() {
     <Page title="Connect a cluster" within={[{ name: 'Clusters', to: paths.clusters() }]}>
       <Panel title="1. Which cluster">
         <form onSubmit={submit} noValidate>
-          <Stack gap="sm" p="md" maw={560}>
+          <Stack gap="md" p="md" maw={560}>
             <TextInput
               label="Handle"
               description="A short name, unique in the fleet: small letters, digits, hyphens"
@@ -79,7 +79,7 @@ export function ConnectPage() {
             />
             <TextInput
               label="Image of the agent"
-              description="Any image whose entry point is the program plural, from a registry that the cluster reaches"
+              description="An image whose entry point is the plural program, in a registry that the cluster can pull from"
               required
               placeholder="registry.example.com/plural:1"
               value={wanted.image}
@@ -89,6 +89,7 @@ export function ConnectPage() {
             />
             <TextInput
               label="Tags"
+              description="What global services and searches choose clusters by; they can be changed later"
               placeholder="tier=prod, region=eu"
               value={wanted.tags}
               disabled={token != null}

@@ -1,3 +1,5 @@
+import type { ClusterDistro } from '../generated/graphql';
+
 /** `1.33` of `v1.33.4`. */
 export function minor(version: string | null | undefined): string | undefined {
   return /^v?(\d+\.\d+)/.exec(version ?? '')?.[1];
@@ -21,3 +23,16 @@ export function behind(versions: string[]): { newest: string; old: string[] } | 
     }),
   };
 }
+
+const distributions: Record<ClusterDistro, string> = {
+  AKS: 'AKS',
+  EKS: 'EKS',
+  GENERIC: 'Other',
+  GKE: 'GKE',
+  K3S: 'k3s',
+  OPENSHIFT: 'OpenShift',
+  RKE: 'RKE',
+};
+
+/** A distribution as its makers write it. */
+export const distribution = (distro: ClusterDistro): string => distributions[distro];

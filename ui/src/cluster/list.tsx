@@ -5,7 +5,7 @@ import { IconPlus, IconX } from '@tabler/icons-react';
 
 import type { ClusterState } from '../generated/graphql';
 import { isAnswered, isFilter, PAGE, useNext } from '../lib/list';
-import { Choose, Facets, Search } from '../parts/filter';
+import { Choices, Choose, Facets, Search } from '../parts/filter';
 import { Empty, Page } from '../parts/page';
 import { Shown } from '../parts/shown';
 import { clusterStates, State, stateOrder } from '../parts/state';
@@ -13,6 +13,7 @@ import { Table } from '../parts/table';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { SaveView } from '../savedview/save';
+import { distribution } from './fleet';
 import { clusterFacetsQuery, clustersQuery } from './queries';
 import { clusterColumns } from './table';
 
@@ -64,30 +65,32 @@ export function ClustersPage() {
             })),
           ]}
         />
-        <Choose
-          label="Kubernetes"
-          value={search.version}
-          onChange={(version) => set({ version })}
-          choices={(facets.data?.versions ?? []).flatMap(({ version, count }) =>
-            version == null ? [] : [{ value: `v${version}`, label: `v${version}`, count }],
-          )}
-        />
-        <Choose
-          label="Distribution"
-          value={search.distro}
-          onChange={(distro) => set({ distro })}
-          choices={(facets.data?.distros ?? []).flatMap(({ distro, count }) =>
-            distro == null ? [] : [{ value: distro, label: distro.toLowerCase(), count }],
-          )}
-        />
-        <Choose
-          label="Project"
-          value={search.project}
-          onChange={(project) => set({ project })}
-          choices={(facets.data?.projects ?? []).flatMap(({ project, count }) =>
-            project ? [{ value: project.id, label: project.name, count }] : [],
-          )}
-        />
+        <Choices>
+          <Choose
+            label="Kubernetes"
+            value={search.version}
+            onChange={(version) => set({ version })}
+            choices={(facets.data?.versions ?? []).flatMap(({ version, count }) =>
+              version == null ? [] : [{ value: `v${version}`, label: `v${version}`, count }],
+            )}
+          />
+          <Choose
+            label="Distribution"
+            value={search.distro}
+            onChange={(distro) => set({ distro })}
+            choices={(facets.data?.distros ?? []).flatMap(({ distro, count }) =>
+              distro == null ? [] : [{ value: distro, label: distribution(distro), count }],
+            )}
+          />
+          <Choose
+            label="Project"
+            value={search.project}
+            onChange={(project) => set({ project })}
+            choices={(facets.data?.projects ?? []).flatMap(({ project, count }) =>
+              project ? [{ value: project.id, label: project.name, count }] : [],
+            )}
+          />
+        </Choices>
         {search.tag !== undefined && (
           <Button
             variant="default"

@@ -17,6 +17,7 @@ import { serviceColumns } from '../service/table';
 import { document } from '../lib/yaml';
 import { recordingColumns } from '../recording/page';
 import { Kubectl } from './kubeconfig';
+import { distribution } from './fleet';
 import { clusterAuditQuery, clusterQuery, clusterRecordingsQuery } from './queries';
 import { ClusterSettings } from './settings';
 import { Tag } from './table';
@@ -71,7 +72,7 @@ export function ClusterPage() {
           facts={[
             ['Name', <Name key="name" of={cluster.name} />],
             ['Kubernetes', cluster.currentVersion ?? 'not known yet'],
-            ['Distribution', cluster.distro?.toLowerCase()],
+            ['Distribution', cluster.distro != null && distribution(cluster.distro)],
             [
               'Agent',
               cluster.agentVersion == null
@@ -204,7 +205,7 @@ function Services({ id, handle }: { id: string; handle: string }) {
               </span>
             ))}
           <RouteLink to={paths.services()} search={{ cluster: handle }}>
-            Search in them
+            Search these services
           </RouteLink>
         </Text>
       }
@@ -300,7 +301,11 @@ function Requests({ handle }: { handle: string }) {
           rows={rows}
           columns={logColumns}
           id={({ id }) => id}
-          empty={<Empty title="No requests yet">Requests of kubectl through the console stand here.</Empty>}
+          empty={
+            <Empty title="No requests yet">
+              What users ask of this cluster’s API through the console appears here, by kubectl and by the pages under Kubernetes.
+            </Empty>
+          }
         />
       </Shown>
     </Panel>

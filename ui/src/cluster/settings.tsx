@@ -1,4 +1,4 @@
-import { Group, Stack } from '@mantine/core';
+import { Group, Stack, Text } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { IconPencil, IconRefresh, IconTrash } from '@tabler/icons-react';
 
@@ -108,6 +108,9 @@ export function ClusterSettings({ cluster }: { cluster: Cluster }) {
       </Panel>
       <Bindings thing={{ clusterId: id }} right={`cluster/${handle}`} kind="cluster" name={handle} />
       <Panel title="Agent and removal">
+        <Text size="sm" c="dimmed" px="md" pt="md">
+          Detach forgets the cluster and leaves what runs in it. Delete first removes the objects of its services from it.
+        </Text>
         <Group gap="sm" p="md">
           <Action
             noun="cluster"

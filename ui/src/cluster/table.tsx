@@ -4,13 +4,14 @@ import { paths } from '../paths';
 import { clusterState, State } from '../parts/state';
 import type { Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
+import { distribution } from './fleet';
 import type { ClusterRow } from './queries';
 
 export const clusterColumns: Columns<ClusterRow> = [
   {
     id: 'handle',
     header: 'Cluster',
-    meta: { track: 'minmax(120px, 1.2fr)', isSorted: true },
+    meta: { track: 'minmax(150px, 2fr)', isSorted: true },
     cell: ({ row: { original: cluster } }) => (
       <>
         <RouteLink to={paths.cluster(cluster.handle ?? '')} strong>
@@ -27,20 +28,20 @@ export const clusterColumns: Columns<ClusterRow> = [
   {
     id: 'state',
     header: 'State',
-    meta: { track: '170px', isSorted: true },
+    meta: { track: '150px', isSorted: true },
     cell: ({ row }) => <State look={clusterState(row.original)} />,
   },
   {
     id: 'version',
     header: 'Kubernetes',
-    meta: { track: '110px', from: 480, isSorted: true },
+    meta: { track: '96px', from: 480, isSorted: true },
     cell: ({ row }) => row.original.currentVersion ?? '–',
   },
   {
     id: 'distro',
     header: 'Distribution',
-    meta: { track: '110px', from: 900 },
-    cell: ({ row }) => row.original.distro?.toLowerCase() ?? '–',
+    meta: { track: '84px', from: 900 },
+    cell: ({ row }) => (row.original.distro == null ? '–' : distribution(row.original.distro)),
   },
   {
     id: 'nodes',

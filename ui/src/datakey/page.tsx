@@ -1,3 +1,4 @@
+import { Text } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { IconRefresh } from '@tabler/icons-react';
 
@@ -5,7 +6,7 @@ import { projectsQuery } from '../access/queries';
 import { graphql } from '../generated';
 import { ask } from '../lib/client';
 import { Action } from '../parts/action';
-import { Facts, Fault, Page, Panel, Waiting } from '../parts/page';
+import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { KeyTable } from './table';
@@ -49,13 +50,20 @@ export function List() {
         />
       }
     >
-      <Panel title="What belongs to no project">
+      <Text size="sm" c="dimmed" maw={720}>
+        Secrets are encrypted with data keys, and each data key with a key-encryption key that is outside of the database.
+        Rotating makes a new data key and encrypts with it again what the old one encrypted.
+      </Text>
+      <Panel title="Of the installation: for what belongs to no project">
         {query.isPending && <Waiting />}
         {query.isError && <Fault error={query.error} what="data keys" retry={() => void query.refetch()} />}
         {query.isSuccess && <KeyTable keys={query.data.installationDataKeys ?? []} />}
       </Panel>
-      <Panel title="Of projects, with the secrets that the console holds">
+      <Panel title="Of projects">
         {projects.isError && <Fault error={projects.error} what="projects" />}
+        {projects.data?.length === 0 && (
+          <Empty title="No project that you may see">Each project has data keys of its own, on its page.</Empty>
+        )}
         <Facts
           facts={(projects.data ?? []).map((project) => [
             project.name,

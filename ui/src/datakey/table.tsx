@@ -8,7 +8,7 @@ type Key = NonNullable<DataKeysQuery['installationDataKeys']>[number];
 
 const purposes = { SECRETS: 'secrets', RECORDINGS: 'recordings', ADDRESSES: 'addresses of gates' } as const;
 const columns: Columns<Key> = [
-  { id: 'purpose', header: 'Seals', meta: { track: 'minmax(100px, 1fr)' }, cell: ({ row }) => purposes[row.original.purpose] },
+  { id: 'purpose', header: 'Encrypts', meta: { track: 'minmax(100px, 1fr)' }, cell: ({ row }) => purposes[row.original.purpose] },
   {
     id: 'state',
     header: 'State',
@@ -17,7 +17,7 @@ const columns: Columns<Key> = [
   },
   {
     id: 'by',
-    header: 'Opened by',
+    header: 'Encrypted by',
     meta: tracks.wide,
     cell: ({ row }) => text([row.original.encryptedBy, row.original.version].filter((part) => part != null).join(', version ')),
   },

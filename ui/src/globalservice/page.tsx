@@ -18,8 +18,10 @@ import { componentStates, serviceStatuses, State, type Look } from '../parts/sta
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
+import { distribution } from '../cluster/fleet';
 import { servicesQuery } from '../service/queries';
 import { Globals } from './queries';
+import { rollouts } from './states';
 
 const GlobalOf = graphql(/* GraphQL */ `
   query GlobalService($name: String!) {
@@ -146,15 +148,6 @@ const Delete = graphql(/* GraphQL */ `
   }
 `);
 
-const rollouts: Record<RolloutState, Look> = {
-  COMPLETE: { ...componentStates.RUNNING, word: 'Complete' },
-  HALTED: { ...componentStates.PAUSED, word: 'Halted' },
-  PROGRESSING: { ...componentStates.PENDING, word: 'Moves' },
-  SOAKING: { ...componentStates.PENDING, word: 'Soaks' },
-  UNDOING: { ...componentStates.PENDING, word: 'Is undone' },
-  UNDONE: { ...componentStates.FAILED, word: 'Undone' },
-};
-
 interface Brief {
   error?: string | null;
   spread: boolean;
@@ -163,10 +156,10 @@ interface Brief {
 }
 /** How it is as a whole: what failed, what moves, what is done. */
 function look(one: Brief): Look {
-  if (one.deletedAt != null) return { ...componentStates.PAUSED, word: 'Is removed' };
+  if (one.deletedAt != null) return { ...componentStates.PAUSED, word: 'Being removed' };
   if (one.error != null) return { ...componentStates.FAILED, word: 'Failed' };
   if (one.rollout && one.rollout.state !== 'COMPLETE') return rollouts[one.rollout.state];
-  return one.spread ? { ...componentStates.RUNNING, word: 'Spread' } : { ...componentStates.PENDING, word: 'Spreads' };
+  return one.spread ? { ...componentStates.RUNNING, word: 'Spread' } : { ...componentStates.PENDING, word: 'Spreading' };
 }
 
 const columns: Columns<RowOf<typeof Globals>> = [
@@ -195,7 +188,7 @@ const columns: Columns<RowOf<typeof Globals>> = [
     meta: tracks.mid,
     cell: ({ row: { original: one } }) =>
       text(
-        [...(one.tags ?? []).map((tag) => `${tag.name}=${tag.value}`), one.distro?.toLowerCase() ?? '']
+        [...(one.tags ?? []).map((tag) => `${tag.name}=${tag.value}`), one.distro == null ? '' : distribution(one.distro)]
           .filter(Boolean)
           .join(', '),
       ),
@@ -203,10 +196,10 @@ const columns: Columns<RowOf<typeof Globals>> = [
   {
     id: 'project',
     header: 'Project',
-    meta: { track: 'minmax(80px, 0.7fr)', from: 860 },
+    meta: { track: 'minmax(80px, 0.7fr)', from: 1000 },
     cell: ({ row }) => text(row.original.project?.name),
   },
-  { id: 'error', header: 'Why', meta: { track: 'minmax(120px, 1fr)', from: 860 }, cell: ({ row }) => text(row.original.error) },
+  { id: 'error', header: 'Why', meta: { track: 'minmax(120px, 2fr)', from: 1000 }, cell: ({ row }) => text(row.original.error) },
   { id: 'at', header: 'Changed', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.updatedAt} /> },
 ];
 
@@ -333,7 +326,7 @@ export function One({ id: name }: { id: string }) {
       {(one) => (
         <>
           {one.rollout && <RolloutPanel one={one} />}
-          <Panel title="What is spread where">
+          <Panel title="Targets">
             <Facts
               facts={[
                 ['Why it fails', one.error != null && <Name of={one.error} />],
@@ -358,7 +351,7 @@ export function One({ id: name }: { id: string }) {
                   ),
                 ],
                 ['Tags', (one.tags ?? []).map((tag) => `${tag.name}=${tag.value}`).join(', ') || 'every cluster'],
-                ['Distribution', one.distro?.toLowerCase()],
+                ['Distribution', one.distro != null && distribution(one.distro)],
                 ['Project', one.project ? <Name of={one.project.name} /> : 'all'],
                 ['Generation', one.generation],
                 [
@@ -367,12 +360,12 @@ export function One({ id: name }: { id: string }) {
                     `${one.instanceCounts.healthy} of ${one.instanceCounts.all} healthy, ${one.instanceCounts.newest} newest, ${one.instanceCounts.leaving} leaving`,
                 ],
                 [
-                  'When a cluster leaves',
+                  'On leaving',
                   one.cascade?.delete === true
-                    ? 'its objects are deleted'
+                    ? 'the cluster’s instance and its objects are deleted'
                     : one.cascade?.detach === true
-                      ? 'they are forgotten'
-                      : 'they stay as services of their own',
+                      ? 'the cluster’s instance is forgotten, its objects stay'
+                      : 'the cluster’s instance stays as a service of its own',
                 ],
                 ['Changed', <Ago key="at" at={one.updatedAt} />],
               ]}
@@ -385,12 +378,16 @@ export function One({ id: name }: { id: string }) {
   );
 }
 
+/** `3 clusters`, `10% of clusters`. */
+const of = (count: string | number): string =>
+  /^\d+$/.test(`${count}`) ? counted(Number(count), 'cluster') : `${count} of clusters`;
+
 function RolloutPanel({ one }: { one: GlobalService }) {
   const { rollout, rolloutStrategy: strategy, instanceCounts: counts } = one;
   if (!rollout) return null;
   const percent = counts && counts.all > 0 ? (100 * counts.newest) / counts.all : 0;
   return (
-    <Panel title="Rollout" aside={<State look={rollouts[rollout.state]} />}>
+    <Panel title="Rollout" aside={look(one).word !== rollouts[rollout.state].word && <State look={rollouts[rollout.state]} />}>
       <div style={{ padding: '12px 12px 0' }}>
         <Progress value={percent} aria-label="Clusters with the newest generation" />
         <Text size="xs" c="dimmed" mt={4}>
@@ -402,11 +399,11 @@ function RolloutPanel({ one }: { one: GlobalService }) {
           ['Why', rollout.message != null && <Name of={rollout.message} />],
           ['Cohort', rollout.cohort ?? 'the last'],
           ['Began', <Ago key="at" at={rollout.startedAt} />],
-          ['From', `generation ${rollout.previous}`],
-          ['At once', strategy?.maxUnavailable],
-          ['May fail', strategy?.maxFailures],
-          ['Soaks', strategy && `${strategy.soakSeconds} s`],
-          ['When it would halt', strategy?.undo === true ? 'everybody is moved back' : 'it waits for approval'],
+          ['Replaces', `generation ${rollout.previous}`],
+          ['At once', strategy?.maxUnavailable != null && `at most ${of(strategy.maxUnavailable)}`],
+          ['May fail', strategy?.maxFailures != null && (`${strategy.maxFailures}` === '0' ? 'none' : of(strategy.maxFailures))],
+          ['Soak time', strategy && `${strategy.soakSeconds} s healthy before the next cohort`],
+          ['On failure', strategy?.undo === true ? 'every cluster goes back' : 'halts, waits for approval'],
           [
             'Cohorts',
             (strategy?.cohorts ?? []).map((cohort) => (
@@ -415,7 +412,7 @@ function RolloutPanel({ one }: { one: GlobalService }) {
                 {cohort.members.tag
                   ? `${cohort.members.tag.name}=${cohort.members.tag.value}`
                   : cohort.members.percent != null
-                    ? `${cohort.members.percent} %`
+                    ? `${cohort.members.percent}% of clusters`
                     : counted(cohort.members.clusters?.length ?? 0, 'cluster')}
               </div>
             )),

@@ -92,7 +92,7 @@ const columns: Columns<RowOf<typeof Groups>> = [
     id: 'global',
     header: 'Members',
     meta: { track: '110px', from: 480 },
-    cell: ({ row }) => (row.original.global === true ? 'every user' : 'chosen'),
+    cell: ({ row }) => (row.original.global === true ? 'every user' : 'those added'),
   },
   { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
 ];

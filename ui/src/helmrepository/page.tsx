@@ -51,16 +51,21 @@ const Delete = graphql(/* GraphQL */ `
 `);
 
 const columns: Columns<RowOf<typeof Charts>> = [
-  { id: 'url', header: 'Repository', meta: tracks.wide, cell: ({ row }) => <Outside address={row.original.url} /> },
+  {
+    id: 'url',
+    header: 'Repository',
+    meta: { track: 'minmax(220px, 3fr)' },
+    cell: ({ row }) => <Outside address={row.original.url} />,
+  },
   { id: 'health', header: 'Health', meta: { track: '100px' }, cell: ({ row }) => <State look={health(row.original.health)} /> },
   { id: 'error', header: 'Why', meta: { ...tracks.wide, from: 760 }, cell: ({ row }) => text(row.original.error) },
   {
     id: 'auth',
     header: 'Signs in',
-    meta: { track: '90px', from: 620 },
+    meta: { track: '90px', from: 1000 },
     cell: ({ row }) => text(row.original.provider?.toLowerCase()),
   },
-  { id: 'project', header: 'Project', meta: tracks.mid, cell: ({ row }) => text(row.original.project?.name) },
+  { id: 'project', header: 'Project', meta: { ...tracks.mid, from: 900 }, cell: ({ row }) => text(row.original.project?.name) },
   { id: 'at', header: 'Read', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.pulledAt} absent="never" /> },
   {
     id: 'do',

@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 
-import { minor } from '../cluster/fleet';
+import { distribution, minor } from '../cluster/fleet';
 import { clusterFacetsQuery, clustersQuery, type ClusterFacets, type ClusterFilter, type ClusterRow } from '../cluster/queries';
 import { visible } from '../lib/text';
 import { Empty, Panel, Waiting } from '../parts/page';
@@ -64,7 +64,7 @@ function groups(facets: ClusterFacets, by: Kind): Of[] {
     case 'distribution':
       return (facets.distros ?? []).map(({ distro, count }) => ({
         key: distro ?? '',
-        title: named(distro?.toLowerCase() ?? 'not known'),
+        title: named(distro == null ? 'not known' : distribution(distro)),
         count,
         filter: distro == null ? undefined : { distro },
         has: (cluster) => (cluster.distro ?? null) === (distro ?? null),

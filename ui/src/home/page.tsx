@@ -1,35 +1,44 @@
 import { SimpleGrid, Text } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
 
 import { counted, short } from '../lib/text';
 import { paths } from '../paths';
 import { behind } from '../cluster/fleet';
 import { clusterFacetsQuery } from '../cluster/queries';
 import { globalsQuery } from '../globalservice/queries';
+import { rollouts } from '../globalservice/states';
 import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import { held, Shown, Stale } from '../parts/shown';
-import { serviceStatuses, State, statusOrder } from '../parts/state';
+import { componentStates, serviceStatuses, State, statusOrder } from '../parts/state';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { ClusterGrid } from './grid';
 import { Failures } from '../service/health';
-import { recentQuery, servicesQuery, statusesQuery, type ServiceRow } from '../service/queries';
+import { ON_HOME, recentQuery, servicesQuery, statusesQuery, type ServiceRow } from '../service/queries';
 import { failingColumns, serviceColumns } from '../service/table';
 import classes from './page.module.css';
 
 /** The whole fleet at a glance: what is broken comes first, with its reason. */
 export function HomePage() {
+  // Without clusters, connecting one is what there is to do.
+  const isNew = held(useQuery(clusterFacetsQuery({})))?.states?.every(({ count }) => count === 0) === true;
   return (
     <Page title="Fleet">
+      {isNew && <ClusterGrid />}
       <Counts />
-      <Attention status="FAILED" title="Failing services" none="No service fails" columns={failingColumns} />
-      <Attention status="PAUSED" title="Services that need approval" none="No service needs approval" columns={serviceColumns} />
+      <Attention status="FAILED" title="Failing services" none="No service fails" columns={failingColumns}>
+        A service that cannot be applied, or whose objects are not healthy, appears here with the reason.
+      </Attention>
+      <Attention status="PAUSED" title="Services that need approval" none="No service needs approval" columns={serviceColumns}>
+        A change that deletes more objects than a service’s limit waits here until somebody approves it.
+      </Attention>
       <Rollouts />
       <OutOfDate />
       <Failures />
       <Lately />
-      <ClusterGrid />
+      {!isNew && <ClusterGrid />}
     </Page>
   );
 }
@@ -57,13 +66,17 @@ function Attention({
   title,
   none,
   columns,
+  children,
 }: {
   status: 'FAILED' | 'PAUSED';
   title: string;
   none: string;
   columns: Columns<ServiceRow>;
+  /** What would be here, where there is none. */
+  children: ReactNode;
 }) {
-  const list = useInfiniteQuery(servicesQuery({ status }, 20));
+  const list = useInfiniteQuery(servicesQuery({ status }, ON_HOME));
+  const count = held(useQuery(statusesQuery({})))?.get(status) ?? 0;
   const rows = list.data ?? [];
   return (
     <Panel
@@ -73,7 +86,7 @@ function Attention({
         rows.length > 0 && (
           <Text size="sm" component="span">
             <RouteLink to={paths.services()} search={{ status }}>
-              All of them
+              {count > rows.length ? `All ${count.toLocaleString('en')}` : 'All of them'}
             </RouteLink>
           </Text>
         )
@@ -88,7 +101,7 @@ function Attention({
           columns={columns}
           id={(service) => service.id}
           isWaiting={list.isPending}
-          empty={<Empty title={none} />}
+          empty={<Empty title={none}>{children}</Empty>}
         />
       </Shown>
     </Panel>
@@ -103,8 +116,12 @@ function Lately() {
     <Panel title="Latest changes">
       {query.isPending && <Waiting lines={3} />}
       <Shown query={query} what="the latest changes">
-        {query.data?.length === 0 && <Empty title="Nothing changed yet" />}
-        <ul className={classes['changes']}>
+        {query.data?.length === 0 && (
+          <Empty title="Nothing changed yet">
+            Each commit, version or value that a service takes up appears here, with who changed it and whether it became healthy.
+          </Empty>
+        )}
+        <ul className={classes['changes']} hidden={rows.length === 0}>
           {rows.map(({ id, sha, message, by, insertedAt, healthyAt, service }) => (
             <li key={id}>
               <Text size="xs" c="dimmed" component="span">
@@ -163,13 +180,25 @@ function Rollouts() {
         facts={rows.map((one) => [
           one.name,
           <span key={one.id}>
+            <State
+              look={
+                one.rollout && one.error == null ? rollouts[one.rollout.state] : { ...componentStates.FAILED, word: 'Failed' }
+              }
+            />{' '}
+            {one.rollout?.cohort != null && (
+              <>
+                in cohort <Name of={one.rollout.cohort} />,{' '}
+              </>
+            )}
             <RouteLink to={paths.setting('global-services', one.name)}>
-              {one.rollout
-                ? `${one.rollout.state.toLowerCase()}, cohort ${one.rollout.cohort ?? 'the last'}`
-                : 'cannot be spread'}
-            </RouteLink>
-            : {one.instanceCounts?.newest ?? 0} of {one.instanceCounts?.all ?? 0} clusters have the newest.{' '}
-            {one.error != null && <Name of={one.error} />}
+              {one.instanceCounts?.newest ?? 0} of {counted(one.instanceCounts?.all ?? 0, 'cluster')}
+            </RouteLink>{' '}
+            up to date
+            {one.error != null && (
+              <>
+                : <Name of={one.error} />
+              </>
+            )}
           </span>,
         ])}
       />

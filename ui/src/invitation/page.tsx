@@ -81,21 +81,28 @@ const columns: Columns<RowOf<typeof Invites>> = [
   {
     id: 'what',
     header: 'For',
-    meta: { track: '130px' },
+    meta: { track: '120px' },
     cell: ({ row }) => text(purpose(row.original)),
   },
   {
     id: 'groups',
     header: 'Groups',
-    meta: tracks.mid,
+    meta: { ...tracks.mid, from: 1000 },
     cell: ({ row }) => text((row.original.groups ?? []).map((group) => group?.name).join(', ')),
   },
   { id: 'by', header: 'By', meta: tracks.mid, cell: ({ row }) => text(row.original.inviter?.email) },
   {
     id: 'until',
     header: 'Ends',
-    meta: { track: '170px', from: 760 },
-    cell: ({ row }) => (row.original.expiresAt == null ? '–' : new Date(row.original.expiresAt).toLocaleString()),
+    meta: { track: '120px', from: 760 },
+    cell: ({ row: { original: row } }) =>
+      row.expiresAt == null ? (
+        '–'
+      ) : (
+        <time dateTime={row.expiresAt} title={new Date(row.expiresAt).toLocaleString()}>
+          {new Date(row.expiresAt).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}
+        </time>
+      ),
   },
   { id: 'at', header: 'Created', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.insertedAt} /> },
   {

@@ -54,17 +54,17 @@ const Delete = graphql(/* GraphQL */ `
 
 const looks: Record<BackgroundJobState, Look> = {
   DEAD: { ...componentStates.FAILED, word: 'Dead' },
-  RUNNING: { ...componentStates.PENDING, word: 'Runs' },
-  WAITING: { ...componentStates.PENDING, word: 'Waits', tone: 'none' },
+  RUNNING: { ...componentStates.PENDING, word: 'Running' },
+  WAITING: { ...componentStates.PENDING, word: 'Waiting', tone: 'none' },
 };
 const states: BackgroundJobState[] = ['DEAD', 'RUNNING', 'WAITING'];
 
 const columns: Columns<RowOf<typeof Jobs>> = [
-  { id: 'kind', header: 'Work', meta: { track: 'minmax(120px, 1fr)' }, cell: ({ row }) => text(row.original.kind) },
+  { id: 'kind', header: 'Work', meta: { track: 'minmax(110px, 1fr)' }, cell: ({ row }) => text(row.original.kind) },
   {
     id: 'key',
     header: 'On',
-    meta: { track: 'minmax(120px, 1.5fr)', from: 620 },
+    meta: { track: 'minmax(70px, 1fr)', from: 620 },
     cell: ({ row }) => (
       <Text component="span" size="xs" ff="monospace">
         <Name of={row.original.key} />
@@ -74,7 +74,7 @@ const columns: Columns<RowOf<typeof Jobs>> = [
   { id: 'state', header: 'State', meta: { track: '90px' }, cell: ({ row }) => <State look={looks[row.original.state]} /> },
   {
     id: 'error',
-    header: 'Why the last attempt failed',
+    header: 'Last error',
     meta: { ...tracks.wide, from: 760 },
     cell: ({ row }) => text(row.original.error),
   },
@@ -137,7 +137,7 @@ export function List() {
       columns={columns}
       isSearched={false}
       variables={{ state: chosen ?? null }}
-      teaches="The console has no work that is not done: fetching, webhooks, sealing anew and deletions stand here while they wait."
+      teaches="All work is done. Fetching repositories, sending webhooks, encrypting secrets with a new key and deleting appear here while they wait, and stay here when they failed for good."
       filters={
         <Facets<BackgroundJobState>
           label="State"

@@ -9,7 +9,7 @@ import { Command } from '../parts/action';
 import { Empty, Facts, Panel, Waiting } from '../parts/page';
 import { held } from '../parts/shown';
 import { Name } from '../parts/text';
-import { Rules } from './details';
+import { Paths, Rules } from './details';
 import { kindsQuery, listed } from './discovery';
 import { Frame, Trouble, whoQuery } from './frame';
 import { Go } from './go';
@@ -86,6 +86,7 @@ function Mine() {
         )}
       </Panel>
       <div className={listClasses['tools']}>
+        <Text size="sm">In the namespace</Text>
         <Namespaces
           handle={handle}
           value={ns}
@@ -102,8 +103,8 @@ function Mine() {
               <Name of={status.evaluationError ?? ''} />
             </Text>
           )}
-          <Rules title={`What you may do in ${ns}`} rules={status.resourceRules ?? []} />
-          <Rules title="Paths that you may ask for" rules={status.nonResourceRules ?? []} />
+          <Rules title={`What you may do in the namespace ${ns}`} rules={status.resourceRules ?? []} />
+          <Paths title="Paths of the API that you may ask for" rules={status.nonResourceRules ?? []} />
           <Command line={`kubectl auth can-i --list -n ${quoted(ns)}`} />
         </>
       )}

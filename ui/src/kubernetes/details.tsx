@@ -314,3 +314,36 @@ export function Rules({ title, rules }: { title: string; rules: unknown[] }) {
     </Panel>
   );
 }
+
+/** Rules for what is no resource, such as `/healthz`. */
+export function Paths({ title, rules }: { title: string; rules: unknown[] }) {
+  const words = (rule: unknown, field: string) => listAt(rule, field).map(String).join(', ');
+  return (
+    <Panel title={title}>
+      {rules.length === 0 ? (
+        <Empty title="Nothing" />
+      ) : (
+        <table className={classes['table']}>
+          <thead>
+            <tr>
+              <th scope="col">Verbs</th>
+              <th scope="col">Paths</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rules.map((rule, index) => (
+              <tr key={index}>
+                <td>
+                  <Name of={words(rule, 'verbs')} />
+                </td>
+                <td>
+                  <Name of={words(rule, 'nonResourceURLs')} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Panel>
+  );
+}

@@ -44,11 +44,17 @@ export function Frame({ handle, title, within = [], state, actions, isFull = fal
       actions={
         actions ?? (
           <nav aria-label="Kubernetes" className={classes['places']}>
-            {places.map(([name, to]) => (
-              <RouteLink key={name} to={to(handle)}>
-                {name}
-              </RouteLink>
-            ))}
+            {places.map(([name, to]) =>
+              (title === 'Kubernetes' ? 'Objects' : title) === name ? (
+                <span key={name} aria-current="page">
+                  {name}
+                </span>
+              ) : (
+                <RouteLink key={name} to={to(handle)}>
+                  {name}
+                </RouteLink>
+              ),
+            )}
           </nav>
         )
       }

@@ -92,7 +92,7 @@ export function Related({ handle, kind, object }: { handle: string; kind: Kind; 
               <th scope="col">How</th>
               <th scope="col">Kind</th>
               <th scope="col">Name</th>
-              <th scope="col">Made</th>
+              <th scope="col">Created</th>
             </tr>
           </thead>
           <tbody>

@@ -47,7 +47,7 @@ export function Summary({ handle, kind, object, listing }: SummaryProps) {
                 </Go>
               ),
             ],
-            ['Made', <Ago key="made" at={metadata.creationTimestamp} />],
+            ['Created', <Ago key="made" at={metadata.creationTimestamp} />],
             ['Ends', metadata.deletionTimestamp !== undefined && <Ago key="ends" at={metadata.deletionTimestamp} />],
             ...printed,
             ['Owner', <Owners key="owner" handle={handle} object={object} />],

@@ -112,7 +112,7 @@ const Delete = graphql(/* GraphQL */ `
 function look(one: { error?: string | null; spread: boolean; deletedAt?: string | null }): Look {
   if (one.deletedAt != null) return { ...componentStates.PAUSED, word: 'Is removed' };
   if (one.error != null) return { ...componentStates.FAILED, word: 'Failed' };
-  return one.spread ? { ...componentStates.RUNNING, word: 'Everywhere' } : { ...componentStates.PENDING, word: 'Spreads' };
+  return one.spread ? { ...componentStates.RUNNING, word: 'Everywhere' } : { ...componentStates.PENDING, word: 'Spreading' };
 }
 
 const columns: Columns<RowOf<typeof Namespaces>> = [

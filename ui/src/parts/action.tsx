@@ -62,7 +62,7 @@ export function Command({ line, caption = 'The same by command line' }: { line: 
         {caption}
       </Text>
       <Group gap="xs" wrap="nowrap">
-        <Code block flex={1} style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
+        <Code block flex={1} bd="1px solid var(--line)" style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
           {visible(line)}
         </Code>
         <Copy text={line} label="Copy the command" />
@@ -106,7 +106,7 @@ interface ActionProps<Answer> {
 
 /** A change: asked for once more with what it does, or disabled with the reason. */
 export function Action<Answer>(props: ActionProps<Answer>) {
-  const { label, icon: Sign, right, unless, isSmall = false } = props;
+  const { label, icon: Sign, right, unless, isSmall = false, isDangerous = false } = props;
   const size = isSmall ? 'compact-xs' : 'xs';
   const decision = useQuery({
     queryKey: ['decision', right],
@@ -174,6 +174,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
         size={size}
         leftSection={<Sign size={14} />}
         loading={right !== undefined && decision.isPending}
+        {...(isDangerous && !isSmall && { c: 'var(--tone-bad)' })}
         onClick={open}
       >
         {label}

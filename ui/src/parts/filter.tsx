@@ -107,6 +107,11 @@ export function Facets<Value extends string>(props: {
   );
 }
 
+/** Several choices side by side: they come to the next line together, and share what there is of it. */
+export function Choices({ children }: { children: ReactNode }) {
+  return <div className={classes['choices']}>{children}</div>;
+}
+
 /** One of many: which there are, with how many rows each has. */
 export function Choose<Value extends string>(props: {
   label: string;
@@ -124,7 +129,7 @@ export function Choose<Value extends string>(props: {
       value={value ?? null}
       searchable={choices.length > 10}
       clearable
-      w={200}
+      className={classes['choice'] ?? ''}
       comboboxProps={{ width: 'max-content' }}
       data={[
         ...choices.map((choice) => ({

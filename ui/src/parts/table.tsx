@@ -8,6 +8,7 @@ import { useEffect, useRef, type KeyboardEvent, type ReactNode } from 'react';
 import { explain } from '../lib/client';
 import { PAGE, PAGES_READ_AGAIN, type Next } from '../lib/list';
 import { turned, type SortWord } from '../lib/sort';
+import { counted } from '../lib/text';
 import { Waiting } from './page';
 import classes from './table.module.css';
 import { Name } from './text';
@@ -174,8 +175,10 @@ export function Table<Row>({
       {rows.length > 0 && (!isShort || isLong) && (
         <Group gap="sm" className={classes['foot'] ?? ''}>
           <Text size="xs" c="dimmed" role="status">
-            {rows.length.toLocaleString('en')}
-            {total !== undefined ? ` of ${total.toLocaleString('en')}` : more ? ' read, more below' : ''}
+            {total === undefined
+              ? counted(rows.length, 'row')
+              : `${rows.length.toLocaleString('en')} of ${counted(total, 'row')}`}
+            {total === undefined && more && ' read, more below'}
             {isLong && '. So many are not read again by themselves.'}
           </Text>
           {isLong && (

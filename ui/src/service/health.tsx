@@ -72,12 +72,18 @@ export function Failures() {
     <Panel title="Failures and recoveries">
       {query.isPending && <Waiting lines={3} />}
       <Shown query={query} what="failures and recoveries">
-        {query.data?.length === 0 && <Empty title="Nothing failed lately" />}
-        <ul className={classes['changes']}>
-          {changes.map((change) => (
-            <FailureLine key={change.id} change={change} />
-          ))}
-        </ul>
+        {query.data?.length === 0 && (
+          <Empty title="Nothing failed lately">
+            When a service stops being healthy, it appears here with the reason, and again with how long it took when it recovers.
+          </Empty>
+        )}
+        {changes.length > 0 && (
+          <ul className={classes['changes']}>
+            {changes.map((change) => (
+              <FailureLine key={change.id} change={change} />
+            ))}
+          </ul>
+        )}
       </Shown>
     </Panel>
   );

@@ -5,7 +5,7 @@ import { getRouteApi } from '@tanstack/react-router';
 import type { ServiceDeploymentStatus } from '../generated/graphql';
 import { isAnswered, isFilter, PAGE, useNext } from '../lib/list';
 import { Copy } from '../parts/action';
-import { Choose, Facets, Search } from '../parts/filter';
+import { Choices, Choose, Facets, Search } from '../parts/filter';
 import { Empty, Page } from '../parts/page';
 import { Shown } from '../parts/shown';
 import { State, serviceStatuses, statusOrder } from '../parts/state';
@@ -58,22 +58,24 @@ export function ServicesPage() {
             })),
           ]}
         />
-        <Choose
-          label="Cluster"
-          value={search.cluster}
-          onChange={(cluster) => set({ cluster })}
-          choices={(facets.data?.clusters ?? []).flatMap(({ cluster, count }) =>
-            cluster?.handle == null ? [] : [{ value: cluster.handle, label: cluster.handle, count }],
-          )}
-        />
-        <Choose
-          label="Project"
-          value={search.project}
-          onChange={(project) => set({ project })}
-          choices={(facets.data?.projects ?? []).flatMap(({ project, count }) =>
-            project ? [{ value: project.id, label: project.name, count }] : [],
-          )}
-        />
+        <Choices>
+          <Choose
+            label="Cluster"
+            value={search.cluster}
+            onChange={(cluster) => set({ cluster })}
+            choices={(facets.data?.clusters ?? []).flatMap(({ cluster, count }) =>
+              cluster?.handle == null ? [] : [{ value: cluster.handle, label: cluster.handle, count }],
+            )}
+          />
+          <Choose
+            label="Project"
+            value={search.project}
+            onChange={(project) => set({ project })}
+            choices={(facets.data?.projects ?? []).flatMap(({ project, count }) =>
+              project ? [{ value: project.id, label: project.name, count }] : [],
+            )}
+          />
+        </Choices>
       </Group>
       <Shown query={list} what="services">
         <Table

@@ -115,6 +115,9 @@ export interface ServiceFilter {
 type Edge = NonNullable<NonNullable<NonNullable<ServicesQuery['serviceDeployments']>['edges']>[number]>;
 export type ServiceRow = NonNullable<Edge['node']>;
 
+/** So many services of a status stand on the page of the fleet: what is below them stays in sight. */
+export const ON_HOME = 8;
+
 /** Services a page at a time, searched and filtered at the server. */
 export function servicesQuery(filter: ServiceFilter, first = PAGE, sort?: SortWord) {
   return infiniteQueryOptions({

@@ -83,6 +83,7 @@ export function Shell({ readAhead }: { readAhead: () => Promise<void> }) {
   const here = (to: string) => {
     if (to === '/') return pathname === '/';
     if (to === global || pathname.startsWith(global)) return to === global && pathname.startsWith(global);
+    if (to === paths.clusters() && pathname === paths.connect()) return true;
     return pathname.startsWith(`/${to.split('/')[1] ?? ''}`);
   };
   return (
@@ -273,7 +274,12 @@ function UserMenu() {
   return (
     <Menu position="bottom-end" width={220}>
       <Menu.Target>
-        <Button variant="default" leftSection={<IconUser size={14} aria-hidden />} aria-label="Your account">
+        <Button
+          variant="default"
+          leftSection={<IconUser size={14} aria-hidden />}
+          aria-label="Your account"
+          className={classes['account'] ?? ''}
+        >
           <span className={classes['words']}>
             <bdi>{visible(me?.name ?? '…')}</bdi>
           </span>

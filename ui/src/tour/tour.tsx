@@ -4,7 +4,7 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate, useRouterState } from '@tanstack/react-router';
 import { useEffect, useId, useRef, useState } from 'react';
 
-import { servicesQuery } from '../service/queries';
+import { ON_HOME, servicesQuery } from '../service/queries';
 import { useNamed } from './named';
 import { stepsWith, type Shown, type Step } from './steps';
 import classes from './tour.module.css';
@@ -12,7 +12,7 @@ import classes from './tour.module.css';
 /** Goes through the console with somebody who is new. What is named can be used meanwhile; Escape ends it. */
 export default function Tour({ end }: { end: () => void }) {
   // What fails is what the tour is about: the first of it, else the first of all.
-  const failing = useInfiniteQuery(servicesQuery({ status: 'FAILED' }, 20));
+  const failing = useInfiniteQuery(servicesQuery({ status: 'FAILED' }, ON_HOME));
   const any = useInfiniteQuery(servicesQuery({}, 1));
   if (failing.isPending || any.isPending) return null;
   const [service] = [...(failing.data ?? []), ...(any.data ?? [])].flatMap(({ cluster, name, status }): Shown[] =>

@@ -231,7 +231,7 @@ try {
   assert(Object.hasOwn(PARTS, part), `one of ${Object.keys(PARTS).join(', ')}`);
   seen.steps = await PARTS[part]();
 } catch (error) {
-  problems.push(String(error));
+  problems.push(String(error.stack ?? error));
 } finally {
   await browser.close();
 }

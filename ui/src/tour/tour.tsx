@@ -72,9 +72,9 @@ function Card({ step, at, of, go, end }: CardProps) {
   const ref = useMergedRef(card, useFocusTrap());
   const where = useNamed(`[data-tour="${step.names}"]`, step.side, card);
   const turn = (to: number) => {
-    go(to);
-    // Back leaves with the first step.
+    // Back leaves with the first step. Before the step changes: after the last one, the focus is no longer here.
     onward.current?.focus({ preventScroll: true });
+    go(to);
   };
   return (
     <>

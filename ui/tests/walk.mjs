@@ -189,7 +189,7 @@ async function orders(url) {
   await silent.click();
   await page.waitForURL((at) => at.searchParams.get('state') === 'SILENT');
   await settled(page);
-  await page.getByText(`${count} of ${count}`, { exact: true }).waitFor();
+  await page.getByText(`${count} of ${count} rows`, { exact: true }).waitFor();
   await judge(page, 'clusters in one state');
   // An address with a state that there is none of: said by its name, and taken away.
   forgive(page, 400);

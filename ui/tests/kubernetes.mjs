@@ -189,7 +189,11 @@ async function tooOld(page) {
   while (reads < 3) await page.waitForEvent('requestfinished');
   await page.getByRole('table', { name: 'ConfigMap' }).getByRole('link', { name: 'cart' }).waitFor();
   await page.getByRole('columnheader', { name: 'Odd' }).waitFor({ state: 'detached' });
-  assert.deepEqual(await page.getByRole('link', { name: 'odd', exact: true }).allInnerTexts(), [], 'a row of other columns stays');
+  assert.deepEqual(
+    await page.getByRole('link', { name: 'odd', exact: true }).allInnerTexts(),
+    [],
+    'a row of other columns stays',
+  );
   await page.unroute(/configmaps/);
   await page.unrouteAll({ behavior: 'ignoreErrors' });
 }

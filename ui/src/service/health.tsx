@@ -9,7 +9,7 @@ import { Empty, Facts, Panel, Waiting } from '../parts/page';
 import { held, Shown } from '../parts/shown';
 import { serviceStatuses, State } from '../parts/state';
 import { Ago, Name, RouteLink } from '../parts/text';
-import { failuresQuery, healthQuery, type Failure, type HealthChange } from './queries';
+import { failuresQuery, healthQuery, type Failure, type HealthChange } from './health-queries';
 import classes from './health.module.css';
 
 /** What a service's status was, and for how long: the newest first. */

@@ -1,33 +1,72 @@
 //! Stacks: infrastructure that a tool keeps, and whose state the console holds.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::ids::{ProjectId, StackId};
+use crate::ids::{ClusterId, ProjectId, RepositoryId, StackId, UserId};
 use crate::name::Name;
 use crate::page::Keyed;
 use crate::policy::BindingsChange;
+use crate::run_call::InputVariable;
+use crate::service::GitRef;
+use crate::stack_run::RunStatus;
+use crate::stack_spec::StackSpec;
 use crate::stack_state::{StateLock, StateVersion};
 
 /// The tool that keeps the infrastructure of a stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StackTool {
     /// Terraform, or OpenTofu.
     Terraform,
+    /// Terragrunt.
+    Terragrunt,
+    /// Ansible.
+    Ansible,
+    /// Pulumi.
+    Pulumi,
+    /// Commands of the stack's own.
+    Custom,
 }
 
 impl StackTool {
+    /// All tools.
+    pub const ALL: [Self; 5] = [Self::Terraform, Self::Terragrunt, Self::Ansible, Self::Pulumi, Self::Custom];
+
     /// The word in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Terraform => "terraform",
+            Self::Terragrunt => "terragrunt",
+            Self::Ansible => "ansible",
+            Self::Pulumi => "pulumi",
+            Self::Custom => "custom",
         }
     }
 
     /// The tool of this word.
     pub fn parse(word: &str) -> Option<Self> {
-        (word == Self::Terraform.as_str()).then_some(Self::Terraform)
+        Self::ALL.into_iter().find(|tool| tool.as_str() == word)
     }
+
+    /// The console can keep its state, over Terraform's `http` backend.
+    pub const fn has_state(self) -> bool {
+        matches!(self, Self::Terraform | Self::Terragrunt)
+    }
+}
+
+/// Where a stack's code is, and where its runs run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackSource {
+    /// The repository.
+    pub repository_id: RepositoryId,
+    /// What of it.
+    pub git: GitRef,
+    /// The cluster whose agent starts its Jobs.
+    pub cluster_id: ClusterId,
 }
 
 /// Infrastructure that a tool keeps.
@@ -43,6 +82,24 @@ pub struct Stack {
     pub tool: StackTool,
     /// It cannot be deleted.
     pub protect: bool,
+    /// Where its code is; absent for one whose tool somebody runs elsewhere, and of which only the state is here.
+    pub source: Option<StackSource>,
+    /// What it is made of.
+    pub spec: StackSpec,
+    /// Neither commits nor the clock make runs.
+    pub paused: bool,
+    /// How its newest run that was no dry run stands.
+    pub status: Option<RunStatus>,
+    /// The commit that was applied last.
+    pub sha: Option<String>,
+    /// When a run last applied all of it.
+    pub last_successful_at: Option<DateTime<Utc>>,
+    /// Why its code cannot be read, if it cannot.
+    pub source_error: Option<String>,
+    /// Since when it is to be destroyed and deleted.
+    pub deleted_at: Option<DateTime<Utc>>,
+    /// Who last changed what it is made of.
+    pub changed_by: Option<UserId>,
     /// Who holds its state, if anybody does.
     pub lock: Option<StateLock>,
     /// The version of its state that counts; absent before the first one.
@@ -70,6 +127,14 @@ pub struct NewStack {
     pub project_id: Option<ProjectId>,
     /// It cannot be deleted.
     pub protect: bool,
+    /// Where its code is.
+    pub source: Option<StackSource>,
+    /// What it is made of.
+    pub spec: StackSpec,
+    /// Variables of the environment of its runs.
+    pub environment: Vec<InputVariable>,
+    /// Files of its runs, by path.
+    pub files: BTreeMap<String, String>,
     /// Who may read, change or administer it, besides those of its project.
     pub bindings: BindingsChange,
 }
@@ -81,6 +146,33 @@ pub struct StackChange {
     pub name: Option<Name>,
     /// New protection.
     pub protect: Option<bool>,
+    /// Another place of its code, or of its runs.
+    pub source: Option<StackSource>,
+    /// Another document, whole.
+    pub spec: Option<StackSpec>,
+    /// All variables. One whose value is absent keeps the value that it has: secret ones are not shown to whoever edits the rest.
+    pub environment: Option<Vec<ChangedVariable>>,
+    /// All files; `None` keeps the content that one has.
+    pub files: Option<BTreeMap<String, Option<String>>>,
+    /// Neither commits nor the clock make runs.
+    pub paused: Option<bool>,
     /// Other bindings; they need admin access.
     pub bindings: BindingsChange,
+}
+
+/// A variable of a changed environment.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ChangedVariable {
+    /// Name.
+    pub name: String,
+    /// Value; absent: the one that it has.
+    pub value: Option<String>,
+    /// The value is hidden.
+    pub secret: bool,
+}
+
+impl std::fmt::Debug for ChangedVariable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChangedVariable").field("name", &self.name).finish_non_exhaustive()
+    }
 }

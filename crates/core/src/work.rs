@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::ids::{ClusterId, RevisionId, ServiceId};
+use crate::ids::{ClusterId, RevisionId, ServiceId, StackRunId};
 
 /// A kind of thing that a cluster's agent looks after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,17 +14,20 @@ pub enum WorkKind {
     Service,
     /// The cluster's own data, which templates read.
     Cluster,
+    /// A run of a stack.
+    StackRun,
 }
 
 impl WorkKind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Service, Self::Cluster];
+    pub const ALL: [Self; 3] = [Self::Service, Self::Cluster, Self::StackRun];
 
     /// Its name in the feed.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Service => "service",
             Self::Cluster => "cluster",
+            Self::StackRun => "stack_run",
         }
     }
 
@@ -38,6 +41,7 @@ impl WorkKind {
         match self {
             Self::Service => Contract::SERVICES,
             Self::Cluster => Contract::WORK,
+            Self::StackRun => Contract::RUNS,
         }
     }
 }
@@ -47,7 +51,7 @@ impl WorkKind {
 pub struct WorkRef {
     /// Its kind.
     pub kind: WorkKind,
-    /// The id of the service or cluster.
+    /// The id of the service, cluster or run.
     pub id: Uuid,
 }
 
@@ -62,11 +66,24 @@ impl WorkRef {
         Self { kind: WorkKind::Cluster, id: id.uuid() }
     }
 
+    /// A run of a stack.
+    pub const fn stack_run(id: StackRunId) -> Self {
+        Self { kind: WorkKind::StackRun, id: id.uuid() }
+    }
+
     /// The service, if it is one.
     pub const fn as_service(self) -> Option<ServiceId> {
         match self.kind {
             WorkKind::Service => Some(ServiceId::from_uuid(self.id)),
-            WorkKind::Cluster => None,
+            WorkKind::Cluster | WorkKind::StackRun => None,
+        }
+    }
+
+    /// The run, if it is one.
+    pub const fn as_stack_run(self) -> Option<StackRunId> {
+        match self.kind {
+            WorkKind::StackRun => Some(StackRunId::from_uuid(self.id)),
+            WorkKind::Cluster | WorkKind::Service => None,
         }
     }
 }
@@ -114,8 +131,10 @@ impl Contract {
     pub const DOCUMENTS: Self = Self(2);
     /// Values of configurations by reference.
     pub const REFERENCES: Self = Self(3);
+    /// Runs of stacks.
+    pub const RUNS: Self = Self(4);
     /// The newest one that the console speaks.
-    pub const NEWEST: Self = Self::REFERENCES;
+    pub const NEWEST: Self = Self::RUNS;
 }
 
 /// The source of a revision, shared by all services that moved to it together.

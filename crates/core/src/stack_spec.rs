@@ -1,0 +1,229 @@
+//! What a stack is made of: where its code is, which tool runs it and how. One document, stored as JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What a stack is made of. Its environment and files are sealed, and elsewhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StackSpec {
+    /// Folder below the one in git in which the tool runs; "" for that itself.
+    pub workdir: String,
+    /// The console keeps the state of the tool, and gives each run the address of it.
+    pub manage_state: bool,
+    /// Who has to agree to a plan before it is applied.
+    pub approval: StackApproval,
+    /// The tool's own settings.
+    pub configuration: StackConfiguration,
+    /// The Kubernetes Job of a run.
+    pub job: JobSpec,
+    /// The commands of a `CUSTOM` stack: those of the stage `plan` are the plan, those of `apply` the rest.
+    pub commands: Vec<StackCommand>,
+    /// The commands that undo a `CUSTOM` stack.
+    pub delete_commands: Vec<StackCommand>,
+    /// Given to the tool in its own way: a `plural.auto.tfvars.json`, `--extra-vars`, `pulumi config`.
+    pub variables: serde_json::Map<String, serde_json::Value>,
+    /// Commands longer than this are ended, in seconds; 0: one hour.
+    pub timeout_seconds: u64,
+}
+
+/// Who has to agree to a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StackApproval {
+    /// A plan with changes waits for people.
+    pub required: bool,
+    /// How many people; 0 and 1 are one.
+    pub approvers: u32,
+    /// Whoever started the run or last changed the stack is none of them.
+    pub forbid_self: bool,
+    /// An approval and a waiting plan end after so many seconds; 0: never.
+    pub expires_seconds: u64,
+}
+
+/// The tool's own settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StackConfiguration {
+    /// Image with the tool, without tag; else the one of the type.
+    pub image: Option<String>,
+    /// Version of the tool: the image's tag unless `tag` is given.
+    pub version: Option<String>,
+    /// Tag of the image.
+    pub tag: Option<String>,
+    /// Commands between those of the tool.
+    pub hooks: Vec<StackHook>,
+    /// Of Terraform and OpenTofu.
+    pub terraform: Option<TerraformConfiguration>,
+    /// Of Terragrunt.
+    pub terragrunt: Option<TerragruntConfiguration>,
+    /// Of Pulumi.
+    pub pulumi: Option<PulumiConfiguration>,
+    /// Of Ansible.
+    pub ansible: Option<AnsibleConfiguration>,
+}
+
+/// A command that runs after a stage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StackHook {
+    /// Program.
+    pub cmd: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// After which stage.
+    pub after_stage: Stage,
+}
+
+/// A command of a `CUSTOM` stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StackCommand {
+    /// Program.
+    pub cmd: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// In which stage; commands without one are of `apply`.
+    #[serde(default)]
+    pub stage: Option<Stage>,
+}
+
+/// What a step of a run is for. In this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Get what the code names.
+    Init,
+    /// Say what would change.
+    Plan,
+    /// Check the plan.
+    Verify,
+    /// Change it.
+    Apply,
+    /// Take everything away.
+    Destroy,
+}
+
+impl Stage {
+    /// All stages.
+    pub const ALL: [Self; 5] = [Self::Init, Self::Plan, Self::Verify, Self::Apply, Self::Destroy];
+
+    /// The word in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::Plan => "plan",
+            Self::Verify => "verify",
+            Self::Apply => "apply",
+            Self::Destroy => "destroy",
+        }
+    }
+
+    /// The stage of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.as_str() == word)
+    }
+}
+
+/// Settings of Terraform and OpenTofu.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TerraformConfiguration {
+    /// Operations at once.
+    pub parallelism: Option<u32>,
+    /// Look at the real world before planning; absent: yes.
+    pub refresh: Option<bool>,
+    /// A plan that changes nothing is approved by itself. It always is here.
+    pub approve_empty: Option<bool>,
+    /// Run `tofu`; absent: yes, unless it says `false`, which runs `terraform`.
+    pub tofu: Option<bool>,
+    /// Kept for other clients; the tool's own settings decide.
+    pub tofu_registry: Option<bool>,
+}
+
+/// Settings of Terragrunt.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TerragruntConfiguration {
+    /// Operations at once.
+    pub parallelism: Option<u32>,
+    /// Look at the real world before planning; absent: yes.
+    pub refresh: Option<bool>,
+    /// As of Terraform.
+    pub approve_empty: Option<bool>,
+}
+
+/// Settings of Pulumi.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PulumiConfiguration {
+    /// Operations at once.
+    pub parallel: Option<u32>,
+    /// Look at the real world before planning.
+    pub refresh: Option<bool>,
+    /// As of Terraform.
+    pub approve_empty: Option<bool>,
+    /// Its stack; absent: `dev`.
+    pub stack: Option<String>,
+    /// Where its state is. The console keeps none for Pulumi: without one, a run is refused.
+    pub backend_url: Option<String>,
+}
+
+/// Settings of Ansible.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AnsibleConfiguration {
+    /// Absent: `main.yaml`.
+    pub playbook: Option<String>,
+    /// Absent: Ansible's own.
+    pub inventory: Option<String>,
+    /// Further arguments of both runs.
+    pub additional_args: Vec<String>,
+    /// Path of a private key among the stack's files.
+    pub private_key_file: Option<String>,
+    /// Path of an `ansible.cfg`.
+    pub config_file: Option<String>,
+    /// The playbook understands `--check`; absent: yes. Otherwise the plan says only that it cannot tell.
+    pub supports_check: Option<bool>,
+    /// The playbook that undoes it: without one such a stack cannot be destroyed.
+    pub delete_playbook: Option<String>,
+}
+
+/// The Kubernetes Job of a run. What is absent is the agent's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobSpec {
+    /// Namespace; absent: `plural-runs`.
+    pub namespace: Option<String>,
+    /// Labels of the Job and its Pod.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the Job and its Pod.
+    pub annotations: BTreeMap<String, String>,
+    /// Where it may run.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that it stands.
+    pub tolerations: Vec<JobToleration>,
+    /// The account of its Pod.
+    pub service_account: Option<String>,
+    /// What it asks of its node, "cpu" and "memory" with Kubernetes' quantities.
+    pub requests: BTreeMap<String, String>,
+    /// What it may take.
+    pub limits: BTreeMap<String, String>,
+}
+
+/// A taint that a run stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobToleration {
+    /// Key; absent: all.
+    pub key: Option<String>,
+    /// `Exists` or `Equal`.
+    pub operator: Option<String>,
+    /// Value.
+    pub value: Option<String>,
+    /// Effect; absent: all.
+    pub effect: Option<String>,
+}

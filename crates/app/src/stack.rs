@@ -1,13 +1,15 @@
 //! Stacks: infrastructure that a tool keeps, and whose state the console holds.
 
 use async_trait::async_trait;
+use plural_core::access::Scope;
 use plural_core::ids::{ProjectId, StackId, StateVersionId};
 use plural_core::policy::Policy;
 use plural_core::project::Project;
 use plural_core::stack::{NewStack, Stack, StackChange};
 use plural_core::{Error, Result};
+use uuid::Uuid;
 
-use crate::access::{Admin, Audited, Bindable, Grant, Write, noun};
+use crate::access::{Admin, Audited, Bindable, Grant, Noun, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::policy;
@@ -32,8 +34,23 @@ pub struct StackFilter {
     pub q: Option<String>,
 }
 
-noun!(Stack, "stack", s => Some(s.id.uuid()), s.name.to_string());
 record!(Stack, StackId, StackSelector, StackFilter);
+
+impl Noun for Stack {
+    const NOUN: &'static str = "stack";
+
+    fn identity(&self) -> (Option<Uuid>, String) {
+        (Some(self.id.uuid()), self.name.to_string())
+    }
+
+    /// Besides people, the Jobs of its runs reach its state.
+    fn guarded_by(&self, scope: Scope) -> Scope {
+        match scope {
+            Scope::Chain(bindings) => Scope::Stack(self.id, bindings),
+            scope => scope,
+        }
+    }
+}
 
 impl Bindable for Stack {
     fn policy(&self) -> Policy {

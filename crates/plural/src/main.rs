@@ -5,6 +5,7 @@ mod console;
 mod demo;
 #[cfg(test)]
 mod documented;
+mod harness;
 mod health;
 mod kubesim;
 mod memory;
@@ -40,6 +41,10 @@ fn main() -> ExitCode {
         Some(("agent", given)) => role(given, agent::run),
         Some(("demo", given)) => role(given, demo::run),
         Some(("kubesim", given)) => role(given, kubesim::run),
+        Some(("harness", given)) => match harness::Args::from_arg_matches(given) {
+            Ok(args) => harness::run(args),
+            Err(error) => error.exit(),
+        },
         Some(("health", given)) => match health::Args::from_arg_matches(given) {
             Ok(args) => health::run(&args),
             Err(error) => error.exit(),
@@ -76,6 +81,11 @@ fn command() -> Command {
             "health",
             "Assess the health of Kubernetes objects by the rules that agents use or by a script",
             health::Args::augment_args,
+        ))
+        .subcommand(role(
+            "harness",
+            "Run the commands of one run of a stack, in the Job that an agent makes for it",
+            harness::Args::augment_args,
         ))
         .subcommand(role("kubesim", "Run simulated Kubernetes API servers", kubesim::Args::augment_args))
 }

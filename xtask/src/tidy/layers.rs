@@ -32,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "plural-agent",
         &["plural-core", "plural-kit", "plural-render", "plural-sandbox", "plural-sync", "plural-tunnel"],
     ),
+    ("plural-harness", &["plural-core", "plural-kit"]),
     // The control plane's side: store, api and gateway know app and not each other; console joins them.
     ("plural-app", &["plural-core", "plural-kit"]),
     ("plural-kms", &["plural-app", "plural-core", "plural-kit", "plural-reach"]),
@@ -64,6 +65,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-cli",
             "plural-console",
             "plural-core",
+            "plural-harness",
             "plural-kit",
             "plural-kubesim",
             "plural-render",

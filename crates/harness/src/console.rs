@@ -1,0 +1,359 @@
+//! The console, as a Job knows it: calls that are tried again, and the reason to stop that an answer may be.
+
+use std::{
+    error::Error as _,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use plural_core::ids::StackRunId;
+use plural_core::run_call::{
+    InputStep, LogsKept, MAX_PLAN_PART, PlanReport, RunBeat, RunInput, RunReport, StepReport,
+};
+use plural_kit::{Backoff, tls_words};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, header::HeaderValue};
+use secrecy::ExposeSecret as _;
+use tokio::sync::watch;
+
+use crate::{
+    end::End,
+    run::{HarnessConfig, Pace},
+};
+
+/// Bytes of an answer, but for files.
+const LARGEST: usize = 32 << 20;
+/// Letters of what the console says of a refusal.
+const LONGEST: usize = 1_000;
+
+/// Why a Job cannot begin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct RunSetupError(String);
+
+/// Why a call was not answered well.
+pub(crate) enum Trouble {
+    /// It may be, a moment later.
+    Again(String),
+    /// It will not.
+    End(End),
+}
+
+/// How the door of states answered.
+pub(crate) struct StateAnswer {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+}
+
+/// The console.
+pub(crate) struct Console {
+    client: Client,
+    base: String,
+    run: StackRunId,
+    authorization: HeaderValue,
+    pace: Pace,
+    stop: watch::Sender<Option<End>>,
+}
+
+impl Console {
+    /// Prepares to talk; nothing is sent yet.
+    ///
+    /// # Errors
+    /// What of the settings is wrong.
+    pub(crate) fn new(config: &HarnessConfig) -> Result<Self, RunSetupError> {
+        let HarnessConfig { console_url, run, token, ca_pem, insecure_http, folder: _, pace } = config;
+        let parsed = Url::parse(console_url).ok().filter(Url::has_host);
+        let Some(parsed) = parsed.filter(|url| matches!(url.scheme(), "http" | "https")) else {
+            return Err(RunSetupError(format!("{console_url:?} is not the address of a console")));
+        };
+        if parsed.scheme() == "http" && !insecure_http && !is_loopback(&parsed) {
+            return Err(RunSetupError(format!(
+                "{console_url} has no TLS: the credential of the run would be read on the way; use https, or allow it \
+                 with --insecure-http"
+            )));
+        }
+        // Losing the race to another caller that installs one is fine: they are the same.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(concat!("plural-harness/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(pace.request.min(Duration::from_secs(10)))
+            .read_timeout(pace.request)
+            .no_proxy()
+            // The credential goes to the address that the agent named, and nowhere else.
+            .redirect(reqwest::redirect::Policy::none());
+        if parsed.scheme() == "http" {
+            // No TLS, so an image without system certificates must not fail to load them.
+            builder = builder.tls_certs_only([]);
+        } else if let Some(pem) = ca_pem.as_deref() {
+            let certificates =
+                reqwest::Certificate::from_pem_bundle(pem).ok().filter(|found| !found.is_empty());
+            let Some(certificates) = certificates else {
+                return Err(RunSetupError("the console's certificate authority is not PEM".to_owned()));
+            };
+            builder = builder.tls_certs_merge(certificates);
+        }
+        let client = builder
+            .build()
+            .map_err(|error| RunSetupError(format!("cannot prepare connections: {}", cause(&error))))?;
+        let token = token.expose_secret();
+        let authorization = HeaderValue::from_str(&format!("Bearer {token}"));
+        let Ok(mut authorization) = authorization else {
+            return Err(RunSetupError("the run's token holds signs that no token has".to_owned()));
+        };
+        authorization.set_sensitive(true);
+        let (stop, _) = watch::channel(None);
+        Ok(Self {
+            client,
+            base: parsed.as_str().trim_end_matches('/').to_owned(),
+            run,
+            authorization,
+            pace,
+            stop,
+        })
+    }
+
+    /// The address without a slash at its end.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Tells when to stop, and why.
+    pub(crate) fn stop(&self) -> watch::Receiver<Option<End>> {
+        self.stop.subscribe()
+    }
+
+    /// From now on there is a reason to stop; the first one counts.
+    pub(crate) fn ask_to_stop(&self, why: End) {
+        self.stop.send_if_modified(|stop| {
+            let is_first = stop.is_none();
+            if is_first {
+                *stop = Some(why);
+            }
+            is_first
+        });
+    }
+
+    /// The reason to stop, if there is one.
+    pub(crate) fn asked_to_stop(&self) -> Option<End> {
+        self.stop.borrow().clone()
+    }
+
+    pub(crate) async fn input(&self) -> Result<RunInput, End> {
+        let body = self.patiently(|| self.request(Method::GET, "input"), LARGEST, &self.limited()).await?;
+        serde_json::from_slice(&body).map_err(|error| {
+            End::failed(format!("what the console says of this run cannot be read: {error}"))
+        })
+    }
+
+    pub(crate) async fn plan_file(&self) -> Result<Vec<u8>, End> {
+        self.patiently(|| self.request(Method::GET, "plan-file"), MAX_PLAN_PART, &self.limited()).await
+    }
+
+    /// Begins to fetch the artifact.
+    pub(crate) async fn artifact(&self) -> Result<Response, Trouble> {
+        self.once(self.request(Method::GET, "artifact")).await
+    }
+
+    /// One sign of life, not tried again: the next one comes soon.
+    pub(crate) async fn beat(&self) -> Result<(), Trouble> {
+        let request = self.request(Method::POST, "heartbeat").timeout(self.pace.request);
+        let body = bounded(self.once(request).await?, LARGEST).await?;
+        self.heard(&body);
+        Ok(())
+    }
+
+    pub(crate) async fn step(&self, step: &InputStep, report: &StepReport) -> Result<(), End> {
+        let path = format!("steps/{}", step.index);
+        let body = self.patiently(|| self.json(&path, report), LARGEST, &self.limited()).await?;
+        self.heard(&body);
+        Ok(())
+    }
+
+    /// Sends a piece of a log until the console has it. `ended` says since when its command is over: until then there is no hurry.
+    pub(crate) async fn log(
+        &self,
+        step: u32,
+        mut offset: u64,
+        mut bytes: Bytes,
+        ended: &(dyn Fn() -> Option<Instant> + Sync),
+    ) -> Result<(), End> {
+        let path = format!("logs?step={step}");
+        let gives_up = || ended().is_some_and(|at| at.elapsed() >= self.pace.patience);
+        while !bytes.is_empty() {
+            let request =
+                || self.request(Method::POST, &format!("{path}&offset={offset}")).body(bytes.clone());
+            let body = self.patiently(request, LARGEST, &gives_up).await?;
+            let LogsKept { offset: kept } = serde_json::from_slice(&body)
+                .map_err(|error| End::failed(format!("the console keeps no log: {error}")))?;
+            let length = bytes.len() as u64;
+            let taken = kept.saturating_sub(offset).min(length);
+            if taken == 0 {
+                return Err(End::failed(format!(
+                    "the console has {kept} bytes of a log and takes no more at byte {offset}"
+                )));
+            }
+            offset += taken;
+            bytes = bytes.slice(usize::try_from(taken).unwrap_or(bytes.len())..);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn plan_part(&self, part: &str, bytes: &Bytes) -> Result<(), End> {
+        let path = format!("plan/{part}");
+        let request = || self.request(Method::PUT, &path).body(bytes.clone());
+        self.patiently(request, LARGEST, &self.limited()).await.map(drop)
+    }
+
+    pub(crate) async fn planned(&self, report: &PlanReport) -> Result<(), End> {
+        self.patiently(|| self.json("planned", report), LARGEST, &self.limited()).await.map(drop)
+    }
+
+    pub(crate) async fn done(&self, report: &RunReport) -> Result<(), End> {
+        self.patiently(|| self.json("done", report), LARGEST, &self.limited()).await.map(drop)
+    }
+
+    /// Writes a state without holding its lock.
+    pub(crate) async fn write_state(&self, path: &str, state: Vec<u8>) -> Result<StateAnswer, String> {
+        let (url, state) = (format!("{}{path}", self.base), Bytes::from(state));
+        let since = Instant::now();
+        let mut backoff = self.backoff();
+        loop {
+            let request = self
+                .client
+                .post(&url)
+                .header("authorization", self.authorization.clone())
+                .header("content-type", "application/json")
+                .body(state.clone());
+            let why = match request.send().await {
+                Ok(response) if !is_passing(response.status()) => {
+                    let status = response.status();
+                    let body = bounded(response, LARGEST).await.unwrap_or_default();
+                    return Ok(StateAnswer { status, message: told(&body) });
+                }
+                Ok(response) => format!("it answers {}", response.status()),
+                Err(error) => cause(&error),
+            };
+            if since.elapsed() >= self.pace.patience {
+                return Err(why);
+            }
+            tokio::time::sleep(backoff.next_wait()).await;
+        }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let url = format!("{}/v1/runs/{}/{path}", self.base, self.run);
+        self.client.request(method, url).header("authorization", self.authorization.clone())
+    }
+
+    fn json<T: serde::Serialize>(&self, path: &str, body: &T) -> RequestBuilder {
+        self.request(Method::POST, path).json(body)
+    }
+
+    /// An answer to a sign of life.
+    fn heard(&self, body: &[u8]) {
+        if serde_json::from_slice::<RunBeat>(body).is_ok_and(|beat| beat.cancel) {
+            self.ask_to_stop(End::Cancelled);
+        }
+    }
+
+    /// Gives up when it took too long.
+    fn limited(&self) -> impl Fn() -> bool + Sync + use<> {
+        let (since, patience) = (Instant::now(), self.pace.patience);
+        move || since.elapsed() >= patience
+    }
+
+    /// Between two tries.
+    pub(crate) fn backoff(&self) -> Backoff {
+        Backoff::new(self.pace.retry.0, self.pace.retry.1)
+    }
+
+    /// Whether so much time is too much for one thing.
+    pub(crate) fn is_too_long(&self, since: Instant) -> bool {
+        since.elapsed() >= self.pace.patience
+    }
+
+    async fn patiently(
+        &self,
+        request: impl Fn() -> RequestBuilder,
+        most: usize,
+        gives_up: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<u8>, End> {
+        let mut backoff = self.backoff();
+        loop {
+            let answer = match self.once(request()).await {
+                Ok(response) => bounded(response, most).await,
+                Err(trouble) => Err(trouble),
+            };
+            match answer {
+                Ok(body) => return Ok(body),
+                Err(Trouble::End(end)) => return Err(end),
+                Err(Trouble::Again(why)) if gives_up() => return Err(End::Away(why)),
+                Err(Trouble::Again(_)) => tokio::time::sleep(backoff.next_wait()).await,
+            }
+        }
+    }
+
+    /// Sends, and looks at how it is answered. What ends the Job is known to all of it from then on.
+    async fn once(&self, request: RequestBuilder) -> Result<Response, Trouble> {
+        let response = request.send().await.map_err(|error| Trouble::Again(cause(&error)))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        if is_passing(status) {
+            return Err(Trouble::Again(format!("it answers {status}")));
+        }
+        let end = if status == StatusCode::UNAUTHORIZED {
+            End::Unknown
+        } else {
+            let body = bounded(response, LARGEST).await.unwrap_or_default();
+            let said = told(&body);
+            End::Refused(if said.is_empty() { format!("it answers {status}") } else { said })
+        };
+        self.ask_to_stop(end.clone());
+        Err(Trouble::End(end))
+    }
+}
+
+/// Whether nobody is between.
+fn is_loopback(url: &Url) -> bool {
+    match url.host_str() {
+        Some("localhost" | "[::1]") => true,
+        Some(host) => host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback()),
+        None => false,
+    }
+}
+
+/// Whether a status says that the call may be answered a moment later.
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+}
+
+async fn bounded(mut response: Response, most: usize) -> Result<Vec<u8>, Trouble> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::Again(cause(&error)))? {
+        if body.len() + chunk.len() > most {
+            let told = format!("the console's answer is larger than {} MiB", most >> 20);
+            return Err(Trouble::End(End::failed(told)));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// What the console says of an error.
+fn told(body: &[u8]) -> String {
+    let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    value["message"].as_str().unwrap_or_default().chars().take(LONGEST).collect()
+}
+
+/// The last cause, which says what is wrong with a connection.
+pub(crate) fn cause(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "no answer in time".to_owned();
+    }
+    let mut last = error.source();
+    while let Some(next) = last.and_then(std::error::Error::source) {
+        last = Some(next);
+    }
+    last.map_or_else(|| "the connection broke".to_owned(), |last| tls_words(&last.to_string()).into_owned())
+}

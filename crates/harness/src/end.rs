@@ -1,0 +1,42 @@
+//! Why a Job ends before all of its steps are done.
+
+/// What ends a Job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Something did not work: the console is told so.
+    Failed(String),
+    /// Somebody asked for the end of the run.
+    Cancelled,
+    /// The process was told to stop.
+    Terminated,
+    /// The console has decided otherwise.
+    Refused(String),
+    /// The credential is not, or no longer, that of a Job that counts.
+    Unknown,
+    /// The console was not there for too long.
+    Away(String),
+}
+
+impl End {
+    pub(crate) fn failed(why: impl Into<String>) -> Self {
+        Self::Failed(why.into())
+    }
+
+    /// In words, for people.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Failed(why) => why.clone(),
+            Self::Cancelled => "the run was cancelled".to_owned(),
+            Self::Terminated => {
+                "the Job was told to stop (SIGTERM): its Pod was deleted, evicted or ran out of time"
+                    .to_owned()
+            }
+            Self::Refused(why) => format!("the console refuses: {why}"),
+            Self::Unknown => {
+                "the console does not take this Job's credential, or no longer: the run went on without it"
+                    .to_owned()
+            }
+            Self::Away(why) => format!("the console could not be reached: {why}"),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The environment of the commands of a run.
+
+use std::{collections::BTreeMap, ffi::OsString, path::Path, path::PathBuf};
+
+use plural_core::run_call::RunInput;
+use plural_core::stack::StackTool;
+use rustix::fs::{Access, access};
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::process::Command;
+
+use crate::run::TOKEN_VARIABLE;
+
+/// What commands find in their environment, beside that of the image.
+pub(crate) struct Environment {
+    set: BTreeMap<OsString, OsString>,
+}
+
+impl Environment {
+    /// That of a run: settings of the tool, then what the stack says, then how to reach the state.
+    pub(crate) fn of(input: &RunInput, (console, token): (&str, &SecretString), folder: &Path) -> Self {
+        let mut set = BTreeMap::new();
+        let mut put = |name: &str, value: OsString| set.insert(OsString::from(name), value);
+        if !has_home() {
+            put("HOME", folder.join("home").into());
+        }
+        match input.tool {
+            StackTool::Terraform | StackTool::Terragrunt => {
+                put("TF_IN_AUTOMATION", "1".into());
+                put("TF_INPUT", "0".into());
+                put("CHECKPOINT_DISABLE", "1".into());
+            }
+            StackTool::Ansible => {
+                put("ANSIBLE_FORCE_COLOR", "1".into());
+                put("ANSIBLE_NOCOWS", "1".into());
+            }
+            StackTool::Pulumi => {
+                put("PULUMI_SKIP_UPDATE_CHECK", "true".into());
+            }
+            StackTool::Custom => {}
+        }
+        for variable in &input.environment {
+            put(&variable.name, variable.value.clone().into());
+        }
+        if let Some(path) = &input.state_path {
+            let address = format!("{console}{path}");
+            for (name, value) in [
+                ("TF_HTTP_ADDRESS", address.as_str()),
+                ("TF_HTTP_LOCK_ADDRESS", address.as_str()),
+                ("TF_HTTP_UNLOCK_ADDRESS", address.as_str()),
+                ("TF_HTTP_LOCK_METHOD", "LOCK"),
+                ("TF_HTTP_UNLOCK_METHOD", "UNLOCK"),
+                ("TF_HTTP_USERNAME", "run"),
+                ("TF_HTTP_PASSWORD", token.expose_secret()),
+            ] {
+                put(name, value.into());
+            }
+        }
+        Self { set }
+    }
+
+    /// The authority of the console, for the tool's own connection to the state.
+    pub(crate) fn trust(&mut self, ca_pem: &[u8]) {
+        let pem = String::from_utf8_lossy(ca_pem).into_owned();
+        self.set.insert("TF_HTTP_CLIENT_CA_CERTIFICATE_PEM".into(), pem.into());
+    }
+
+    /// Gives it to a command. The credential of the run is not part of it.
+    pub(crate) fn apply(&self, command: &mut Command) {
+        command.env_remove(TOKEN_VARIABLE).envs(&self.set);
+    }
+
+    /// The file of a program, as a shell finds it; a name with a slash is one below `folder`.
+    pub(crate) fn find(&self, program: &str, folder: &Path) -> Option<PathBuf> {
+        if program.contains('/') {
+            let path = folder.join(program);
+            return path.is_file().then_some(path);
+        }
+        let name = OsString::from("PATH");
+        let path = self.set.get(&name).cloned().or_else(|| std::env::var_os(&name))?;
+        let mut found = std::env::split_paths(&path).map(|folder| folder.join(program));
+        found.find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
+    }
+}
+
+/// Whether there is a home folder that the tools may write to.
+fn has_home() -> bool {
+    std::env::var_os("HOME").is_some_and(|home| {
+        let home = Path::new(&home);
+        home.is_dir() && access(home, Access::WRITE_OK).is_ok()
+    })
+}

@@ -1,0 +1,187 @@
+//! `plural harness`: the only program of the Job of a run of a stack. The agent starts it; nothing that a person calls.
+
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use plural_core::ids::StackRunId;
+use plural_harness::{HarnessConfig, Outcome, Pace, TOKEN_VARIABLE};
+use plural_kit::Shutdown;
+use secrecy::SecretString;
+
+use crate::process::keep_private;
+
+const EXIT_CODES: &str = "\
+The agent of a cluster starts this for each run of a stack; the credential of the run is in the variable PLURAL_RUN_TOKEN.
+
+Exit codes: 0 when all steps ended well; 1 when they did not; 2 when the console refuses this Job, or the command line cannot be understood.";
+
+/// Flags of `plural harness`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// The console's address
+    #[arg(
+        long,
+        env = "PLURAL_CONSOLE_URL",
+        hide_env_values = true,
+        value_name = "URL",
+        required_unless_present = "install"
+    )]
+    console_url: Option<String>,
+
+    /// The run
+    #[arg(long, value_name = "ID", required_unless_present = "install")]
+    run: Option<StackRunId>,
+
+    /// Certificate authority (PEM) of the console, where the system does not know it
+    #[arg(long, env = "PLURAL_CONSOLE_CA_FILE", value_name = "FILE")]
+    console_ca_file: Option<PathBuf>,
+
+    /// Talk to a console elsewhere that has no TLS: whoever is between reads the credential and the state
+    #[arg(long)]
+    insecure_http: bool,
+
+    /// The folder in which code is unpacked and commands run
+    #[arg(long, env = "PLURAL_RUN_DIR", value_name = "DIR", default_value = "/plural/run")]
+    folder: PathBuf,
+
+    /// Seconds that a tool which was asked to stop may take
+    #[arg(long, env = "PLURAL_GRACE_SECONDS", value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    grace_seconds: u64,
+
+    /// Copy this program into a folder, for the container of the tool, and do nothing else
+    #[arg(long, value_name = "DIR")]
+    install: Option<PathBuf>,
+}
+
+/// Runs to the end; the exit code says how that was.
+pub(crate) fn run(args: Args) -> ExitCode {
+    match ran(args) {
+        Ok(outcome) => outcome.exit_code(),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn ran(args: Args) -> anyhow::Result<Outcome> {
+    let Args { console_url, run, console_ca_file, insecure_http, folder, grace_seconds, install } = args;
+    if let Some(folder) = install {
+        install_into(&folder)?;
+        return Ok(Outcome::Done);
+    }
+    keep_private();
+    hide_environment();
+    let token = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
+    anyhow::ensure!(
+        token.trim().starts_with("run-"),
+        "the variable {TOKEN_VARIABLE} holds no credential of a run"
+    );
+    let ca_pem = match console_ca_file {
+        None => None,
+        Some(file) => Some(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?),
+    };
+    let config = HarnessConfig {
+        console_url: console_url.context("--console-url is missing")?,
+        run: run.context("--run is missing")?,
+        token: SecretString::from(token.trim()),
+        ca_pem,
+        insecure_http,
+        folder,
+        pace: Pace { grace: Duration::from_secs(grace_seconds), ..Pace::default() },
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(async {
+        let shutdown = Shutdown::new();
+        let signal = shutdown.signal();
+        let signals = tokio::spawn(async move { shutdown.on_process_signal().await });
+        let outcome = plural_harness::run(config, Box::new(tokio::io::stdout()), signal).await;
+        signals.abort();
+        outcome
+    });
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    Ok(outcome)
+}
+
+/// The tool runs as the same user: it must not find the credential in the environment of this process either.
+fn hide_environment() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    }
+}
+
+/// Whoever looks into the folder sees all of the program, or none of it.
+fn install_into(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let own = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut own = fs::File::open(&own).with_context(|| format!("cannot read {}", own.display()))?;
+    let (path, next) = (folder.join("plural"), folder.join(".plural.next"));
+    let written = || format!("cannot write {}", path.display());
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o755)
+        .open(&next)
+        .with_context(written)?;
+    std::io::copy(&mut own, &mut file).with_context(written)?;
+    file.flush().with_context(written)?;
+    drop(file);
+    fs::rename(&next, &path).with_context(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_run_needs_a_console_and_an_installation_nothing_else() {
+        let id = StackRunId::new().to_string();
+        for (given, good) in [
+            (vec!["--console-url", "http://localhost", "--run", id.as_str()], true),
+            (vec!["--install", "/plural/bin"], true),
+            (vec!["--run", id.as_str()], false),
+            (vec!["--console-url", "http://localhost"], false),
+            (vec!["--console-url", "http://localhost", "--run", "seven"], false),
+            (vec!["--console-url", "http://localhost", "--run", id.as_str(), "--grace-seconds", "0"], false),
+        ] {
+            let parsed = Program::try_parse_from(["harness"].iter().chain(&given));
+            assert_eq!(parsed.is_ok(), good, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn an_installed_program_is_whole_and_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let into = folder.path().join("bin");
+        for _ in 0..2 {
+            install_into(&into).unwrap();
+        }
+        let own = std::env::current_exe().unwrap();
+        let found = fs::metadata(into.join("plural")).unwrap();
+        assert_eq!(found.len(), fs::metadata(own).unwrap().len());
+        assert_eq!(found.permissions().mode() & 0o100, 0o100);
+        assert_eq!(fs::read_dir(&into).unwrap().count(), 1);
+    }
+}

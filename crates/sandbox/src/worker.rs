@@ -6,7 +6,7 @@ use std::{
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
@@ -68,33 +68,52 @@ const OPEN_FILES: u64 = 4096;
 const PROCESSES: u64 = 8192;
 /// What is kept of the end of standard error.
 const STDERR_BYTES: usize = 4 << 10;
+/// As of a program that SIGKILL ended.
+const KILLED: i32 = 137;
 
-/// A worker that runs: to be told to end, or ended.
+/// Ends a worker: before it starts, while it runs, and to no effect afterwards.
 #[derive(Debug, Clone, Default)]
 pub struct WorkerHandle {
-    /// Absent before it starts and once it has been collected: its number may be another's by then.
-    leader: Arc<Mutex<Option<Pid>>>,
+    stage: Arc<Mutex<Stage>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Before,
+    /// The leader of its session.
+    Running(Pid),
+    /// It has been collected, and its number may be another's by now; or it is not to start.
+    Over,
 }
 
 impl WorkerHandle {
-    /// Sends SIGTERM to the program itself, as a kubelet does. Nothing happens when it does not run.
+    /// Sends SIGTERM to the program itself, as a kubelet does.
     pub fn terminate(&self) {
-        if let Some(leader) = *self.leader() {
-            // It may be ending at this moment.
-            let _ = kill_process(leader, Signal::TERM);
+        let mut stage = self.stage();
+        match *stage {
+            Stage::Before => *stage = Stage::Over,
+            Stage::Running(leader) => {
+                // It may be ending at this moment.
+                let _ = kill_process(leader, Signal::TERM);
+            }
+            Stage::Over => {}
         }
     }
 
-    /// Kills it and all that it started. Nothing happens when it does not run.
+    /// Kills it and all that it started.
     pub fn kill(&self) {
-        if let Some(leader) = *self.leader() {
-            kill_session(leader);
+        let mut stage = self.stage();
+        match *stage {
+            Stage::Before => *stage = Stage::Over,
+            Stage::Running(leader) => kill_session(leader),
+            Stage::Over => {}
         }
     }
 
-    fn leader(&self) -> std::sync::MutexGuard<'_, Option<Pid>> {
-        // Holds a number: half a change is none.
-        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        // Half a change is none.
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,6 +130,10 @@ pub(super) fn work(helper: &Helper, worker: &Worker, handle: &WorkerHandle) -> R
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
+    let mut stage = handle.stage();
+    if *stage == Stage::Over {
+        return Ok(Ended { code: KILLED, last_line: String::new() });
+    }
     let mut child = command.spawn().map_err(SandboxError::Start)?;
     let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let (Some(leader), Some(mut stderr)) = (leader, child.stderr.take()) else {
@@ -118,7 +141,8 @@ pub(super) fn work(helper: &Helper, worker: &Worker, handle: &WorkerHandle) -> R
         let _ = child.wait();
         return Err(SandboxError::Start(std::io::ErrorKind::InvalidData.into()));
     };
-    *handle.leader() = Some(leader);
+    *stage = Stage::Running(leader);
+    drop(stage);
     let reader = thread::spawn(move || {
         let (mut kept, mut piece) = (Vec::new(), [0; STDERR_BYTES]);
         while let Ok(read @ 1..) = stderr.read(&mut piece) {
@@ -131,7 +155,7 @@ pub(super) fn work(helper: &Helper, worker: &Worker, handle: &WorkerHandle) -> R
     // Not collected yet: until it is, its number, which is that of its session, is nobody else's.
     let waited = wait_without_collecting(leader);
     kill_session(leader);
-    *handle.leader() = None;
+    *handle.stage() = Stage::Over;
     let status = child.wait().map_err(SandboxError::Start)?;
     waited.map_err(|error| SandboxError::Start(error.into()))?;
     // All who held the other end are dead.
@@ -162,8 +186,10 @@ fn outcome(status: ExitStatus, words: &str) -> Result<Ended, SandboxError> {
     Ok(Ended { code, last_line: last })
 }
 
-/// Kills whatever is in the session of `leader`. Nothing leaves a session: the system call is refused.
+/// Kills `leader` and whatever is in its session. Nothing leaves a session: the system call is refused.
 fn kill_session(leader: Pid) {
+    // It may not have made its session yet: then it has started nothing, either.
+    let _ = kill_process(leader, Signal::KILL);
     // Each round sees what was started during the one before. What still starts others after so many is being killed
     // faster than it can: a signal that is sent cannot be missed.
     for _ in 0..1_000 {

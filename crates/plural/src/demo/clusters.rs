@@ -214,7 +214,8 @@ impl DemoCluster {
         if let Some(cluster) = &self.simulated {
             let runs = runs.join(&self.handle);
             let runner = Runner::start(cluster, self.config.clone(), console, &runs).await;
-            self.runner = Some(runner.with_context(|| format!("the runner of {} cannot start", self.handle))?);
+            self.runner =
+                Some(runner.with_context(|| format!("the runner of {} cannot start", self.handle))?);
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use anyhow::Context as _;
 
 use crate::{
     install::Need,
-    keycloak, node_programs,
+    keycloak, node_programs, python_programs,
     shell::{self, which},
 };
 
@@ -166,9 +166,11 @@ pub(crate) fn link() -> anyhow::Result<PathBuf> {
                 .with_context(|| format!("cannot link {} in {}", program.name, folder.display()))?;
         }
     }
-    for (place, program) in
-        [(node_programs::place()?, node_programs::PROGRAM), (keycloak::place()?, keycloak::PROGRAM)]
-    {
+    for (place, program) in [
+        (node_programs::place()?, node_programs::PROGRAM),
+        (keycloak::place()?, keycloak::PROGRAM),
+        (python_programs::place()?, python_programs::PROGRAM),
+    ] {
         link_one(&place.join(program), &folder.join(program))
             .with_context(|| format!("cannot link {program} in {}", folder.display()))?;
     }

@@ -15,6 +15,7 @@ mod house;
 mod install;
 mod keycloak;
 mod node_programs;
+mod python_programs;
 mod shell;
 mod test;
 mod tidy;

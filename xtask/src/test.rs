@@ -24,7 +24,7 @@ use anyhow::Context as _;
 use crate::{
     debian,
     go_programs::{self, User},
-    install, keycloak, node_programs, shell, web_console,
+    install, keycloak, node_programs, python_programs, shell, web_console,
 };
 use lanes::{Job, Outcome, Runner};
 use options::Options;
@@ -100,6 +100,7 @@ impl Args {
 /// What takes minutes, most of them spent waiting for downloads, and is not compiled with.
 fn needs_while_compiling() -> anyhow::Result<Vec<install::Need>> {
     let mut needs = keycloak::needs()?;
+    needs.extend(python_programs::needs()?);
     needs.extend(go_programs::needs(User::TestsLater)?);
     Ok(needs)
 }

@@ -16,6 +16,7 @@ use crate::controllers;
 use crate::faults::{Audit, Faults};
 use crate::http::serve;
 use crate::identity::Identity;
+use crate::kubelet::{Kubelet, Kubelets};
 use crate::store::Store;
 
 /// How a cluster is set up.
@@ -83,6 +84,8 @@ pub(crate) struct Inner {
     pub faults: Faults,
     /// Counts.
     pub audit: Audit,
+    /// Who runs Pods.
+    pub kubelets: Kubelets,
     /// Wakes the controllers.
     pub work: Notify,
     /// False during an outage.
@@ -167,6 +170,7 @@ impl Cluster {
             tokens,
             faults: Faults::default(),
             audit: Audit::default(),
+            kubelets: Kubelets::default(),
             work: Notify::new(),
             up: watch::Sender::new(true),
             bound,
@@ -242,6 +246,11 @@ impl Cluster {
     /// Counts of requests.
     pub fn audit(&self) -> &Audit {
         &self.inner.audit
+    }
+
+    /// Asks `whose` about each Pod that is bound to a node, whenever it has changed. It must not block, nor call the cluster.
+    pub fn ask_for_kubelet(&self, whose: impl Fn(&Value) -> Kubelet + Send + Sync + 'static) {
+        self.inner.kubelets.set(Arc::new(whose));
     }
 
     /// `false` cuts every connection and refuses new ones until `true`; objects stay.

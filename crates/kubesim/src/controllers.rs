@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::{ClusterOptions, Inner};
+use crate::cluster::Inner;
 use crate::store::{Address, Store};
 
 /// Annotations that steer the simulation. They work on a Pod, on a Pod template, and on the workload itself.
@@ -67,7 +67,7 @@ pub(crate) async fn run(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
             }
             for _ in 0..BATCH {
                 let Some(a) = s.next_dirty() else { return false };
-                look(s, &a, &inner.options, &mut later);
+                look(s, &a, &inner, &mut later);
             }
             true
         });
@@ -93,7 +93,7 @@ pub(crate) async fn run(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-fn look(s: &mut Store, a: &Address, options: &ClusterOptions, later: &mut Later) {
+fn look(s: &mut Store, a: &Address, inner: &Inner, later: &mut Later) {
     namespace::touched(s, a);
     if !garbage::reconcile(s, a) {
         return;
@@ -103,16 +103,16 @@ fn look(s: &mut Store, a: &Address, options: &ClusterOptions, later: &mut Later)
         crate::kinds::CRDS => definition::reconcile(s, a),
         _ => {
             definition::touched(s, a);
-            if options.workloads {
-                workload(s, a, options, later);
+            if inner.options.workloads {
+                workload(s, a, inner, later);
             }
         }
     }
 }
 
-fn workload(s: &mut Store, a: &Address, options: &ClusterOptions, later: &mut Later) {
+fn workload(s: &mut Store, a: &Address, inner: &Inner, later: &mut Later) {
     match &*a.0 {
-        "pods" => pod::reconcile(s, a, options, later),
+        "pods" => pod::reconcile(s, a, inner, later),
         "replicasets.apps" => replicaset::reconcile(s, a),
         "deployments.apps" => deployment::reconcile(s, a, later),
         "statefulsets.apps" => statefulset::reconcile(s, a),

@@ -10,7 +10,7 @@
 //!
 //! # What is not simulated
 //! Admission webhooks and policies, expression rules in schemas, quotas, `port-forward`/`proxy` and anything over SPDY (answered
-//! with 400), programs in containers (`exec` knows a few commands and what an annotation says), conversion webhooks, protobuf
+//! with 400), programs in containers (a Pod can be left to another kubelet: [`Cluster::ask_for_kubelet`]; `exec` knows a few commands and what an annotation says), conversion webhooks, protobuf
 //! answers, disruption budgets on eviction, cron schedules.
 
 mod auth;
@@ -29,6 +29,7 @@ mod faults;
 mod http;
 mod identity;
 mod kinds;
+mod kubelet;
 mod logs;
 mod managed;
 mod names;
@@ -53,5 +54,6 @@ pub use auth::User;
 pub use cluster::{Cluster, ClusterOptions};
 pub use controllers::annotations;
 pub use faults::{Audit, AuditKey, Fault, Faults};
+pub use kubelet::Kubelet;
 pub use request::RequestInfo;
 pub use sim::{Sim, SimError};

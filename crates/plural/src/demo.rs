@@ -22,6 +22,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::process::{LogArgs, keep_private};
+pub(crate) use clusters::read as read_kubeconfig;
 use clusters::{DemoCluster, Told};
 use deployment::{Deployment, Registered, Source};
 use output::{ClusterLine, Event, Output, millis};
@@ -267,6 +268,7 @@ async fn run_on(
     for cluster in clusters.iter_mut() {
         cluster.note_namespaces(source.services.iter().map(|service| service.namespace.as_str())).await?;
         let token = state.token(cluster.handle()).context("a cluster lost its token")?;
+        cluster.start_runner(&console.url, &data.join("runs")).await?;
         cluster.start_agent(&console.url, token, &data.join("agents"), &shared)?;
     }
     let mut times = Times {

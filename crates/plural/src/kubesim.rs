@@ -6,7 +6,7 @@ use anyhow::Context;
 use plural_kit::Shutdown;
 use plural_kubesim::{ClusterOptions, Sim};
 
-use crate::process::LogArgs;
+use crate::{process::LogArgs, runner::Runner};
 
 /// Flags of `plural kubesim`.
 #[derive(Debug, clap::Args)]
@@ -19,27 +19,40 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", default_value = ".")]
     kubeconfigs: PathBuf,
 
+    /// Run the Jobs that agents make for runs of stacks of this console, on this machine: each as a process that is confined to a
+    /// folder of its own. All other Jobs stay simulated
+    #[arg(long, value_name = "CONSOLE_URL")]
+    run_jobs: Option<String>,
+
     #[command(flatten)]
     log: LogArgs,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let Args { clusters, kubeconfigs, log } = args;
+    let Args { clusters, kubeconfigs, run_jobs, log } = args;
     log.init()?;
     std::fs::create_dir_all(&kubeconfigs)
         .with_context(|| format!("cannot create {}", kubeconfigs.display()))?;
     let sim = Sim::new()?;
-    let mut running = Vec::new();
+    let runs = tempfile::Builder::new().prefix("plural-runs-").tempdir()?;
+    let (mut running, mut runners) = (Vec::new(), Vec::new());
     for number in 1..=clusters {
         let name = format!("sim-{number}");
         let cluster = sim.cluster(ClusterOptions::named(&name)).await?;
         let file = kubeconfigs.join(format!("{name}.yaml"));
         crate::demo::write_private(&file, &cluster.kubeconfig())?;
+        if let Some(console) = &run_jobs {
+            let kube = crate::demo::read_kubeconfig(&file).await?;
+            runners.push(Runner::start(&cluster, kube, console, &runs.path().join(&name)).await?);
+        }
         println!("{name}\t{}\t{}", cluster.url(), file.display());
         running.push(cluster);
     }
     let shutdown = Shutdown::new();
     shutdown.on_process_signal().await.context("cannot wait for signals")?;
+    for runner in runners {
+        runner.stop().await;
+    }
     for cluster in running {
         cluster.stop().await;
     }

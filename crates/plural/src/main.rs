@@ -10,6 +10,7 @@ mod health;
 mod kubesim;
 mod memory;
 mod process;
+mod runner;
 mod template;
 
 use std::process::ExitCode;

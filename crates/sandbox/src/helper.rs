@@ -14,7 +14,7 @@ use landlock::{
 };
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 
-use crate::{Limits, Program, syscalls};
+use crate::{Limits, Program, syscalls, worker};
 
 /// Exit code of a helper that did not become the program.
 pub(super) const REFUSED: u8 = 125;
@@ -22,7 +22,7 @@ pub(super) const REFUSED: u8 = 125;
 pub(super) const MARK: &str = "plural sandbox: ";
 
 /// Where the system keeps programs, libraries and what their loader needs.
-const SYSTEM: &[&str] =
+pub(super) const SYSTEM: &[&str] =
     &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.preload"];
 /// Devices that give nothing away.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
@@ -88,6 +88,10 @@ impl Given {
 }
 
 pub(super) fn enter(args: impl Iterator<Item = OsString>) -> u8 {
+    let mut args = args.peekable();
+    if args.next_if(|first| first == worker::FLAG).is_some() {
+        return worker::enter(args);
+    }
     let Some(given) = Given::parse(args) else {
         return refuse("started with arguments that it does not know");
     };
@@ -98,7 +102,7 @@ pub(super) fn enter(args: impl Iterator<Item = OsString>) -> u8 {
     refuse(format!("cannot run {}: {error}", given.program.to_string_lossy()))
 }
 
-fn refuse(why: impl Display) -> u8 {
+pub(super) fn refuse(why: impl Display) -> u8 {
     eprintln!("{MARK}{why}");
     REFUSED
 }

@@ -1,5 +1,8 @@
 //! Runs a program over a folder of files, and lets it reach nothing else.
 //!
+//! There are two kinds: a [`Program`] renders, and a [`Worker`] works. What follows is of programs that render; [`work`] says what
+//! is different of the others.
+//!
 //! The process that asks starts a helper (its own program again, in a mode that calls [`enter`]). The helper takes its
 //! own rights away, which needs no privilege, and then becomes the program.
 //!
@@ -19,6 +22,11 @@ mod helper;
 mod parent;
 #[cfg(target_os = "linux")]
 mod syscalls;
+#[cfg(target_os = "linux")]
+mod worker;
+
+#[cfg(target_os = "linux")]
+pub use worker::WorkerHandle;
 
 use std::{
     ffi::OsString,
@@ -45,6 +53,49 @@ pub struct Program {
     pub args: Vec<String>,
     /// Files and folders that it may read and run besides those of the system.
     pub readable: Vec<PathBuf>,
+}
+
+/// What works in a folder of its own.
+#[derive(Clone)]
+pub struct Worker {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its whole environment. May hold secrets.
+    pub environment: Vec<(String, OsString)>,
+    /// Files and folders that it may read and run besides those of the system.
+    pub readable: Vec<PathBuf>,
+    /// The folder that it begins in, and the only one that it writes.
+    pub folder: PathBuf,
+    /// TCP ports that it may connect to, on any machine.
+    pub ports: Vec<u16>,
+    /// Writable memory of each of its processes, in bytes.
+    pub memory_bytes: u64,
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit code; of a signal, 128 and its number.
+    pub code: i32,
+    /// The last line that it wrote to standard error.
+    pub last_line: String,
+}
+
+/// Tells nobody to end: only Linux can confine a program.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug, Clone, Default)]
+pub struct WorkerHandle;
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unused_self, reason = "as on Linux")]
+impl WorkerHandle {
+    /// Does nothing.
+    pub fn terminate(&self) {}
+
+    /// Does nothing.
+    pub fn kill(&self) {}
 }
 
 /// What a run may use.
@@ -123,6 +174,32 @@ pub fn run(
 /// Always.
 #[cfg(not(target_os = "linux"))]
 pub fn run(_: &Helper, _: &Program, _: &Path, _: &Limits) -> Result<Vec<u8>, SandboxError> {
+    Err(SandboxError::Unconfined("this is not Linux".to_owned()))
+}
+
+/// Runs `worker` until it and all that it started have ended. Blocks; `handle` ends it sooner.
+///
+/// # Guarantees
+/// - It reads its folder, the system's programs, libraries and a few settings, and what the caller names; it writes its folder alone.
+///   Its environment is what the caller gives.
+/// - It opens TCP connections and no other sockets. Where the kernel's Landlock knows of networks (Linux 6.7), only to the ports that
+///   the caller names.
+/// - When it ends, and when it is killed, all processes that it started are killed. It also ends with the thread that calls this.
+/// - Where the kernel cannot hold it to its files, it is not started.
+///
+/// # Errors
+/// See [`SandboxError`]; that it failed is none.
+#[cfg(target_os = "linux")]
+pub fn work(helper: &Helper, worker: &Worker, handle: &WorkerHandle) -> Result<Ended, SandboxError> {
+    worker::work(helper, worker, handle)
+}
+
+/// Runs nothing: only Linux can confine a program.
+///
+/// # Errors
+/// Always.
+#[cfg(not(target_os = "linux"))]
+pub fn work(_: &Helper, _: &Worker, _: &WorkerHandle) -> Result<Ended, SandboxError> {
     Err(SandboxError::Unconfined("this is not Linux".to_owned()))
 }
 

@@ -1,8 +1,10 @@
-//! The system calls that a confined program may make. All others fail with "operation not permitted".
+//! The system calls that a confined renderer may make. All others fail with "operation not permitted".
 //!
 //! Not among them: whatever opens a socket, changes, makes or removes a file by its path, looks into or signals other
 //! processes, leaves the process group, makes namespaces, mounts, loads code into the kernel, or does any of these
 //! behind the filter's back (`io_uring`).
+//!
+//! A worker may make all but a few: it writes files and opens connections, and Landlock says which.
 
 use std::collections::BTreeMap;
 
@@ -182,6 +184,51 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
+/// What no worker does: leave its session, look into other processes, make namespaces, mount, reach the kernel's keys, load code
+/// into the kernel, or do any of these behind the filter's back.
+const NOT_OF_WORKERS: &[libc::c_long] = &[
+    libc::SYS_setsid,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+];
+/// Protocol of `socket` that says TCP; 0 says the same of a stream.
+const TCP: u64 = 6;
+
 /// Restricts this process and all that it becomes or starts.
 pub(crate) fn restrict() -> Result<(), String> {
     let words = |error: seccompiler::BackendError| error.to_string();
@@ -198,6 +245,48 @@ pub(crate) fn restrict() -> Result<(), String> {
     let no_clone3 = compile([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, unknown)?;
     apply_filter(&no_clone3).map_err(|error| error.to_string())?;
     apply_filter(&allowed).map_err(|error| error.to_string())
+}
+
+/// Restricts a worker, and all that it becomes or starts.
+pub(crate) fn restrict_worker() -> Result<(), String> {
+    let words = |error: seccompiler::BackendError| error.to_string();
+    let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(words)?;
+    let compile = |rules, matched| -> Result<BpfProgram, String> {
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, matched, architecture).map_err(words)?;
+        BpfProgram::try_from(filter).map_err(words)
+    };
+    let denied = compile(denied().map_err(words)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?;
+    // As for renderers: its flags lie in memory.
+    let unknown = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    let no_clone3 = compile([(libc::SYS_clone3, Vec::new())].into(), unknown)?;
+    apply_filter(&no_clone3).map_err(|error| error.to_string())?;
+    apply_filter(&denied).map_err(|error| error.to_string())
+}
+
+fn denied() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        NOT_OF_WORKERS.iter().map(|&call| (call, Vec::new())).collect();
+    let condition =
+        |argument, operator, value| SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value);
+    let of = |value: libc::c_int| u64::from(value.cast_unsigned());
+    // Each rule is one way to be denied. A bit of a namespace:
+    let mut namespaces = Vec::new();
+    for bit in (0..u64::BITS).map(|bit| 1_u64 << bit).filter(|bit| NAMESPACES & bit != 0) {
+        namespaces.push(SeccompRule::new(vec![condition(0, SeccompCmpOp::MaskedEq(bit), bit)?])?);
+    }
+    rules.insert(libc::SYS_clone, namespaces);
+    // Any socket but one of TCP, which is all that Landlock holds: not those of other programs of this machine, such as
+    // agents that hold keys and daemons that start containers.
+    let (four, six) = (of(libc::AF_INET), of(libc::AF_INET6));
+    let mut sockets = vec![
+        SeccompRule::new(vec![condition(0, SeccompCmpOp::Ne, four)?, condition(0, SeccompCmpOp::Ne, six)?])?,
+        SeccompRule::new(vec![condition(2, SeccompCmpOp::Ne, 0)?, condition(2, SeccompCmpOp::Ne, TCP)?])?,
+    ];
+    for kind in (0..16_u64).filter(|kind| *kind != of(libc::SOCK_STREAM)) {
+        sockets.push(SeccompRule::new(vec![condition(1, SeccompCmpOp::MaskedEq(0xf), kind)?])?);
+    }
+    rules.insert(libc::SYS_socket, sockets);
+    Ok(rules)
 }
 
 fn allowed() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {

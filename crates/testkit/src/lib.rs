@@ -25,6 +25,7 @@ mod golden;
 mod google_kms_server;
 mod keycloak;
 mod missing;
+pub mod node;
 pub mod oci_registry;
 mod port;
 pub mod postgres;

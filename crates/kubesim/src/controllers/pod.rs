@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use super::annotations::{FAIL, READY_AFTER};
 use super::template::{deleting, duration, number, put_status, set_condition};
 use super::{Later, template};
-use crate::cluster::ClusterOptions;
+use crate::cluster::{ClusterOptions, Inner};
 use crate::events;
+use crate::kubelet::Kubelet;
 use crate::store::{Address, Store, text};
 use crate::verbs::system::system_update;
 
@@ -25,9 +26,20 @@ fn remaining(since: &str, after: Duration) -> Duration {
     after.saturating_sub(passed)
 }
 
+/// Between two questions whose a Pod is.
+const UNDECIDED: Duration = Duration::from_millis(50);
+
 /// Brings one Pod forward.
-pub(super) fn reconcile(s: &mut Store, a: &Address, options: &ClusterOptions, later: &mut Later) {
+pub(super) fn reconcile(s: &mut Store, a: &Address, inner: &Inner, later: &mut Later) {
+    let options = &inner.options;
     let Some(pod) = s.at(a).cloned() else { return };
+    if !text(&pod, "/spec/nodeName").is_empty() {
+        match inner.kubelets.of(&pod) {
+            Kubelet::Simulated => {}
+            Kubelet::Other => return,
+            Kubelet::Undecided => return later.again(UNDECIDED, a),
+        }
+    }
     if deleting(&pod) {
         return stop(s, a, &pod, options, later);
     }

@@ -28,6 +28,7 @@ use plural_tunnel::ConsoleOptions;
 use tokio::sync::mpsc;
 
 use super::write_private;
+use crate::runner::Runner;
 
 /// Events that wait to be told; agents that overtake the terminal lose lines, not work.
 const EVENTS: usize = 10_000;
@@ -66,6 +67,8 @@ pub(super) struct DemoCluster {
     config: kube::Config,
     simulated: Option<Cluster>,
     agent: Option<RunningAgent>,
+    /// Runs the Jobs of stacks on a simulated cluster.
+    runner: Option<Runner>,
     /// Namespaces that this demo brings, to be taken away again.
     brought: Vec<String>,
 }
@@ -89,6 +92,7 @@ pub(super) async fn simulated(count: u32, admin: &str, data: &Path) -> anyhow::R
             config,
             simulated: Some(cluster),
             agent: None,
+            runner: None,
             brought: Vec::new(),
         });
     }
@@ -136,13 +140,15 @@ pub(super) async fn of_kubeconfigs(files: &[PathBuf]) -> anyhow::Result<Vec<Demo
             config,
             simulated: None,
             agent: None,
+            runner: None,
             brought: Vec::new(),
         });
     }
     Ok(clusters)
 }
 
-async fn read(file: &Path) -> anyhow::Result<kube::Config> {
+/// The current context of a kubeconfig file.
+pub(crate) async fn read(file: &Path) -> anyhow::Result<kube::Config> {
     let cannot = || format!("cannot use the kubeconfig {}", file.display());
     let kubeconfig = Kubeconfig::read_from(file).with_context(cannot)?;
     kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.with_context(cannot)
@@ -200,6 +206,17 @@ impl DemoCluster {
         let agent =
             Agent::start(config).with_context(|| format!("the agent of {} cannot start", self.handle))?;
         self.agent = Some(agent);
+        Ok(())
+    }
+
+    /// Runs the Jobs of stacks of `console` as processes of this machine, where the cluster is simulated.
+    pub(super) async fn start_runner(&mut self, console: &str, runs: &Path) -> anyhow::Result<()> {
+        if let Some(cluster) = &self.simulated {
+            let runs = runs.join(&self.handle);
+            let runner = Runner::start(cluster, self.config.clone(), console, &runs).await;
+            self.runner =
+                Some(runner.with_context(|| format!("the runner of {} cannot start", self.handle))?);
+        }
         Ok(())
     }
 
@@ -274,6 +291,9 @@ impl DemoCluster {
     pub(super) async fn stop(self) {
         if let Some(agent) = self.agent {
             agent.stop().await;
+        }
+        if let Some(runner) = self.runner {
+            runner.stop().await;
         }
         if let Some(cluster) = self.simulated {
             cluster.stop().await;

@@ -224,7 +224,7 @@ async fn prepare(access: &Access, controllers: &mut [Running]) -> anyhow::Result
     let client = config::client(&access.kubeconfig).await?;
     let nodes: Api<Node> = Api::all(client.clone());
     let node = serde_json::from_value(json!({
-        "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"}},
+        "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux", "type": "kwok"}},
     }))?;
     nodes.create(&PostParams::default(), &node).await?;
     let namespaces: Api<Namespace> = Api::all(client);

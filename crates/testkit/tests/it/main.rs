@@ -7,6 +7,7 @@ mod database;
 mod fault_proxy;
 mod git;
 mod leftovers;
+mod node;
 mod process;
 mod real;
 mod small_disk;

@@ -240,6 +240,8 @@ fn pulumi(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
         )
     })?;
     let stack = stack.as_deref().unwrap_or("dev");
+    let planned = format!("--save-plan={PLAN}");
+    let saved = format!("--plan={PLAN}");
     let parallel = parallel.map(|many| many.to_string());
     let parallel = parallel.as_deref().into_iter().flat_map(|many| ["--parallel", many]);
     let mut all = vec![
@@ -257,8 +259,6 @@ fn pulumi(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
         let args = args.chain(values.iter().map(String::as_str));
         all.push(Draft::tool(Stage::Init, "pulumi", args).named("config"));
     }
-    let planned = format!("--save-plan={PLAN}");
-    let saved = format!("--plan={PLAN}");
     let (stage, args) = match (phase, kind) {
         (RunPhase::Plan, RunKind::Destroy) => {
             (Stage::Plan, vec!["destroy", "--preview-only", "--non-interactive"])

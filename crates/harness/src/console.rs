@@ -104,9 +104,9 @@ impl Console {
         Ok(Self {
             client,
             base: parsed.as_str().trim_end_matches('/').to_owned(),
-            run,
+            run: *run,
             authorization,
-            pace,
+            pace: *pace,
             stop,
         })
     }

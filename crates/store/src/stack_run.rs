@@ -235,7 +235,7 @@ impl StackRunStore for Database {
         run::Entity::update_many()
             .col_expr(run::Column::HeartbeatAt, Expr::value(at))
             .filter(run::Column::Id.eq(id.uuid()))
-            .filter(is_active())
+            .filter(run::Column::Status.eq(RunStatus::Running.as_str()))
             .exec(&write.tx)
             .await
             .map_err(db(doing))?;

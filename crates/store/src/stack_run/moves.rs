@@ -240,6 +240,10 @@ fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
         } else {
             new.credential_hash = None;
         }
+        if *to == RunStatus::Queued && phase.is_none() && phase_of(old)? == RunPhase::Plan {
+            // Another Job plans anew.
+            new.planned = None;
+        }
         if *to == RunStatus::Running {
             new.started_at = new.started_at.or(Some(*at));
         }

@@ -407,6 +407,9 @@ async fn a_run_is_work_of_its_cluster_while_it_is_under_way(database: TestDataba
     assert_eq!(ground.work().await, [summary(pending.sequence)]);
     assert_eq!(ground.told(place).await, [(run.id, pending.sequence)]);
     assert_eq!(agents().await, [RunStatus::Pending]);
+    // A Job that has not spoken yet does not live: since when it is pending stays.
+    let silent = ground.door.database.stack_run_beat(run.id, ground.now()).await.unwrap().unwrap();
+    assert_eq!(silent, pending);
     let elsewhere = ground.door.cluster("green").await.cluster.id;
     assert_eq!(ground.door.database.agent_runs(elsewhere, &[run.id]).await.unwrap(), []);
 

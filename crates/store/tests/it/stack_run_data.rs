@@ -229,7 +229,15 @@ async fn a_part_of_a_plan_is_replaced_until_the_plan_is_stored(database: TestDat
     assert!(matches!(late, Err(Error::Conflict { .. })), "{late:?}");
     assert_eq!(parts().await, stored);
 
-    // Nor is one taken of a run that does not plan.
+    // Another Job of the same run plans anew.
+    let change = RunMove { to: Some(RunStatus::Queued), ..ground.change() };
+    assert_eq!(ground.moved(run, change).await.unwrap().plan, None);
+    let change = RunMove { to: Some(RunStatus::Running), ..ground.change() };
+    ground.moved(run, change).await.unwrap();
+    ground.put(run, PlanPart::File, 9, &[b"another"]).await.unwrap();
+    assert_eq!(ground.part(run, PlanPart::File).await, Some((9, vec![b"another".to_vec()])));
+
+    // None is taken of a run that does not plan.
     ground.end(run, RunStatus::Failed).await;
     let other = ground.stepping().await;
     let change = RunMove { phase: Some(RunPhase::Apply), ..ground.change() };

@@ -414,7 +414,7 @@ pub(crate) fn entry(
 }
 
 /// What an actor is called in the audit log. A service account is named together with whoever assumed it.
-pub(crate) fn actor_name(actor: &Actor) -> String {
+pub fn actor_name(actor: &Actor) -> String {
     match actor {
         Actor::Nobody => "nobody".to_owned(),
         Actor::User(user) => match user.token.as_ref().and_then(|token| token.assumed_by.as_ref()) {

@@ -62,11 +62,23 @@ pub enum SealedColumn {
     SecondFactor,
     /// Pieces of stacks' states.
     StackState,
+    /// Variables of the environment of stacks' runs.
+    StackEnvironment,
+    /// Files of stacks' runs.
+    StackFiles,
+    /// The environment that a run was made with.
+    StackRunEnvironment,
+    /// The files that a run was made with.
+    StackRunFiles,
+    /// Pieces of plans.
+    StackPlan,
+    /// Outputs of stacks.
+    StackOutput,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 24] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -85,6 +97,12 @@ impl SealedColumn {
         Self::IdentityRefresh,
         Self::SecondFactor,
         Self::StackState,
+        Self::StackEnvironment,
+        Self::StackFiles,
+        Self::StackRunEnvironment,
+        Self::StackRunFiles,
+        Self::StackPlan,
+        Self::StackOutput,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -107,7 +125,13 @@ impl SealedColumn {
             | Self::IdentityProviderSecret
             | Self::IdentityRefresh
             | Self::SecondFactor
-            | Self::StackState => false,
+            | Self::StackState
+            | Self::StackEnvironment
+            | Self::StackFiles
+            | Self::StackRunEnvironment
+            | Self::StackRunFiles
+            | Self::StackPlan
+            | Self::StackOutput => false,
         }
     }
 }

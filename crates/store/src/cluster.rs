@@ -35,7 +35,7 @@ use crate::records::{Guard, Table};
 use crate::service_life::renew_in_tx;
 use crate::sorted::{SortBy, SortedTable};
 use crate::transaction::{self, set};
-use crate::{dependency, deploy_token, federated_credential, policy, service};
+use crate::{dependency, deploy_token, federated_credential, policy, service, stack};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -176,6 +176,11 @@ async fn tags_replace_on(
         value: set(value.clone()),
     });
     tag::Entity::insert_many(rows).exec_without_returning(connection).await.map(drop).map_err(db(doing))
+}
+
+async fn check_no_stack_in_tx(write: &transaction::Write<'_>, id: ClusterId) -> Result<()> {
+    let used = "runs of a stack run on the cluster: give the stack another one, or delete it, first";
+    stack::check_unused_on(&write.tx, stack::row::Column::ClusterId, id.uuid(), used).await
 }
 
 /// Id, name, protection, sequence, already to be destroyed.
@@ -472,6 +477,7 @@ impl ClusterStore for Database {
         if row.protect {
             return Err(Error::conflict("the cluster is protected: set protect to false first"));
         }
+        check_no_stack_in_tx(&write, id).await?;
         let services = lock_services_in_tx(&write.tx, id.uuid()).await?;
         if let Some((_, name, ..)) = services.iter().find(|(_, _, protect, ..)| *protect) {
             return Err(Error::conflict(format!(
@@ -532,6 +538,7 @@ impl ClusterStore for Database {
         let mut write = self.write().await?;
         dependency::lock_in_tx(&write).await?;
         let row = lock_in_tx(&write, id).await?;
+        check_no_stack_in_tx(&write, id).await?;
         let services: Vec<Uuid> =
             lock_services_in_tx(&write.tx, id.uuid()).await?.into_iter().map(|(id, ..)| id).collect();
         let depended = dependency::before_gone_on(&write.tx, &services).await?;

@@ -69,6 +69,7 @@ mod m0091_health_changes;
 mod m0092_project_invites;
 mod m0093_service_counts;
 mod m0094_stacks;
+mod m0095_stack_runs;
 #[cfg(test)]
 mod tests;
 
@@ -149,6 +150,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0092_project_invites::Migration),
             Box::new(m0093_service_counts::Migration),
             Box::new(m0094_stacks::Migration),
+            Box::new(m0095_stack_runs::Migration),
         ]
     }
 }

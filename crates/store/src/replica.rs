@@ -85,7 +85,8 @@ impl Database {
         Err(Error::conflict(format!("another replica holds the lease {name:?} by now: nothing was written")))
     }
 
-    /// Makes sure that every replica knows of stacks: one that does not would destroy the data keys that their states are sealed with.
+    /// Makes sure that every replica knows of stacks and their runs: one that does not would destroy the data keys that their states,
+    /// inputs and plans are sealed with.
     ///
     /// # Errors
     /// [`Error::Conflict`] while one of the release before is alive.
@@ -95,7 +96,7 @@ impl Database {
             return Ok(());
         }
         let sql = format!(
-            "SELECT 1 AS one FROM replicas WHERE alive_until > {} AND stacks IS NOT TRUE LIMIT 1",
+            "SELECT 1 AS one FROM replicas WHERE alive_until > {} AND (stacks IS NOT TRUE OR stack_runs IS NOT TRUE) LIMIT 1",
             self.clock()
         );
         let old = write.tx.query_one_raw(self.statement(&sql, [])).await;
@@ -103,7 +104,7 @@ impl Database {
             return Ok(());
         }
         Err(Error::conflict(
-            "replicas of the release before stacks are running: replace them first, and try again",
+            "replicas of a release before runs of stacks are running: replace them first, and try again",
         ))
     }
 
@@ -112,8 +113,8 @@ impl Database {
         let ReplicaBeat { id, place, address, holds } = beat;
         let clock = self.clock();
         let sql = format!(
-            "INSERT INTO replicas (id, place, authority, certificate, alive_until, data_keys, secret_backends, stacks) \
-             VALUES ($1, $2, $3, $4, {clock} + $5, TRUE, TRUE, TRUE) ON CONFLICT (id) DO UPDATE SET \
+            "INSERT INTO replicas (id, place, authority, certificate, alive_until, data_keys, secret_backends, stacks, stack_runs) \
+             VALUES ($1, $2, $3, $4, {clock} + $5, TRUE, TRUE, TRUE, TRUE) ON CONFLICT (id) DO UPDATE SET \
              authority = excluded.authority, certificate = excluded.certificate, alive_until = excluded.alive_until"
         );
         let values = [

@@ -37,7 +37,8 @@ use crate::records::{Guard, Table};
 use crate::service_life::{RENEWED, renew_some_in_tx};
 use crate::transaction::set;
 use crate::{
-    agent_upgrade, cluster, dependency, policy, project, replica, service, service_repository, transaction,
+    agent_upgrade, cluster, dependency, policy, project, replica, service, service_repository, stack,
+    transaction,
 };
 
 pub(crate) mod row {
@@ -320,6 +321,9 @@ impl RepositoryStore for Database {
         let stored = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
         stored.map_err(db("reading a repository"))?;
         agent_upgrade::check_fed_in_tx(&write.tx, readers(id), may_feed, Repository::NOUN).await?;
+        let used =
+            "the code of a stack is in the repository: give the stack another one, or delete it, first";
+        stack::check_unused_on(&write.tx, stack::row::Column::RepositoryId, id.uuid(), used).await?;
         row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
                 // Clients compare this text.

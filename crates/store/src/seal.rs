@@ -49,6 +49,8 @@ const OF_SERVICE: &str =
     "(SELECT c.project_id FROM services s JOIN clusters c ON c.id = s.cluster_id WHERE s.id = t.service_id)";
 const OF_REPOSITORY: &str = "(SELECT r.project_id FROM git_repositories r WHERE r.id = t.repository_id)";
 const OF_STATE: &str = "(SELECT st.project_id FROM stacks st JOIN stack_states sv ON sv.stack_id = st.id WHERE sv.id = t.state_id)";
+const OF_STACK: &str = "(SELECT st.project_id FROM stacks st WHERE st.id = t.stack_id)";
+const OF_RUN: &str = "(SELECT sr.project_id FROM stack_runs sr WHERE sr.id = t.run_id)";
 const OF_GLOBAL: &str = "(SELECT g.project_id FROM global_services g WHERE g.id = t.global_service_id)";
 
 fn place(column: SealedColumn) -> Place {
@@ -97,6 +99,18 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::StackState => {
             ("stack_state_pieces", "sealed", Some("state_id"), OF_STATE, KeyPurpose::Secrets)
         }
+        SealedColumn::StackEnvironment => ("stacks", "environment", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::StackFiles => ("stacks", "files", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::StackRunEnvironment => {
+            ("stack_runs", "environment", Some("id"), OWN, KeyPurpose::Secrets)
+        }
+        SealedColumn::StackRunFiles => ("stack_runs", "files", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::StackPlan => {
+            ("stack_plan_pieces", "sealed", Some("run_id"), OF_RUN, KeyPurpose::Secrets)
+        }
+        SealedColumn::StackOutput => {
+            ("stack_outputs", "content", Some("stack_id"), OF_STACK, KeyPurpose::Secrets)
+        }
     };
     Place { table, column, id, project, purpose }
 }
@@ -115,6 +129,7 @@ fn key(column: SealedColumn) -> Option<Key> {
         SealedColumn::KeyCheck | SealedColumn::ProxyKey | SealedColumn::AuditKey => return None,
         SealedColumn::GlobalServiceSecrets => ("global_service_id", Some("generation")),
         SealedColumn::StackState => ("state_id", Some("number")),
+        SealedColumn::StackPlan => ("run_id", Some("number")),
         SealedColumn::RepositoryWebhook => ("repository_id", None),
         SealedColumn::SecondFactor => ("user_id", None),
         SealedColumn::RepositoryCredentials
@@ -127,7 +142,12 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::ContextSecrets
         | SealedColumn::RecordingCommand
         | SealedColumn::IdentityProviderSecret
-        | SealedColumn::IdentityRefresh => ("id", None),
+        | SealedColumn::IdentityRefresh
+        | SealedColumn::StackEnvironment
+        | SealedColumn::StackFiles
+        | SealedColumn::StackRunEnvironment
+        | SealedColumn::StackRunFiles
+        | SealedColumn::StackOutput => ("id", None),
     };
     Some(Key { id, number })
 }
@@ -563,6 +583,10 @@ mod tests {
         ("service_syncs", "plan_request"),
         ("services", "artifact_digest"),
         ("shared_mirrors", "pieces"),
+        ("stack_plan_parts", "digest"),
+        ("stack_run_logs", "content"),
+        ("stack_runs", "artifact_digest"),
+        ("stack_runs", "credential_hash"),
         ("stack_states", "digest"),
     ];
 

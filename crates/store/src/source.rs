@@ -30,7 +30,8 @@ use crate::service::{event, rendering_of, row, status_of};
 use crate::service_life::pin_of;
 use crate::transaction::set;
 use crate::{
-    component, data_key, dependency, mirror, project_limits, recording, service_error, sync, sync_window,
+    component, data_key, dependency, mirror, project_limits, recording, service_error, stack_run, sync,
+    sync_window,
 };
 
 /// Id, rendering, git ref, closure digest, commit and sequence.
@@ -260,8 +261,12 @@ impl SourceStore for Database {
         let doing = "listing the artifacts that are named";
         // In one statement, hence of one moment.
         let sql = "SELECT artifact_digest AS digest FROM services WHERE artifact_digest IS NOT NULL \
-                   UNION SELECT artifact_digest FROM revisions WHERE artifact_digest IS NOT NULL";
-        let rows = self.reader.query_all_raw(self.statement(sql, [])).await.map_err(db(doing))?;
+                   UNION SELECT artifact_digest FROM revisions WHERE artifact_digest IS NOT NULL \
+                   UNION SELECT r.artifact_digest FROM stack_runs r JOIN stacks s ON s.id = r.stack_id \
+                   WHERE r.artifact_digest IS NOT NULL AND (r.finished_at IS NULL OR r.number > s.runs - $1)";
+        let newest = i64::from(stack_run::NEWEST);
+        let rows =
+            self.reader.query_all_raw(self.statement(sql, [newest.into()])).await.map_err(db(doing))?;
         let mut named: HashSet<[u8; 32]> = rows
             .iter()
             .map(|row| {

@@ -2,25 +2,32 @@
 
 use async_trait::async_trait;
 use plural_app::access::{Admin, Audited, Grant, Write};
+use plural_app::seal::Sealed;
 use plural_app::stack::{StackFilter, StackSelector, StackStore, forgets};
+use plural_app::stack_run::SealedInputs;
 use plural_core::access::Visibility;
-use plural_core::ids::{ProjectId, StackId, StateVersionId};
+use plural_core::ids::{ClusterId, ProjectId, RepositoryId, StackId, StateVersionId, UserId};
 use plural_core::policy::PolicyNoun;
 use plural_core::project::Project;
-use plural_core::stack::{Stack, StackChange, StackTool};
+use plural_core::stack::{Stack, StackChange, StackSource, StackTool};
+use plural_core::stack_run::RunStatus;
 use plural_core::stack_state::StateLock;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, LockType, Query};
-use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, Select};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
+    Select,
+};
+use uuid::Uuid;
 
-use crate::convert::{json, parse, word};
-use crate::database::Database;
+use crate::convert::{json, parse, to_json, word};
+use crate::database::{Database, corrupt};
 use crate::error::{db, gone_or, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::stack_state::{self, version};
 use crate::transaction::{self, set};
-use crate::{policy, project};
+use crate::{cluster, policy, project, repository, stack_run};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -42,6 +49,26 @@ pub(crate) mod row {
         pub current_id: Option<Uuid>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        /// Where its code is: all three, or none.
+        pub repository_id: Option<Uuid>,
+        pub cluster_id: Option<Uuid>,
+        pub git: Option<Json>,
+        /// None: that of a release before there were any.
+        pub spec: Option<Json>,
+        pub environment: Option<Vec<u8>>,
+        pub files: Option<Vec<u8>>,
+        pub paused: bool,
+        pub status: Option<String>,
+        pub sha: Option<String>,
+        pub last_successful_at: Option<DateTimeUtc>,
+        pub source_error: Option<String>,
+        pub seen_closure: Option<String>,
+        pub seen_sha: Option<String>,
+        pub seen_at: Option<DateTimeUtc>,
+        pub deleted_at: Option<DateTimeUtc>,
+        pub changed_by_id: Option<Uuid>,
+        /// Runs that there were.
+        pub runs: i64,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -57,11 +84,24 @@ pub(crate) fn lock_of(row: &row::Model) -> Result<Option<StateLock>> {
     row.state_lock.clone().map(|lock| json(lock, "the lock of a stack's state")).transpose()
 }
 
+/// Where the code of a row is.
+fn source_of(row: &row::Model) -> Result<Option<StackSource>> {
+    match (row.repository_id, &row.git, row.cluster_id) {
+        (Some(repository), Some(git), Some(cluster)) => Ok(Some(StackSource {
+            repository_id: RepositoryId::from_uuid(repository),
+            git: json(git.clone(), "the git reference of a stack")?,
+            cluster_id: ClusterId::from_uuid(cluster),
+        })),
+        (None, None, None) => Ok(None),
+        _ => Err(corrupt("where a stack's code is")),
+    }
+}
+
 impl TryFrom<row::Model> for Stack {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let lock = lock_of(&row)?;
+        let (lock, source) = (lock_of(&row)?, source_of(&row)?);
         let row::Model {
             id,
             project_id,
@@ -74,6 +114,23 @@ impl TryFrom<row::Model> for Stack {
             current_id: _,
             created_at,
             updated_at,
+            repository_id: _,
+            cluster_id: _,
+            git: _,
+            spec,
+            environment: _,
+            files: _,
+            paused,
+            status,
+            sha,
+            last_successful_at,
+            source_error,
+            seen_closure: _,
+            seen_sha: _,
+            seen_at: _,
+            deleted_at,
+            changed_by_id,
+            runs: _,
         } = row;
         Ok(Self {
             id: StackId::from_uuid(id),
@@ -81,6 +138,17 @@ impl TryFrom<row::Model> for Stack {
             name: parse(&name, "a stack's name")?,
             tool: word(StackTool::parse(&tool), "a stack's tool")?,
             protect,
+            source,
+            spec: spec.map(|spec| json(spec, "what a stack is made of")).transpose()?.unwrap_or_default(),
+            paused,
+            status: status
+                .map(|status| word(RunStatus::parse(&status), "the status of a stack"))
+                .transpose()?,
+            sha,
+            last_successful_at,
+            source_error,
+            deleted_at,
+            changed_by: changed_by_id.map(UserId::from_uuid),
             lock,
             // It is in a table of its own.
             state: None,
@@ -155,22 +223,88 @@ pub(crate) async fn lock_in_tx(write: &transaction::Write<'_>, id: StackId) -> R
         .ok_or(Error::not_found("stack"))
 }
 
+/// Neither the repository nor the cluster of a stack goes while it comes to them.
+async fn hold_in_tx(write: &transaction::Write<'_>, source: &StackSource) -> Result<()> {
+    let StackSource { repository_id, git: _, cluster_id } = source;
+    let known = repository::row::Entity::find_by_id(repository_id.uuid());
+    let known = known.lock(LockType::KeyShare).one(&write.tx).await;
+    known.map_err(db("reading a repository"))?.ok_or(Error::not_found("git repository"))?;
+    let known = cluster::row::Entity::find_by_id(cluster_id.uuid());
+    let known = known.lock(LockType::KeyShare).one(&write.tx).await;
+    let known = known.map_err(db("reading a cluster"))?.ok_or(Error::not_found("cluster"))?;
+    if known.deleted_at.is_some() {
+        return Err(Error::conflict("the cluster is being deleted: choose another one for the stack's runs"));
+    }
+    Ok(())
+}
+
+/// Refuses to delete what a stack needs. Whoever asks may not know of the stack, so it is not named.
+///
+/// # Errors
+/// [`Error::Conflict`] with `refusal`.
+pub(crate) async fn check_unused_on(
+    connection: &impl ConnectionTrait,
+    used: row::Column,
+    id: Uuid,
+    refusal: &'static str,
+) -> Result<()> {
+    let user: Option<Uuid> = row::Entity::find()
+        .select_only()
+        .column(row::Column::Id)
+        .filter(used.eq(id))
+        .limit(1)
+        .into_tuple()
+        .one(connection)
+        .await
+        .map_err(db("looking for stacks that use something"))?;
+    if user.is_some() { Err(Error::conflict(refusal)) } else { Ok(()) }
+}
+
+fn bytes_of(sealed: &Sealed) -> Vec<u8> {
+    sealed.as_bytes().to_vec()
+}
+
 #[async_trait]
 impl StackStore for Database {
     async fn stack_create(
         &self,
         by: Audited<'_, Project, Write>,
         stack: &Stack,
+        inputs: &SealedInputs,
         grant: Option<&Grant>,
     ) -> Result<()> {
-        let Stack { id, project_id, name, tool, protect, lock: _, state: _, created_at, updated_at } = stack;
+        let Stack {
+            id,
+            project_id,
+            name,
+            tool,
+            protect,
+            source,
+            spec,
+            paused,
+            status: _,
+            sha: _,
+            last_successful_at: _,
+            source_error: _,
+            deleted_at: _,
+            changed_by,
+            lock: _,
+            state: _,
+            created_at,
+            updated_at,
+        } = stack;
+        let SealedInputs { environment, files } = inputs;
         let write = self.write().await?;
         self.check_stacks_are_known_in_tx(&write).await?;
         // It must not go while something is made in it.
         let known = project::row::Entity::find_by_id(project_id.uuid());
         let known = known.lock(LockType::KeyShare).one(&write.tx).await;
         known.map_err(db("reading a project"))?.ok_or(Error::not_found("project"))?;
+        if let Some(source) = source {
+            hold_in_tx(&write, source).await?;
+        }
         policy::make_in_tx(&write, &[((*id).into(), Some((*project_id).into()))]).await?;
+        let git = source.as_ref().map(|source| to_json(&source.git, "the git reference of a stack"));
         let row = row::ActiveModel {
             id: set(id.uuid()),
             project_id: set(project_id.uuid()),
@@ -183,6 +317,23 @@ impl StackStore for Database {
             current_id: set(None),
             created_at: set(*created_at),
             updated_at: set(*updated_at),
+            repository_id: set(source.as_ref().map(|source| source.repository_id.uuid())),
+            cluster_id: set(source.as_ref().map(|source| source.cluster_id.uuid())),
+            git: set(git.transpose()?),
+            spec: set(Some(to_json(spec, "what a stack is made of")?)),
+            environment: set(environment.as_ref().map(bytes_of)),
+            files: set(files.as_ref().map(bytes_of)),
+            paused: set(*paused),
+            status: set(None),
+            sha: set(None),
+            last_successful_at: set(None),
+            source_error: set(None),
+            seen_closure: set(None),
+            seen_sha: set(None),
+            seen_at: set(None),
+            deleted_at: set(None),
+            changed_by_id: set(changed_by.map(UserId::uuid)),
+            runs: set(0),
         };
         row.insert(&write.tx).await.map_err(unique("making a stack", UNIQUE))?;
         policy::grant_in_tx(&write, grant).await?;
@@ -194,10 +345,18 @@ impl StackStore for Database {
         &self,
         by: Audited<'_, Stack, Write>,
         change: &StackChange,
+        inputs: &SealedInputs,
         grant: Option<&Grant>,
     ) -> Result<()> {
-        let StackChange { name, protect, bindings: _ } = change;
+        // What comes in clear is stored as it comes sealed.
+        let StackChange { name, protect, source, spec, environment: _, files: _, paused, bindings: _ } =
+            change;
+        let SealedInputs { environment, files } = inputs;
         let write = self.write().await?;
+        let is_sealing = environment.is_some() || files.is_some();
+        if is_sealing {
+            self.check_stacks_are_known_in_tx(&write).await?;
+        }
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(by.target().id.uuid()),
             updated_at: set(by.entry().at),
@@ -209,9 +368,51 @@ impl StackStore for Database {
         if let Some(protect) = protect {
             row.protect = set(*protect);
         }
+        if let Some(source) = source {
+            hold_in_tx(&write, source).await?;
+            row.repository_id = set(Some(source.repository_id.uuid()));
+            row.cluster_id = set(Some(source.cluster_id.uuid()));
+            row.git = set(Some(to_json(&source.git, "the git reference of a stack")?));
+            // Nothing is known of the new place.
+            row.source_error = set(None);
+        }
+        if let Some(spec) = spec {
+            row.spec = set(Some(to_json(spec, "what a stack is made of")?));
+        }
+        if let Some(environment) = environment {
+            row.environment = set(Some(bytes_of(environment)));
+        }
+        if let Some(files) = files {
+            row.files = set(Some(bytes_of(files)));
+        }
+        if let Some(paused) = paused {
+            row.paused = set(*paused);
+        }
+        if source.is_some() || spec.is_some() || is_sealing {
+            row.changed_by_id = set(by.entry().user_id.map(UserId::uuid));
+        }
         let gone = gone_or("stack", unique("changing a stack", UNIQUE));
         row.update(&write.tx).await.map_err(gone)?;
         policy::grant_in_tx(&write, grant).await?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn stack_deleting(&self, by: Audited<'_, Stack, Admin>, deleted: bool) -> Result<()> {
+        let write = self.write().await?;
+        let row = lock_in_tx(&write, by.target().id).await?;
+        if deleted && row.protect {
+            return Err(Error::conflict("the stack is protected: set protect to false first"));
+        }
+        let at = by.entry().at;
+        let change = row::ActiveModel {
+            id: ActiveValue::Unchanged(row.id),
+            // Asked again, it is deleted since the first time.
+            deleted_at: set(deleted.then_some(row.deleted_at.unwrap_or(at))),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        change.update(&write.tx).await.map_err(gone_or("stack", db("deleting a stack")))?;
         write.audit(by.entry()).await?;
         write.commit().await
     }
@@ -228,6 +429,11 @@ impl StackStore for Database {
         if row.protect {
             return Err(Error::conflict("the stack is protected: set protect to false first"));
         }
+        if let Some(number) = stack_run::active_in_tx(&write, id).await? {
+            return Err(Error::conflict(format!(
+                "run {number} of the stack is under way: cancel it, or wait until it has ended, first"
+            )));
+        }
         if let Some(lock) = lock_of(&row)? {
             return Err(Error::conflict(format!(
                 "the stack's state is locked by {}: wait until its tool has ended, or unlock it ({}) first",
@@ -240,7 +446,7 @@ impl StackStore for Database {
         {
             return Err(forgets(current.resources, current.serial, current.id));
         }
-        // Its row and its states go with its policy.
+        // Its row, its states and its runs go with its policy.
         policy::forget_in_tx(&write, id).await?;
         write.audit(by.entry()).await?;
         write.commit().await

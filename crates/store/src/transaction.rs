@@ -128,10 +128,12 @@ impl Write<'_> {
         self.told = true;
         for subject in subjects {
             match subject {
-                FeedSubject::Work { cluster_id, work, sequence: _, change: _ } => {
-                    let service = (work.kind == WorkKind::Service).then_some(work.id);
-                    self.changed((cluster_id.uuid(), service), at);
-                }
+                FeedSubject::Work { cluster_id, work, sequence: _, change: _ } => match work.kind {
+                    WorkKind::Service => self.changed((cluster_id.uuid(), Some(work.id)), at),
+                    WorkKind::Cluster => self.changed((cluster_id.uuid(), None), at),
+                    // Pages of stacks ask; those of clusters show none.
+                    WorkKind::StackRun => {}
+                },
                 FeedSubject::Cluster { cluster_id } => self.changed((cluster_id.uuid(), None), at),
                 FeedSubject::Repository { .. } | FeedSubject::RepositoryMoved { .. } => {}
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use plural_core::Result;
-use plural_core::ids::{ClusterId, RevisionId, ServiceId};
+use plural_core::ids::{ClusterId, RevisionId, ServiceId, StackRunId};
 use plural_core::work::{ServiceHead, SourceHead, WorkKind, WorkRef, WorkSummary};
 use sea_orm::{ConnectionTrait, DbErr, QueryResult};
 use uuid::Uuid;
@@ -18,6 +18,10 @@ const SERVICES: &str = "SELECT s.id, s.cluster_id, s.revision_id, r.created_at A
                         s.message, s.sequence FROM services s LEFT JOIN revisions r ON r.id = s.revision_id";
 
 const CLUSTERS: &str = "SELECT c.id FROM clusters c";
+
+/// Runs that their agent has something to do for, of clusters that there are.
+const RUNS: &str = "SELECT r.id, r.cluster_id, r.sequence FROM stack_runs r JOIN clusters c ON c.id = r.cluster_id \
+                    WHERE r.finished_at IS NULL AND r.status IN ('pending', 'running')";
 
 /// One [`SourceHead`] for all services of one source.
 type Heads = HashSet<Arc<SourceHead>>;
@@ -32,6 +36,9 @@ impl Database {
             rows.iter().map(|row| service(row, &mut heads, doing)).collect::<Result<Vec<WorkSummary>>>()?;
         for row in connection.query_all_raw(self.statement(CLUSTERS, [])).await.map_err(db(doing))? {
             all.push(cluster(&row, doing)?);
+        }
+        for row in connection.query_all_raw(self.statement(RUNS, [])).await.map_err(db(doing))? {
+            all.push(run(&row, doing)?);
         }
         Ok(all)
     }
@@ -70,6 +77,14 @@ impl Database {
                         found.push(cluster(&row, doing)?);
                     }
                 }
+                WorkKind::StackRun => {
+                    let doing = "reading runs of stacks";
+                    let sql = format!("{RUNS} AND r.id IN {}", self.among());
+                    let statement = self.statement(&sql, [listed(&ids).into()]);
+                    for row in connection.query_all_raw(statement).await.map_err(db(doing))? {
+                        found.push(run(&row, doing)?);
+                    }
+                }
             }
         }
         Ok(found)
@@ -95,6 +110,18 @@ fn listed(ids: &[Uuid]) -> String {
 fn cluster(row: &QueryResult, doing: &'static str) -> Result<WorkSummary> {
     let id = ClusterId::from_uuid(row.try_get("", "id").map_err(db(doing))?);
     Ok(WorkSummary { work: WorkRef::cluster(id), cluster_id: id, sequence: 0, head: None })
+}
+
+fn run(row: &QueryResult, doing: &'static str) -> Result<WorkSummary> {
+    let id = StackRunId::from_uuid(row.try_get("", "id").map_err(db(doing))?);
+    let cluster_id = ClusterId::from_uuid(row.try_get("", "cluster_id").map_err(db(doing))?);
+    let sequence: i64 = row.try_get("", "sequence").map_err(db(doing))?;
+    Ok(WorkSummary {
+        work: WorkRef::stack_run(id),
+        cluster_id,
+        sequence: sequence.cast_unsigned(),
+        head: None,
+    })
 }
 
 fn service(row: &QueryResult, heads: &mut Heads, doing: &'static str) -> Result<WorkSummary> {

@@ -385,5 +385,11 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::IdentityRefresh => format!("identity:{of}:refresh"),
         SealedColumn::SecondFactor => format!("user:{of}:second-factor"),
         SealedColumn::StackState => format!("stack_state:{of}"),
+        SealedColumn::StackEnvironment => format!("stack:{of}:environment"),
+        SealedColumn::StackFiles => format!("stack:{of}:files"),
+        SealedColumn::StackRunEnvironment => format!("stack_run:{of}:environment"),
+        SealedColumn::StackRunFiles => format!("stack_run:{of}:files"),
+        SealedColumn::StackPlan => format!("stack_plan:{of}"),
+        SealedColumn::StackOutput => format!("stack_output:{of}"),
     }
 }

@@ -6,14 +6,18 @@ use chrono::Utc;
 use plural_app::cluster::ClusterFilter;
 use plural_app::records::{Records, Search};
 use plural_app::service::ServiceFilter;
+use plural_app::stack::StackFilter;
+use plural_app::stack_run::StackRunStore as _;
 use plural_core::PageRequest;
 use plural_core::access::{Action, Actor, Decision, UserActor, Visibility, allows, visibility};
 use plural_core::cluster::Cluster;
-use plural_core::ids::{ClusterId, GroupId, PolicyId, ProjectId, ServiceId, UserId};
+use plural_core::ids::{ClusterId, GroupId, PolicyId, ProjectId, ServiceId, StackId, UserId};
 use plural_core::page::Direction;
 use plural_core::policy::{Policy, Role};
 use plural_core::project::Project;
 use plural_core::service::Service;
+use plural_core::stack::{Stack, StackTool};
+use plural_core::stack_spec::StackSpec;
 use plural_testkit::{TestDatabase, each_database};
 use sea_orm::{ConnectionTrait, DatabaseConnection, EntityTrait, Statement, Value};
 use sea_orm_migration::MigratorTrait;
@@ -22,10 +26,17 @@ use uuid::Uuid;
 use super::Migrator;
 use crate::{Database, DatabaseOptions, policy, recording_policy};
 
-each_database!(no_right_moved, windows_stay_with_what_they_are_of, readers_of_recordings_become_bindings);
+each_database!(
+    no_right_moved,
+    windows_stay_with_what_they_are_of,
+    readers_of_recordings_become_bindings,
+    stacks_stay_as_they_are_without_a_source,
+);
 
 /// Steps up to and with `m0040_chart_projects`.
 const BEFORE_POLICIES: u32 = 28;
+/// Steps up to and with `m0094_stacks`.
+const BEFORE_RUNS: u32 = 69;
 /// Worlds that are migrated together; none knows of another.
 const WORLDS: u64 = 8;
 
@@ -242,8 +253,12 @@ impl World {
 }
 
 async fn old(source: &TestDatabase) -> DatabaseConnection {
+    old_of(source, BEFORE_POLICIES).await
+}
+
+async fn old_of(source: &TestDatabase, steps: u32) -> DatabaseConnection {
     let connection = sea_orm::Database::connect(source.url()).await.unwrap();
-    Migrator::up(&connection, Some(BEFORE_POLICIES)).await.unwrap();
+    Migrator::up(&connection, Some(steps)).await.unwrap();
     connection
 }
 
@@ -407,4 +422,52 @@ async fn readers_of_recordings_become_bindings(source: TestDatabase) {
         let readers = keys.iter().any(|key| ["users", "groups"].contains(&key.as_str()));
         assert!(!readers && row.policy["record"] == true, "{keys:?}");
     }
+}
+
+/// A stack as the release before runs of stacks makes it.
+async fn insert_stack(connection: &DatabaseConnection, project: Uuid, name: &str) -> StackId {
+    let id = StackId::new();
+    let policy =
+        vec![("id", Value::from(id.uuid())), ("parent_id", project.into()), ("noun", "stack".into())];
+    insert(connection, "policies", policy).await;
+    let more = vec![
+        ("project_id", Value::from(project)),
+        ("name", name.into()),
+        ("tool", StackTool::Terraform.as_str().into()),
+        ("protect", true.into()),
+        ("fence", 3_i64.into()),
+        ("writes", 7_i64.into()),
+    ];
+    insert_named(connection, "stacks", id.uuid(), more).await;
+    id
+}
+
+/// Those that were there, and those that the release before makes beside this one.
+async fn stacks_stay_as_they_are_without_a_source(source: TestDatabase) {
+    let connection = old_of(&source, BEFORE_RUNS).await;
+    let pending = Migrator::get_pending_migrations(&connection).await.unwrap();
+    assert_eq!(pending.first().unwrap().name(), "m0095_stack_runs");
+    let project = Uuid::now_v7();
+    insert(&connection, "policies", vec![("id", project.into()), ("noun", "project".into())]).await;
+    let more = vec![("name", Value::from("infra")), ("is_default", Value::from(false))];
+    insert_named(&connection, "projects", project, more).await;
+    let before = insert_stack(&connection, project, "before").await;
+    let database = migrated(&source, connection).await;
+    let connection = sea_orm::Database::connect(source.url()).await.unwrap();
+    let beside = insert_stack(&connection, project, "beside").await;
+    connection.close().await.unwrap();
+
+    let page = PageRequest { limit: 10, after: None, before: None, direction: Direction::Forward };
+    let filter = StackFilter::default();
+    let stacks = Records::<Stack>::list(&database, &Visibility::All, &filter, &page).await.unwrap();
+    let stacks = stacks.into_nodes();
+    assert_eq!(stacks.iter().map(|stack| stack.id).collect::<Vec<_>>(), [before, beside]);
+    for stack in &stacks {
+        assert!(stack.protect && stack.source.is_none() && !stack.paused, "{stack:?}");
+        assert_eq!(stack.spec, StackSpec::default());
+        let inputs = database.stack_inputs(stack.id).await.unwrap();
+        assert!(inputs.environment.is_none() && inputs.files.is_none());
+    }
+    let rows = crate::stack::row::Entity::find().all(&database.reader).await.unwrap();
+    assert!(rows.iter().all(|row| (row.fence, row.writes, row.runs) == (3, 7, 0)), "{rows:?}");
 }

@@ -33,6 +33,7 @@ mod saved_view;
 mod service;
 mod service_context;
 mod stack;
+mod stack_run;
 mod sync_window;
 mod token;
 mod user;
@@ -83,7 +84,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 27] = [
+const CASES: [fn() -> Vec<Case>; 28] = [
     project::cases,
     user::cases,
     group::cases,
@@ -102,6 +103,7 @@ const CASES: [fn() -> Vec<Case>; 27] = [
     managed_namespace::cases,
     service_context::cases,
     stack::cases,
+    stack_run::cases,
     background_job::cases,
     installation::cases,
     role::cases,

@@ -1,5 +1,6 @@
 //! Data keys of projects: what seals what, key management services on bad days, and what nobody opens any more.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -23,6 +24,7 @@ use plural_core::secret_holding::SecretKind;
 use plural_core::service::{Configuration, ConfigurationEdit, Service, ServiceChange};
 use plural_core::service_context::ServiceContextChange;
 use plural_core::stack::{NewStack, StackTool};
+use plural_core::stack_spec::StackSpec;
 use plural_core::sync::{DriftKind, FieldChange, ReportedDrift, SyncReport};
 use plural_core::{Error, PageArgs, Result};
 use plural_store::{Database, DatabaseOptions};
@@ -518,12 +520,23 @@ async fn while_the_release_before_stacks_runs_there_are_none_and_no_key_is_repla
         tool: StackTool::Terraform,
         project_id: Some(project),
         protect: false,
+        source: None,
+        spec: StackSpec::default(),
+        environment: Vec::new(),
+        files: BTreeMap::new(),
         bindings: BindingsChange::default(),
     };
     // It knows of data keys, and would destroy one though states of stacks are sealed with it.
     let alive = "INSERT INTO replicas (id, place, alive_until, data_keys, secret_backends) \
                  VALUES (gen_random_uuid(), 'old', 9000000000000, TRUE, TRUE)";
     run(&door, alive).await;
+    let early = door.app.stack_create(&door.admin, stack()).await;
+    assert!(matches!(early, Err(Error::Conflict { .. })), "{early:?}");
+    let early = door.app.project_keys_rotate(&door.admin, project).await;
+    assert!(matches!(early, Err(Error::Conflict { .. })), "{early:?}");
+
+    // One that knows of stacks, and not of what is sealed for their runs, likewise.
+    run(&door, "UPDATE replicas SET stacks = TRUE WHERE place = 'old'").await;
     let early = door.app.stack_create(&door.admin, stack()).await;
     assert!(matches!(early, Err(Error::Conflict { .. })), "{early:?}");
     let early = door.app.project_keys_rotate(&door.admin, project).await;

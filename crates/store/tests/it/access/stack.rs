@@ -1,11 +1,14 @@
 //! Stacks and their state: who may do what.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use plural_app::stack::{StackFilter, StackSelector};
 use plural_core::PageArgs;
 use plural_core::ids::StateVersionId;
 use plural_core::policy::BindingsChange;
 use plural_core::stack::{NewStack, Stack, StackChange, StackTool};
+use plural_core::stack_spec::StackSpec;
 use plural_core::stack_state::LockRequest;
 
 use super::{Case, World, found, fresh};
@@ -38,6 +41,10 @@ fn new(w: &World<'_>) -> NewStack {
         tool: StackTool::Terraform,
         project_id: Some(w.project.id),
         protect: false,
+        source: None,
+        spec: StackSpec::default(),
+        environment: Vec::new(),
+        files: BTreeMap::new(),
         bindings: BindingsChange::default(),
     }
 }

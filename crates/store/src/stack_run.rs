@@ -1,0 +1,385 @@
+//! Runs of stacks.
+
+mod log;
+mod moves;
+mod plan;
+mod row;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::access::{Approve, Audited, Authorized, Read, Write};
+use plural_app::job::NewJob;
+use plural_app::seal::Sealed;
+use plural_app::secret::TokenHash;
+use plural_app::stack_run::{
+    LogPiece, PlanPart, PlanPartRead, PlanPartWrite, RunCredential, RunMove, SealedInputs, SealedOutput,
+    StackRunStore,
+};
+use plural_core::access::Actor;
+use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
+use plural_core::page::Direction;
+use plural_core::stack::Stack;
+use plural_core::stack_run::{RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::{Error, Page, PageRequest, Result};
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect,
+};
+use uuid::Uuid;
+
+use self::moves::{Mover, stack_follows_in_tx};
+use self::row::{output, row_of, run, step};
+use crate::database::Database;
+use crate::error::{db, gone_or};
+use crate::records::AT_ONCE;
+use crate::stack;
+use crate::transaction::set;
+
+pub(crate) use self::moves::active_in_tx;
+
+/// Runs that are moved on at once.
+const OPEN: u64 = 1_000;
+/// Runs that are forgotten in one transaction, each with up to 96 MiB of a plan.
+const FORGOTTEN: u64 = 50;
+/// Newest runs of a stack whose artifacts are kept though they are over: people look at what they were made from.
+pub(crate) const NEWEST: u32 = 10;
+
+fn is_active() -> Condition {
+    Condition::all()
+        .add(run::Column::FinishedAt.is_null())
+        .add(run::Column::Status.is_in([RunStatus::Pending.as_str(), RunStatus::Running.as_str()]))
+}
+
+fn inputs_of((environment, files): (Option<Vec<u8>>, Option<Vec<u8>>)) -> SealedInputs {
+    SealedInputs { environment: environment.map(Sealed::from_bytes), files: files.map(Sealed::from_bytes) }
+}
+
+#[async_trait]
+impl StackRunStore for Database {
+    async fn stack_run_create(
+        &self,
+        by: Audited<'_, Stack, Write>,
+        run: &StackRun,
+        inputs: &SealedInputs,
+        prepare: &NewJob,
+    ) -> Result<StackRun> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        self.check_stacks_are_known_in_tx(&write).await?;
+        let stack = stack::lock_in_tx(&write, by.target().id).await?;
+        let made = StackRun {
+            stack_id: StackId::from_uuid(stack.id),
+            number: (stack.runs + 1).cast_unsigned(),
+            sequence: 1,
+            ..run.clone()
+        };
+        let row = row_of(&made, inputs)?;
+        run::Entity::insert(row).exec_without_returning(&write.tx).await.map_err(db("making a run"))?;
+        let change = stack::row::ActiveModel { runs: set(stack.runs + 1), ..Default::default() };
+        stack_follows_in_tx(&write, stack.id, change).await?;
+        write.audit(by.entry()).await?;
+        write.enqueue(std::slice::from_ref(prepare), at).await?;
+        write.commit().await?;
+        Ok(made)
+    }
+
+    async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs> {
+        let found: Option<(Option<Vec<u8>>, Option<Vec<u8>>)> = stack::row::Entity::find_by_id(stack.uuid())
+            .select_only()
+            .columns([stack::row::Column::Environment, stack::row::Column::Files])
+            .into_tuple()
+            .one(&self.reader)
+            .await
+            .map_err(db("reading the inputs of a stack"))?;
+        found.map(inputs_of).ok_or(Error::not_found("stack"))
+    }
+
+    async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>> {
+        let found = run::Entity::find_by_id(id.uuid()).one(&self.reader).await;
+        found.map_err(db("reading a run"))?.map(StackRun::try_from).transpose()
+    }
+
+    async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs> {
+        let found: Option<(Option<Vec<u8>>, Option<Vec<u8>>)> = run::Entity::find_by_id(id.uuid())
+            .select_only()
+            .columns([run::Column::Environment, run::Column::Files])
+            .into_tuple()
+            .one(&self.reader)
+            .await
+            .map_err(db("reading the inputs of a run"))?;
+        found.map(inputs_of).ok_or(Error::not_found("stack run"))
+    }
+
+    async fn stack_runs(
+        &self,
+        stack: &Authorized<Stack, Read>,
+        request: &PageRequest,
+    ) -> Result<Page<StackRun>> {
+        // Newest first: what comes after a run is older.
+        let mut query = run::Entity::find().filter(run::Column::StackId.eq(stack.id.uuid()));
+        if let Some(after) = request.after {
+            query = query.filter(run::Column::Id.lt(after));
+        }
+        if let Some(before) = request.before {
+            query = query.filter(run::Column::Id.gt(before));
+        }
+        query = match request.direction {
+            Direction::Forward => query.order_by_desc(run::Column::Id),
+            Direction::Backward => query.order_by_asc(run::Column::Id),
+        };
+        let rows = query.limit(u64::from(request.limit) + 1).all(&self.reader).await;
+        let rows = rows.map_err(db("reading the runs of a stack"))?;
+        let runs = rows.into_iter().map(StackRun::try_from).collect::<Result<Vec<_>>>()?;
+        Ok(Page::from_rows(request, runs))
+    }
+
+    async fn stack_runs_open(&self) -> Result<Vec<StackRun>> {
+        let open = run::Entity::find()
+            .filter(run::Column::FinishedAt.is_null())
+            .order_by_asc(run::Column::Id)
+            .limit(OPEN)
+            .all(&self.reader)
+            .await
+            .map_err(db("reading runs that are not over"))?;
+        open.into_iter().map(StackRun::try_from).collect()
+    }
+
+    async fn stack_run_decide(
+        &self,
+        by: Audited<'_, Stack, Approve>,
+        id: StackRunId,
+        change: &RunMove,
+    ) -> Result<Option<StackRun>> {
+        self.run_move(Mover::Person { stack: by.target().id, entry: by.entry() }, id, change).await
+    }
+
+    async fn stack_run_change(
+        &self,
+        by: Audited<'_, Stack, Write>,
+        id: StackRunId,
+        change: &RunMove,
+    ) -> Result<Option<StackRun>> {
+        self.run_move(Mover::Person { stack: by.target().id, entry: by.entry() }, id, change).await
+    }
+
+    async fn stack_run_move(
+        &self,
+        actor: &Actor,
+        id: StackRunId,
+        change: &RunMove,
+    ) -> Result<Option<StackRun>> {
+        self.run_move(Mover::Machine(actor), id, change).await
+    }
+
+    async fn stack_run_next(&self, stack: StackId, at: DateTime<Utc>) -> Result<Option<StackRun>> {
+        self.run_next(stack, at).await
+    }
+
+    async fn stack_run_steps(&self, id: StackRunId) -> Result<Vec<RunStep>> {
+        let steps = step::Entity::find()
+            .filter(step::Column::RunId.eq(id.uuid()))
+            .order_by_asc(step::Column::Number)
+            .all(&self.reader)
+            .await
+            .map_err(db("reading the steps of a run"))?;
+        steps.into_iter().map(RunStep::try_from).collect()
+    }
+
+    async fn stack_run_step(
+        &self,
+        id: StackRunId,
+        index: u32,
+        status: StepStatus,
+        exit_code: Option<i32>,
+        at: DateTime<Utc>,
+    ) -> Result<()> {
+        let doing = "moving a step of a run";
+        let write = self.write().await?;
+        let found = log::step_at(id, index).lock_exclusive().one(&write.tx).await.map_err(db(doing))?;
+        let found = found.ok_or(Error::not_found("run step"))?;
+        if [StepStatus::Successful.as_str(), StepStatus::Failed.as_str()].contains(&found.status.as_str()) {
+            return Ok(());
+        }
+        let is_over = matches!(status, StepStatus::Successful | StepStatus::Failed);
+        let has_begun = is_over || status == StepStatus::Running;
+        let change = step::ActiveModel {
+            id: ActiveValue::Unchanged(found.id),
+            status: set(status.as_str().to_owned()),
+            exit_code: set(exit_code),
+            started_at: set(found.started_at.or(has_begun.then_some(at))),
+            finished_at: set(is_over.then_some(at)),
+            ..Default::default()
+        };
+        change.update(&write.tx).await.map_err(gone_or("run step", db(doing)))?;
+        write.commit().await
+    }
+
+    async fn stack_run_log(&self, id: StackRunId, index: u32, piece: &LogPiece) -> Result<u64> {
+        self.log_append(id, index, piece).await
+    }
+
+    async fn stack_run_logs(
+        &self,
+        id: StackRunId,
+        index: u32,
+        from: u64,
+        bytes: u64,
+    ) -> Result<Vec<LogPiece>> {
+        self.log_read(id, index, from, bytes).await
+    }
+
+    async fn stack_run_beat(&self, id: StackRunId, at: DateTime<Utc>) -> Result<Option<StackRun>> {
+        let doing = "taking a run's sign of life";
+        let write = self.write().await?;
+        run::Entity::update_many()
+            .col_expr(run::Column::HeartbeatAt, Expr::value(at))
+            .filter(run::Column::Id.eq(id.uuid()))
+            .filter(run::Column::Status.eq(RunStatus::Running.as_str()))
+            .exec(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        let found = run::Entity::find_by_id(id.uuid()).one(&write.tx).await.map_err(db(doing))?;
+        write.commit().await?;
+        found.map(StackRun::try_from).transpose()
+    }
+
+    async fn stack_plan_put(&self, id: StackRunId, write: &PlanPartWrite) -> Result<()> {
+        self.plan_put(id, write).await
+    }
+
+    async fn stack_plan_get(&self, id: StackRunId, part: PlanPart) -> Result<Option<PlanPartRead>> {
+        self.plan_get(id, part).await
+    }
+
+    async fn stack_run_credential(&self, hash: &TokenHash) -> Result<Option<RunCredential>> {
+        let doing = "looking for whose credential of a run it is";
+        let found = run::Entity::find()
+            .filter(run::Column::CredentialHash.eq(hash.as_bytes().to_vec()))
+            .filter(is_active())
+            .one(&self.reader)
+            .await
+            .map_err(db(doing))?;
+        let Some(found) = found else { return Ok(None) };
+        let stack: Option<String> = stack::row::Entity::find_by_id(found.stack_id)
+            .select_only()
+            .column(stack::row::Column::Name)
+            .into_tuple()
+            .one(&self.reader)
+            .await
+            .map_err(db(doing))?;
+        // Gone a moment ago, and its run with it.
+        let Some(stack) = stack else { return Ok(None) };
+        Ok(Some(RunCredential { run: found.try_into()?, stack }))
+    }
+
+    async fn stack_outputs(&self, stack: StackId) -> Result<Vec<SealedOutput>> {
+        let outputs = output::Entity::find()
+            .filter(output::Column::StackId.eq(stack.uuid()))
+            .order_by_asc(output::Column::Name)
+            .all(&self.reader)
+            .await
+            .map_err(db("reading the outputs of a stack"))?;
+        Ok(outputs.into_iter().map(SealedOutput::from).collect())
+    }
+
+    async fn agent_runs(&self, cluster: ClusterId, ids: &[StackRunId]) -> Result<Vec<StackRun>> {
+        let left =
+            Condition::all().add(run::Column::FinishedAt.is_not_null()).add(run::Column::Job.is_not_null());
+        let mut runs = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(AT_ONCE) {
+            let found = run::Entity::find()
+                .filter(run::Column::Id.is_in(chunk.iter().map(|id| id.uuid())))
+                .filter(run::Column::ClusterId.eq(cluster.uuid()))
+                .filter(Condition::any().add(is_active()).add(left.clone()))
+                .order_by_asc(run::Column::Id)
+                .all(&self.reader)
+                .await
+                .map_err(db("reading the runs of a cluster"))?;
+            for run in found {
+                runs.push(run.try_into()?);
+            }
+        }
+        Ok(runs)
+    }
+
+    async fn stack_sources(&self, repository: RepositoryId) -> Result<Vec<Stack>> {
+        // Their states are not asked for.
+        let stacks = stack::row::Entity::find()
+            .filter(stack::row::Column::RepositoryId.eq(repository.uuid()))
+            .filter(stack::row::Column::Paused.eq(false))
+            .filter(stack::row::Column::DeletedAt.is_null())
+            .order_by_asc(stack::row::Column::Id)
+            .all(&self.reader)
+            .await
+            .map_err(db("reading the stacks of a repository"))?;
+        stacks.into_iter().map(Stack::try_from).collect()
+    }
+
+    async fn stack_source_seen(
+        &self,
+        stack: StackId,
+        seen: &std::result::Result<(String, String), String>,
+        at: DateTime<Utc>,
+    ) -> Result<()> {
+        let doing = "recording what was seen of a stack's code";
+        let mut change =
+            stack::row::ActiveModel { seen_at: set(Some(at)), source_error: set(None), ..Default::default() };
+        match seen {
+            Ok((closure, sha)) => {
+                change.seen_closure = set(Some(closure.clone()));
+                change.seen_sha = set(Some(sha.clone()));
+            }
+            // What was seen before that stays: when it can be read again, only what is new makes a run.
+            Err(error) => change.source_error = set(Some(error.clone())),
+        }
+        let write = self.write().await?;
+        stack::row::Entity::update_many()
+            .set(change)
+            .filter(stack::row::Column::Id.eq(stack.uuid()))
+            .exec(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        write.commit().await
+    }
+
+    async fn stack_seen(&self, stack: StackId) -> Result<Option<String>> {
+        stack::row::Entity::find_by_id(stack.uuid())
+            .select_only()
+            .column(stack::row::Column::SeenClosure)
+            .filter(stack::row::Column::SeenClosure.is_not_null())
+            .into_tuple()
+            .one(&self.reader)
+            .await
+            .map_err(db("reading what was seen of a stack's code"))
+    }
+
+    async fn stack_runs_prune(&self, keep: u32) -> Result<u64> {
+        let doing = "forgetting old runs";
+        // Only old ones go, so the newest of a stack have the last of its numbers.
+        let sql = "SELECT r.id FROM stack_runs r JOIN stacks s ON s.id = r.stack_id \
+                   WHERE r.finished_at IS NOT NULL AND r.number <= s.runs - $1 ORDER BY r.id LIMIT $2";
+        let mut forgotten = 0;
+        loop {
+            let values = [i64::from(keep).into(), FORGOTTEN.cast_signed().into()];
+            let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
+            let ids = rows.iter().map(|row| row.try_get::<Uuid>("", "id"));
+            let ids = ids.collect::<std::result::Result<Vec<_>, _>>().map_err(db(doing))?;
+            let count = ids.len() as u64;
+            if count == 0 {
+                return Ok(forgotten);
+            }
+            let write = self.write().await?;
+            let gone = run::Entity::delete_many()
+                .filter(run::Column::Id.is_in(ids))
+                .exec(&write.tx)
+                .await
+                .map_err(db(doing))?;
+            write.commit().await?;
+            forgotten += gone.rows_affected;
+            if count < FORGOTTEN {
+                return Ok(forgotten);
+            }
+        }
+    }
+}

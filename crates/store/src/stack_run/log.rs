@@ -1,0 +1,127 @@
+//! Logs of steps. A step's row knows how much of its log is known, and is locked by whoever appends: of two writers one comes second.
+
+use plural_app::stack_run::LogPiece;
+use plural_core::ids::StackRunId;
+use plural_core::{Error, Result};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+};
+
+use super::row::{log, step};
+use crate::database::Database;
+use crate::error::{db, gone_or};
+use crate::transaction::set;
+
+/// A place in a log as it is stored. No log is as long as what has none.
+fn place(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+fn length(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// A step of a run, by its place.
+pub(super) fn step_at(id: StackRunId, index: u32) -> Select<step::Entity> {
+    step::Entity::find()
+        .filter(step::Column::RunId.eq(id.uuid()))
+        .filter(step::Column::Number.eq(i64::from(index)))
+}
+
+impl Database {
+    /// Keeps what of a piece is not known yet; how many bytes are known then.
+    pub(super) async fn log_append(&self, id: StackRunId, index: u32, piece: &LogPiece) -> Result<u64> {
+        let LogPiece { offset, at, bytes } = piece;
+        let write = self.write().await?;
+        let step = step_at(id, index).lock_exclusive().one(&write.tx).await;
+        let step = step.map_err(db("reading a step"))?.ok_or(Error::not_found("run step"))?;
+        let known = step.logged.cast_unsigned();
+        let Some(skipped) = known.checked_sub(*offset) else {
+            return Err(Error::conflict(format!(
+                "the log is known up to byte {known}, and the piece begins at {offset}: send what is between them first"
+            )));
+        };
+        let Some(new) = bytes.get(length(skipped)..).filter(|new| !new.is_empty()) else { return Ok(known) };
+        let end = known + new.len() as u64;
+        let row = log::ActiveModel {
+            step_id: set(step.id),
+            place: set(step.logged),
+            at: set(*at),
+            content: set(new.to_vec()),
+        };
+        log::Entity::insert(row)
+            .exec_without_returning(&write.tx)
+            .await
+            .map_err(db("keeping a piece of a log"))?;
+        let change = step::ActiveModel {
+            id: ActiveValue::Unchanged(step.id),
+            logged: set(place(end)),
+            ..Default::default()
+        };
+        change
+            .update(&write.tx)
+            .await
+            .map_err(gone_or("run step", db("keeping how much of a log is known")))?;
+        write.commit().await?;
+        Ok(end)
+    }
+
+    /// At most so many bytes of a log, from a place on.
+    pub(super) async fn log_read(
+        &self,
+        id: StackRunId,
+        index: u32,
+        from: u64,
+        bytes: u64,
+    ) -> Result<Vec<LogPiece>> {
+        let doing = "reading a log";
+        let step = step_at(id, index).one(&self.reader).await.map_err(db(doing))?;
+        let step = step.ok_or(Error::not_found("run step"))?;
+        // The piece that holds the place begins before it.
+        let first: Option<i64> = log::Entity::find()
+            .select_only()
+            .column(log::Column::Place)
+            .filter(log::Column::StepId.eq(step.id))
+            .filter(log::Column::Place.lte(place(from)))
+            .order_by_desc(log::Column::Place)
+            .limit(1)
+            .into_tuple()
+            .one(&self.reader)
+            .await
+            .map_err(db(doing))?;
+        let rows = log::Entity::find()
+            .filter(log::Column::StepId.eq(step.id))
+            .filter(log::Column::Place.gte(first.unwrap_or_default()))
+            .filter(log::Column::Place.lt(place(from.saturating_add(bytes))))
+            .order_by_asc(log::Column::Place)
+            .all(&self.reader)
+            .await
+            .map_err(db(doing))?;
+        let mut left = length(bytes);
+        let mut pieces = Vec::with_capacity(rows.len());
+        for log::Model { step_id: _, place, at, mut content } in rows {
+            let begins = place.cast_unsigned();
+            let skipped = from.saturating_sub(begins);
+            if length(skipped) >= content.len() {
+                continue;
+            }
+            content.drain(..length(skipped));
+            content.truncate(left);
+            left -= content.len();
+            if !content.is_empty() {
+                pieces.push(LogPiece { offset: begins + skipped, at, bytes: content });
+            }
+        }
+        Ok(pieces)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_beyond_every_log_is_the_last_one() {
+        assert_eq!((place(7), place(u64::MAX)), (7, i64::MAX));
+    }
+}

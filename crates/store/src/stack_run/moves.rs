@@ -1,0 +1,447 @@
+//! Moves of runs. The row of the stack is locked before those of its runs, so that of two who move runs of one stack one comes second,
+//! and sees what the first did.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use plural_app::access::actor_name;
+use plural_app::ports::agents::FeedSubject;
+use plural_app::stack_run::{RunMove, SealedOutput};
+use plural_core::access::Actor;
+use plural_core::audit::{AuditEntry, AuditTarget};
+use plural_core::ids::{ClusterId, RequestId, StackId, StackRunId};
+use plural_core::stack_run::{
+    RunApproval, RunKind, RunPhase, RunStatus, RunStep, RunTrigger, StackRun, StepStatus,
+};
+use plural_core::work::{WorkChange, WorkRef};
+use plural_core::{Error, Result};
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use uuid::Uuid;
+
+use super::row::{artifact_of, output, phase_of, run, status_of, step, step_row_of};
+use crate::convert::{json, to_json, word};
+use crate::database::Database;
+use crate::error::{db, gone_or};
+use crate::stack;
+use crate::transaction::{self, set};
+
+/// Outputs of one statement.
+const OUTPUTS: usize = 500;
+
+/// Who moves a run.
+pub(super) enum Mover<'a> {
+    /// Somebody who may, by what they may do to this stack. Their line says what they did.
+    Person { stack: StackId, entry: &'a AuditEntry },
+    /// The console, an agent or a harness. The end of a run gets a line.
+    Machine(&'a Actor),
+}
+
+/// The number of the run that has the queue of a stack whose row is locked.
+pub(crate) async fn active_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<Option<i64>> {
+    run::Entity::find()
+        .select_only()
+        .column(run::Column::Number)
+        .filter(run::Column::StackId.eq(stack.uuid()))
+        .filter(run::Column::FinishedAt.is_null())
+        .filter(run::Column::Status.is_in([RunStatus::Pending.as_str(), RunStatus::Running.as_str()]))
+        .limit(1)
+        .into_tuple()
+        .one(&write.tx)
+        .await
+        .map_err(db("looking for a run that is under way"))
+}
+
+/// What the row of a stack says of its runs follows what they are now.
+pub(super) async fn stack_follows_in_tx(
+    write: &transaction::Write<'_>,
+    stack: Uuid,
+    change: stack::row::ActiveModel,
+) -> Result<()> {
+    let newest: Option<String> = run::Entity::find()
+        .select_only()
+        .column(run::Column::Status)
+        .filter(run::Column::StackId.eq(stack))
+        .filter(run::Column::Kind.ne(RunKind::DryRun.as_str()))
+        .order_by_desc(run::Column::Number)
+        .limit(1)
+        .into_tuple()
+        .one(&write.tx)
+        .await
+        .map_err(db("reading the newest run of a stack"))?;
+    let change = stack::row::ActiveModel { id: ActiveValue::Unchanged(stack), status: set(newest), ..change };
+    change.update(&write.tx).await.map(drop).map_err(gone_or("stack", db("writing a stack")))
+}
+
+impl Database {
+    /// Moves a run, with all that follows from that.
+    pub(super) async fn run_move(
+        &self,
+        mover: Mover<'_>,
+        id: StackRunId,
+        change: &RunMove,
+    ) -> Result<Option<StackRun>> {
+        let mut write = self.write().await?;
+        let of: Option<Uuid> = run::Entity::find_by_id(id.uuid())
+            .select_only()
+            .column(run::Column::StackId)
+            .into_tuple()
+            .one(&write.tx)
+            .await
+            .map_err(db("reading a run"))?;
+        let of = match (&mover, of.map(StackId::from_uuid)) {
+            // A right to one stack moves no run of another.
+            (Mover::Person { stack, entry: _ }, of) if of != Some(*stack) => {
+                return Err(Error::not_found("stack run"));
+            }
+            (Mover::Person { .. } | Mover::Machine(_), Some(of)) => of,
+            (Mover::Person { .. } | Mover::Machine(_), None) => return Ok(None),
+        };
+        let stack = stack::lock_in_tx(&write, of).await?;
+        let Some(old) = lock_in_tx(&write, id.uuid()).await? else { return Ok(None) };
+        if !stands(&old, change)? {
+            return Ok(None);
+        }
+        let mut new = moved(&old, change)?;
+        let (was_active, is_active) = (status_of(&old)?.is_active(), status_of(&new)?.is_active());
+        let is_told = change.tells_agent || was_active != is_active;
+        new.sequence += i64::from(is_told);
+        write_in_tx(&write, &new).await?;
+        if let Some(steps) = &change.steps {
+            replace_steps_in_tx(&write, id, steps).await?;
+        }
+        let mut ended = Vec::new();
+        if new.finished_at.is_some() && old.finished_at.is_none() {
+            end_steps_in_tx(&write, &new, change.at).await?;
+            if let Mover::Machine(_) = mover {
+                ended.push(new.clone());
+            }
+        }
+        if change.supersedes {
+            ended.extend(supersede_in_tx(&write, &new, change.at).await?);
+        }
+        let mut told = stack::row::ActiveModel::default();
+        if let Some((sha, outputs)) = &change.applied {
+            told.sha = set(Some(sha.clone()));
+            told.last_successful_at = set(Some(change.at));
+            if let Some(outputs) = outputs {
+                replace_outputs_in_tx(&write, stack.id, outputs).await?;
+            }
+        }
+        if change.to.is_some() || change.applied.is_some() || !ended.is_empty() {
+            stack_follows_in_tx(&write, stack.id, told).await?;
+        }
+        let actor = match &mover {
+            Mover::Person { entry, .. } => {
+                write.audit(entry).await?;
+                entry.actor.clone()
+            }
+            Mover::Machine(actor) => actor_name(actor),
+        };
+        let request_id = RequestId::new();
+        let lines: Vec<AuditEntry> =
+            ended.iter().map(|run| end_of(&actor, &stack, run, request_id, change.at)).collect();
+        write.audit_many(&lines).await?;
+        if is_told {
+            write.publish(event(&new, is_active), change.at).await?;
+        }
+        write.commit().await?;
+        Ok(Some(new.try_into()?))
+    }
+
+    /// Makes the run pending that is next, if none has the queue.
+    pub(super) async fn run_next(&self, stack: StackId, at: DateTime<Utc>) -> Result<Option<StackRun>> {
+        let mut write = self.write().await?;
+        let known = stack::row::Entity::find_by_id(stack.uuid()).lock_exclusive().one(&write.tx).await;
+        if known.map_err(db("reading a stack"))?.is_none() || active_in_tx(&write, stack).await?.is_some() {
+            return Ok(None);
+        }
+        let queued: Vec<(Uuid, String, String, i64)> = run::Entity::find()
+            .select_only()
+            .columns([run::Column::Id, run::Column::Phase, run::Column::Cause, run::Column::Number])
+            .filter(run::Column::StackId.eq(stack.uuid()))
+            .filter(run::Column::FinishedAt.is_null())
+            .filter(run::Column::Status.eq(RunStatus::Queued.as_str()))
+            .filter(run::Column::Source.is_not_null())
+            .into_tuple()
+            .all(&write.tx)
+            .await
+            .map_err(db("reading the queue of a stack"))?;
+        let mut next: Option<(Rank, Uuid)> = None;
+        for (id, phase, cause, number) in queued {
+            let phase = word(RunPhase::parse(&phase), "the phase of a run")?;
+            let trigger = word(RunTrigger::parse(&cause), "what made a run")?;
+            next = next.max(Some(((phase, trigger, Reverse(number)), id)));
+        }
+        let Some((_, id)) = next else { return Ok(None) };
+        let Some(old) = lock_in_tx(&write, id).await? else { return Ok(None) };
+        let mut new = moved(&old, &RunMove { to: Some(RunStatus::Pending), at, ..RunMove::default() })?;
+        new.sequence += 1;
+        write_in_tx(&write, &new).await?;
+        stack_follows_in_tx(&write, stack.uuid(), stack::row::ActiveModel::default()).await?;
+        write.publish(event(&new, true), at).await?;
+        write.commit().await?;
+        Ok(Some(new.try_into()?))
+    }
+}
+
+/// Which of a queue goes first: the greatest.
+type Rank = (RunPhase, RunTrigger, Reverse<i64>);
+
+async fn lock_in_tx(write: &transaction::Write<'_>, id: Uuid) -> Result<Option<run::Model>> {
+    let found = run::Entity::find_by_id(id).lock_exclusive().one(&write.tx).await;
+    found.map_err(db("reading a run"))
+}
+
+/// The run stands as its mover believed. Who names no status moves it from any.
+fn stands(run: &run::Model, change: &RunMove) -> Result<bool> {
+    let is_from = change.from.is_empty() || change.from.contains(&status_of(run)?);
+    let is_of = match change.of {
+        Some((phase, attempt)) => phase_of(run)? == phase && run.attempt == i64::from(attempt),
+        None => true,
+    };
+    Ok(is_from && is_of)
+}
+
+/// The row of a run that has moved, with the sequence that it had.
+fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
+    let RunMove {
+        from: _,
+        of: _,
+        to,
+        phase,
+        begins,
+        ends_credential,
+        source,
+        plan,
+        approval,
+        cancel,
+        error,
+        job,
+        steps: _,
+        at,
+        tells_agent: _,
+        supersedes: _,
+        applied: _,
+    } = change;
+    let mut new = old.clone();
+    if to.is_some() || error.is_some() {
+        // A note of where it stood before says nothing of where it stands now.
+        new.error.clone_from(error);
+    }
+    if let Some(to) = to {
+        to.as_str().clone_into(&mut new.status);
+        new.finished_at = to.is_over().then_some(*at);
+        if to.is_active() {
+            new.heartbeat_at = Some(*at);
+        } else {
+            new.credential_hash = None;
+        }
+        if *to == RunStatus::Queued && phase.is_none() && phase_of(old)? == RunPhase::Plan {
+            // Another Job plans anew.
+            new.planned = None;
+        }
+        if *to == RunStatus::Running {
+            new.started_at = new.started_at.or(Some(*at));
+        }
+    }
+    if let Some(phase) = phase {
+        phase.as_str().clone_into(&mut new.phase);
+        new.attempt = 0;
+        new.credential_hash = None;
+        new.job = None;
+    }
+    if let Some(hash) = begins {
+        new.attempt += 1;
+        new.credential_hash = Some(hash.as_bytes().to_vec());
+        new.heartbeat_at = Some(*at);
+        new.job = None;
+    }
+    if *ends_credential {
+        new.credential_hash = None;
+    }
+    if let Some(source) = source {
+        new.artifact_digest = Some(artifact_of(source)?);
+        new.source = Some(to_json(source, "the code of a run")?);
+    }
+    if let Some(plan) = plan {
+        new.planned = Some(to_json(plan, "the plan of a run")?);
+    }
+    if let Some(approval) = approval {
+        let mut approvals: Vec<RunApproval> = json(new.approvals, "the approvals of a run")?;
+        approvals.push(approval.clone());
+        new.approvals = to_json(&approvals, "the approvals of a run")?;
+    }
+    new.cancel_asked |= *cancel;
+    if let Some(job) = job {
+        new.job = Some(to_json(job, "the Job of a run")?);
+    }
+    Ok(new)
+}
+
+/// Writes all of a run that moves.
+async fn write_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result<()> {
+    let row = run::ActiveModel {
+        id: ActiveValue::Unchanged(run.id),
+        status: set(run.status.clone()),
+        phase: set(run.phase.clone()),
+        attempt: set(run.attempt),
+        source: set(run.source.clone()),
+        artifact_digest: set(run.artifact_digest.clone()),
+        planned: set(run.planned.clone()),
+        approvals: set(run.approvals.clone()),
+        cancel_asked: set(run.cancel_asked),
+        error: set(run.error.clone()),
+        job: set(run.job.clone()),
+        heartbeat_at: set(run.heartbeat_at),
+        credential_hash: set(run.credential_hash.clone()),
+        started_at: set(run.started_at),
+        finished_at: set(run.finished_at),
+        sequence: set(run.sequence),
+        ..Default::default()
+    };
+    row.update(&write.tx).await.map(drop).map_err(gone_or("stack run", db("moving a run")))
+}
+
+/// The steps of the phases of these, in the place of those that there were, and of their logs.
+async fn replace_steps_in_tx(
+    write: &transaction::Write<'_>,
+    id: StackRunId,
+    steps: &[RunStep],
+) -> Result<()> {
+    let doing = "writing the steps of a run";
+    let phases: BTreeSet<&str> = steps.iter().map(|step| step.phase.as_str()).collect();
+    if phases.is_empty() {
+        return Ok(());
+    }
+    step::Entity::delete_many()
+        .filter(step::Column::RunId.eq(id.uuid()))
+        .filter(step::Column::Phase.is_in(phases))
+        .exec(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    let rows = steps.iter().map(|step| step_row_of(id, step)).collect::<Result<Vec<_>>>()?;
+    step::Entity::insert_many(rows).exec_without_returning(&write.tx).await.map(drop).map_err(db(doing))
+}
+
+/// Nothing of a run that is over is still to come. What ran when it ended well ended well; what had not begun then, was not needed.
+async fn end_steps_in_tx(write: &transaction::Write<'_>, run: &run::Model, at: DateTime<Utc>) -> Result<()> {
+    let (running, pending) = (StepStatus::Running.as_str(), StepStatus::Pending.as_str());
+    let (left, end) = if status_of(run)? == RunStatus::Successful {
+        (vec![running], StepStatus::Successful)
+    } else {
+        (vec![running, pending], StepStatus::Failed)
+    };
+    step::Entity::update_many()
+        .col_expr(step::Column::Status, Expr::value(end.as_str()))
+        .col_expr(step::Column::FinishedAt, Expr::value(at))
+        .filter(step::Column::RunId.eq(run.id))
+        .filter(step::Column::Status.is_in(left))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("ending the steps of a run"))
+}
+
+/// Ends earlier runs whose plans, or whose turn to plan, this one has made worthless. An approved one goes on: it is next, and this
+/// one's plan is refused when it has changed the state.
+async fn supersede_in_tx(
+    write: &transaction::Write<'_>,
+    by: &run::Model,
+    at: DateTime<Utc>,
+) -> Result<Vec<run::Model>> {
+    let queued = Condition::all()
+        .add(run::Column::Status.eq(RunStatus::Queued.as_str()))
+        .add(run::Column::Phase.eq(RunPhase::Plan.as_str()));
+    let waits = Condition::any().add(run::Column::Status.eq(RunStatus::PendingApproval.as_str())).add(queued);
+    let earlier = run::Entity::find()
+        .filter(run::Column::StackId.eq(by.stack_id))
+        .filter(run::Column::FinishedAt.is_null())
+        .filter(run::Column::Number.lt(by.number))
+        .filter(run::Column::Kind.ne(RunKind::DryRun.as_str()))
+        .filter(waits)
+        .order_by_asc(run::Column::Id)
+        .lock_exclusive()
+        .all(&write.tx)
+        .await
+        .map_err(db("reading earlier runs of a stack"))?;
+    let change = RunMove {
+        to: Some(RunStatus::Cancelled),
+        error: Some(format!("superseded by run {}", by.number)),
+        at,
+        ..RunMove::default()
+    };
+    let mut ended = Vec::with_capacity(earlier.len());
+    for run in earlier {
+        let run = moved(&run, &change)?;
+        write_in_tx(write, &run).await?;
+        end_steps_in_tx(write, &run, at).await?;
+        ended.push(run);
+    }
+    Ok(ended)
+}
+
+async fn replace_outputs_in_tx(
+    write: &transaction::Write<'_>,
+    stack: Uuid,
+    outputs: &[SealedOutput],
+) -> Result<()> {
+    let doing = "writing the outputs of a stack";
+    output::Entity::delete_many()
+        .filter(output::Column::StackId.eq(stack))
+        .exec(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    for chunk in outputs.chunks(OUTPUTS) {
+        let rows = chunk.iter().map(|SealedOutput { name, secret, value }| output::ActiveModel {
+            id: set(Uuid::now_v7()),
+            stack_id: set(stack),
+            name: set(name.clone()),
+            secret: set(*secret),
+            content: set(value.as_bytes().to_vec()),
+        });
+        output::Entity::insert_many(rows).exec_without_returning(&write.tx).await.map_err(db(doing))?;
+    }
+    Ok(())
+}
+
+/// The line of the end of a run.
+fn end_of(
+    actor: &str,
+    stack: &stack::row::Model,
+    run: &run::Model,
+    request_id: RequestId,
+    at: DateTime<Utc>,
+) -> AuditEntry {
+    AuditEntry {
+        action: format!("stack.run.{}", run.status).into(),
+        // What people do to a run has a line of theirs.
+        user_id: None,
+        actor: actor.to_owned(),
+        token_id: None,
+        address: None,
+        target: AuditTarget {
+            noun: "stack run".into(),
+            id: Some(run.id),
+            name: format!("run {} of {}", run.number, stack.name),
+        },
+        request_id,
+        at,
+        times: 1,
+        before: None,
+        after: None,
+    }
+}
+
+/// The event of a run. One that its agent has nothing more to do for is none of its cluster's work.
+fn event(run: &run::Model, is_active: bool) -> FeedSubject {
+    FeedSubject::Work {
+        cluster_id: ClusterId::from_uuid(run.cluster_id),
+        work: WorkRef::stack_run(StackRunId::from_uuid(run.id)),
+        sequence: if is_active { run.sequence.cast_unsigned() } else { 0 },
+        change: WorkChange::Changed,
+    }
+}

@@ -1,0 +1,334 @@
+//! What runs of stacks leave: steps, logs, plans and outputs, and the keys that these are sealed with.
+
+use plural_app::data_key::DataKeyStore as _;
+use plural_app::keyring::OpenKey;
+use plural_app::ports::key_encryption::LocalKey;
+use plural_app::seal::{SealStore as _, Sealed, SealedColumn};
+use plural_app::stack_run::{LogPiece, PlanPart, PlanPartWrite, RunMove, SealedOutput, StackRunStore as _};
+use plural_core::data_key::KeyOwner;
+use plural_core::ids::StackRunId;
+use plural_core::stack_run::{RunPhase, RunStatus, RunStep, StepStatus};
+use plural_core::{Error, Result};
+use plural_testkit::{TestDatabase, each_database};
+
+use crate::data_keys::others;
+use crate::door::KEY;
+use crate::stack_run::{Ground, plan, step};
+
+each_database!(
+    a_step_that_is_over_stays,
+    steps_of_a_phase_are_replaced_with_their_logs,
+    a_run_that_ends_leaves_no_step_open,
+    a_log_is_kept_once_and_without_gaps,
+    of_two_who_write_a_log_none_loses_a_byte,
+    a_log_is_read_from_any_place,
+    a_part_of_a_plan_is_replaced_until_the_plan_is_stored,
+    outputs_are_replaced_by_those_of_the_next_apply,
+    a_replaced_key_seals_all_of_a_run_anew,
+);
+
+impl Ground {
+    /// A run that is under way, with two steps to plan and one to apply.
+    async fn stepping(&self) -> StackRunId {
+        let run = self.running().await.id;
+        let steps =
+            vec![step(run, RunPhase::Plan, 0), step(run, RunPhase::Plan, 1), step(run, RunPhase::Apply, 2)];
+        self.moved(run, RunMove { steps: Some(steps), ..self.change() }).await.unwrap();
+        run
+    }
+
+    async fn steps(&self, run: StackRunId) -> Vec<RunStep> {
+        self.door.database.stack_run_steps(run).await.unwrap()
+    }
+
+    async fn stepped(&self, run: StackRunId, index: u32, status: StepStatus, exit_code: Option<i32>) {
+        let at = self.now();
+        self.door.database.stack_run_step(run, index, status, exit_code, at).await.unwrap();
+    }
+
+    async fn write(&self, run: StackRunId, offset: u64, text: &[u8]) -> Result<u64> {
+        let piece = LogPiece { offset, at: self.now(), bytes: text.to_vec() };
+        self.door.database.stack_run_log(run, 0, &piece).await
+    }
+
+    /// The pieces of a log, with their places.
+    async fn log(&self, run: StackRunId, from: u64, bytes: u64) -> Vec<(u64, String)> {
+        let pieces = self.door.database.stack_run_logs(run, 0, from, bytes).await.unwrap();
+        pieces.into_iter().map(|piece| (piece.offset, String::from_utf8(piece.bytes).unwrap())).collect()
+    }
+
+    async fn put(&self, run: StackRunId, part: PlanPart, digest: u8, pieces: &[&[u8]]) -> Result<()> {
+        let pieces: Vec<Sealed> = pieces.iter().map(|piece| Sealed::from_bytes(piece.to_vec())).collect();
+        let put = PlanPartWrite { part, digest: [digest; 32], size: 7, pieces };
+        self.door.database.stack_plan_put(run, &put).await
+    }
+
+    /// The digest of a part and its pieces.
+    async fn part(&self, run: StackRunId, part: PlanPart) -> Option<(u8, Vec<Vec<u8>>)> {
+        let found = self.door.database.stack_plan_get(run, part).await.unwrap()?;
+        assert_eq!(found.size, 7);
+        Some((found.digest[0], found.pieces.into_iter().map(Sealed::into_bytes).collect()))
+    }
+
+    /// The key that seals what is of the stack's project.
+    async fn key(&self) -> OpenKey {
+        let owner = KeyOwner::Project(self.stack.project_id);
+        let row = self.door.database.data_key_current(owner).await.unwrap().unwrap();
+        OpenKey::of(&row, &*LocalKey::all(&KEY, &[])[0]).await.unwrap()
+    }
+}
+
+async fn a_step_that_is_over_stays(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.stepping().await;
+    ground.stepped(run, 0, StepStatus::Running, None).await;
+    let running = ground.steps(run).await.remove(0);
+    assert!(running.started_at.is_some() && running.finished_at.is_none());
+    ground.stepped(run, 0, StepStatus::Failed, Some(2)).await;
+    // An answer was lost, and the harness says it again; or says something else.
+    ground.stepped(run, 0, StepStatus::Successful, Some(0)).await;
+    ground.stepped(run, 0, StepStatus::Running, None).await;
+    // Its beginning was not told.
+    ground.stepped(run, 1, StepStatus::Successful, Some(0)).await;
+    let steps = ground.steps(run).await;
+    let told: Vec<_> = steps.iter().map(|step| (step.index, step.status, step.exit_code)).collect();
+    let expected = [
+        (0, StepStatus::Failed, Some(2)),
+        (1, StepStatus::Successful, Some(0)),
+        (2, StepStatus::Pending, None),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(steps[0].started_at, running.started_at);
+    assert!(steps[1].started_at.is_some() && steps[1].finished_at.is_some());
+    let unknown = ground.door.database.stack_run_step(run, 9, StepStatus::Running, None, ground.now()).await;
+    assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
+}
+
+async fn steps_of_a_phase_are_replaced_with_their_logs(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.stepping().await;
+    ground.stepped(run, 0, StepStatus::Failed, Some(1)).await;
+    assert_eq!(ground.write(run, 0, b"before").await.unwrap(), 6);
+    let apply = ground.steps(run).await.remove(2);
+    let again = vec![step(run, RunPhase::Plan, 0)];
+    ground.moved(run, RunMove { steps: Some(again.clone()), ..ground.change() }).await.unwrap();
+    assert_eq!(ground.steps(run).await, [again[0].clone(), apply]);
+    assert_eq!(ground.log(run, 0, 100).await, []);
+    assert_eq!(ground.write(run, 0, b"anew").await.unwrap(), 4);
+    // None at all replaces none.
+    ground.moved(run, RunMove { steps: Some(Vec::new()), ..ground.change() }).await.unwrap();
+    assert_eq!(ground.steps(run).await.len(), 2);
+}
+
+async fn a_run_that_ends_leaves_no_step_open(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    for (to, running, pending) in [
+        (RunStatus::Failed, StepStatus::Failed, StepStatus::Failed),
+        (RunStatus::Cancelled, StepStatus::Failed, StepStatus::Failed),
+        // Its last report was lost; and a plan without changes is not applied.
+        (RunStatus::Successful, StepStatus::Successful, StepStatus::Pending),
+    ] {
+        let run = ground.stepping().await;
+        ground.stepped(run, 0, StepStatus::Successful, Some(0)).await;
+        ground.stepped(run, 1, StepStatus::Running, None).await;
+        ground.end(run, to).await;
+        let told: Vec<StepStatus> = ground.steps(run).await.iter().map(|step| step.status).collect();
+        assert_eq!(told, [StepStatus::Successful, running, pending], "{to:?}");
+    }
+}
+
+async fn a_log_is_kept_once_and_without_gaps(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.stepping().await;
+    assert_eq!(ground.write(run, 0, b"hello ").await.unwrap(), 6);
+    assert_eq!(ground.write(run, 6, b"world\n").await.unwrap(), 12);
+    // The same again, a part of it, and nothing.
+    assert_eq!(ground.write(run, 6, b"world\n").await.unwrap(), 12);
+    assert_eq!(ground.write(run, 2, b"llo").await.unwrap(), 12);
+    assert_eq!(ground.write(run, 12, b"").await.unwrap(), 12);
+    // One that laps over what is known.
+    assert_eq!(ground.write(run, 6, b"world\nagain\n").await.unwrap(), 18);
+    let gap = ground.write(run, 19, b"lost").await.unwrap_err();
+    assert!(matches!(gap, Error::Conflict { .. }) && gap.to_string().contains("byte 18"), "{gap}");
+    let kept = [(0, "hello ".to_owned()), (6, "world\n".to_owned()), (12, "again\n".to_owned())];
+    assert_eq!(ground.log(run, 0, 100).await, kept);
+    let elsewhere = LogPiece { offset: 0, at: ground.now(), bytes: b"x".to_vec() };
+    let unknown = ground.door.database.stack_run_log(run, 9, &elsewhere).await;
+    assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
+}
+
+async fn of_two_who_write_a_log_none_loses_a_byte(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.stepping().await;
+    let text: String = (0..40).map(|line| format!("line {line} of the log\n")).collect();
+    let writes = async |size: usize| {
+        let mut known = 0;
+        while known < text.len() {
+            let end = text.len().min(known + size);
+            let answer = ground.write(run, known as u64, &text.as_bytes()[known..end]).await.unwrap();
+            known = usize::try_from(answer).unwrap();
+        }
+    };
+    tokio::join!(writes(37), writes(101));
+    let pieces = ground.log(run, 0, 100_000).await;
+    let mut place = 0;
+    for (offset, piece) in &pieces {
+        assert_eq!(*offset, place);
+        place += piece.len() as u64;
+    }
+    assert_eq!(pieces.into_iter().map(|(_, piece)| piece).collect::<String>(), text);
+}
+
+async fn a_log_is_read_from_any_place(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.stepping().await;
+    let text = "0123456789abcdefghij";
+    for (number, piece) in text.as_bytes().chunks(6).enumerate() {
+        ground.write(run, number as u64 * 6, piece).await.unwrap();
+    }
+    for from in 0..=text.len() {
+        for bytes in 0..=text.len() + 1 {
+            let pieces = ground.log(run, from as u64, bytes as u64).await;
+            let first = pieces.first().map_or(from as u64, |(offset, _)| *offset);
+            assert_eq!(first, from as u64, "{from} {bytes}");
+            let read: String = pieces.into_iter().map(|(_, piece)| piece).collect();
+            let end = text.len().min(from + bytes);
+            assert_eq!(read, text[from..end], "{from} {bytes}");
+        }
+    }
+    assert_eq!(ground.log(run, u64::MAX, u64::MAX).await, []);
+}
+
+async fn a_part_of_a_plan_is_replaced_until_the_plan_is_stored(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.stepping().await;
+    assert_eq!(ground.part(run, PlanPart::File).await, None);
+    let many: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 3]).collect();
+    let many: Vec<&[u8]> = many.iter().map(Vec::as_slice).collect();
+    ground.put(run, PlanPart::File, 1, &many).await.unwrap();
+    ground.put(run, PlanPart::Text, 2, &[b"text"]).await.unwrap();
+    ground.put(run, PlanPart::Json, 3, &[]).await.unwrap();
+    let found = ground.part(run, PlanPart::File).await.unwrap();
+    assert_eq!((found.0, found.1), (1, many.iter().map(|piece| piece.to_vec()).collect()));
+    ground.put(run, PlanPart::File, 4, &[b"one", b"two"]).await.unwrap();
+    let parts = async || {
+        let mut parts = Vec::new();
+        for part in PlanPart::ALL {
+            parts.push(ground.part(run, part).await.unwrap());
+        }
+        parts
+    };
+    let stored =
+        vec![(4, vec![b"one".to_vec(), b"two".to_vec()]), (3, Vec::new()), (2, vec![b"text".to_vec()])];
+    assert_eq!(parts().await, stored);
+
+    let change = RunMove { plan: Some(plan(ground.now())), ..ground.change() };
+    let planned = ground.moved(run, change).await.unwrap();
+    assert_eq!(planned.plan.unwrap().state_serial, Some(4));
+    let late = ground.put(run, PlanPart::File, 9, &[b"another"]).await;
+    assert!(matches!(late, Err(Error::Conflict { .. })), "{late:?}");
+    assert_eq!(parts().await, stored);
+
+    // Another Job of the same run plans anew.
+    let change = RunMove { to: Some(RunStatus::Queued), ..ground.change() };
+    assert_eq!(ground.moved(run, change).await.unwrap().plan, None);
+    let change = RunMove { to: Some(RunStatus::Running), ..ground.change() };
+    ground.moved(run, change).await.unwrap();
+    ground.put(run, PlanPart::File, 9, &[b"another"]).await.unwrap();
+    assert_eq!(ground.part(run, PlanPart::File).await, Some((9, vec![b"another".to_vec()])));
+
+    // None is taken of a run that does not plan.
+    ground.end(run, RunStatus::Failed).await;
+    let other = ground.stepping().await;
+    let change = RunMove { phase: Some(RunPhase::Apply), ..ground.change() };
+    ground.moved(other, change).await.unwrap();
+    let early = ground.put(other, PlanPart::File, 9, &[b"another"]).await;
+    assert!(matches!(early, Err(Error::Conflict { .. })), "{early:?}");
+    assert_eq!(ground.part(other, PlanPart::File).await, None);
+}
+
+async fn outputs_are_replaced_by_those_of_the_next_apply(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let applied = async |outputs: Option<&[(&str, bool)]>| {
+        let outputs = outputs.map(|outputs| {
+            let output = |(name, secret): &(&str, bool)| SealedOutput {
+                name: (*name).to_owned(),
+                secret: *secret,
+                value: Sealed::from_bytes(name.as_bytes().to_vec()),
+            };
+            outputs.iter().map(output).collect::<Vec<_>>()
+        });
+        let run = ground.running().await.id;
+        let change = RunMove {
+            to: Some(RunStatus::Successful),
+            applied: Some(("c1".into(), outputs)),
+            ..ground.change()
+        };
+        ground.moved(run, change).await.unwrap();
+        let outputs = ground.door.database.stack_outputs(ground.stack.id).await.unwrap();
+        outputs.into_iter().map(|output| (output.name, output.secret)).collect::<Vec<_>>()
+    };
+    let both = [("address".to_owned(), false), ("password".to_owned(), true)];
+    assert_eq!(applied(Some(&[("password", true), ("address", false)])).await, both);
+    assert_eq!(applied(None).await, both, "they could not be read");
+    assert_eq!(applied(Some(&[("port", false)])).await, [("port".to_owned(), false)]);
+    assert_eq!(applied(Some(&[])).await, []);
+}
+
+async fn a_replaced_key_seals_all_of_a_run_anew(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let store = &ground.door.database;
+    let run = ground.stepping().await;
+    let (plan, output) = (format!("stack_plan:{run}"), format!("stack_output:{}", ground.stack.id));
+    let before = ground.key().await;
+    for part in PlanPart::ALL {
+        let pieces = vec![
+            before.seal(&plan, part.as_str().as_bytes()).unwrap(),
+            before.seal(&plan, b"behind it").unwrap(),
+        ];
+        let put = PlanPartWrite { part, digest: [1; 32], size: 7, pieces };
+        store.stack_plan_put(run, &put).await.unwrap();
+    }
+    let value = before.seal(&output, b"[\"address\",1]").unwrap();
+    let outputs = vec![SealedOutput { name: "address".into(), secret: false, value }];
+    let change = RunMove { applied: Some(("c1".into(), Some(outputs))), ..ground.change() };
+    ground.moved(run, change).await.unwrap();
+    assert_eq!(others(&ground.door).await, 0);
+
+    ground.door.app.project_keys_rotate(&ground.door.admin, ground.stack.project_id).await.unwrap();
+    for (column, values) in [
+        (SealedColumn::StackEnvironment, 1),
+        (SealedColumn::StackFiles, 1),
+        (SealedColumn::StackRunEnvironment, 1),
+        (SealedColumn::StackRunFiles, 1),
+        (SealedColumn::StackPlan, 6),
+        (SealedColumn::StackOutput, 1),
+    ] {
+        let found = store.sealed_otherwise(column, None, 100).await.unwrap().found;
+        assert!(found.len() >= values, "{column:?}: {}", found.len());
+    }
+    assert_eq!(ground.door.app.reseal().await.unwrap().failed, 0);
+    assert_eq!(others(&ground.door).await, 0);
+
+    // All of it opens with the new key, for the place that it was sealed for.
+    let after = ground.key().await;
+    for part in PlanPart::ALL {
+        let found = store.stack_plan_get(run, part).await.unwrap().unwrap();
+        let pieces: Vec<_> =
+            found.pieces.iter().map(|piece| after.open(&plan, piece.as_bytes()).unwrap()).collect();
+        assert_eq!(pieces, [part.as_str().as_bytes().to_vec(), b"behind it".to_vec()]);
+    }
+    let outputs = store.stack_outputs(ground.stack.id).await.unwrap();
+    assert_eq!(after.open(&output, outputs[0].value.as_bytes()).unwrap(), b"[\"address\",1]");
+    let of_stack = store.stack_inputs(ground.stack.id).await.unwrap();
+    let of_run = store.stack_run_inputs(run).await.unwrap();
+    for (context, sealed, holds) in [
+        (format!("stack:{}:environment", ground.stack.id), of_stack.environment, "north"),
+        (format!("stack:{}:files", ground.stack.id), of_stack.files, "backend.json"),
+        (format!("stack_run:{run}:environment"), of_run.environment, "north"),
+        (format!("stack_run:{run}:files"), of_run.files, "backend.json"),
+    ] {
+        let clear = after.open(&context, sealed.unwrap().as_bytes()).unwrap();
+        assert!(String::from_utf8(clear).unwrap().contains(holds), "{context}");
+    }
+}

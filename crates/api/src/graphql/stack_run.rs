@@ -238,10 +238,17 @@ impl StackRun {
     }
 
     /// Its commands, in order.
-    async fn steps(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<RunStep>>> {
+    async fn steps(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only the one at this place.")] index: Option<i32>,
+    ) -> Nullable<Vec<Option<RunStep>>> {
         nullable(async {
             let request = request(ctx);
-            let steps = request.app.stack_run_steps(&request.op, self.0.id).await.into_graphql(ctx)?;
+            let mut steps = request.app.stack_run_steps(&request.op, self.0.id).await.into_graphql(ctx)?;
+            if let Some(index) = index {
+                steps.retain(|step| i64::from(step.index) == i64::from(index));
+            }
             Ok(limited(ctx, steps.into_iter().map(RunStep::from)))
         })
         .await

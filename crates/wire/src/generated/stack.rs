@@ -36,6 +36,8 @@ pub struct InfrastructureStack {
     pub inserted_at: Option<DateTime<Utc>>,
     /// Where it belongs.
     pub project: Option<ProjectRef>,
+    /// Where in the repository.
+    pub git: Option<GitRef>,
     /// The cluster whose agent starts the Jobs of its runs; absent when you may not see it.
     pub cluster: Option<ClusterRef>,
     /// Who holds its state, if anybody does.
@@ -71,8 +73,6 @@ pub struct StackDetails {
     pub last_successful_at: Option<DateTime<Utc>>,
     /// Why its code cannot be read, if it cannot.
     pub source_error: Option<String>,
-    /// Where in the repository.
-    pub git: Option<GitRef>,
     /// The repository of its code; absent when you may not see it, and of a stack that has a state and no runs.
     pub repository: Option<GitRepository>,
     /// Variables of the environment of its runs; the values of secret ones are empty.
@@ -312,7 +312,8 @@ impl Operation for ListInfrastructureStacks {
   }
 }
 fragment ClusterRef on Cluster { id name handle }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
@@ -334,7 +335,8 @@ impl Operation for GetInfrastructureStack {
   infrastructureStack(id: $id, name: $name) { ...InfrastructureStack }
 }
 fragment ClusterRef on Cluster { id name handle }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
@@ -358,9 +360,9 @@ impl Operation for GetStackDetails {
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
-fragment StackDetails on InfrastructureStack { ...InfrastructureStack approval requiredApprovals forbidSelfApproval approvalExpiry timeout manageState workdir variables lastSuccessfulAt sourceError git { ...GitRef } repository { ...GitRepository } environment { ...StackEnvironment } files { ...StackFile } }
+fragment StackDetails on InfrastructureStack { ...InfrastructureStack approval requiredApprovals forbidSelfApproval approvalExpiry timeout manageState workdir variables lastSuccessfulAt sourceError repository { ...GitRepository } environment { ...StackEnvironment } files { ...StackFile } }
 fragment StackEnvironment on StackEnvironment { name value secret }
 fragment StackFile on StackFile { path }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
@@ -461,7 +463,8 @@ impl Operation for CreateStack {
   createStack(attributes: $attributes) { ...InfrastructureStack }
 }
 fragment ClusterRef on Cluster { id name handle }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
@@ -483,7 +486,8 @@ impl Operation for UpdateStack {
   updateStack(id: $id, attributes: $attributes) { ...InfrastructureStack }
 }
 fragment ClusterRef on Cluster { id name handle }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
@@ -543,7 +547,8 @@ impl Operation for RestoreStack {
   restoreStack(id: $id) { ...InfrastructureStack }
 }
 fragment ClusterRef on Cluster { id name handle }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
@@ -567,7 +572,8 @@ impl Operation for RestoreStackState {
   restoreStackState(stackId: $stackId, version: $version) { ...InfrastructureStack }
 }
 fragment ClusterRef on Cluster { id name handle }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
@@ -591,7 +597,8 @@ impl Operation for ForceUnlockStack {
   forceUnlockStack(stackId: $stackId, lock: $lock) { ...InfrastructureStack }
 }
 fragment ClusterRef on Cluster { id name handle }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";

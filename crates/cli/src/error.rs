@@ -26,6 +26,8 @@ enum Kind {
     Missing,
     /// Failed with an exit code of the command's own.
     Code(u8),
+    /// This exit code is the answer: not worth a word.
+    Answer(u8),
 }
 
 impl CliError {
@@ -72,10 +74,15 @@ impl CliError {
         Self { kind: Kind::Silent, ..Self::new("") }
     }
 
+    /// The same of another exit code than 1.
+    pub(crate) fn answer(code: u8) -> Self {
+        Self { kind: Kind::Answer(code), ..Self::new("") }
+    }
+
     /// The same failure with another exit code.
     pub(crate) fn code(self, code: u8) -> Self {
         match self.kind {
-            Kind::Silent => self,
+            Kind::Silent | Kind::Answer(_) => self,
             Kind::Failed | Kind::Missing | Kind::Usage | Kind::Code(_) => {
                 Self { kind: Kind::Code(code), ..self }
             }
@@ -101,12 +108,12 @@ impl CliError {
         match self.kind {
             Kind::Failed | Kind::Missing | Kind::Silent => 1,
             Kind::Usage => 2,
-            Kind::Code(code) => code,
+            Kind::Code(code) | Kind::Answer(code) => code,
         }
     }
 
     pub(crate) fn print(&self, terminal: &mut Terminal<'_>) {
-        if self.kind == Kind::Silent {
+        if matches!(self.kind, Kind::Silent | Kind::Answer(_)) {
             return;
         }
         terminal.say(format_args!("error: {}", self.message));

@@ -5,8 +5,9 @@ use std::{fmt::Write as _, path::PathBuf};
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
-    Client, CreateStack, DeleteStack, GetInfrastructureStack, InfrastructureStack, ListInfrastructureStacks,
-    PAGE_SIZE, StackAttributes, StackType, StackUpdateAttributes, UpdateStack, all_pages,
+    Client, CreateStack, DeleteStack, DetachStack, GetInfrastructureStack, GetStackDetails,
+    InfrastructureStack, ListInfrastructureStacks, PAGE_SIZE, RestoreStack, StackDetails, UpdateStack,
+    all_pages,
 };
 
 use crate::{
@@ -14,13 +15,21 @@ use crate::{
     error::CliError,
     key,
     output::{self, Row, age, or_dash},
+    stack_args::{self, StackKind, StackRemovalArgs, StackSettingsArgs},
+    stack_logs::{self, StackLogsArgs},
+    stack_run_args::{
+        StackApproveArgs, StackCancelArgs, StackOutputsArgs, StackPlanArgs, StackRejectArgs,
+        StackRestartArgs, StackRunArgs, StackRunsArgs, StackTriggerArgs, StackWaitingArgs,
+    },
+    stack_runs,
     stack_states::{self, StackStateArgs},
     terminal::Terminal,
+    watch::watch,
 };
 
 const NOTHING: &str = "no stacks; `plural cd stacks create NAME` makes one";
 
-/// Infrastructure stacks and their state: list, create, describe, update, delete, state, gen-backend
+/// Infrastructure stacks: create, plan, approve, apply, logs, outputs, state, destroy
 #[derive(Debug, Args)]
 #[command(visible_alias = "stack", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct StacksArgs {
@@ -31,10 +40,23 @@ pub(crate) struct StacksArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum StackCommand {
     List(StackListArgs),
-    Create(StackCreateArgs),
+    Create(Box<StackCreateArgs>),
     Describe(StackDescribeArgs),
-    Update(StackUpdateArgs),
+    Update(Box<StackUpdateArgs>),
+    Plan(StackPlanArgs),
+    Trigger(StackTriggerArgs),
+    Runs(StackRunsArgs),
+    Run(StackRunArgs),
+    Logs(StackLogsArgs),
+    Waiting(StackWaitingArgs),
+    Approve(StackApproveArgs),
+    Reject(StackRejectArgs),
+    Cancel(StackCancelArgs),
+    Restart(StackRestartArgs),
+    Outputs(StackOutputsArgs),
     Delete(StackDeleteArgs),
+    Detach(StackDetachArgs),
+    Restore(StackRestoreArgs),
     GenBackend(StackGenBackendArgs),
     State(StackStateArgs),
 }
@@ -45,25 +67,34 @@ pub(crate) enum StackCommand {
     visible_alias = "ls",
     after_help = "Examples:
   plural cd stacks list
-  plural cd stacks list --project shop -o wide"
+  plural cd stacks list --project shop -o wide
+  plural cd stacks list --watch"
 )]
 pub(crate) struct StackListArgs {
     /// Only those of this project: its name or id
     #[arg(long, value_name = "PROJECT")]
     pub(crate) project: Option<String>,
 
+    /// Keep running and print what changes
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+
     #[command(flatten)]
     pub(crate) output: ListOutputArgs,
 }
 
-/// Create a stack, whose state the console then holds
+/// Create a stack: infrastructure that a tool keeps, run in a cluster
 ///
-/// Terraform and OpenTofu write the state: `plural cd stacks gen-backend` says to them where. Whoever may write in the project may
-/// read and write it.
+/// Without --repository the stack has a state and no runs: `plural cd stacks gen-backend` says to Terraform and OpenTofu where it is.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plural cd stacks create network --project shop
-  plural cd stacks create network --protect")]
+  plural cd stacks create network --project shop   # a state, for a tool that somebody runs elsewhere
+  plural cd stacks create network --repository https://git.example.com/team/infra.git --ref main --folder network \\
+    --cluster blue --approval
+  plural cd stacks create network --repository https://git.example.com/team/infra.git --ref main --folder network \\
+    --cluster blue --approval --approvers 2 --forbid-self-approval --env REGION=eu --secret-env TOKEN=@token.txt
+  plural cd stacks create dns --type custom --repository https://git.example.com/team/infra.git --ref main --folder dns \\
+    --cluster blue --plan-command './dns diff' --apply-command './dns push'")]
 pub(crate) struct StackCreateArgs {
     /// Its name, unique in the installation
     #[arg(value_name = "NAME")]
@@ -73,15 +104,22 @@ pub(crate) struct StackCreateArgs {
     #[arg(long, value_name = "PROJECT")]
     pub(crate) project: Option<String>,
 
+    /// What keeps it
+    #[arg(long = "type", value_enum, default_value_t = StackKind::Terraform, value_name = "TYPE")]
+    pub(crate) kind: StackKind,
+
     /// Refuse to delete it
     #[arg(long)]
     pub(crate) protect: bool,
 
     #[command(flatten)]
+    pub(crate) settings: StackSettingsArgs,
+
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// Show one stack: its state, and who holds that
+/// Show one stack: its code, its settings, its state, and who holds that
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "get",
@@ -98,10 +136,16 @@ pub(crate) struct StackDescribeArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Change the name of a stack, or whether it may be deleted
+/// Change a stack; options that you leave out keep their value
+///
+/// A change of what its runs are made from makes a run, unless the stack is paused.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks update network --name core-network
+  plural cd stacks update network --ref v1.4.0
+  plural cd stacks update network --approval --approvers 2 --approval-expiry 24h
+  plural cd stacks update network --env REGION=us --unset-env ZONE   # all other variables stay
+  plural cd stacks update network --paused true
   plural cd stacks update network --protect false")]
 pub(crate) struct StackUpdateArgs {
     /// The stack: its name or id
@@ -116,14 +160,24 @@ pub(crate) struct StackUpdateArgs {
     #[arg(long, value_name = "BOOL")]
     pub(crate) protect: Option<bool>,
 
+    /// Whether neither commits nor changes make runs
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) paused: Option<bool>,
+
+    #[command(flatten)]
+    pub(crate) settings: StackSettingsArgs,
+
+    #[command(flatten)]
+    pub(crate) removed: StackRemovalArgs,
+
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// Delete a stack with all versions of its state
+/// Destroy what a stack has, and delete it
 ///
-/// Nothing is destroyed: what the state knows of stays where it is, and nothing knows of it any more. Destroy it with the tool first,
-/// or export the state.
+/// A run plans the destruction, and waits for approval where the stack asks for it; `restore` takes the deletion back until then. A
+/// stack without a repository is forgotten, as `detach` does.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks delete network
@@ -135,6 +189,36 @@ pub(crate) struct StackDeleteArgs {
 
     #[command(flatten)]
     pub(crate) confirm: ConfirmArgs,
+}
+
+/// Delete a stack with all versions of its state, and destroy nothing
+///
+/// What the state knows of stays where it is, and nothing knows of it any more. Export the state first.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks detach network
+  plural cd stacks detach network --yes")]
+pub(crate) struct StackDetachArgs {
+    /// The stack: its name or id
+    #[arg(value_name = "STACK")]
+    pub(crate) stack: String,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}
+
+/// Take the deletion of a stack back, as long as its destruction has not begun
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks restore network
+  plural cd stacks restore network -o json")]
+pub(crate) struct StackRestoreArgs {
+    /// The stack: its name or id
+    #[arg(value_name = "STACK")]
+    pub(crate) stack: String,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Write a file that has Terraform or OpenTofu keep its state in a stack
@@ -156,8 +240,23 @@ pub(crate) struct StackGenBackendArgs {
 }
 
 impl Row for InfrastructureStack {
-    const HEADINGS: (&'static [&'static str], usize) =
-        (&["NAME", "PROJECT", "SERIAL", "RESOURCES", "LOCKED BY", "AGE", "TYPE", "PROTECTED", "ID"], 6);
+    const HEADINGS: (&'static [&'static str], usize) = (
+        &[
+            "NAME",
+            "PROJECT",
+            "STATUS",
+            "SERIAL",
+            "RESOURCES",
+            "LOCKED BY",
+            "AGE",
+            "TYPE",
+            "CLUSTER",
+            "COMMIT",
+            "PROTECTED",
+            "ID",
+        ],
+        7,
+    );
 
     fn id(&self) -> &str {
         &self.id
@@ -172,25 +271,52 @@ impl Row for InfrastructureStack {
         vec![
             or_dash(Some(&self.name)),
             or_dash(self.project.as_ref().map(|project| project.name.as_str())),
+            status(self),
             or_dash(state.map(|state| state.serial.to_string()).as_deref()),
             or_dash(state.map(stack_states::resources).as_deref()),
             or_dash(self.lock.as_ref().map(|lock| lock.author.as_str())),
             age(self.inserted_at, now),
             self.kind.as_str().to_owned(),
+            or_dash(self.cluster.as_ref().map(|cluster| cluster.name.as_str())),
+            or_dash(self.sha.as_deref().map(stack_runs::short).as_deref()),
             if self.protect { "yes" } else { "no" }.to_owned(),
             self.id.clone(),
         ]
     }
 }
 
+/// How a stack stands, in a word or two.
+fn status(stack: &InfrastructureStack) -> String {
+    let word = stack.status.map_or("-", plural_wire::StackStatus::as_str);
+    match (stack.deleted_at.is_some(), stack.paused) {
+        (true, _) => format!("{word} (being deleted)"),
+        (false, true) => format!("{word} (paused)"),
+        (false, false) => word.to_owned(),
+    }
+}
+
+/// Variables `id` and `name` of what a person calls a stack.
+fn named(text: &str) -> (Option<String>, Option<String>) {
+    key::id_or_name(text.strip_prefix("stack/").unwrap_or(text))
+}
+
+fn missing(text: &str) -> CliError {
+    let hint = "`plural cd stacks list` shows those you may see";
+    CliError::missing(format_args!("stack {text:?}"), hint)
+}
+
 /// The stack of this name or id.
 pub(crate) async fn find(text: &str, client: &Client) -> Result<InfrastructureStack, CliError> {
-    let text = text.strip_prefix("stack/").unwrap_or(text);
-    let (id, name) = key::id_or_name(text);
-    client.send(&GetInfrastructureStack { id, name }).await.map_err(|error| {
-        let hint = "`plural cd stacks list` shows those you may see";
-        CliError::absent(error, || CliError::missing(format_args!("stack {text:?}"), hint))
-    })
+    let (id, name) = named(text);
+    let found = client.send(&GetInfrastructureStack { id, name }).await;
+    found.map_err(|error| CliError::absent(error, || missing(text)))
+}
+
+/// The same with all that is known of it.
+async fn details(text: &str, client: &Client) -> Result<StackDetails, CliError> {
+    let (id, name) = named(text);
+    let found = client.send(&GetStackDetails { id, name }).await;
+    found.map_err(|error| CliError::absent(error, || missing(text)))
 }
 
 pub(crate) async fn run(
@@ -199,99 +325,222 @@ pub(crate) async fn run(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     match command {
-        StackCommand::List(StackListArgs { project, output }) => {
-            let project_id = match project {
-                Some(project) => Some(key::project(client, &project).await?.id),
-                None => None,
-            };
-            let list = |after| ListInfrastructureStacks {
-                after,
-                first: PAGE_SIZE,
-                project_id: project_id.clone(),
-                q: None,
-            };
-            let all: Vec<InfrastructureStack> = all_pages(client, list).await?;
-            output::list(&all, &output, NOTHING, terminal)
-        }
-        StackCommand::Create(StackCreateArgs { name, project, protect, output }) => {
-            let project_id = match project {
-                Some(project) => Some(key::project(client, &project).await?.id),
-                None => None,
-            };
-            let attributes = StackAttributes {
-                name,
-                kind: StackType::Terraform,
-                project_id,
-                protect: Some(protect),
-                read_bindings: None,
-                write_bindings: None,
-            };
-            let made = client.send(&CreateStack { attributes }).await?;
-            output::item(&made, &output.output, terminal)
-        }
+        StackCommand::List(args) => list(args, client, terminal).await,
+        StackCommand::Create(args) => create(*args, client, terminal).await,
         StackCommand::Describe(StackDescribeArgs { stack, output }) => {
-            let stack = find(&stack, client).await?;
-            output::described(&stack, &stack, &output.output, terminal, || words(&stack))
+            let known = details(&stack, client).await?;
+            output::described(&known, &known.stack, &output.output, terminal, || words(&known))
         }
-        StackCommand::Update(StackUpdateArgs { stack, name, protect, output }) => {
-            if name.is_none() && protect.is_none() {
-                return Err(CliError::unchanged_flags("stacks"));
-            }
+        StackCommand::Update(args) => update(*args, client, terminal).await,
+        StackCommand::Plan(args) => stack_runs::plan(args, client, terminal).await,
+        StackCommand::Trigger(args) => stack_runs::trigger(args, client, terminal).await,
+        StackCommand::Runs(args) => stack_runs::list(args, client, terminal).await,
+        StackCommand::Run(args) => stack_runs::describe(args, client, terminal).await,
+        StackCommand::Logs(args) => stack_logs::run(args, client, terminal).await,
+        StackCommand::Waiting(args) => stack_runs::waiting(args, client, terminal).await,
+        StackCommand::Approve(args) => stack_runs::approve(args, client, terminal).await,
+        StackCommand::Reject(args) => stack_runs::reject(args, client, terminal).await,
+        StackCommand::Cancel(args) => stack_runs::cancel(args, client, terminal).await,
+        StackCommand::Restart(args) => stack_runs::restart(args, client, terminal).await,
+        StackCommand::Outputs(args) => stack_runs::outputs(args, client, terminal).await,
+        StackCommand::Delete(args) => delete(args, client, terminal).await,
+        StackCommand::Detach(args) => detach(args, client, terminal).await,
+        StackCommand::Restore(StackRestoreArgs { stack, output }) => {
             let id = find(&stack, client).await?.id;
-            let attributes =
-                StackUpdateAttributes { name, protect, read_bindings: None, write_bindings: None };
-            let changed = client.send(&UpdateStack { id, attributes }).await?;
-            output::item(&changed, &output.output, terminal)
+            output::item(&client.send(&RestoreStack { id }).await?, &output.output, terminal)
         }
-        StackCommand::Delete(StackDeleteArgs { stack, confirm }) => {
-            let InfrastructureStack { id, name, state_version, .. } = find(&stack, client).await?;
-            let forgotten = state_version.filter(|state| state.resources != Some(0));
-            let what = match &forgotten {
-                None => format!("delete stack {name}"),
-                Some(state) => format!(
-                    "delete stack {name} and forget what its state (serial {}) knows of, {}, which stays where it is",
-                    state.serial,
-                    stack_states::resources_in_words(state)
-                ),
-            };
-            terminal.confirm(&what, confirm.yes)?;
-            client.send(&DeleteStack { id, forget: forgotten.map(|state| state.id) }).await?;
-            terminal.say(format_args!("stack {name} deleted"));
-            Ok(())
-        }
-        StackCommand::GenBackend(StackGenBackendArgs { stack, file }) => {
-            let stack = find(&stack, client).await?;
-            // It becomes a part of a program.
-            if !key::is_id(&stack.id) {
-                return Err(CliError::new("the console answered with an id that is none"));
-            }
-            let text = backend(client.url(), &stack.id);
-            let Some(path) = file else { return Ok(write!(terminal.out, "{text}")?) };
-            let cannot =
-                |error: std::io::Error| CliError::new(format!("cannot write {}: {error}", path.display()));
-            let mut file = std::fs::File::create_new(&path).map_err(cannot)?;
-            std::io::Write::write_all(&mut file, text.as_bytes()).map_err(cannot)?;
-            terminal.say("hint: put an access token into TF_HTTP_PASSWORD, then run `tofu init`");
-            Ok(())
-        }
+        StackCommand::GenBackend(args) => gen_backend(args, client, terminal).await,
         StackCommand::State(StackStateArgs { command }) => stack_states::run(command, client, terminal).await,
     }
 }
 
+async fn list(
+    StackListArgs { project, watch: watching, output }: StackListArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let project_id = match project {
+        Some(project) => Some(key::project(client, &project).await?.id),
+        None => None,
+    };
+    let list =
+        |after| ListInfrastructureStacks { after, first: PAGE_SIZE, project_id: project_id.clone(), q: None };
+    if watching {
+        return watch(&output, NOTHING, terminal, async || all_pages(client, list).await).await;
+    }
+    let all: Vec<InfrastructureStack> = all_pages(client, list).await?;
+    output::list(&all, &output, NOTHING, terminal)
+}
+
+async fn create(args: StackCreateArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let StackCreateArgs { name, project, kind, protect, settings, output } = args;
+    let project_id = match project {
+        Some(project) => Some(key::project(client, &project).await?.id),
+        None => None,
+    };
+    let nothing = StackRemovalArgs::default();
+    let mut attributes = stack_args::attributes(settings, &nothing, None, client, terminal).await?;
+    attributes.0.insert("name".to_owned(), name.into());
+    attributes.0.insert("type".to_owned(), kind.as_str().into());
+    if protect {
+        attributes.0.insert("protect".to_owned(), true.into());
+    }
+    if let Some(project_id) = project_id {
+        attributes.0.insert("projectId".to_owned(), project_id.into());
+    }
+    let made = client.send(&CreateStack { attributes }).await?;
+    output::item(&made, &output.output, terminal)
+}
+
+async fn update(args: StackUpdateArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let StackUpdateArgs { stack, name, protect, paused, settings, removed, output } = args;
+    let is = details(&stack, client).await?;
+    let mut attributes = stack_args::attributes(settings, &removed, Some(&is), client, terminal).await?;
+    if let Some(name) = name {
+        attributes.0.insert("name".to_owned(), name.into());
+    }
+    for (word, given) in [("protect", protect), ("paused", paused)] {
+        if let Some(given) = given {
+            attributes.0.insert(word.to_owned(), given.into());
+        }
+    }
+    if attributes.0.is_empty() {
+        return Err(CliError::unchanged_flags("stacks"));
+    }
+    let changed = client.send(&UpdateStack { id: is.stack.id, attributes }).await?;
+    output::item(&changed, &output.output, terminal)
+}
+
+async fn delete(
+    StackDeleteArgs { stack, confirm }: StackDeleteArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let stack = find(&stack, client).await?;
+    if stack.git.is_none() {
+        return forget(stack, confirm, Forget::Delete, client, terminal).await;
+    }
+    let InfrastructureStack { id, name, state_version, .. } = stack;
+    let what = match state_version.filter(|state| state.resources != Some(0)) {
+        None => format!("destroy what stack {name} has, and delete it"),
+        Some(state) => format!(
+            "destroy what the state of stack {name} (serial {}) knows of, {}, and delete the stack",
+            state.serial,
+            stack_states::resources_in_words(&state)
+        ),
+    };
+    terminal.confirm(&what, confirm.yes)?;
+    client.send(&DeleteStack { id, forget: None }).await?;
+    terminal.say(format_args!("stack {name} goes when what it has is destroyed"));
+    terminal.say(format_args!(
+        "hint: `plural cd stacks run {name}` shows how far that is; `plural cd stacks restore {name}` takes it back"
+    ));
+    Ok(())
+}
+
+async fn detach(
+    StackDetachArgs { stack, confirm }: StackDetachArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let stack = find(&stack, client).await?;
+    forget(stack, confirm, Forget::Detach, client, terminal).await
+}
+
+/// By which operation a stack is forgotten.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Forget {
+    Delete,
+    Detach,
+}
+
+/// Deletes a stack and destroys nothing.
+async fn forget(
+    stack: InfrastructureStack,
+    confirm: ConfirmArgs,
+    by: Forget,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let InfrastructureStack { id, name, state_version, .. } = stack;
+    let forgotten = state_version.filter(|state| state.resources != Some(0));
+    let what = match &forgotten {
+        None => format!("delete stack {name}"),
+        Some(state) => format!(
+            "delete stack {name} and forget what its state (serial {}) knows of, {}, which stays where it is",
+            state.serial,
+            stack_states::resources_in_words(state)
+        ),
+    };
+    terminal.confirm(&what, confirm.yes)?;
+    let forget = forgotten.map(|state| state.id);
+    match by {
+        Forget::Delete => client.send(&DeleteStack { id, forget }).await?,
+        Forget::Detach => client.send(&DetachStack { id, forget }).await?,
+    };
+    terminal.say(format_args!("stack {name} deleted"));
+    Ok(())
+}
+
+async fn gen_backend(
+    StackGenBackendArgs { stack, file }: StackGenBackendArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let stack = find(&stack, client).await?;
+    // It becomes a part of a program.
+    if !key::is_id(&stack.id) {
+        return Err(CliError::new("the console answered with an id that is none"));
+    }
+    let text = backend(client.url(), &stack.id);
+    let Some(path) = file else { return Ok(write!(terminal.out, "{text}")?) };
+    let cannot = |error: std::io::Error| CliError::new(format!("cannot write {}: {error}", path.display()));
+    let mut file = std::fs::File::create_new(&path).map_err(cannot)?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(cannot)?;
+    terminal.say("hint: put an access token into TF_HTTP_PASSWORD, then run `tofu init`");
+    Ok(())
+}
+
 /// All that is known of a stack.
-fn words(stack: &InfrastructureStack) -> String {
+fn words(known: &StackDetails) -> String {
     let now = Utc::now();
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         let name = format!("{name}:");
         let _ = writeln!(text, "{name:<12}{value}");
     };
+    let stack = &known.stack;
     line("Name", &or_dash(Some(&stack.name)));
     line("Id", &or_dash(Some(&stack.id)));
     line("Project", &or_dash(stack.project.as_ref().map(|project| project.name.as_str())));
     line("Type", stack.kind.as_str());
     line("Protected", if stack.protect { "yes" } else { "no" });
     line("Age", &age(stack.inserted_at, now));
+    if let Some(git) = &stack.git {
+        line("Status", &status(stack));
+        line("Repository", &or_dash(known.repository.as_ref().map(|repository| repository.url.as_str())));
+        line("Ref", &or_dash(Some(&git.reference)));
+        line("Folder", &or_dash(Some(&git.folder)));
+        line("Cluster", &or_dash(stack.cluster.as_ref().map(|cluster| cluster.name.as_str())));
+        let applied = stack.sha.as_deref().map(stack_runs::short);
+        let applied = match (applied, known.last_successful_at) {
+            (Some(sha), Some(at)) => format!("{sha}, {} ago", age(Some(at), now)),
+            (Some(sha), None) => sha,
+            (None, _) => "nothing yet".to_owned(),
+        };
+        line("Applied", &or_dash(Some(&applied)));
+        line("Approval", &approval(known));
+    }
+    if let Some(error) = &known.source_error {
+        line("Error", &or_dash(Some(error)));
+    }
+    for variable in &known.environment {
+        let value = if variable.secret == Some(true) { "(secret)" } else { variable.value.as_str() };
+        line("Variable", &or_dash(Some(&format!("{}={value}", variable.name))));
+    }
+    for file in &known.files {
+        line("File", &or_dash(Some(&file.path)));
+    }
     match &stack.state_version {
         None => line("State", "none yet"),
         Some(state) => {
@@ -325,6 +574,18 @@ fn words(stack: &InfrastructureStack) -> String {
         }
     }
     text
+}
+
+/// Who has to agree to a plan, in words.
+fn approval(known: &StackDetails) -> String {
+    if known.approval != Some(true) {
+        return "none: a plan is applied at once".to_owned();
+    }
+    let people = usize::try_from(known.required_approvals).unwrap_or(1);
+    let people = if people == 1 { "1 person".to_owned() } else { format!("{people} people") };
+    let own = if known.forbid_self_approval { ", other than who made the change" } else { "" };
+    let expiry = known.approval_expiry.as_deref().map(|time| format!(", within {}", or_dash(Some(time))));
+    format!("by {people}{own}{}", expiry.unwrap_or_default())
 }
 
 /// An override file: the tools read it after the others, whatever backend those name.

@@ -8,7 +8,7 @@ use clap::{
 };
 
 /// Options whose values are secret, without dashes.
-const SECRETS: [&str; 3] = ["code", "conf", "token"];
+const SECRETS: [&str; 5] = ["code", "conf", "env", "secret-env", "token"];
 /// What stands for a value that is not repeated.
 const HIDDEN: &str = "…";
 
@@ -58,6 +58,8 @@ mod tests {
     fn a_value_that_may_be_secret_is_not_repeated() {
         for (line, option) in [
             ("plural cd services update blue/web --conf hunter2", "--conf <NAME=VALUE>"),
+            ("plural cd stacks update network --env hunter2", "--env <NAME=VALUE>"),
+            ("plural cd stacks update network --secret-env A=hunter2", "--secret-env <NAME[=@FILE]>"),
             ("plural login --email ada@example.com --password-stdin=hunter2", "--password-stdin"),
             ("plural cd helm-repositories set https://charts.example.com --bearer=hunter2", "--bearer"),
             (

@@ -35,6 +35,8 @@ pub(crate) const SECRET_NAMES: &[&str] = &[
 
 /// Texts that are secret in one type only: `Type.field`.
 pub(crate) const SECRET_FIELDS: &[&str] = &[
+    "AnsibleConfiguration.privateKeyFile",
+    "AnsibleConfigurationAttributes.privateKeyFile",
     "ConfigAttributes.value",
     "HelmConfigAttributes.values",
     "HelmMinimal.values",
@@ -90,6 +92,7 @@ pub(crate) const BY_HAND: &[ByHand] = &[
     by_hand("ProjectLimitsAttributes", "ProjectLimits"),
     sealed("RendererAttributes", "RendererAttributes"),
     by_hand("ServiceSourceAttributes", "ServiceSourceAttributes"),
+    sealed("StackAttributes", "StackAttributes"),
     by_hand("SyncConfig", "SyncConfig"),
     by_hand("SyncConfigAttributes", "SyncConfigPatch"),
     by_hand("Tag", "Tag"),
@@ -98,8 +101,13 @@ pub(crate) const BY_HAND: &[ByHand] = &[
 ];
 
 /// Fields that hold the shape of a spread fragment; otherwise they are called as the fragment.
-pub(crate) const SPREADS: &[(&str, &str)] =
-    &[("ClusterRef", "cluster"), ("ServiceComponent", "component"), ("ServiceDeployment", "service")];
+pub(crate) const SPREADS: &[(&str, &str)] = &[
+    ("ClusterRef", "cluster"),
+    ("InfrastructureStack", "stack"),
+    ("ServiceComponent", "component"),
+    ("ServiceDeployment", "service"),
+    ("StackRun", "run"),
+];
 
 /// Names that Rust keeps for itself.
 pub(crate) const RENAMED: &[(&str, &str)] = &[("ref", "reference"), ("type", "kind")];

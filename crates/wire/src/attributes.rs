@@ -1,4 +1,4 @@
-//! Attributes that users write as a file: they are sent as they are, and the console says what is wrong with them.
+//! Attributes of which only some are given, and those that users write as a file: they are sent as they are, and the console says what is wrong with them.
 
 use std::fmt;
 
@@ -25,4 +25,6 @@ attributes! {
     GlobalServiceAttributes;
     /// What a managed namespace is given. It may hold values that are secret: `Debug` does not show it.
     ManagedNamespaceAttributes;
+    /// What a stack is given. It may hold values that are secret: `Debug` does not show it.
+    StackAttributes;
 }

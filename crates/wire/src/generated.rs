@@ -39,6 +39,7 @@ mod service_file;
 mod service_life;
 mod service_metadata;
 mod stack;
+mod stack_run;
 mod sync;
 mod sync_window;
 mod user;
@@ -81,6 +82,7 @@ pub use service_file::*;
 pub use service_life::*;
 pub use service_metadata::*;
 pub use stack::*;
+pub use stack_run::*;
 pub use sync::*;
 pub use sync_window::*;
 pub use user::*;
@@ -245,14 +247,28 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListClusterDeprecations::NAME, ListClusterDeprecations::DOCUMENT),
     (ListInfrastructureStacks::NAME, ListInfrastructureStacks::DOCUMENT),
     (GetInfrastructureStack::NAME, GetInfrastructureStack::DOCUMENT),
+    (GetStackDetails::NAME, GetStackDetails::DOCUMENT),
+    (GetStackOutputs::NAME, GetStackOutputs::DOCUMENT),
     (ListStackStateVersions::NAME, ListStackStateVersions::DOCUMENT),
     (GetStackState::NAME, GetStackState::DOCUMENT),
     (DiffStackState::NAME, DiffStackState::DOCUMENT),
     (CreateStack::NAME, CreateStack::DOCUMENT),
     (UpdateStack::NAME, UpdateStack::DOCUMENT),
     (DeleteStack::NAME, DeleteStack::DOCUMENT),
+    (DetachStack::NAME, DetachStack::DOCUMENT),
+    (RestoreStack::NAME, RestoreStack::DOCUMENT),
     (RestoreStackState::NAME, RestoreStackState::DOCUMENT),
     (ForceUnlockStack::NAME, ForceUnlockStack::DOCUMENT),
+    (ListStackRuns::NAME, ListStackRuns::DOCUMENT),
+    (ListStackRunsWaiting::NAME, ListStackRunsWaiting::DOCUMENT),
+    (GetStackRun::NAME, GetStackRun::DOCUMENT),
+    (GetStackRunText::NAME, GetStackRunText::DOCUMENT),
+    (GetStackRunLogs::NAME, GetStackRunLogs::DOCUMENT),
+    (TriggerRun::NAME, TriggerRun::DOCUMENT),
+    (ApproveStackRun::NAME, ApproveStackRun::DOCUMENT),
+    (RejectStackRun::NAME, RejectStackRun::DOCUMENT),
+    (CancelStackRun::NAME, CancelStackRun::DOCUMENT),
+    (RestartStackRun::NAME, RestartStackRun::DOCUMENT),
     (SyncService::NAME, SyncService::DOCUMENT),
     (PromoteService::NAME, PromoteService::DOCUMENT),
     (GetServiceGateUrl::NAME, GetServiceGateUrl::DOCUMENT),

@@ -27,7 +27,7 @@ mod secret;
 mod shared;
 mod untyped;
 
-pub use attributes::{GlobalServiceAttributes, ManagedNamespaceAttributes};
+pub use attributes::{GlobalServiceAttributes, ManagedNamespaceAttributes, StackAttributes};
 pub use client::{
     Client, ClientOptions, Download, ProgramLogin, ProgramLoginState, ProgramPage, ProxyOptions,
     without_userinfo,

@@ -39,10 +39,20 @@ const LONGER: [(&str, &str, u64); 13] = [
     ("StackState", "state", 100),
 ];
 /// Types that nothing has: fields of them are null.
-const NOTHING: [&str; 6] =
-    ["ClusterProvider", "ComponentContent", "Flow", "NodePool", "ProviderCredential", "Taint"];
+const NOTHING: [&str; 10] = [
+    "ClusterProvider",
+    "ComponentContent",
+    "ContainerSpec",
+    "Flow",
+    "NodePool",
+    "PluralCreds",
+    "PolicyEngine",
+    "ProviderCredential",
+    "StackPolicyViolation",
+    "Taint",
+];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 23] = [
+const COSTLY: [(&str, &str, u64); 32] = [
     ("RootQueryType", "auditVerify", 2_000),
     ("RootQueryType", "healthChanges", 500),
     ("RootQueryType", "revisions", 500),
@@ -62,6 +72,15 @@ const COSTLY: [(&str, &str, u64); 23] = [
     ("GlobalService", "instanceCounts", 50),
     ("ManagedNamespace", "instanceCounts", 50),
     ("InfrastructureStack", "stateVersions", 100),
+    ("InfrastructureStack", "state", 300),
+    ("InfrastructureStack", "environment", 50),
+    ("InfrastructureStack", "files", 50),
+    ("InfrastructureStack", "output", 50),
+    ("StackRun", "output", 50),
+    ("StackRunPlan", "text", 1_000),
+    ("StackState", "plan", 400),
+    ("StackState", "planJson", 400),
+    ("RunStep", "logs", 100),
     ("ServiceDeployment", "components", 300),
     ("ServiceDeployment", "configuration", 500),
     ("ServiceContextEdge", "node", 300),

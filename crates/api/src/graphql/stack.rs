@@ -1,58 +1,30 @@
-//! Infrastructure stacks, and what is known of their state.
+//! Infrastructure stacks: what they are made of, and what is known of their state.
 
-use async_graphql::{Context, Enum, ID, InputObject, Object};
+use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::stack::{StackFilter, StackSelector};
 use plural_core::policy::Role;
-use plural_core::stack::{NewStack, StackChange, StackTool};
-use plural_core::{Error, Result};
+use plural_core::run_call::InputVariable;
+use plural_specs::Map;
 
 use super::{
     binding::{PolicyBinding, bindings_of},
-    error::{IntoGraphql, List, Nullable, id, id_in, id_option, id_or_name, nullable, parse, parse_option},
+    cluster::Cluster,
+    error::{IntoGraphql, List, Nullable, id, id_in, id_option, id_or_name, list, nullable},
+    git_repository::GitRepository,
     limited::limited,
-    page::{connection, page_args},
+    page::{connection, counted, page_args},
     project::Project,
     record::{by_id, one, page_of},
     request::request,
-    shared::{PolicyBindingAttributes, RbacAttributes},
-    stack_state::{StackLock, StackStateVersion},
+    service::GitRef,
+    stack_input::{StackAttributes, StackType},
+    stack_policy::PolicyEngine,
+    stack_run::{StackRunConnection, StackStatus},
+    stack_spec::{CustomRunStep, JobGateSpec, StackConfiguration},
+    stack_state::{StackLock, StackState, StackStateVersion},
+    user::User,
 };
-
-/// What keeps the infrastructure of a stack. Only `TERRAFORM` stacks are kept yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-pub(crate) enum StackType {
-    /// Terraform, or OpenTofu.
-    Terraform,
-    /// Terragrunt.
-    Terragrunt,
-    /// Ansible.
-    Ansible,
-    /// Pulumi.
-    Pulumi,
-    /// Other commands.
-    Custom,
-}
-
-impl StackType {
-    fn tool(self) -> Result<StackTool> {
-        match self {
-            Self::Terraform => Ok(StackTool::Terraform),
-            Self::Terragrunt | Self::Ansible | Self::Pulumi | Self::Custom => Err(Error::invalid(
-                "attributes.type",
-                "must be TERRAFORM, for Terraform and OpenTofu: this console keeps the state of no other tool",
-            )),
-        }
-    }
-}
-
-impl From<StackTool> for StackType {
-    fn from(tool: StackTool) -> Self {
-        match tool {
-            StackTool::Terraform => Self::Terraform,
-        }
-    }
-}
 
 /// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
 pub(crate) struct InfrastructureStack(plural_core::stack::Stack);
@@ -92,6 +64,191 @@ impl InfrastructureStack {
     /// It cannot be deleted.
     async fn protect(&self) -> bool {
         self.0.protect
+    }
+
+    /// How its newest run that was no dry run stands; absent before the first one.
+    async fn status(&self) -> Option<StackStatus> {
+        self.0.status.map(Into::into)
+    }
+
+    /// Neither commits nor changes of the stack make runs.
+    async fn paused(&self) -> bool {
+        self.0.paused
+    }
+
+    /// The repository of its code; absent when you may not see it, and of a stack that has a state and no runs.
+    async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
+        nullable(async {
+            let Some(source) = &self.0.source else { return Ok(None) };
+            by_id::<plural_core::repository::Repository, _>(ctx, source.repository_id).await
+        })
+        .await
+    }
+
+    /// Where in the repository.
+    async fn git(&self) -> Option<GitRef> {
+        self.0.source.as_ref().map(|source| source.git.clone().into())
+    }
+
+    /// The cluster whose agent starts the Jobs of its runs; absent when you may not see it.
+    async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
+        nullable(async {
+            let Some(source) = &self.0.source else { return Ok(None) };
+            by_id::<plural_core::cluster::Cluster, _>(ctx, source.cluster_id).await
+        })
+        .await
+    }
+
+    /// The commit that was applied last.
+    async fn sha(&self) -> Option<&str> {
+        self.0.sha.as_deref()
+    }
+
+    /// When a run last applied all of it.
+    async fn last_successful_at(&self) -> Option<DateTime<Utc>> {
+        self.0.last_successful_at
+    }
+
+    /// Why its code cannot be read, if it cannot.
+    async fn source_error(&self) -> Option<&str> {
+        self.0.source_error.as_deref()
+    }
+
+    /// Since when it is to be destroyed and deleted.
+    async fn deleted_at(&self) -> Option<DateTime<Utc>> {
+        self.0.deleted_at
+    }
+
+    /// Who last changed what it is made of.
+    async fn changed_by(&self, ctx: &Context<'_>) -> Nullable<User> {
+        nullable(async {
+            let Some(user) = self.0.changed_by else { return Ok(None) };
+            by_id::<plural_core::user::User, _>(ctx, user).await
+        })
+        .await
+    }
+
+    /// A plan with changes waits for people.
+    async fn approval(&self) -> Option<bool> {
+        Some(self.0.spec.approval.required)
+    }
+
+    /// How many people have to agree to a plan.
+    async fn required_approvals(&self) -> i32 {
+        counted(self.0.spec.approval.approvers.max(1).into())
+    }
+
+    /// Whoever started a run or last changed the stack is none of them.
+    async fn forbid_self_approval(&self) -> bool {
+        self.0.spec.approval.forbid_self
+    }
+
+    /// A plan that waits and its approvals end after this time; absent: never.
+    async fn approval_expiry(&self) -> Option<String> {
+        time(self.0.spec.approval.expires_seconds)
+    }
+
+    /// Commands of a run that take longer than this are ended; absent: after one hour.
+    async fn timeout(&self) -> Option<String> {
+        time(self.0.spec.timeout_seconds)
+    }
+
+    /// The console keeps the state of the tool, and gives each run the address of it.
+    async fn manage_state(&self) -> Option<bool> {
+        Some(self.0.spec.manage_state)
+    }
+
+    /// Folder below that of `git` in which the tool runs.
+    async fn workdir(&self) -> Option<&str> {
+        Some(self.0.spec.workdir.as_str()).filter(|folder| !folder.is_empty())
+    }
+
+    /// Given to the tool in its own way.
+    async fn variables(&self) -> Option<Map> {
+        Some(Map(self.0.spec.variables.clone()))
+    }
+
+    /// Settings of the tool.
+    async fn configuration(&self) -> StackConfiguration {
+        self.0.spec.configuration.clone().into()
+    }
+
+    /// The Kubernetes Job of a run.
+    async fn job_spec(&self) -> Option<JobGateSpec> {
+        Some(self.0.spec.job.clone().into())
+    }
+
+    /// Commands of a `CUSTOM` stack.
+    async fn commands(&self) -> List<CustomRunStep> {
+        list(self.0.spec.commands.iter().cloned().map(CustomRunStep::from))
+    }
+
+    /// The commands that undo a `CUSTOM` stack.
+    async fn delete_commands(&self) -> List<CustomRunStep> {
+        list(self.0.spec.delete_commands.iter().cloned().map(CustomRunStep::from))
+    }
+
+    /// Files of its runs, without what is in them.
+    async fn files(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackFile>>> {
+        nullable(async {
+            let request = request(ctx);
+            let shown = request.app.stack_inputs_shown(&request.op, self.0.id).await;
+            let (_, paths) = shown.into_graphql(ctx)?;
+            Ok(limited(ctx, paths.into_iter().map(|path| StackFile { path, content: String::new() })))
+        })
+        .await
+    }
+
+    /// Variables of the environment of its runs; the values of secret ones are empty.
+    async fn environment(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackEnvironment>>> {
+        nullable(async {
+            let request = request(ctx);
+            let shown = request.app.stack_inputs_shown(&request.op, self.0.id).await;
+            let (variables, _) = shown.into_graphql(ctx)?;
+            Ok(limited(ctx, variables.into_iter().map(StackEnvironment::from)))
+        })
+        .await
+    }
+
+    /// What it gives to others. Values that the tool calls sensitive are for those who may read the state.
+    async fn output(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackOutput>>> {
+        nullable(async { outputs(ctx, self.0.id).await }).await
+    }
+
+    /// What its state holds, without values; absent before the first one.
+    async fn state(&self, ctx: &Context<'_>) -> Nullable<StackState> {
+        nullable(async {
+            if self.0.state.is_none() {
+                return Ok(None);
+            }
+            let request = request(ctx);
+            let listed = request.app.stack_state_listed(&request.op, self.0.id, None).await;
+            Ok(Some(StackState::of_version(listed.into_graphql(ctx)?)))
+        })
+        .await
+    }
+
+    /// Its runs, newest first.
+    async fn runs(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<StackRunConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last).request().into_graphql(ctx)?;
+            let runs = request.app.stack_runs(&request.op, self.0.id, &page).await;
+            Ok(Some(runs.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Always absent: plans are checked by no policies yet.
+    async fn policy_engine(&self) -> Option<PolicyEngine> {
+        None
     }
 
     /// Who holds its state, if anybody does.
@@ -135,61 +292,72 @@ impl InfrastructureStack {
     }
 }
 
-/// What a new stack is made from.
-#[derive(Debug, InputObject)]
-pub(crate) struct StackAttributes {
-    /// Unique in the installation.
+/// A file of the runs of a stack.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct StackFile {
+    /// Where it is written.
+    path: String,
+    /// Always empty: only runs read it.
+    content: String,
+}
+
+/// A variable of the environment of the runs of a stack.
+#[derive(SimpleObject)]
+pub(crate) struct StackEnvironment {
+    /// Name.
     name: String,
-    /// What keeps it.
-    #[graphql(name = "type")]
-    kind: StackType,
-    /// Where it belongs; else the default project.
-    project_id: Option<ID>,
-    /// It cannot be deleted.
-    protect: Option<bool>,
-    /// Who may read it, besides those of its project.
-    read_bindings: List<PolicyBindingAttributes>,
-    /// Who may change it and its state, besides those of its project.
-    write_bindings: List<PolicyBindingAttributes>,
+    /// Value; empty of a secret one.
+    value: String,
+    /// The value is hidden wherever a run prints it.
+    secret: Option<bool>,
 }
 
-impl StackAttributes {
-    fn parse(self) -> Result<NewStack> {
-        let Self { name, kind, project_id, protect, read_bindings, write_bindings } = self;
-        let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
-        Ok(NewStack {
-            name: parse("attributes.name", &name)?,
-            tool: kind.tool()?,
-            project_id: id_in("attributes.projectId", project_id.as_deref())?,
-            protect: protect.unwrap_or_default(),
-            bindings: rbac.change()?,
-        })
+impl From<InputVariable> for StackEnvironment {
+    fn from(variable: InputVariable) -> Self {
+        let InputVariable { name, value, secret } = variable;
+        Self { name, value: if secret { String::new() } else { value }, secret: Some(secret) }
     }
 }
 
-/// What changes of a stack; what is absent stays as it is.
-#[derive(Debug, InputObject)]
-pub(crate) struct StackUpdateAttributes {
-    /// A new name.
-    name: Option<String>,
-    /// New protection.
-    protect: Option<bool>,
-    /// Who may read it; replaces the list.
-    read_bindings: List<PolicyBindingAttributes>,
-    /// Who may change it and its state; replaces the list.
-    write_bindings: List<PolicyBindingAttributes>,
+/// What a stack gives to others.
+#[derive(SimpleObject)]
+pub(crate) struct StackOutput {
+    /// Name.
+    name: String,
+    /// A text as it is, anything else as JSON; empty where you may not see it.
+    value: String,
+    /// The value as JSON; absent where you may not see it.
+    json: Option<String>,
+    /// The tool says that it is sensitive.
+    secret: Option<bool>,
 }
 
-impl StackUpdateAttributes {
-    fn parse(self) -> Result<StackChange> {
-        let Self { name, protect, read_bindings, write_bindings } = self;
-        let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
-        Ok(StackChange {
-            name: parse_option("attributes.name", name.as_deref())?,
-            protect,
-            bindings: rbac.change()?,
-        })
+impl From<plural_core::stack_run::StackOutput> for StackOutput {
+    fn from(output: plural_core::stack_run::StackOutput) -> Self {
+        let plural_core::stack_run::StackOutput { name, value, secret } = output;
+        let json = value.as_ref().map(ToString::to_string);
+        let value = match value {
+            Some(serde_json::Value::String(text)) => text,
+            Some(value) => value.to_string(),
+            None => String::new(),
+        };
+        Self { name, value, json, secret: Some(secret) }
     }
+}
+
+/// What a stack gives to others.
+pub(super) async fn outputs(
+    ctx: &Context<'_>,
+    stack: plural_core::ids::StackId,
+) -> async_graphql::Result<List<StackOutput>> {
+    let request = request(ctx);
+    let found = request.app.stack_outputs(&request.op, stack).await.into_graphql(ctx)?;
+    Ok(limited(ctx, found.into_iter().map(StackOutput::from)))
+}
+
+/// A time as it is given; absent when it is none.
+fn time(seconds: u64) -> Option<String> {
+    (seconds > 0).then(|| format!("{seconds}s"))
 }
 
 /// Reading stacks.
@@ -242,31 +410,54 @@ impl StackMutation {
     ) -> Nullable<InfrastructureStack> {
         nullable(async {
             let request = request(ctx);
-            let new = attributes.parse().into_graphql(ctx)?;
+            let new = attributes.new_stack().into_graphql(ctx)?;
             Ok(Some(request.app.stack_create(&request.op, new).await.into_graphql(ctx)?.into()))
         })
         .await
     }
 
-    /// Changes a stack; its bindings need admin access to it.
+    /// Changes a stack: what is absent stays as it is. Its bindings need admin access to it.
     async fn update_stack(
         &self,
         ctx: &Context<'_>,
         #[graphql(name = "id")] stack: ID,
-        attributes: StackUpdateAttributes,
+        attributes: StackAttributes,
     ) -> Nullable<InfrastructureStack> {
         nullable(async {
             let request = request(ctx);
             let stack = id(&stack).into_graphql(ctx)?;
-            let change = attributes.parse().into_graphql(ctx)?;
+            let is =
+                request.app.get::<plural_core::stack::Stack>(&request.op, &StackSelector::Id(stack)).await;
+            let change = attributes.change(&is.into_graphql(ctx)?).into_graphql(ctx)?;
             Ok(Some(request.app.stack_update(&request.op, stack, &change).await.into_graphql(ctx)?.into()))
         })
         .await
     }
 
-    /// Deletes a stack with all versions of its state, for its administrators. What its state knows of is not destroyed: nothing
-    /// knows of it any more.
+    /// Deletes a stack, for its administrators. One with a source and resources is destroyed first: a run plans that, waits for
+    /// approval where the stack asks for it, and the stack goes when the run has done it. One without a source is forgotten, as
+    /// `detachStack` does.
     async fn delete_stack(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] stack: ID,
+        #[graphql(
+            desc = "Of a stack without a source whose state has resources, the id of its version: you know what nothing knows of any more."
+        )]
+        forget: Option<ID>,
+    ) -> Nullable<InfrastructureStack> {
+        nullable(async {
+            let request = request(ctx);
+            let stack = id(&stack).into_graphql(ctx)?;
+            let forget = id_in("forget", forget.as_deref()).into_graphql(ctx)?;
+            Ok(Some(request.app.stack_delete(&request.op, stack, forget).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Deletes a stack with all versions of its state, for its administrators, and destroys nothing: nothing knows any more of what
+    /// its state knows of.
+    async fn detach_stack(
         &self,
         ctx: &Context<'_>,
         #[graphql(name = "id")] stack: ID,
@@ -279,7 +470,21 @@ impl StackMutation {
             let request = request(ctx);
             let stack = id(&stack).into_graphql(ctx)?;
             let forget = id_in("forget", forget.as_deref()).into_graphql(ctx)?;
-            Ok(Some(request.app.stack_delete(&request.op, stack, forget).await.into_graphql(ctx)?.into()))
+            Ok(Some(request.app.stack_detach(&request.op, stack, forget).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Takes a stack's deletion back, as long as its destruction has not begun.
+    async fn restore_stack(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] stack: ID,
+    ) -> Nullable<InfrastructureStack> {
+        nullable(async {
+            let request = request(ctx);
+            let stack = id(&stack).into_graphql(ctx)?;
+            Ok(Some(request.app.stack_restore(&request.op, stack).await.into_graphql(ctx)?.into()))
         })
         .await
     }

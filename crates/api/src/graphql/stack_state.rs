@@ -2,7 +2,9 @@
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
+use plural_core::ids::StackRunId;
 use plural_core::stack_state::{StateChange, StateLock, StateResource, StateVersion};
+use plural_specs::Map;
 
 use super::{
     error::{IntoGraphql, List, Nullable, id, id_in, nullable},
@@ -102,17 +104,87 @@ impl From<StateVersion> for StackStateVersion {
     }
 }
 
-/// What a version of a state holds, without values.
-#[derive(SimpleObject)]
-pub(crate) struct StackState {
-    /// The id of the version.
-    id: ID,
-    /// The version.
-    version: StackStateVersion,
-    /// Its resources, one for each instance.
-    state: List<StackStateResource>,
+/// What a version of a state holds, without values; or what a run planned.
+pub(crate) struct StackState(Holds);
+
+enum Holds {
+    Version { version: StackStateVersion, resources: Vec<StackStateResource>, outputs: Vec<String> },
+    Plan(StackRunId),
+}
+
+impl StackState {
+    /// Of a version, with its resources and the names of its outputs.
+    pub(crate) fn of_version(
+        (version, resources, outputs): (StateVersion, Vec<StateResource>, Vec<String>),
+    ) -> Self {
+        let resources = resources.into_iter().map(StackStateResource::from).collect();
+        Self(Holds::Version { version: version.into(), resources, outputs })
+    }
+
+    /// Of a run.
+    pub(crate) fn of_run(run: StackRunId) -> Self {
+        Self(Holds::Plan(run))
+    }
+}
+
+/// What a version of a state holds, without values; or what a run planned.
+#[Object]
+impl StackState {
+    /// The id of the version, or of the run.
+    async fn id(&self) -> ID {
+        match &self.0 {
+            Holds::Version { version, .. } => version.id.clone(),
+            Holds::Plan(run) => run.to_string().into(),
+        }
+    }
+
+    /// What the tool printed of the run's plan; the values of secret variables are hidden in it.
+    async fn plan(&self, ctx: &Context<'_>) -> Nullable<String> {
+        nullable(async {
+            let Holds::Plan(run) = &self.0 else { return Ok(None) };
+            let request = request(ctx);
+            request.app.stack_run_plan_text(&request.op, *run).await.into_graphql(ctx)
+        })
+        .await
+    }
+
+    /// The run's plan as the tool writes it in JSON, without sensitive values.
+    async fn plan_json(&self, ctx: &Context<'_>) -> Nullable<Map> {
+        nullable(async {
+            let Holds::Plan(run) = &self.0 else { return Ok(None) };
+            let request = request(ctx);
+            let plan = request.app.stack_run_plan_json(&request.op, *run).await.into_graphql(ctx)?;
+            Ok(match plan {
+                Some(serde_json::Value::Object(plan)) => Some(Map(plan)),
+                Some(_) | None => None,
+            })
+        })
+        .await
+    }
+
+    /// The version; absent of a run.
+    async fn version(&self) -> Option<&StackStateVersion> {
+        match &self.0 {
+            Holds::Version { version, .. } => Some(version),
+            Holds::Plan(_) => None,
+        }
+    }
+
+    /// Its resources, one for each instance; absent of a run.
+    async fn state(&self, ctx: &Context<'_>) -> List<&StackStateResource> {
+        match &self.0 {
+            Holds::Version { resources, .. } => limited(ctx, resources.iter()),
+            Holds::Plan(_) => None,
+        }
+    }
+
     /// The names of its outputs.
-    outputs: Vec<String>,
+    async fn outputs(&self) -> Vec<&str> {
+        match &self.0 {
+            Holds::Version { outputs, .. } => outputs.iter().map(String::as_str).collect(),
+            Holds::Plan(_) => Vec::new(),
+        }
+    }
 }
 
 /// A resource of a state, without its values.
@@ -126,12 +198,16 @@ pub(crate) struct StackStateResource {
     name: String,
     /// What manages it, as the state names it.
     provider: String,
+    /// Always absent: values of a state are at `/v1/stacks/ID/state`.
+    configuration: Option<Map>,
+    /// Always absent, as they are values.
+    links: List<String>,
 }
 
 impl From<StateResource> for StackStateResource {
     fn from(resource: StateResource) -> Self {
         let StateResource { address, kind, name, provider } = resource;
-        Self { identifier: address, resource: kind, name, provider }
+        Self { identifier: address, resource: kind, name, provider, configuration: None, links: None }
     }
 }
 
@@ -184,14 +260,7 @@ impl StackStateQuery {
             let stack = id(&stack_id).into_graphql(ctx)?;
             let version = id_in("version", version.as_deref()).into_graphql(ctx)?;
             let listed = request.app.stack_state_listed(&request.op, stack, version).await;
-            let (version, resources, outputs) = listed.into_graphql(ctx)?;
-            let version = StackStateVersion::from(version);
-            Ok(Some(StackState {
-                id: version.id.clone(),
-                version,
-                state: limited(ctx, resources.into_iter().map(StackStateResource::from)),
-                outputs,
-            }))
+            Ok(Some(StackState::of_version(listed.into_graphql(ctx)?)))
         })
         .await
     }

@@ -156,6 +156,45 @@ impl ServiceDeploymentStatus {
     }
 }
 
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum StackStatus {
+    /// A person or a later run ended it.
+    Cancelled,
+    /// It ended otherwise; its error says how.
+    Failed,
+    /// The cluster's agent is to start its Job.
+    Pending,
+    /// Its plan waits for people.
+    PendingApproval,
+    /// Its code is being put together, or another run of the stack goes first.
+    Queued,
+    /// Its Job has spoken.
+    Running,
+    /// Done.
+    Successful,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl StackStatus {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancelled => "CANCELLED",
+            Self::Failed => "FAILED",
+            Self::Pending => "PENDING",
+            Self::PendingApproval => "PENDING_APPROVAL",
+            Self::Queued => "QUEUED",
+            Self::Running => "RUNNING",
+            Self::Successful => "SUCCESSFUL",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// A value for templates.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

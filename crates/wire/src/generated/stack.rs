@@ -4,10 +4,11 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{
-    Connection, Id, PolicyBindingAttributes, ProjectRef, document::Operation, document::OperationKind,
-    shared::list,
+    ClusterRef, Connection, GitRef, GitRepository, Id, ProjectRef, StackAttributes, StackStatus,
+    document::Operation, document::OperationKind, shared::list,
 };
 
 /// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
@@ -23,14 +24,81 @@ pub struct InfrastructureStack {
     pub kind: StackType,
     /// It cannot be deleted.
     pub protect: bool,
+    /// Neither commits nor changes of the stack make runs.
+    pub paused: bool,
+    /// How its newest run that was no dry run stands; absent before the first one.
+    pub status: Option<StackStatus>,
+    /// The commit that was applied last.
+    pub sha: Option<String>,
+    /// Since when it is to be destroyed and deleted.
+    pub deleted_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub inserted_at: Option<DateTime<Utc>>,
     /// Where it belongs.
     pub project: Option<ProjectRef>,
+    /// Where in the repository.
+    pub git: Option<GitRef>,
+    /// The cluster whose agent starts the Jobs of its runs; absent when you may not see it.
+    pub cluster: Option<ClusterRef>,
     /// Who holds its state, if anybody does.
     pub lock: Option<StackLock>,
     /// The version of its state that counts; absent before the first one.
     pub state_version: Option<StackStateVersion>,
+}
+
+/// A stack with all that is known of it. Of its files only paths are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StackDetails {
+    /// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
+    #[serde(flatten)]
+    pub stack: InfrastructureStack,
+    /// A plan with changes waits for people.
+    pub approval: Option<bool>,
+    /// How many people have to agree to a plan.
+    pub required_approvals: i64,
+    /// Whoever started a run or last changed the stack is none of them.
+    pub forbid_self_approval: bool,
+    /// A plan that waits and its approvals end after this time; absent: never.
+    pub approval_expiry: Option<String>,
+    /// Commands of a run that take longer than this are ended; absent: after one hour.
+    pub timeout: Option<String>,
+    /// The console keeps the state of the tool, and gives each run the address of it.
+    pub manage_state: Option<bool>,
+    /// Folder below that of `git` in which the tool runs.
+    pub workdir: Option<String>,
+    /// Given to the tool in its own way.
+    pub variables: Option<Map<String, Value>>,
+    /// When a run last applied all of it.
+    pub last_successful_at: Option<DateTime<Utc>>,
+    /// Why its code cannot be read, if it cannot.
+    pub source_error: Option<String>,
+    /// The repository of its code; absent when you may not see it, and of a stack that has a state and no runs.
+    pub repository: Option<GitRepository>,
+    /// Variables of the environment of its runs; the values of secret ones are empty.
+    #[serde(default, deserialize_with = "list")]
+    pub environment: Vec<StackEnvironment>,
+    /// Files of its runs, without what is in them.
+    #[serde(default, deserialize_with = "list")]
+    pub files: Vec<StackFile>,
+}
+
+/// A variable of the environment of the runs of a stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackEnvironment {
+    /// Name.
+    pub name: String,
+    /// Value; empty of a secret one.
+    pub value: String,
+    /// The value is hidden wherever a run prints it.
+    pub secret: Option<bool>,
+}
+
+/// The path of a file of the runs of a stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackFile {
+    /// Where it is written.
+    pub path: String,
 }
 
 /// Who holds the state of a stack. A lock never ends by itself.
@@ -51,17 +119,45 @@ pub struct StackLock {
     pub inserted_at: Option<DateTime<Utc>>,
 }
 
-/// What a version of a state holds, without values.
+/// What a stack gives to others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackOutput {
+    /// Name.
+    pub name: String,
+    /// The value as JSON; absent where you may not see it.
+    pub json: Option<String>,
+    /// The tool says that it is sensitive.
+    pub secret: Option<bool>,
+}
+
+/// What a stack gives to others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackOutputs {
+    /// What it gives to others. Values that the tool calls sensitive are for those who may read the state.
+    #[serde(default, deserialize_with = "list")]
+    pub output: Vec<StackOutput>,
+}
+
+/// Enough of a stack to name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackRef {
+    /// Id.
+    pub id: String,
+    /// Unique name.
+    pub name: String,
+}
+
+/// What a version of a state holds, without values; or what a run planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackState {
-    /// The id of the version.
+    /// The id of the version, or of the run.
     pub id: String,
     /// The names of its outputs.
     #[serde(default, deserialize_with = "list")]
     pub outputs: Vec<String>,
-    /// The version.
-    pub version: StackStateVersion,
-    /// Its resources, one for each instance.
+    /// The version; absent of a run.
+    pub version: Option<StackStateVersion>,
+    /// Its resources, one for each instance; absent of a run.
     #[serde(default, deserialize_with = "list")]
     pub state: Vec<StackStateResource>,
 }
@@ -157,7 +253,7 @@ impl StackStateChangeKind {
     }
 }
 
-/// What keeps the infrastructure of a stack. Only `TERRAFORM` stacks are kept yet.
+/// What keeps the infrastructure of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StackType {
@@ -190,47 +286,6 @@ impl StackType {
     }
 }
 
-/// What a new stack is made from.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StackAttributes {
-    /// Unique in the installation.
-    pub name: String,
-    /// Where it belongs; else the default project.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub project_id: Option<String>,
-    /// It cannot be deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protect: Option<bool>,
-    /// Who may read it, besides those of its project.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_bindings: Option<Vec<PolicyBindingAttributes>>,
-    /// What keeps it.
-    #[serde(rename = "type")]
-    pub kind: StackType,
-    /// Who may change it and its state, besides those of its project.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_bindings: Option<Vec<PolicyBindingAttributes>>,
-}
-
-/// What changes of a stack; what is absent stays as it is.
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StackUpdateAttributes {
-    /// A new name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// New protection.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protect: Option<bool>,
-    /// Who may read it; replaces the list.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_bindings: Option<Vec<PolicyBindingAttributes>>,
-    /// Who may change it and its state; replaces the list.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_bindings: Option<Vec<PolicyBindingAttributes>>,
-}
-
 /// The stacks that you may see, by pages.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -256,7 +311,9 @@ impl Operation for ListInfrastructureStacks {
     edges { node { ...InfrastructureStack } }
   }
 }
-fragment InfrastructureStack on InfrastructureStack { id name type protect insertedAt project { ...ProjectRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment ClusterRef on Cluster { id name handle }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
@@ -277,10 +334,57 @@ impl Operation for GetInfrastructureStack {
     const DOCUMENT: &'static str = "query GetInfrastructureStack($id: ID, $name: String) {
   infrastructureStack(id: $id, name: $name) { ...InfrastructureStack }
 }
-fragment InfrastructureStack on InfrastructureStack { id name type protect insertedAt project { ...ProjectRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment ClusterRef on Cluster { id name handle }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
+}
+
+/// One stack, by its id or its name.
+#[derive(Debug, Clone, Serialize)]
+pub struct GetStackDetails {
+    pub id: Option<String>,
+    pub name: Option<String>,
+}
+
+impl Operation for GetStackDetails {
+    type Data = StackDetails;
+    const NAME: &'static str = "GetStackDetails";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "infrastructureStack";
+    const DOCUMENT: &'static str = "query GetStackDetails($id: ID, $name: String) {
+  infrastructureStack(id: $id, name: $name) { ...StackDetails }
+}
+fragment ClusterRef on Cluster { id name handle }
+fragment GitRef on GitRef { ref folder }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment ProjectRef on Project { id name }
+fragment StackDetails on InfrastructureStack { ...InfrastructureStack approval requiredApprovals forbidSelfApproval approvalExpiry timeout manageState workdir variables lastSuccessfulAt sourceError repository { ...GitRepository } environment { ...StackEnvironment } files { ...StackFile } }
+fragment StackEnvironment on StackEnvironment { name value secret }
+fragment StackFile on StackFile { path }
+fragment StackLock on StackLock { id operation who author fence insertedAt }
+fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
+}
+
+/// One stack, by its id or its name.
+#[derive(Debug, Clone, Serialize)]
+pub struct GetStackOutputs {
+    pub id: String,
+}
+
+impl Operation for GetStackOutputs {
+    type Data = StackOutputs;
+    const NAME: &'static str = "GetStackOutputs";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "infrastructureStack";
+    const DOCUMENT: &'static str = "query GetStackOutputs($id: ID!) {
+  infrastructureStack(id: $id) { ...StackOutputs }
+}
+fragment StackOutput on StackOutput { name json secret }
+fragment StackOutputs on InfrastructureStack { output { ...StackOutput } }";
 }
 
 /// One stack, by its id or its name.
@@ -358,17 +462,19 @@ impl Operation for CreateStack {
     const DOCUMENT: &'static str = "mutation CreateStack($attributes: StackAttributes!) {
   createStack(attributes: $attributes) { ...InfrastructureStack }
 }
-fragment InfrastructureStack on InfrastructureStack { id name type protect insertedAt project { ...ProjectRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment ClusterRef on Cluster { id name handle }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
 }
 
-/// Changes a stack; its bindings need admin access to it.
+/// Changes a stack: what is absent stays as it is. Its bindings need admin access to it.
 #[derive(Debug, Clone, Serialize)]
 pub struct UpdateStack {
     pub id: String,
-    pub attributes: StackUpdateAttributes,
+    pub attributes: StackAttributes,
 }
 
 impl Operation for UpdateStack {
@@ -376,21 +482,24 @@ impl Operation for UpdateStack {
     const NAME: &'static str = "UpdateStack";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "updateStack";
-    const DOCUMENT: &'static str = "mutation UpdateStack($id: ID!, $attributes: StackUpdateAttributes!) {
+    const DOCUMENT: &'static str = "mutation UpdateStack($id: ID!, $attributes: StackAttributes!) {
   updateStack(id: $id, attributes: $attributes) { ...InfrastructureStack }
 }
-fragment InfrastructureStack on InfrastructureStack { id name type protect insertedAt project { ...ProjectRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment ClusterRef on Cluster { id name handle }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
 }
 
-/// Deletes a stack with all versions of its state, for its administrators. What its state knows of is not destroyed: nothing
-/// knows of it any more.
+/// Deletes a stack, for its administrators. One with a source and resources is destroyed first: a run plans that, waits for
+/// approval where the stack asks for it, and the stack goes when the run has done it. One without a source is forgotten, as
+/// `detachStack` does.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeleteStack {
     pub id: String,
-    /// Where the state has resources, the id of its version: you know what nothing knows of any more.
+    /// Of a stack without a source whose state has resources, the id of its version: you know what nothing knows of any more.
     pub forget: Option<String>,
 }
 
@@ -402,6 +511,47 @@ impl Operation for DeleteStack {
     const DOCUMENT: &'static str = "mutation DeleteStack($id: ID!, $forget: ID) {
   deleteStack(id: $id, forget: $forget) { id }
 }";
+}
+
+/// Deletes a stack with all versions of its state, for its administrators, and destroys nothing: nothing knows any more of what
+/// its state knows of.
+#[derive(Debug, Clone, Serialize)]
+pub struct DetachStack {
+    pub id: String,
+    /// Where the state has resources, the id of its version: you know what nothing knows of any more.
+    pub forget: Option<String>,
+}
+
+impl Operation for DetachStack {
+    type Data = Id;
+    const NAME: &'static str = "DetachStack";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "detachStack";
+    const DOCUMENT: &'static str = "mutation DetachStack($id: ID!, $forget: ID) {
+  detachStack(id: $id, forget: $forget) { id }
+}";
+}
+
+/// Takes a stack's deletion back, as long as its destruction has not begun.
+#[derive(Debug, Clone, Serialize)]
+pub struct RestoreStack {
+    pub id: String,
+}
+
+impl Operation for RestoreStack {
+    type Data = InfrastructureStack;
+    const NAME: &'static str = "RestoreStack";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "restoreStack";
+    const DOCUMENT: &'static str = "mutation RestoreStack($id: ID!) {
+  restoreStack(id: $id) { ...InfrastructureStack }
+}
+fragment ClusterRef on Cluster { id name handle }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment ProjectRef on Project { id name }
+fragment StackLock on StackLock { id operation who author fence insertedAt }
+fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
 }
 
 /// Makes an earlier or a rejected version the stack's state, under the next serial. Refused while the state is locked.
@@ -421,7 +571,9 @@ impl Operation for RestoreStackState {
     const DOCUMENT: &'static str = "mutation RestoreStackState($stackId: ID!, $version: ID!) {
   restoreStackState(stackId: $stackId, version: $version) { ...InfrastructureStack }
 }
-fragment InfrastructureStack on InfrastructureStack { id name type protect insertedAt project { ...ProjectRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment ClusterRef on Cluster { id name handle }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
@@ -444,7 +596,9 @@ impl Operation for ForceUnlockStack {
     const DOCUMENT: &'static str = "mutation ForceUnlockStack($stackId: ID!, $lock: ID!) {
   forceUnlockStack(stackId: $stackId, lock: $lock) { ...InfrastructureStack }
 }
-fragment InfrastructureStack on InfrastructureStack { id name type protect insertedAt project { ...ProjectRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment ClusterRef on Cluster { id name handle }
+fragment GitRef on GitRef { ref folder }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";

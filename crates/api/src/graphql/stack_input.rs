@@ -1,0 +1,454 @@
+//! What a stack is given. What is not built is refused by its name, and never ignored.
+
+use std::collections::BTreeMap;
+
+use async_graphql::{Enum, ID, InputObject};
+use plural_core::run_call::InputVariable;
+use plural_core::stack::{ChangedVariable, NewStack, Stack, StackChange, StackSource, StackTool};
+use plural_core::stack_spec::StackSpec;
+use plural_core::{Error, Result};
+use plural_specs::Json;
+
+use super::{
+    error::{List, id_in, items, parse, parse_option, unsupported},
+    service_input::GitRefAttributes,
+    shared::{PolicyBindingAttributes, RbacAttributes, TagAttributes},
+    stack_policy::{PolicyEngineType, VulnSeverity},
+    stack_spec_input::{
+        CustomStepAttributes, GateJobAttributes, PulumiConfigurationAttributes, SpecAttributes,
+        StackConfigurationAttributes, TerraformConfigurationAttributes, TerragruntConfigurationAttributes,
+    },
+};
+
+/// What keeps the infrastructure of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::stack::StackTool")]
+pub(crate) enum StackType {
+    /// Terraform, or OpenTofu.
+    Terraform,
+    /// Terragrunt.
+    Terragrunt,
+    /// Ansible.
+    Ansible,
+    /// Pulumi.
+    Pulumi,
+    /// Other commands.
+    Custom,
+}
+
+/// What a stack is given. A new one needs `name` and `type`; in an update what is absent stays as it is.
+#[derive(Debug, InputObject)]
+pub(crate) struct StackAttributes {
+    /// Unique in the installation.
+    name: Option<String>,
+    /// What keeps it. It cannot change.
+    #[graphql(name = "type")]
+    kind: Option<StackType>,
+    /// Where it belongs; else the default project. It cannot change.
+    project_id: Option<ID>,
+    /// It cannot be deleted.
+    protect: Option<bool>,
+    /// Neither commits nor changes of the stack make runs.
+    paused: Option<bool>,
+    /// The repository of its code. It, `clusterId` and `git` are given together; a stack without them has a state and no runs.
+    repository_id: Option<ID>,
+    /// The cluster whose agent starts the Jobs of its runs.
+    cluster_id: Option<ID>,
+    /// Where in the repository.
+    git: Option<GitRefAttributes>,
+    /// The Kubernetes Job of a run.
+    job_spec: Option<GateJobAttributes>,
+    /// Settings of the tool.
+    configuration: Option<StackConfigurationAttributes>,
+    /// A plan with changes waits for people.
+    approval: Option<bool>,
+    /// How many people have to agree to a plan.
+    required_approvals: Option<i32>,
+    /// Whoever started a run or last changed the stack is none of them.
+    forbid_self_approval: Option<bool>,
+    /// A plan that waits and its approvals end after this time: `90m`, `24h`. An empty text: never.
+    approval_expiry: Option<String>,
+    /// The console keeps the state of the tool, and gives each run the address of it.
+    manage_state: Option<bool>,
+    /// Folder below that of `git` in which the tool runs.
+    workdir: Option<String>,
+    /// Commands of a run that take longer than this are ended: `30m`, `2h`. An empty text: after one hour.
+    timeout: Option<String>,
+    /// Given to the tool in its own way: a JSON object. Replaces the one before.
+    variables: Option<Json>,
+    /// Commands of a `CUSTOM` stack; those of the stage `PLAN` are its plan. Replaces the list.
+    commands: List<CustomStepAttributes>,
+    /// The commands that undo a `CUSTOM` stack. Replaces the list.
+    delete_commands: List<CustomStepAttributes>,
+    /// Files of its runs, all of them.
+    files: List<StackFileAttributes>,
+    /// Variables of the environment of its runs, all of them.
+    environment: List<StackEnvironmentAttributes>,
+    /// Who may read it, besides those of its project; replaces the list.
+    read_bindings: List<PolicyBindingAttributes>,
+    /// Who may change it and its state, besides those of its project; replaces the list.
+    write_bindings: List<PolicyBindingAttributes>,
+    /// Refused: a run has a credential of its own, and acts as nobody else.
+    actor_id: Option<ID>,
+    /// Refused: a stack is not made by a service here.
+    parent_id: Option<ID>,
+    /// Refused: there are no connections to git hosts here.
+    connection_id: Option<ID>,
+    /// Refused: there are no definitions of stacks yet.
+    definition_id: Option<ID>,
+    /// Refused: agents for coding are not part of this console.
+    agent_id: Option<ID>,
+    /// Refused: the clock makes no runs yet.
+    cron: Option<StackCronAttributes>,
+    /// Refused: plans are checked by no policies yet.
+    policy_engine: Option<PolicyEngineAttributes>,
+    /// Refused: repositories are fetched as the console's settings say.
+    interval: Option<String>,
+    /// Refused: stacks have no tags yet.
+    tags: List<TagAttributes>,
+    /// Refused: runs are watched by no metrics yet.
+    observable_metrics: List<ObservableMetricAttributes>,
+}
+
+/// A file of the runs of a stack.
+#[derive(InputObject)]
+pub(crate) struct StackFileAttributes {
+    /// Where it is written: relative to the folder in which the tool runs, or absolute.
+    path: String,
+    /// What is in it. Absent in an update: what is in it already.
+    content: Option<String>,
+}
+
+/// A variable of the environment of the runs of a stack.
+#[derive(InputObject)]
+pub(crate) struct StackEnvironmentAttributes {
+    /// Name.
+    name: String,
+    /// Value. Absent in an update: the one that it has already.
+    value: Option<String>,
+    /// The value is hidden wherever a run prints it, and is shown to nobody.
+    secret: Option<bool>,
+}
+
+/// Of what holds secrets, `Debug` tells names.
+macro_rules! quiet {
+    ($($type:ident: $field:ident),+) => {$(
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($type)).field(stringify!($field), &self.$field).finish_non_exhaustive()
+            }
+        }
+    )+};
+}
+
+quiet!(StackFileAttributes: path, StackEnvironmentAttributes: name);
+
+/// Runs by the clock. Refused.
+#[derive(Debug, InputObject)]
+pub(crate) struct StackCronAttributes {
+    /// When.
+    crontab: String,
+    /// Without approval.
+    auto_approve: Option<bool>,
+    /// Other settings of the tool.
+    overrides: Option<StackOverridesAttributes>,
+    /// With the newest commit.
+    track_ref: Option<bool>,
+}
+
+/// Settings of a tool for some runs. Refused.
+#[derive(Debug, InputObject)]
+pub(crate) struct StackOverridesAttributes {
+    /// Of Terraform and OpenTofu.
+    terraform: Option<TerraformConfigurationAttributes>,
+    /// Of Terragrunt.
+    terragrunt: Option<TerragruntConfigurationAttributes>,
+    /// Of Pulumi.
+    pulumi: Option<PulumiConfigurationAttributes>,
+}
+
+/// What checks plans. Refused.
+#[derive(Debug, InputObject)]
+pub(crate) struct PolicyEngineAttributes {
+    /// The program.
+    #[graphql(name = "type")]
+    kind: PolicyEngineType,
+    /// It has rules of its own.
+    custom_policies: Option<bool>,
+    /// Findings that are worse stop a run.
+    max_severity: Option<VulnSeverity>,
+    /// Where its rules are.
+    repository_id: Option<ID>,
+    /// What of the repository.
+    git: Option<GitRefAttributes>,
+}
+
+/// A metric that stops a run. Refused.
+#[derive(Debug, InputObject)]
+pub(crate) struct ObservableMetricAttributes {
+    /// Which.
+    identifier: String,
+    /// Of what.
+    provider_id: ID,
+}
+
+/// A stack's attributes, sorted by what they are for.
+struct Sorted {
+    name: Option<String>,
+    kind: Option<StackType>,
+    project_id: Option<ID>,
+    protect: Option<bool>,
+    paused: Option<bool>,
+    source: SourceAttributes,
+    spec: SpecAttributes,
+    files: List<StackFileAttributes>,
+    environment: List<StackEnvironmentAttributes>,
+    bindings: RbacAttributes,
+}
+
+impl StackAttributes {
+    /// A new stack.
+    pub(crate) fn new_stack(self) -> Result<NewStack> {
+        let sorted = self.sorted()?;
+        let Sorted { name, kind, project_id, protect, paused, source, spec, files, environment, bindings } =
+            sorted;
+        unsupported(
+            "attributes.paused",
+            paused == Some(true),
+            "a new stack is not paused: make it, and pause it with updateStack",
+        )?;
+        let name = name.ok_or_else(|| Error::invalid("attributes.name", "a new stack needs one"))?;
+        let kind = kind.ok_or_else(|| Error::invalid("attributes.type", "a new stack needs one"))?;
+        let mut given = Vec::new();
+        for variable in changed_variables(environment)?.unwrap_or_default() {
+            let ChangedVariable { name, value, secret } = variable;
+            let Some(value) = value else {
+                let reason = format!("the new variable {name:?} has no value");
+                return Err(Error::invalid("attributes.environment", reason));
+            };
+            given.push(InputVariable { name, value, secret });
+        }
+        let mut contents = BTreeMap::new();
+        for (path, content) in changed_files(files)?.unwrap_or_default() {
+            let Some(content) = content else {
+                let reason = format!("the new file {path:?} has no content");
+                return Err(Error::invalid("attributes.files", reason));
+            };
+            contents.insert(path, content);
+        }
+        Ok(NewStack {
+            name: parse("attributes.name", &name)?,
+            tool: kind.into(),
+            project_id: id_in("attributes.projectId", project_id.as_deref())?,
+            protect: protect.unwrap_or_default(),
+            source: source.over(None)?,
+            spec: spec.over(StackSpec::default())?,
+            environment: given,
+            files: contents,
+            bindings: bindings.change()?,
+        })
+    }
+
+    /// What changes of the stack `of`.
+    pub(crate) fn change(self, of: &Stack) -> Result<StackChange> {
+        let sorted = self.sorted()?;
+        let Sorted { name, kind, project_id, protect, paused, source, spec, files, environment, bindings } =
+            sorted;
+        if kind.is_some_and(|kind| StackTool::from(kind) != of.tool) {
+            let reason = format!("a stack keeps its type, which is {:?} here", of.tool);
+            return Err(Error::invalid("attributes.type", reason));
+        }
+        let project = id_in("attributes.projectId", project_id.as_deref())?;
+        if project.is_some_and(|project| project != of.project_id) {
+            return Err(Error::invalid("attributes.projectId", "a stack stays in its project"));
+        }
+        // What is given is laid over what is there: the stack's own are replaced as a whole.
+        let (source, spec) = (source.over(of.source.as_ref())?, spec.over(of.spec.clone())?);
+        Ok(StackChange {
+            name: parse_option("attributes.name", name.as_deref())?,
+            protect,
+            source: source.filter(|source| of.source.as_ref() != Some(source)),
+            spec: Some(spec).filter(|spec| *spec != of.spec),
+            environment: changed_variables(environment)?,
+            files: changed_files(files)?,
+            paused,
+            bindings: bindings.change()?,
+        })
+    }
+
+    /// Refuses what is not built.
+    fn sorted(self) -> Result<Sorted> {
+        let Self {
+            name,
+            kind,
+            project_id,
+            protect,
+            paused,
+            repository_id,
+            cluster_id,
+            git,
+            job_spec,
+            configuration,
+            approval,
+            required_approvals,
+            forbid_self_approval,
+            approval_expiry,
+            manage_state,
+            workdir,
+            timeout,
+            variables,
+            commands,
+            delete_commands,
+            files,
+            environment,
+            read_bindings,
+            write_bindings,
+            actor_id,
+            parent_id,
+            connection_id,
+            definition_id,
+            agent_id,
+            cron,
+            policy_engine,
+            interval,
+            tags,
+            observable_metrics,
+        } = self;
+        // Clients send empty texts and lists for what was left out.
+        let named = |id: Option<ID>| id.is_some_and(|id| !id.is_empty());
+        let refusals = [
+            (
+                "attributes.actorId",
+                named(actor_id),
+                "is not supported: a run has a credential of its own, and acts as nobody else. Leave it out",
+            ),
+            (
+                "attributes.parentId",
+                named(parent_id),
+                "is not supported: a stack is not made by a service here. Leave it out",
+            ),
+            (
+                "attributes.connectionId",
+                named(connection_id),
+                "is not supported: there are no connections to git hosts. Give the repository its credentials",
+            ),
+            (
+                "attributes.definitionId",
+                named(definition_id),
+                "is not supported yet: there are no definitions of stacks. Give commands and deleteCommands",
+            ),
+            (
+                "attributes.agentId",
+                named(agent_id),
+                "is not supported: agents for coding are not part of this console. Leave it out",
+            ),
+            (
+                "attributes.cron",
+                cron.is_some(),
+                "is not supported yet: let a pipeline call triggerRun by the clock",
+            ),
+            (
+                "attributes.policyEngine",
+                policy_engine.is_some(),
+                "is not supported yet: add a command that checks the plan as a hook after the stage PLAN",
+            ),
+            (
+                "attributes.interval",
+                interval.is_some_and(|interval| !interval.is_empty()),
+                "is not supported: repositories are fetched as the console's settings say. Leave it out",
+            ),
+            ("attributes.tags", filled(tags), "is not supported yet: group stacks by project"),
+            (
+                "attributes.observableMetrics",
+                filled(observable_metrics),
+                "is not supported yet. Leave it out, and approve plans by hand",
+            ),
+        ];
+        for (field, given, why) in refusals {
+            unsupported(field, given, why)?;
+        }
+        Ok(Sorted {
+            name,
+            kind,
+            project_id,
+            protect,
+            paused,
+            source: SourceAttributes { repository_id, cluster_id, git },
+            spec: SpecAttributes {
+                job_spec,
+                configuration,
+                approval,
+                required_approvals,
+                forbid_self_approval,
+                approval_expiry,
+                manage_state,
+                workdir,
+                timeout,
+                variables,
+                commands,
+                delete_commands,
+            },
+            files,
+            environment,
+            bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None },
+        })
+    }
+}
+
+/// Where a stack's code is.
+struct SourceAttributes {
+    repository_id: Option<ID>,
+    cluster_id: Option<ID>,
+    git: Option<GitRefAttributes>,
+}
+
+impl SourceAttributes {
+    /// The source, with what is absent as it is.
+    fn over(self, is: Option<&StackSource>) -> Result<Option<StackSource>> {
+        let Self { repository_id, cluster_id, git } = self;
+        let repository = id_in("attributes.repositoryId", repository_id.as_deref())?;
+        let cluster = id_in("attributes.clusterId", cluster_id.as_deref())?;
+        let git = git.map(GitRefAttributes::parse).transpose()?;
+        if repository.is_none() && cluster.is_none() && git.is_none() {
+            return Ok(is.cloned());
+        }
+        let repository_id = repository.or(is.map(|is| is.repository_id)).ok_or_else(|| {
+            Error::invalid("attributes.repositoryId", "is needed together with clusterId and git")
+        })?;
+        let cluster_id = cluster.or(is.map(|is| is.cluster_id)).ok_or_else(|| {
+            Error::invalid("attributes.clusterId", "is needed together with repositoryId and git")
+        })?;
+        let git = git.or(is.map(|is| is.git.clone())).ok_or_else(|| {
+            Error::invalid("attributes.git", "is needed together with repositoryId and clusterId")
+        })?;
+        Ok(Some(StackSource { repository_id, git, cluster_id }))
+    }
+}
+
+/// A list has something in it.
+fn filled<T>(list: List<T>) -> bool {
+    items(list).is_some_and(|items| !items.is_empty())
+}
+
+fn changed_variables(list: List<StackEnvironmentAttributes>) -> Result<Option<Vec<ChangedVariable>>> {
+    let Some(list) = items(list) else { return Ok(None) };
+    let mut variables: Vec<ChangedVariable> = Vec::new();
+    for StackEnvironmentAttributes { name, value, secret } in list {
+        if variables.iter().any(|other| other.name == name) {
+            return Err(Error::invalid("attributes.environment", format!("lists {name:?} twice")));
+        }
+        variables.push(ChangedVariable { name, value, secret: secret.unwrap_or_default() });
+    }
+    Ok(Some(variables))
+}
+
+fn changed_files(list: List<StackFileAttributes>) -> Result<Option<BTreeMap<String, Option<String>>>> {
+    let Some(list) = items(list) else { return Ok(None) };
+    let mut files = BTreeMap::new();
+    for StackFileAttributes { path, content } in list {
+        if files.insert(path.clone(), content).is_some() {
+            return Err(Error::invalid("attributes.files", format!("lists {path:?} twice")));
+        }
+    }
+    Ok(Some(files))
+}

@@ -1,0 +1,597 @@
+//! Runs of stacks: what they are, and what people decide about them.
+
+use async_graphql::{Context, Enum, ID, Object, SimpleObject};
+use chrono::{DateTime, Utc};
+use plural_app::stack_run::NewRun;
+use plural_core::service_error::ServiceError as CoreError;
+use plural_core::stack_run::{JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunStatus, RunTrigger};
+use plural_core::{Error, Result};
+use plural_specs::Map;
+
+use super::{
+    error::{IntoGraphql, List, Nullable, id, list, nullable},
+    git_repository::GitRepository,
+    limited::limited,
+    page::{connection, counted, page_args},
+    record::by_id,
+    request::request,
+    service::{GitRef, ServiceError},
+    stack::{InfrastructureStack, StackEnvironment, StackFile, StackOutput, outputs},
+    stack_input::StackType,
+    stack_policy::{PolicyEngine, StackPolicyViolation},
+    stack_run_step::RunStep,
+    stack_spec::{JobGateSpec, StackConfiguration},
+    stack_state::StackState,
+    user::User,
+};
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::stack_run::RunStatus")]
+pub(crate) enum StackStatus {
+    /// Its code is being put together, or another run of the stack goes first.
+    Queued,
+    /// The cluster's agent is to start its Job.
+    Pending,
+    /// Its Job has spoken.
+    Running,
+    /// Its plan waits for people.
+    PendingApproval,
+    /// Done.
+    Successful,
+    /// It ended otherwise; its error says how.
+    Failed,
+    /// A person or a later run ended it.
+    Cancelled,
+}
+
+/// What a run is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::stack_run::RunKind")]
+pub(crate) enum StackRunKind {
+    /// Plan, and apply that plan.
+    Apply,
+    /// Plan only: nothing is changed.
+    DryRun,
+    /// Plan the destruction of everything, and do it.
+    Destroy,
+}
+
+/// Which Job of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::stack_run::RunPhase")]
+pub(crate) enum StackRunPhase {
+    /// The one that plans.
+    Plan,
+    /// The one that applies what was planned.
+    Apply,
+}
+
+/// What made a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::stack_run::RunTrigger")]
+pub(crate) enum StackRunTrigger {
+    /// The clock.
+    Cron,
+    /// The stack was changed.
+    Spec,
+    /// A commit.
+    Commit,
+    /// A person.
+    Manual,
+}
+
+/// A run of a stack: a plan, the people who agree to it, and the Job that applies that very plan.
+pub(crate) struct StackRun(plural_core::stack_run::StackRun);
+
+impl From<plural_core::stack_run::StackRun> for StackRun {
+    fn from(run: plural_core::stack_run::StackRun) -> Self {
+        Self(run)
+    }
+}
+
+connection!(StackRunConnection, StackRunEdge, StackRun);
+
+/// A run of a stack: a plan, the people who agree to it, and the Job that applies that very plan.
+#[Object]
+impl StackRun {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// Counts the runs of the stack, from 1.
+    async fn number(&self) -> i32 {
+        counted(self.0.number)
+    }
+
+    /// What it is to do.
+    async fn kind(&self) -> StackRunKind {
+        self.0.kind.into()
+    }
+
+    /// What made it.
+    async fn trigger(&self) -> StackRunTrigger {
+        self.0.trigger.into()
+    }
+
+    /// How far it is.
+    async fn status(&self) -> StackStatus {
+        self.0.status.into()
+    }
+
+    /// Which Job is next, or runs, or ran last.
+    async fn phase(&self) -> StackRunPhase {
+        self.0.phase.into()
+    }
+
+    /// Why it ended as it did, in words; while it is pending, what it waits for.
+    async fn error(&self) -> Option<&str> {
+        self.0.error.as_deref()
+    }
+
+    /// The same as a list.
+    async fn errors(&self) -> List<ServiceError> {
+        let error = self.0.error.clone().filter(|_| self.0.status == RunStatus::Failed);
+        list(error.map(|message| {
+            let (source, location) = ("run".to_owned(), None);
+            ServiceError::from(CoreError { source, message, warning: false, terminal: true, location })
+        }))
+    }
+
+    /// Somebody asked for its end.
+    async fn cancel_asked(&self) -> bool {
+        self.0.cancel_asked
+    }
+
+    /// What keeps the stack.
+    #[graphql(name = "type")]
+    async fn tool(&self) -> StackType {
+        self.0.snapshot.tool.into()
+    }
+
+    /// The stack.
+    async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
+        nullable(async { by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id).await }).await
+    }
+
+    /// The repository of its code.
+    async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
+        nullable(async {
+            by_id::<plural_core::repository::Repository, _>(ctx, self.0.snapshot.repository_id).await
+        })
+        .await
+    }
+
+    /// What of the repository.
+    async fn git(&self) -> GitRef {
+        self.0.snapshot.git.clone().into()
+    }
+
+    /// Its commit, once that is known.
+    async fn sha(&self) -> Option<&str> {
+        self.0.source.as_ref().map(|source| source.sha.as_str())
+    }
+
+    /// First line of the commit's message.
+    async fn message(&self) -> Option<&str> {
+        self.0.source.as_ref().map(|source| source.message.as_str())
+    }
+
+    /// Name of the commit's author.
+    async fn commit_author(&self) -> Option<&str> {
+        self.0.source.as_ref().map(|source| source.author.as_str())
+    }
+
+    /// Who made it, as the audit log names them.
+    async fn author(&self) -> &str {
+        &self.0.author
+    }
+
+    /// Who made it; absent for the console itself.
+    async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
+        nullable(async {
+            let Some(user) = self.0.created_by else { return Ok(None) };
+            by_id::<plural_core::user::User, _>(ctx, user).await
+        })
+        .await
+    }
+
+    /// What it planned; absent until it has.
+    async fn plan(&self) -> Option<StackRunPlan> {
+        self.0.plan.clone().map(|plan| StackRunPlan { run: self.0.id, plan })
+    }
+
+    /// The plan as text and as JSON.
+    async fn state(&self) -> Option<StackState> {
+        self.0.plan.as_ref().map(|_| StackState::of_run(self.0.id))
+    }
+
+    /// A plan with changes waits for people.
+    async fn approval(&self) -> Option<bool> {
+        Some(self.0.snapshot.spec.approval.required)
+    }
+
+    /// How many people have to agree to its plan.
+    async fn required_approvals(&self) -> i32 {
+        counted(self.0.snapshot.spec.approval.approvers.max(1).into())
+    }
+
+    /// Who agreed to its plan, in order.
+    async fn approvals(&self) -> List<StackRunApproval> {
+        list(self.0.approvals.iter().cloned().map(StackRunApproval::from))
+    }
+
+    /// When the last of those agreed that it takes; absent while it waits.
+    async fn approved_at(&self) -> Option<DateTime<Utc>> {
+        self.0.approvals.last().filter(|_| self.0.phase == RunPhase::Apply).map(|approval| approval.at)
+    }
+
+    /// The last of those who agreed; absent while it waits.
+    async fn approver(&self, ctx: &Context<'_>) -> Nullable<User> {
+        nullable(async {
+            let last = self.0.approvals.last().filter(|_| self.0.phase == RunPhase::Apply);
+            let Some(approval) = last else { return Ok(None) };
+            by_id::<plural_core::user::User, _>(ctx, approval.user_id).await
+        })
+        .await
+    }
+
+    /// Its commands, in order.
+    async fn steps(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only the one at this place.")] index: Option<i32>,
+    ) -> Nullable<Vec<Option<RunStep>>> {
+        nullable(async {
+            let request = request(ctx);
+            let mut steps = request.app.stack_run_steps(&request.op, self.0.id).await.into_graphql(ctx)?;
+            if let Some(index) = index {
+                steps.retain(|step| i64::from(step.index) == i64::from(index));
+            }
+            Ok(limited(ctx, steps.into_iter().map(RunStep::from)))
+        })
+        .await
+    }
+
+    /// It changes nothing, whatever its plan says.
+    async fn dry_run(&self) -> bool {
+        self.0.kind == RunKind::DryRun
+    }
+
+    /// The console keeps the state of its tool.
+    async fn manage_state(&self) -> Option<bool> {
+        Some(self.0.snapshot.spec.manage_state)
+    }
+
+    /// Folder below that of `git` in which the tool runs.
+    async fn workdir(&self) -> Option<&str> {
+        Some(self.0.snapshot.spec.workdir.as_str()).filter(|folder| !folder.is_empty())
+    }
+
+    /// Given to the tool in its own way.
+    async fn variables(&self) -> Option<Map> {
+        Some(Map(self.0.snapshot.spec.variables.clone()))
+    }
+
+    /// Settings of the tool.
+    async fn configuration(&self) -> StackConfiguration {
+        self.0.snapshot.spec.configuration.clone().into()
+    }
+
+    /// The Kubernetes Job of the run.
+    async fn job_spec(&self) -> Option<JobGateSpec> {
+        Some(self.0.snapshot.spec.job.clone().into())
+    }
+
+    /// Where its Job is; absent before there is one.
+    async fn job(&self) -> Option<JobReference> {
+        self.0.job.clone().map(JobReference::from)
+    }
+
+    /// Where its code is; only the credential of its own Job reads it. Without the host where the console does not know its address.
+    async fn tarball(&self, ctx: &Context<'_>) -> String {
+        format!("{}/v1/runs/{}/artifact", console(ctx), self.0.id)
+    }
+
+    /// Where its tool keeps its state; absent where the console keeps none.
+    async fn state_urls(&self, ctx: &Context<'_>) -> Option<StateUrls> {
+        if !self.0.snapshot.spec.manage_state || !self.0.snapshot.tool.has_state() {
+            return None;
+        }
+        let address = Some(format!("{}/v1/stacks/{}/state", console(ctx), self.0.stack_id));
+        let (lock, unlock) = (address.clone(), address.clone());
+        Some(StateUrls { terraform: Some(TerraformStateUrls { address, lock, unlock }) })
+    }
+
+    /// Always absent: a run has a credential of its own, which reaches its inputs and its state.
+    async fn plural_creds(&self) -> Option<PluralCreds> {
+        None
+    }
+
+    /// Always absent: only the run itself reads them.
+    async fn files(&self) -> List<StackFile> {
+        None
+    }
+
+    /// Always absent: only the run itself reads it.
+    async fn environment(&self) -> List<StackEnvironment> {
+        None
+    }
+
+    /// The outputs of its stack, as they are now.
+    async fn output(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackOutput>>> {
+        nullable(async { outputs(ctx, self.0.stack_id).await }).await
+    }
+
+    /// Always absent: plans are checked by no policies yet.
+    async fn policy_engine(&self) -> Option<PolicyEngine> {
+        None
+    }
+
+    /// Always absent: plans are checked by no policies yet.
+    async fn violations(&self) -> List<StackPolicyViolation> {
+        None
+    }
+
+    /// When it was made.
+    async fn created_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.created_at)
+    }
+
+    /// When its first Job spoke.
+    async fn started_at(&self) -> Option<DateTime<Utc>> {
+        self.0.started_at
+    }
+
+    /// When it ended.
+    async fn finished_at(&self) -> Option<DateTime<Utc>> {
+        self.0.finished_at
+    }
+}
+
+/// The console's own address, without a final slash; empty where it is not known.
+fn console<'a>(ctx: &Context<'a>) -> &'a str {
+    request(ctx).options.public_url.as_deref().unwrap_or_default().trim_end_matches('/')
+}
+
+/// What a run planned.
+pub(crate) struct StackRunPlan {
+    run: plural_core::ids::StackRunId,
+    plan: RunPlan,
+}
+
+/// What a run planned.
+#[Object]
+impl StackRunPlan {
+    /// SHA-256 over the plan's file, JSON and text: what people approve.
+    async fn digest(&self) -> &str {
+        &self.plan.digest
+    }
+
+    /// Resources that it makes.
+    async fn add(&self) -> i32 {
+        counted(self.plan.summary.add)
+    }
+
+    /// Resources that it changes in their place.
+    async fn change(&self) -> i32 {
+        counted(self.plan.summary.change)
+    }
+
+    /// Resources that it destroys; those that are replaced count here and among the made ones.
+    async fn destroy(&self) -> i32 {
+        counted(self.plan.summary.destroy)
+    }
+
+    /// Values of outputs change, or the tool cannot say what it would do.
+    async fn other(&self) -> bool {
+        self.plan.summary.other
+    }
+
+    /// When it was stored.
+    async fn at(&self) -> Option<DateTime<Utc>> {
+        Some(self.plan.at)
+    }
+
+    /// What the tool printed of it; the values of secret variables are hidden in it.
+    async fn text(&self, ctx: &Context<'_>) -> Nullable<String> {
+        nullable(async {
+            let request = request(ctx);
+            request.app.stack_run_plan_text(&request.op, self.run).await.into_graphql(ctx)
+        })
+        .await
+    }
+}
+
+/// Somebody agreed to a plan.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct StackRunApproval {
+    /// Who, as the audit log names them.
+    approver: String,
+    /// The digest of the plan that they read.
+    digest: String,
+    /// When.
+    at: Option<DateTime<Utc>>,
+}
+
+impl From<RunApproval> for StackRunApproval {
+    fn from(approval: RunApproval) -> Self {
+        let RunApproval { user_id: _, by, digest, at } = approval;
+        Self { approver: by, digest, at: Some(at) }
+    }
+}
+
+/// Where a Job is.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct JobReference {
+    /// Name.
+    name: String,
+    /// Namespace.
+    namespace: String,
+}
+
+impl From<JobRef> for JobReference {
+    fn from(job: JobRef) -> Self {
+        let JobRef { namespace, name } = job;
+        Self { name, namespace }
+    }
+}
+
+/// Where tools keep the state of a run's stack.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct StateUrls {
+    /// Terraform and OpenTofu.
+    terraform: Option<TerraformStateUrls>,
+}
+
+/// The addresses of Terraform's `http` backend. Only the credential of the run's own Job opens them, or a user's access token.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct TerraformStateUrls {
+    /// The state.
+    address: Option<String>,
+    /// Where it is locked.
+    lock: Option<String>,
+    /// Where it is unlocked.
+    unlock: Option<String>,
+}
+
+/// A credential for the console. No run has one here.
+#[derive(SimpleObject)]
+pub(crate) struct PluralCreds {
+    /// The console.
+    url: Option<String>,
+    /// The credential.
+    token: Option<String>,
+}
+
+/// Reading runs of stacks.
+#[derive(Default)]
+pub(crate) struct StackRunQuery;
+
+/// Reading runs of stacks.
+#[Object]
+impl StackRunQuery {
+    /// A run of a stack.
+    async fn stack_run(&self, ctx: &Context<'_>, #[graphql(name = "id")] run: ID) -> Nullable<StackRun> {
+        nullable(async {
+            let request = request(ctx);
+            let run = id(&run).into_graphql(ctx)?;
+            Ok(Some(request.app.stack_run_get(&request.op, run).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// The runs that wait for approval, of all stacks that you may see.
+    async fn stack_runs_waiting(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<StackRunConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last).request().into_graphql(ctx)?;
+            Ok(Some(request.app.runs_waiting(&request.op, &page).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+}
+
+/// Making runs of stacks, and deciding about them.
+#[derive(Default)]
+pub(crate) struct StackRunMutation;
+
+/// Making runs of stacks, and deciding about them.
+#[Object]
+impl StackRunMutation {
+    /// Makes a run of a stack: it plans, and applies its plan, when people agreed to that where the stack asks for it.
+    async fn trigger_run(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id", desc = "The id of the stack.")] stack: ID,
+        #[graphql(desc = "Plan only: nothing is changed.")] dry_run: Option<bool>,
+        #[graphql(desc = "Destroy everything that the stack has.")] destroy: Option<bool>,
+    ) -> Nullable<StackRun> {
+        nullable(async {
+            let request = request(ctx);
+            let stack = id(&stack).into_graphql(ctx)?;
+            let kind = kind(dry_run, destroy).into_graphql(ctx)?;
+            let new = NewRun { kind, trigger: RunTrigger::Manual };
+            Ok(Some(request.app.stack_run_create(&request.op, stack, new).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Agrees to the plan of a run that waits: to the one of this digest, and to no other.
+    async fn approve_stack_run(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] run: ID,
+        #[graphql(desc = "The digest of the plan that you read. Without it, nothing is approved.")]
+        digest: Option<String>,
+    ) -> Nullable<StackRun> {
+        nullable(async {
+            let request = request(ctx);
+            let run = id(&run).into_graphql(ctx)?;
+            let approved = request.app.stack_run_approve(&request.op, run, digest.as_deref()).await;
+            Ok(Some(approved.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Refuses the plan of a run that waits: the run is cancelled.
+    async fn reject_stack_run(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] run: ID,
+        #[graphql(desc = "Why, for whoever made it.")] reason: String,
+    ) -> Nullable<StackRun> {
+        nullable(async {
+            let request = request(ctx);
+            let run = id(&run).into_graphql(ctx)?;
+            Ok(Some(request.app.stack_run_reject(&request.op, run, &reason).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Ends a run: at once where no Job of it has begun, otherwise when its tool has stopped.
+    async fn cancel_stack_run(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] run: ID,
+    ) -> Nullable<StackRun> {
+        nullable(async {
+            let request = request(ctx);
+            let run = id(&run).into_graphql(ctx)?;
+            Ok(Some(request.app.stack_run_cancel(&request.op, run).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Makes a new run of the same kind, of the stack as it is now.
+    async fn restart_stack_run(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] run: ID,
+    ) -> Nullable<StackRun> {
+        nullable(async {
+            let request = request(ctx);
+            let run = id(&run).into_graphql(ctx)?;
+            Ok(Some(request.app.stack_run_restart(&request.op, run).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+}
+
+/// What the arguments ask for.
+fn kind(dry_run: Option<bool>, destroy: Option<bool>) -> Result<RunKind> {
+    match (dry_run.unwrap_or_default(), destroy.unwrap_or_default()) {
+        (false, false) => Ok(RunKind::Apply),
+        (true, false) => Ok(RunKind::DryRun),
+        (false, true) => Ok(RunKind::Destroy),
+        (true, true) => Err(Error::invalid("dryRun", "cannot be given together with \"destroy\"")),
+    }
+}

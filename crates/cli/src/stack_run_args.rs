@@ -1,0 +1,216 @@
+//! The commands about runs of stacks.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::{
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs, WaitArgs},
+    key::parse_duration,
+};
+
+/// Plan what a run would change, and change nothing
+///
+/// Waits for the plan and prints it. With --detailed-exitcode: 0 where nothing would change, 2 where something would, 1 where the
+/// plan failed, as `terraform plan` has it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks plan network
+  plural cd stacks plan network --detailed-exitcode --timeout 30m
+  plural cd stacks plan network --no-wait -o name")]
+pub(crate) struct StackPlanArgs {
+    /// The stack: its name or id
+    #[arg(value_name = "STACK")]
+    pub(crate) stack: String,
+
+    /// Print the run, and do not wait for its plan
+    #[arg(long, conflicts_with = "detailed_exitcode")]
+    pub(crate) no_wait: bool,
+
+    /// How long to wait: 90s, 5m, 1h
+    #[arg(long, default_value = "15m", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Duration,
+
+    /// Exit with 2 where something would change
+    #[arg(long)]
+    pub(crate) detailed_exitcode: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Make a run of a stack: plan, and apply that plan
+///
+/// Where the stack asks for approval, the run waits for it: `plural cd stacks approve`. With --wait, the command ends when the run is
+/// over or waits for approval.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks trigger network
+  plural cd stacks trigger network --wait --timeout 30m
+  plural cd stacks trigger network --destroy   # everything that it has; the stack stays")]
+pub(crate) struct StackTriggerArgs {
+    /// The stack: its name or id
+    #[arg(value_name = "STACK")]
+    pub(crate) stack: String,
+
+    /// Destroy everything that the stack has
+    #[arg(long)]
+    pub(crate) destroy: bool,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// List the runs of a stack, newest first
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks runs network
+  plural cd stacks runs network -o wide
+  plural cd stacks runs network --watch")]
+pub(crate) struct StackRunsArgs {
+    /// The stack: its name or id
+    #[arg(value_name = "STACK")]
+    pub(crate) stack: String,
+
+    /// Keep running and print what changes
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
+}
+
+/// Show a run: its steps, its plan, who agreed, why it failed
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks run network      # the newest one
+  plural cd stacks run network/12   # by its number
+  plural cd stacks run 0190b8a2-7c11-7def-8000-0123456789ab -o json")]
+pub(crate) struct StackRunArgs {
+    /// The run: STACK/NUMBER, its id, or a stack, for its newest one
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// List the runs that wait for approval, of all stacks that you may see
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks waiting
+  plural cd stacks waiting --watch")]
+pub(crate) struct StackWaitingArgs {
+    /// Keep running and print what changes
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
+}
+
+/// Agree to the plan of a run: to the one that is shown, and to no other
+///
+/// Prints the plan and asks. A script names the digest of the plan that was read, and is not asked: another plan is refused.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks approve network
+  plural cd stacks approve network/12 --digest 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
+  plural cd stacks approve network/12 --yes   # the plan as it is now, whatever it says")]
+pub(crate) struct StackApproveArgs {
+    /// The run: STACK/NUMBER, its id, or a stack, for its newest one
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+
+    /// The digest of the plan that you read
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) digest: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Refuse the plan of a run that waits for approval
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks reject network --reason 'it replaces the database'
+  plural cd stacks reject network/12 --reason 'wait for Monday' --yes")]
+pub(crate) struct StackRejectArgs {
+    /// The run: STACK/NUMBER, its id, or a stack, for its newest one
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+
+    /// Why, for whoever made it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// End a run: at once where its tool has not begun, otherwise when the tool has stopped
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks cancel network
+  plural cd stacks cancel network/12 --yes")]
+pub(crate) struct StackCancelArgs {
+    /// The run: STACK/NUMBER, its id, or a stack, for its newest one
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Make a new run of the same kind, of the stack as it is now
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks restart network
+  plural cd stacks restart network/12 --wait")]
+pub(crate) struct StackRestartArgs {
+    /// The run: STACK/NUMBER, its id, or a stack, for its newest one
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Print what a stack gives to others
+///
+/// Values that the tool calls sensitive are for those who may read the state.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks outputs network
+  plural cd stacks outputs network vpc_id   # the bare value
+  plural cd stacks outputs network -o json")]
+pub(crate) struct StackOutputsArgs {
+    /// The stack: its name or id
+    #[arg(value_name = "STACK")]
+    pub(crate) stack: String,
+
+    /// Only the value of this one
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
+}

@@ -28,6 +28,7 @@ use crate::{
     proxy::Proxy,
     renders::Renders,
     reports::Reports,
+    runs::{self, Runs},
     scheduler,
     vault::{VaultConfigError, Vaults},
 };
@@ -72,6 +73,7 @@ pub(crate) struct Core {
     pub(crate) renders: Renders,
     pub(crate) inbox: Inbox,
     pub(crate) reports: Reports,
+    pub(crate) runs: Runs,
     /// None when people may not come through the console.
     pub(crate) proxy: Option<Arc<Proxy>>,
     pub(crate) concurrency: usize,
@@ -155,6 +157,7 @@ impl Agent {
             vault,
             line,
             proxy,
+            runs,
             observer,
         } = config;
         let folder = |cause| AgentError::Folder { folder: cache_dir.display().to_string(), cause };
@@ -185,6 +188,13 @@ impl Agent {
             renders: Renders::new(renders, journal),
             inbox: Inbox::default(),
             reports: Reports::default(),
+            runs: Runs::new(runs::Settings {
+                config: runs,
+                agent_namespace: namespace.clone(),
+                console_url: console_options.url.trim_end_matches('/').to_owned(),
+                ca_pem: console_options.ca_pem.clone(),
+                insecure_http: line.insecure_http,
+            }),
             proxy,
             concurrency: concurrency.max(1),
             whole: watch::Sender::new(false),
@@ -235,6 +245,7 @@ async fn work(
         let may_act = *standing.borrow() == Standing::Held;
         tokio::select! {
             () = act(&core, &client, &options), if may_act => {}
+            () = runs::run(Arc::clone(&core), client.clone()), if may_act => {}
             changed = standing.changed() => {
                 if changed.is_err() {
                     tracing::error!("the keeper of the lease ended");

@@ -7,7 +7,8 @@ use plural_sync::EngineOptions;
 use plural_tunnel::{ConsoleOptions, Line};
 
 use crate::{
-    commands::CommandRenderers, proxy::ProxyPolicy, renders::usual_render_limits, vault::VaultConfig,
+    commands::CommandRenderers, proxy::ProxyPolicy, renders::usual_render_limits, runs::RunsConfig,
+    vault::VaultConfig,
 };
 
 /// Settings of one agent.
@@ -42,6 +43,8 @@ pub struct AgentConfig {
     pub line: Line,
     /// What people may do through the console, whatever the console says.
     pub proxy: ProxyPolicy,
+    /// Where and how runs of stacks run.
+    pub runs: RunsConfig,
     /// Told of what happens; must not block.
     pub observer: Option<Observer>,
 }
@@ -64,6 +67,7 @@ impl AgentConfig {
             vault: None,
             line: Line::default(),
             proxy: ProxyPolicy::default(),
+            runs: RunsConfig::default(),
             observer: None,
             namespace,
         }

@@ -3,7 +3,7 @@
 mod file;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::Path,
@@ -11,10 +11,10 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use plural_core::ids::ServiceId;
+use plural_core::ids::{ServiceId, StackRunId};
 use plural_tunnel::{
     v1::{self, WorkKind, work::Item},
-    work::{self, CONTRACT, WANT_MAX, work_ref},
+    work::{self, CONTRACT, WANT_MAX, stack_run_work, work_ref},
 };
 use sha2::{Digest, Sha256};
 
@@ -29,15 +29,29 @@ pub(crate) struct Moved {
     pub(crate) asked: Vec<ServiceId>,
     /// Not ours any more: forget them, leave their objects.
     pub(crate) forgotten: Vec<ServiceId>,
+    /// Runs came, changed or went.
+    pub(crate) runs: bool,
     /// The answer was the whole state: whatever is not in it is not ours.
     pub(crate) snapshot: bool,
 }
 
+/// A run as the console wants it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WantedRun {
+    /// Grows with each change that the console made.
+    pub(crate) sequence: u64,
+    /// What its Job is to be.
+    pub(crate) job: v1::StackRunJob,
+}
+
+/// The first contract whose answers name all runs. One of an earlier console says nothing of them: their Jobs go on.
+const RUNS: u32 = 4;
+
 impl Moved {
     /// There is something to keep.
     pub(crate) fn is_any(&self) -> bool {
-        let Self { changed, asked, forgotten, snapshot } = self;
-        *snapshot || !changed.is_empty() || !asked.is_empty() || !forgotten.is_empty()
+        let Self { changed, asked, forgotten, runs, snapshot } = self;
+        *snapshot || *runs || !changed.is_empty() || !asked.is_empty() || !forgotten.is_empty()
     }
 }
 
@@ -48,9 +62,12 @@ struct State {
     cursor: Option<v1::Cursor>,
     services: HashMap<ServiceId, Arc<v1::Service>>,
     cluster: Option<Arc<v1::ClusterData>>,
+    runs: BTreeMap<StackRunId, Arc<WantedRun>>,
     /// Services that moved from a state that is not known here, and those that the console could not read: it has to send all of
     /// each.
     missing: BTreeSet<ServiceId>,
+    /// Runs that the console could not read, and those whose news is late.
+    missing_runs: BTreeSet<StackRunId>,
     /// It was logged that the console names work of an unknown kind.
     warned: bool,
 }
@@ -92,7 +109,9 @@ impl Desired {
         *self.owner.lock() = *first;
         let Some(v1::Kept { contract, cursor, work, missing }) = self.file.read(&owners) else { return };
         self.take(v1::PollResponse { cursor, snapshot: true, work, contract, ..v1::PollResponse::default() });
-        self.lock().missing = missing.iter().filter_map(service_of).collect();
+        let mut state = self.lock();
+        state.missing = missing.iter().filter_map(service_of).collect();
+        state.missing_runs = missing.iter().filter_map(run_of).collect();
     }
 
     /// The state is kept under another token of the same cluster.
@@ -121,7 +140,19 @@ impl Desired {
     /// What the console has to send whole: as much as one poll may ask for.
     pub(crate) fn want(&self) -> Vec<v1::WorkRef> {
         let state = self.lock();
-        state.missing.iter().take(WANT_MAX).map(|id| work_ref(WorkKind::Service, id)).collect()
+        let runs = state.missing_runs.iter().map(|id| work_ref(WorkKind::StackRun, id));
+        let services = state.missing.iter().map(|id| work_ref(WorkKind::Service, id));
+        runs.chain(services).take(WANT_MAX).collect()
+    }
+
+    /// All runs that are this cluster's.
+    pub(crate) fn runs(&self) -> BTreeMap<StackRunId, Arc<WantedRun>> {
+        self.lock().runs.clone()
+    }
+
+    /// What is known of a run is late: it is asked for with the next poll.
+    pub(crate) fn miss_run(&self, id: StackRunId) {
+        self.lock().missing_runs.insert(id);
     }
 
     pub(crate) fn service(&self, id: ServiceId) -> Option<Arc<v1::Service>> {
@@ -177,6 +208,18 @@ impl Desired {
             // Of what a later build kept, this one takes only what it knows.
             state.contract = contract.min(CONTRACT);
             state.missing.clear();
+            state.missing_runs.clear();
+        }
+        if snapshot && contract >= RUNS {
+            let named: HashSet<&str> =
+                work.iter().filter(|work| is_run(work)).map(|work| work.id.as_str()).collect();
+            let before = state.runs.len();
+            state.runs.retain(|id, _| named.contains(id.to_string().as_str()));
+            moved.runs = state.runs.len() < before;
+        }
+        for id in forgotten.iter().filter_map(run_of) {
+            state.missing_runs.remove(&id);
+            moved.runs |= state.runs.remove(&id).is_some();
         }
         moved.forgotten.extend(forgotten.iter().filter_map(service_of));
         for id in &moved.forgotten {
@@ -194,7 +237,9 @@ impl Desired {
                         moved.changed.extend(state.services.keys().copied());
                     }
                 }
+                Some(Item::StackRun(run)) => state.put_run(work.sequence, run, &mut moved),
                 None if work.kind == i32::from(WorkKind::Service) => state.keep(&work.id),
+                None if work.kind == i32::from(WorkKind::StackRun) => state.keep_run(&work.id),
                 None => unknown += 1,
             }
         }
@@ -244,6 +289,31 @@ impl State {
         self.services.insert(id, Arc::new(service));
     }
 
+    /// Takes a run.
+    fn put_run(&mut self, sequence: u64, job: v1::StackRunJob, moved: &mut Moved) {
+        let Ok(id) = job.id.parse::<StackRunId>() else {
+            tracing::warn!(run.id = %job.id, "the console sent an invalid run id");
+            return;
+        };
+        self.missing_runs.remove(&id);
+        let run = WantedRun { sequence, job };
+        if self.runs.get(&id).is_none_or(|known| **known != run) {
+            moved.runs = true;
+            self.runs.insert(id, Arc::new(run));
+        }
+    }
+
+    /// Keeps what is known of a run that the console cannot read, until it can.
+    fn keep_run(&mut self, id: &str) {
+        let Ok(id) = id.parse::<StackRunId>() else {
+            tracing::warn!(run.id = %id, "the console sent an invalid run id");
+            return;
+        };
+        if self.missing_runs.insert(id) {
+            tracing::error!(run.id = %id, "the console cannot read a run: its Job stays as it is; see the console's log");
+        }
+    }
+
     /// Keeps what is known of a service that the console cannot read, until it can.
     fn keep(&mut self, id: &str) {
         let Ok(id) = id.parse::<ServiceId>() else {
@@ -282,14 +352,17 @@ impl State {
     }
 
     fn kept(&self) -> v1::Kept {
-        let Self { contract, cursor, services, cluster, missing, warned: _ } = self;
+        let Self { contract, cursor, services, cluster, runs, missing, missing_runs, warned: _ } = self;
         let cluster = cluster.iter().map(|cluster| work::cluster_work((**cluster).clone()));
         let services = services.values().map(|service| work::service_work((**service).clone()));
+        let runs = runs.values().map(|run| stack_run_work(run.job.clone(), run.sequence));
+        let missing = missing.iter().map(|id| work_ref(WorkKind::Service, id));
+        let missing_runs = missing_runs.iter().map(|id| work_ref(WorkKind::StackRun, id));
         v1::Kept {
             contract: *contract,
             cursor: cursor.clone(),
-            work: cluster.chain(services).collect(),
-            missing: missing.iter().map(|id| work_ref(WorkKind::Service, id)).collect(),
+            work: cluster.chain(services).chain(runs).collect(),
+            missing: missing.chain(missing_runs).collect(),
         }
     }
 }
@@ -299,14 +372,28 @@ fn named(work: &v1::Work) -> Option<ServiceId> {
     match &work.item {
         Some(Item::Service(service)) => service.id.parse().ok(),
         Some(Item::Cluster(_)) | None => work.id.parse().ok(),
+        Some(Item::StackRun(_)) => None,
     }
+}
+
+/// Whether a piece of work is a run, also one that the console could not read.
+fn is_run(work: &v1::Work) -> bool {
+    matches!(work.item, Some(Item::StackRun(_))) || work.kind == i32::from(WorkKind::StackRun)
 }
 
 /// The service that is named, if it is one.
 fn service_of(work: &v1::WorkRef) -> Option<ServiceId> {
     match work.kind() {
         WorkKind::Service => work.id.parse().ok(),
-        WorkKind::Cluster | WorkKind::Unknown => None,
+        WorkKind::Cluster | WorkKind::StackRun | WorkKind::Unknown => None,
+    }
+}
+
+/// The run that is named, if it is one.
+fn run_of(work: &v1::WorkRef) -> Option<StackRunId> {
+    match work.kind() {
+        WorkKind::StackRun => work.id.parse().ok(),
+        WorkKind::Service | WorkKind::Cluster | WorkKind::Unknown => None,
     }
 }
 

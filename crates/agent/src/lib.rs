@@ -9,6 +9,7 @@
 //!   should do is asked again. Its folder may be deleted at any time. Its deploy token is in a Secret of its own.
 //! - Only the holder of the lease acts, so that two replicas never write at once. The lease is the
 //!   only write of an idle agent, but for the Secret when its token is replaced.
+//! - A Job of a run counts only with a number that the console gave for it.
 
 mod agent;
 mod artifacts;
@@ -34,6 +35,7 @@ mod render;
 mod renders;
 mod report;
 mod reports;
+mod runs;
 mod scheduler;
 mod target;
 mod vault;
@@ -43,4 +45,5 @@ pub use commands::CommandRenderers;
 pub use config::{AgentConfig, AgentEvent, Observer, Parts, TokenStep};
 pub use proxy::ProxyPolicy;
 pub use renders::usual_render_limits;
+pub use runs::RunsConfig;
 pub use vault::{VaultConfig, VaultConfigError};

@@ -304,6 +304,9 @@ impl Line {
                     let learnt = Some(Instant::now());
                     let woken = moved.changed.iter().chain(&moved.forgotten).copied();
                     self.core.inbox.wake(woken, Wake { hinted, learnt, why: Why::News });
+                    if moved.runs {
+                        self.core.runs.wake();
+                    }
                     let asked = Wake { why: Why::Plan, ..Wake::default() };
                     self.core.inbox.wake(moved.asked.iter().copied(), asked);
                     // With the first answer the desired state is whole: what was kept on disk, and what
@@ -337,6 +340,7 @@ impl Line {
                         let wait = every.mul_f64(0.8 + 0.4 * self.core.chance());
                         tokio::select! {
                             () = self.poll_now.notified() => break,
+                            () = self.core.runs.asks() => break,
                             () = tokio::time::sleep(wait) => break,
                             // Without a stream nobody tells us anything: the pause is another one.
                             _ = uplink.changed() => {}
@@ -374,8 +378,12 @@ pub(crate) async fn facts_loop(client: kube::Client, console: Console) {
         if now == told || now.kubernetes_version.is_empty() {
             continue;
         }
-        let request =
-            plural_tunnel::v1::ReportRequest { report_id, services: Vec::new(), cluster: Some(now.clone()) };
+        let request = plural_tunnel::v1::ReportRequest {
+            report_id,
+            services: Vec::new(),
+            cluster: Some(now.clone()),
+            stack_runs: Vec::new(),
+        };
         if console.report(request).await.is_ok() {
             told = now;
             report_id += 1;

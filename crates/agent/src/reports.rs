@@ -8,11 +8,11 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use plural_core::ids::ServiceId;
+use plural_core::ids::{ServiceId, StackRunId};
 use plural_kit::Backoff;
 use plural_tunnel::{
     Console,
-    v1::{AgentMessage, ReportRequest, ServiceReport, agent_message},
+    v1::{AgentMessage, ReportRequest, ServiceReport, StackRunReport, agent_message},
 };
 use prost::Message;
 use tokio::{
@@ -37,7 +37,17 @@ struct State {
     pending: BTreeMap<ServiceId, ServiceReport>,
     /// Hash of what was last told, or is being told right now.
     told: HashMap<ServiceId, u64>,
+    /// The same of runs.
+    pending_runs: BTreeMap<StackRunId, StackRunReport>,
+    told_runs: HashMap<StackRunId, u64>,
     acked: u64,
+}
+
+/// What travels in one message.
+#[derive(Debug, Default)]
+struct Batch {
+    services: Vec<(ServiceId, ServiceReport)>,
+    runs: Vec<(StackRunId, StackRunReport)>,
 }
 
 /// The box of outgoing reports.
@@ -72,6 +82,25 @@ impl Reports {
         state.told.remove(&service);
     }
 
+    /// Puts the newest report of a run into the box; one that says nothing new is dropped.
+    pub(crate) fn submit_run(&self, run: StackRunId, report: StackRunReport) {
+        let mut state = self.lock();
+        let known = state.told_runs.get(&run) == Some(&hash_of(&report));
+        if known && !state.pending_runs.contains_key(&run) {
+            return;
+        }
+        state.pending_runs.insert(run, report);
+        drop(state);
+        self.ready.notify_one();
+    }
+
+    /// Forgets what was told of a run.
+    pub(crate) fn forget_run(&self, run: StackRunId) {
+        let mut state = self.lock();
+        state.pending_runs.remove(&run);
+        state.told_runs.remove(&run);
+    }
+
     /// The console stored a report.
     pub(crate) fn acknowledged(&self, report_id: u64) {
         let mut state = self.lock();
@@ -88,17 +117,18 @@ impl Reports {
         let mut report_id = started.map_or(0, |since| since.as_micros() as u64);
         loop {
             let ready = self.ready.notified();
-            if self.lock().pending.is_empty() {
+            if self.is_empty() {
                 ready.await;
                 tokio::time::sleep(COALESCE).await;
             }
             let batch = self.take_batch();
-            if batch.is_empty() {
+            if batch.services.is_empty() && batch.runs.is_empty() {
                 continue;
             }
             report_id += 1;
-            let services = batch.iter().map(|(_, report)| report.clone()).collect();
-            let request = ReportRequest { report_id, services, cluster: None };
+            let services = batch.services.iter().map(|(_, report)| report.clone()).collect();
+            let stack_runs = batch.runs.iter().map(|(_, report)| report.clone()).collect();
+            let request = ReportRequest { report_id, services, cluster: None, stack_runs };
             match self.send(console, uplink, request).await {
                 Ok(()) => backoff.reset(),
                 Err(message) => {
@@ -110,25 +140,44 @@ impl Reports {
         }
     }
 
-    fn take_batch(&self) -> Vec<(ServiceId, ServiceReport)> {
+    fn is_empty(&self) -> bool {
+        let state = self.lock();
+        state.pending.is_empty() && state.pending_runs.is_empty()
+    }
+
+    fn take_batch(&self) -> Batch {
         let mut state = self.lock();
-        let mut batch = Vec::new();
+        let mut batch = Batch::default();
         let mut bytes = 0;
-        while batch.len() < BATCH_SERVICES && bytes < BATCH_BYTES {
+        while batch.runs.len() < BATCH_SERVICES && bytes < BATCH_BYTES {
+            let Some((run, report)) = state.pending_runs.pop_first() else { break };
+            bytes += report.encoded_len();
+            let hash = hash_of(&report);
+            if state.told_runs.insert(run, hash) != Some(hash) {
+                batch.runs.push((run, report));
+            }
+        }
+        while batch.services.len() < BATCH_SERVICES && bytes < BATCH_BYTES {
             let Some((service, report)) = state.pending.pop_first() else { break };
             bytes += report.encoded_len();
             let hash = hash_of(&report);
             if state.told.insert(service, hash) != Some(hash) {
-                batch.push((service, report));
+                batch.services.push((service, report));
             }
         }
         batch
     }
 
     /// Keeps a batch that was not taken, except where something newer came meanwhile.
-    fn put_back(&self, batch: Vec<(ServiceId, ServiceReport)>) {
+    fn put_back(&self, batch: Batch) {
+        let Batch { services, runs } = batch;
         let mut state = self.lock();
-        for (service, report) in batch {
+        for (run, report) in runs {
+            if state.told_runs.remove(&run).is_some() {
+                state.pending_runs.entry(run).or_insert(report);
+            }
+        }
+        for (service, report) in services {
             // A service that was forgotten meanwhile is not brought back.
             if state.told.remove(&service).is_some() {
                 let waiting = state.pending.entry(service).or_insert_with(|| report.clone());
@@ -179,7 +228,7 @@ fn outlasts(said: &ServiceReport, later: &ServiceReport) -> bool {
     said.destroyed && !later.destroyed && later.sequence <= said.sequence
 }
 
-fn hash_of(report: &ServiceReport) -> u64 {
+fn hash_of(report: &impl Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     report.encode_to_vec().hash(&mut hasher);
     hasher.finish()
@@ -200,18 +249,42 @@ mod tests {
         reports.submit(service, report(false));
         reports.submit(service, report(true));
         let batch = reports.take_batch();
-        assert_eq!(batch.len(), 1);
-        assert!(batch[0].1.applied);
+        assert_eq!(batch.services.len(), 1);
+        assert!(batch.services[0].1.applied);
         reports.submit(service, report(true));
-        assert!(reports.take_batch().is_empty(), "it is being told already");
+        assert!(reports.take_batch().services.is_empty(), "it is being told already");
 
         reports.put_back(batch);
         reports.submit(service, report(false));
         let batch = reports.take_batch();
-        assert!(!batch[0].1.applied, "the newer one is told");
+        assert!(!batch.services[0].1.applied, "the newer one is told");
         reports.forget(service);
         reports.put_back(batch);
-        assert!(reports.take_batch().is_empty());
+        assert!(reports.take_batch().services.is_empty());
+    }
+
+    #[test]
+    fn runs_are_told_beside_services() {
+        let reports = Reports::default();
+        let run = StackRunId::new();
+        let said = |attempt| StackRunReport { attempt, ..StackRunReport::default() };
+        reports.submit_run(run, said(1));
+        reports.submit(ServiceId::new(), report(true));
+        let batch = reports.take_batch();
+        assert_eq!((batch.runs.len(), batch.services.len()), (1, 1));
+        reports.submit_run(run, said(1));
+        assert!(reports.is_empty(), "it is being told already");
+        // What came meanwhile is newer than what was not taken.
+        reports.submit_run(run, said(2));
+        reports.put_back(batch);
+        let batch = reports.take_batch();
+        assert_eq!((batch.runs, batch.services.len()), (vec![(run, said(2))], 1));
+        // A run that was forgotten meanwhile is not brought back.
+        reports.submit_run(run, said(3));
+        let batch = reports.take_batch();
+        reports.forget_run(run);
+        reports.put_back(batch);
+        assert!(reports.is_empty());
     }
 
     #[test]
@@ -223,15 +296,15 @@ mod tests {
         reports.submit(service, gone.clone());
         reports.submit(service, late(7));
         let batch = reports.take_batch();
-        assert_eq!(batch[0].1, gone);
+        assert_eq!(batch.services[0].1, gone);
         // Also when it has to be said again.
         reports.submit(service, late(7));
         reports.put_back(batch);
         let batch = reports.take_batch();
-        assert_eq!(batch[0].1, gone);
+        assert_eq!(batch.services[0].1, gone);
         reports.put_back(batch);
         // It is wanted again: that is another story.
         reports.submit(service, late(8));
-        assert_eq!(reports.take_batch()[0].1, late(8));
+        assert_eq!(reports.take_batch().services[0].1, late(8));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use plural_core::cluster::{Cluster, ClusterDistro};
-use plural_core::ids::{ClusterId, RevisionId, ServiceId};
+use plural_core::ids::{ClusterId, RevisionId, ServiceId, StackRunId};
 use plural_core::service::{Configuration, Intent, Rendering, Service};
 use plural_core::specs::{KubeName, SyncConfig};
 use plural_core::sync::SyncAsk;
@@ -12,6 +12,7 @@ use plural_core::work::{Contract, WorkKind, WorkRef};
 use plural_core::{Error, Result};
 
 use crate::agent::AgentHandle;
+use crate::agent_run::RunJob;
 use crate::app::App;
 use crate::fleet::{FeedCursor, Need, ServiceMove};
 use crate::ports::agents::ServiceSpecRow;
@@ -132,6 +133,10 @@ pub struct PollAnswer {
     pub damaged: Vec<ServiceId>,
     /// Services of which only the revision changed.
     pub moved: Vec<ServiceMove>,
+    /// Runs whose Job changed.
+    pub runs: Vec<RunJob>,
+    /// Runs that cannot be read now.
+    pub damaged_runs: Vec<StackRunId>,
     /// The cluster's data, when it changed; for an agent that knows no such work, when `services` holds any.
     pub cluster: Option<ClusterData>,
     /// What to forget, leaving its objects.
@@ -158,6 +163,8 @@ impl App {
             services: Vec::new(),
             damaged: Vec::new(),
             moved,
+            runs: Vec::new(),
+            damaged_runs: Vec::new(),
             cluster: None,
             forgotten,
             rotate_token: self.token_is_due(&agent.cell),
@@ -260,6 +267,14 @@ impl App {
             let gone = ids.into_iter().filter(|id| !found.contains(id));
             forgotten.extend(gone.map(WorkRef::service));
         }
+        let wanted: Vec<StackRunId> = whole.iter().filter_map(|work| work.as_stack_run()).collect();
+        let (runs, damaged_runs) = self.run_jobs(agent, &wanted).await?;
+        if !snapshot && runs.len() + damaged_runs.len() < wanted.len() {
+            let found: HashSet<StackRunId> =
+                runs.iter().map(|job| job.run.id).chain(damaged_runs.iter().copied()).collect();
+            let over = wanted.into_iter().filter(|id| !found.contains(id));
+            forgotten.extend(over.map(WorkRef::stack_run));
+        }
         // An agent that is not told when it changes gets it with what is made from it.
         let is_told = asked.contract >= WorkKind::Cluster.since();
         let wants_cluster = whole.contains(&WorkRef::cluster(agent.cluster_id()));
@@ -269,7 +284,48 @@ impl App {
             None
         };
         let rotate_token = self.token_is_due(&agent.cell);
-        Ok(PollAnswer { cursor: next, snapshot, services, damaged, moved, cluster, forgotten, rotate_token })
+        Ok(PollAnswer {
+            cursor: next,
+            snapshot,
+            services,
+            damaged,
+            moved,
+            runs,
+            damaged_runs,
+            cluster,
+            forgotten,
+            rotate_token,
+        })
+    }
+
+    /// These runs of the agent's cluster, and those of them that cannot be read: one that is damaged must not keep the others from
+    /// being told.
+    async fn run_jobs(
+        &self,
+        agent: &AgentHandle,
+        ids: &[StackRunId],
+    ) -> Result<(Vec<RunJob>, Vec<StackRunId>)> {
+        let (mut jobs, mut damaged) = (Vec::with_capacity(ids.len()), Vec::new());
+        let mut left: Vec<&[StackRunId]> = ids.chunks(AT_ONCE).collect();
+        while let Some(some) = left.pop() {
+            match (self.agent_run_jobs(agent, some).await, some) {
+                (Ok(read), _) => jobs.extend(read),
+                (Err(error @ Error::Internal { .. }), [id]) => {
+                    tracing::error!(
+                        run.id = %id, error = error.log_text(),
+                        "cannot read a run for its agent, which keeps what it has of it and asks again"
+                    );
+                    damaged.push(*id);
+                }
+                // One of them, or several: by halves each is found.
+                (Err(Error::Internal { .. }), _) => {
+                    let (first, second) = some.split_at(some.len() / 2);
+                    left.extend([second, first]);
+                }
+                (Err(error), _) => return Err(error),
+            }
+        }
+        Ok((jobs, damaged))
     }
 
     /// These services of a cluster, and those of them that cannot be read or opened: one that is damaged must not keep the

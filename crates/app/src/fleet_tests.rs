@@ -1,6 +1,6 @@
 //! Tests of the fleet in memory.
 
-use plural_core::ids::RevisionId;
+use plural_core::ids::{RevisionId, StackRunId};
 use plural_core::work::{SourceHead, WorkKind};
 
 use super::*;
@@ -394,6 +394,44 @@ fn what_is_wanted_is_whole_even_where_nothing_changed_and_strangers_are_not() {
     let want = vec![service.work, stranger, service.work];
     let asked = PollAsked { want, ..PollAsked::at(Some(&cursor)) };
     assert_eq!(fleet.poll(&cell, &asked).1, changes(vec![service.work], Vec::new()));
+}
+
+#[test]
+fn runs_are_told_to_agents_that_know_them_and_are_no_memory_once_they_are_over() {
+    let cluster = credential("a");
+    let service = summary(cluster.id);
+    let run = WorkSummary {
+        work: WorkRef::stack_run(StackRunId::new()),
+        sequence: 1,
+        head: None,
+        ..service.clone()
+    };
+    let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
+    let former = |cursor: Option<&FeedCursor>| PollAsked {
+        contract: Contract::REFERENCES,
+        want: vec![run.work],
+        ..PollAsked::at(cursor)
+    };
+    let (cursor, _) = fleet.poll(&cell, &PollAsked::at(None));
+    let asked = PollAsked::at(Some(&cursor));
+    assert_eq!(fleet.poll(&cell, &asked).1, Need::Nothing);
+    Fleet::work_changed(&cell, entry(&run, 11, WorkChange::Changed), Some(run.clone()));
+    fleet.advance(11);
+    assert_eq!(fleet.poll(&cell, &asked).1, changes(vec![run.work], Vec::new()));
+    assert_eq!(
+        fleet.poll(&cell, &PollAsked::at(None)).1,
+        Need::Snapshot { work: vec![service.work, run.work] }
+    );
+    // One of the contract before is sent nothing of it, whatever it asks for.
+    assert_eq!(fleet.poll(&cell, &former(Some(&cursor))).1, changes(Vec::new(), Vec::new()));
+    assert_eq!(fleet.poll(&cell, &former(None)).1, Need::Snapshot { work: vec![service.work] });
+    // It is over: the agent forgets it, and nothing of it stays but the event.
+    Fleet::work_changed(&cell, entry(&run, 12, WorkChange::Changed), None);
+    fleet.advance(12);
+    let at = FeedCursor { sequence: 11, ..cursor.clone() };
+    assert_eq!(fleet.poll(&cell, &PollAsked::at(Some(&at))).1, changes(Vec::new(), vec![run.work]));
+    assert_eq!(fleet.poll(&cell, &former(Some(&at))).1, changes(Vec::new(), Vec::new()));
+    assert_eq!(fleet.poll(&cell, &PollAsked::at(None)).1, Need::Snapshot { work: vec![service.work] });
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod convert;
 mod door;
 mod rendering;
+mod runs;
 mod sync;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
@@ -23,11 +24,12 @@ use plural_tunnel::{
     v1::{
         AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, DeployToken, DeployTokenAnswer, Drain,
         Hello, Hint, KeepAlive, OpenProxy, PollRequest, PollResponse, ProxyFrame, ReportRequest,
-        ReportResponse, Welcome, agent_message, agent_service_server::AgentService, console_message,
-        proxy_service_server::ProxyService,
+        ReportResponse, TakeRunRequest, TakeRunResponse, Welcome, agent_message,
+        agent_service_server::AgentService, console_message, proxy_service_server::ProxyService,
     },
     work::CONTRACT,
 };
+use secrecy::ExposeSecret;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -145,6 +147,18 @@ impl AgentService for Agents {
         let token = request.into_inner().token;
         let standing = self.app.agent_token_rotate(call.agent(), &token).await.map_err(status)?;
         Ok(Response::new(DeployTokenAnswer { in_use: standing == TokenStatus::Current }))
+    }
+
+    async fn take_run(
+        &self,
+        mut request: Request<TakeRunRequest>,
+    ) -> Result<Response<TakeRunResponse>, Status> {
+        let call = admitted(&mut request)?;
+        let TakeRunRequest { run_id, phase, attempt } = request.into_inner();
+        let (id, phase) = (convert::id(&run_id)?, runs::phase(&phase)?);
+        let (token, attempt) =
+            self.app.agent_run_take(call.agent(), id, phase, attempt).await.map_err(status)?;
+        Ok(Response::new(TakeRunResponse { token: token.expose_secret().to_owned(), attempt }))
     }
 
     async fn artifact(
@@ -358,7 +372,10 @@ impl Conversation {
 
 async fn report(app: &App, agent: &AgentHandle, request: ReportRequest) -> Result<ReportResponse, Status> {
     let report_id = request.report_id;
-    app.agent_report(agent, convert::report(request)?).await.map_err(status)?;
+    let (report, runs) = convert::report(request)?;
+    app.agent_report(agent, report).await.map_err(status)?;
+    // Said again, they change nothing more.
+    app.agent_runs_report(agent, runs).await.map_err(status)?;
     Ok(ReportResponse { report_id })
 }
 

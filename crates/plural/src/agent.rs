@@ -7,7 +7,9 @@ use std::{
 };
 
 use anyhow::Context;
-use plural_agent::{Agent, AgentConfig, CommandRenderers, ProxyPolicy, VaultConfig, usual_render_limits};
+use plural_agent::{
+    Agent, AgentConfig, CommandRenderers, ProxyPolicy, RunsConfig, VaultConfig, usual_render_limits,
+};
 use plural_kit::{LaneLimits, Lanes, Shutdown};
 use plural_sandbox::{Helper, Limits, Program};
 use plural_tunnel::{ConsoleOptions, Line, Transport};
@@ -85,6 +87,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     proxy: ProxyArgs,
+
+    #[command(flatten)]
+    runs: RunArgs,
 
     #[command(flatten)]
     log: LogArgs,
@@ -224,6 +229,70 @@ impl ProxyArgs {
     }
 }
 
+/// Jobs of runs of stacks
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Runs of stacks")]
+struct RunArgs {
+    /// Namespace of runs that name none. It is made on first use, with "restricted" pod security
+    #[arg(
+        long,
+        env = "PLURAL_AGENT_RUNS_NAMESPACE",
+        value_name = "NAME",
+        default_value = "plural-runs",
+        value_parser = runs_namespace
+    )]
+    runs_namespace: String,
+
+    /// Image whose entry point is this program, such as the agent's own: it brings the harness of a run into the image of its tool.
+    /// Without one, the images of tools must have `plural` in their PATH
+    #[arg(long, env = "PLURAL_AGENT_RUN_IMAGE", value_name = "IMAGE")]
+    run_image: Option<String>,
+
+    /// What all runs together may take of that namespace, as in a ResourceQuota; may be given several times. "none": no quota
+    #[arg(
+        long,
+        env = "PLURAL_AGENT_RUNS_QUOTA",
+        value_delimiter = ',',
+        value_name = "RESOURCE=QUANTITY",
+        default_value = "pods=50"
+    )]
+    runs_quota: Vec<String>,
+}
+
+impl RunArgs {
+    fn config(self) -> anyhow::Result<RunsConfig> {
+        let Self { runs_namespace, run_image, runs_quota } = self;
+        let mut quota = BTreeMap::new();
+        for said in runs_quota.iter().filter(|said| *said != "none") {
+            let (resource, quantity) = said
+                .split_once('=')
+                .filter(|(resource, quantity)| !resource.is_empty() && !quantity.is_empty())
+                .with_context(|| {
+                    format!("--runs-quota: {said:?} must be RESOURCE=QUANTITY, such as pods=50")
+                })?;
+            quota.insert(resource.to_owned(), quantity.to_owned());
+        }
+        let image = run_image.filter(|image| !image.is_empty());
+        Ok(RunsConfig { namespace: runs_namespace, image, quota })
+    }
+}
+
+/// A namespace that runs may have for their own.
+fn runs_namespace(text: &str) -> Result<String, String> {
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let is_name = text.len() <= 63
+        && is_end(text.chars().next())
+        && is_end(text.chars().next_back())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if !is_name {
+        return Err("it must be a name of lower-case letters, digits and \"-\"".to_owned());
+    }
+    if text.starts_with("kube-") {
+        return Err("namespaces that begin with kube- are reserved for Kubernetes".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let Args {
         console_url,
@@ -239,6 +308,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         full_check_minutes,
         line,
         proxy,
+        runs,
         log,
     } = args;
     log.init()?;
@@ -278,6 +348,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     config.engine.full_check_every = Duration::from_mins(full_check_minutes);
     config.line = way;
     config.proxy = proxy.policy();
+    config.runs = runs.config()?;
     let mut agent = Agent::start(config).context("the agent cannot start")?;
     let shutdown = Shutdown::new();
     tokio::select! {
@@ -352,6 +423,34 @@ mod tests {
     struct Program {
         #[command(flatten)]
         args: Args,
+    }
+
+    #[test]
+    fn runs_are_where_it_is_said() {
+        let parsed = |given: &[&str]| {
+            let needed = ["agent", "--console-url", "http://localhost", "--deploy-token", "deploy-1"];
+            let parsed =
+                Program::try_parse_from(needed.iter().chain(given)).map_err(|error| error.to_string())?;
+            parsed.args.runs.config().map_err(|error| error.to_string())
+        };
+        assert_eq!(parsed(&[]), Ok(RunsConfig::default()));
+        let said = parsed(&[
+            "--runs-namespace",
+            "ci",
+            "--run-image",
+            "example.org/plural:1",
+            "--runs-quota",
+            "pods=9,limits.cpu=20",
+        ]);
+        let quota = [("limits.cpu".to_owned(), "20".to_owned()), ("pods".to_owned(), "9".to_owned())].into();
+        let image = Some("example.org/plural:1".to_owned());
+        assert_eq!(said, Ok(RunsConfig { namespace: "ci".to_owned(), image, quota }));
+        assert!(parsed(&["--runs-quota", "none"]).unwrap().quota.is_empty());
+        for wrong in
+            [["--runs-namespace", "kube-system"], ["--runs-namespace", "A b"], ["--runs-quota", "pods"]]
+        {
+            assert!(parsed(&wrong).unwrap_err().contains(wrong[1]), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -22,8 +22,8 @@ use crate::{
     proxy::Outgoing,
     v1::{
         AgentMessage, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, PollRequest, PollResponse,
-        ProxyFrame, ReportRequest, ReportResponse, WorkRef, agent_service_client::AgentServiceClient,
-        proxy_service_client::ProxyServiceClient,
+        ProxyFrame, ReportRequest, ReportResponse, TakeRunRequest, TakeRunResponse, WorkRef,
+        agent_service_client::AgentServiceClient, proxy_service_client::ProxyServiceClient,
     },
     work::CONTRACT,
 };
@@ -117,6 +117,11 @@ impl TunnelError {
     /// Whether the console is of a release that does not know the call.
     pub fn is_unknown_call(&self) -> bool {
         matches!(self, Self::Refused { code: Code::Unimplemented, .. })
+    }
+
+    /// Whether what was asked about is elsewhere by now (a run that the console moved on).
+    pub fn is_outdated(&self) -> bool {
+        matches!(self, Self::Refused { code: Code::FailedPrecondition, .. })
     }
 
     /// Whether the console has no such thing (an artifact that left its store).
@@ -374,6 +379,16 @@ impl Console {
     pub async fn report(&self, report: ReportRequest) -> Result<ReportResponse, TunnelError> {
         let mut client = self.client();
         Ok(self.within(client.report(report)).await?.into_inner())
+    }
+
+    /// The credential of the Job of a run that is about to be made, and the number of that Job. The console counts it: an answer
+    /// that is lost makes the next call with the same number [`TunnelError::is_outdated`].
+    ///
+    /// # Errors
+    /// As [`TunnelError`] says.
+    pub async fn take_run(&self, request: TakeRunRequest) -> Result<TakeRunResponse, TunnelError> {
+        let mut client = self.client();
+        Ok(self.within(client.take_run(request)).await?.into_inner())
     }
 
     /// The bytes of one artifact's tar. The caller verifies the digest.

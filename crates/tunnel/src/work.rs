@@ -48,6 +48,21 @@ pub fn damaged_service(id: impl Display) -> v1::Work {
     v1::Work { id: id.to_string(), sequence: 0, kind: v1::WorkKind::Service.into(), item: None }
 }
 
+/// The Job of a run of a stack, whole. The sequence is the run's.
+pub fn stack_run_work(run: v1::StackRunJob, sequence: u64) -> v1::Work {
+    v1::Work {
+        id: run.id.clone(),
+        sequence,
+        kind: v1::WorkKind::StackRun.into(),
+        item: Some(v1::work::Item::StackRun(run)),
+    }
+}
+
+/// A run that the console cannot read.
+pub fn damaged_stack_run(id: impl Display) -> v1::Work {
+    v1::Work { id: id.to_string(), sequence: 0, kind: v1::WorkKind::StackRun.into(), item: None }
+}
+
 /// The service after the move.
 ///
 /// `None`: `known` is older than the state that the move continues, so that only the whole service helps. A service that is
@@ -149,7 +164,7 @@ impl v1::PollResponse {
     pub fn whole_services(&self) -> impl Iterator<Item = &v1::Service> {
         let of_work = self.work.iter().filter_map(|work| match &work.item {
             Some(v1::work::Item::Service(service)) => Some(&**service),
-            Some(v1::work::Item::Cluster(_)) | None => None,
+            Some(v1::work::Item::Cluster(_) | v1::work::Item::StackRun(_)) | None => None,
         });
         self.services.iter().chain(of_work)
     }
@@ -294,10 +309,10 @@ mod tests {
 
     #[test]
     fn work_of_an_unknown_kind_is_empty_and_the_rest_is_read() {
-        // A later console sends a message in field 12.
+        // A later console sends a message in field 13.
         let mut unknown = Vec::new();
         prost::encoding::string::encode(1, &"x".to_owned(), &mut unknown);
-        prost::encoding::bytes::encode(12, &b"\x0a\x01y".to_vec(), &mut unknown);
+        prost::encoding::bytes::encode(13, &b"\x0a\x01y".to_vec(), &mut unknown);
         let mut bytes = Vec::new();
         prost::encoding::bytes::encode(6, &unknown, &mut bytes);
         bytes.extend(
@@ -306,6 +321,18 @@ mod tests {
         let answer = v1::PollResponse::decode(bytes.as_slice()).unwrap();
         assert_eq!((answer.work.len(), answer.work[0].id.as_str(), &answer.work[0].item), (2, "x", &None));
         assert_eq!(answer.whole_services().count(), 1);
+    }
+
+    #[test]
+    fn a_run_is_work_of_its_own_kind() {
+        let run = v1::StackRunJob { id: "r".to_owned(), attempt: 2, ..v1::StackRunJob::default() };
+        let work = stack_run_work(run.clone(), 7);
+        assert_eq!((work.id.as_str(), work.sequence, work.kind()), ("r", 7, v1::WorkKind::StackRun));
+        assert_eq!(work.item, Some(v1::work::Item::StackRun(run)));
+        let damaged = damaged_stack_run("r");
+        assert_eq!((damaged.kind(), damaged.item), (v1::WorkKind::StackRun, None));
+        let answer = v1::PollResponse { work: vec![work], ..v1::PollResponse::default() };
+        assert_eq!(answer.whole_services().count(), 0);
     }
 
     #[test]

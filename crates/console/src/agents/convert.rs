@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use plural_app::agent::{AgentFacts, AgentReport, ReportedService};
 use plural_app::agent_poll::{ClusterData, PollAnswer, PollAsked, ServiceSpec};
+use plural_app::agent_run::ReportedRun;
 use plural_app::fleet::{FeedCursor, ServiceMove};
 use plural_core::cluster::{ClusterDistro, ClusterFacts};
 use plural_core::cluster_issuer::{ClusterIssuer, IssuerReport};
@@ -16,7 +17,9 @@ use plural_core::service_error::ServiceError;
 use plural_core::service_metadata::ServiceMetadata;
 use plural_core::sync::{SyncAsk, SyncReport};
 use plural_core::work::{Contract, ServiceHead, SourceHead, WorkKind, WorkRef};
-use plural_tunnel::work::{WANT_MAX, cluster_work, damaged_service, service_work, work_ref};
+use plural_tunnel::work::{
+    WANT_MAX, cluster_work, damaged_service, damaged_stack_run, service_work, stack_run_work, work_ref,
+};
 use plural_tunnel::{contract_1, v1};
 use tonic::Status;
 use uuid::Uuid;
@@ -44,6 +47,7 @@ fn wanted(work: &v1::WorkRef) -> Result<Option<WorkRef>, Status> {
         v1::WorkKind::Unknown => return Ok(None),
         v1::WorkKind::Service => WorkKind::Service,
         v1::WorkKind::Cluster => WorkKind::Cluster,
+        v1::WorkKind::StackRun => WorkKind::StackRun,
     };
     Ok(Some(WorkRef { kind, id: id(&work.id)? }))
 }
@@ -53,6 +57,7 @@ pub(super) fn reference(work: WorkRef) -> v1::WorkRef {
     let kind = match kind {
         WorkKind::Service => v1::WorkKind::Service,
         WorkKind::Cluster => v1::WorkKind::Cluster,
+        WorkKind::StackRun => v1::WorkKind::StackRun,
     };
     work_ref(kind, id)
 }
@@ -62,7 +67,18 @@ pub(super) fn reference(work: WorkRef) -> v1::WorkRef {
 /// # Errors
 /// For settings that cannot be written.
 pub(super) fn poll_response(answer: PollAnswer, contract: Contract) -> Result<v1::PollResponse, Status> {
-    let PollAnswer { cursor, snapshot, services, damaged, moved, cluster, forgotten, rotate_token } = answer;
+    let PollAnswer {
+        cursor,
+        snapshot,
+        services,
+        damaged,
+        moved,
+        runs,
+        damaged_runs,
+        cluster,
+        forgotten,
+        rotate_token,
+    } = answer;
     let FeedCursor { epoch, sequence, mark } = cursor;
     let response = v1::PollResponse {
         cursor: Some(v1::Cursor { epoch: epoch.to_string(), sequence, mark }),
@@ -86,12 +102,19 @@ pub(super) fn poll_response(answer: PollAnswer, contract: Contract) -> Result<v1
         });
     }
     let services = services.into_iter().map(service_work);
+    // Agents of an earlier contract are asked for none.
+    let runs: Vec<v1::Work> = runs
+        .into_iter()
+        .map(|run| super::runs::job(run).map(|(job, sequence)| stack_run_work(job, sequence)))
+        .collect::<Result<_, _>>()?;
     Ok(v1::PollResponse {
         work: cluster
             .map(cluster_work)
             .into_iter()
             .chain(services)
             .chain(damaged.into_iter().map(damaged_service))
+            .chain(runs)
+            .chain(damaged_runs.into_iter().map(damaged_stack_run))
             .collect(),
         moved: moved.into_iter().map(service_move).collect(),
         forgotten: forgotten.into_iter().map(reference).collect(),
@@ -278,10 +301,14 @@ fn issuer_of(told: &v1::ClusterIssuer) -> IssuerReport {
     }
 }
 
-pub(super) fn report(request: v1::ReportRequest) -> Result<AgentReport, Status> {
-    let v1::ReportRequest { report_id, services, cluster } = request;
+/// What an agent says of services and its cluster, and what it says of runs.
+pub(super) fn report(request: v1::ReportRequest) -> Result<(AgentReport, Vec<ReportedRun>), Status> {
+    let v1::ReportRequest { report_id, services, cluster, stack_runs } = request;
     let services = services.into_iter().map(reported).collect::<Result<Vec<_>, _>>()?;
-    Ok(AgentReport { id: report_id, services, facts: cluster.map(|cluster| facts(cluster, None)) })
+    let runs = stack_runs.into_iter().filter_map(|run| super::runs::reported(run).transpose());
+    let runs = runs.collect::<Result<Vec<_>, _>>()?;
+    let facts = cluster.map(|cluster| facts(cluster, None));
+    Ok((AgentReport { id: report_id, services, facts }, runs))
 }
 
 fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
@@ -403,7 +430,7 @@ mod tests {
     use chrono::DateTime;
     use plural_app::rendering::RenderingValues;
     use plural_app::sync::NamedLimits;
-    use plural_core::ids::RevisionId;
+    use plural_core::ids::{RevisionId, StackRunId};
     use plural_core::project_limits::ProjectLimits;
     use plural_core::service::Rendering;
 
@@ -458,6 +485,8 @@ mod tests {
             services: vec![spec()],
             damaged: vec![ServiceId::new()],
             moved: vec![ServiceMove { id: ServiceId::new(), from: 4, sequence: 6, head }],
+            runs: Vec::new(),
+            damaged_runs: vec![StackRunId::new()],
             cluster: Some(ClusterData {
                 id: plural_core::ids::ClusterId::new(),
                 name: "Blue".into(),
@@ -480,7 +509,8 @@ mod tests {
         let told = answer();
         let now = poll_response(told.clone(), Contract::NEWEST).unwrap();
         assert!(now.services.is_empty() && now.forgotten_service_ids.is_empty() && now.cluster.is_none());
-        assert_eq!((now.work.len(), now.moved.len(), now.forgotten.len()), (3, 1, 2));
+        assert_eq!((now.work.len(), now.moved.len(), now.forgotten.len()), (4, 1, 2));
+        assert_eq!(now.work[3], damaged_stack_run(told.damaged_runs[0]));
         assert_eq!(now.work[2], damaged_service(told.damaged[0]), "it is named, and nothing is said of it");
         let step = &now.moved[0];
         assert_eq!((step.from, step.sequence, step.revision_time_ms), (4, 6, 1_750_000_000_123));

@@ -69,6 +69,11 @@ const fn rotate_token(listener: Listener) -> Row {
     grpc(listener, "POST /plural.agent.v1.AgentService/RotateToken", PATH)
 }
 
+const fn take_run(listener: Listener) -> Row {
+    const PATH: &str = "/plural.agent.v1.AgentService/TakeRun";
+    grpc(listener, "POST /plural.agent.v1.AgentService/TakeRun", PATH)
+}
+
 const fn replicas(route: &'static str, path: &'static str) -> Row {
     Row { listener: Listener::Replicas, route, path, speaks: Speaks::Json, answers: [403; 4] }
 }
@@ -164,6 +169,7 @@ const ROWS: &[Row] = &[
     ),
     join(Listener::Public),
     rotate_token(Listener::Public),
+    take_run(Listener::Public),
     grpc(Listener::Public, "POST /plural.agent.v1.ProxyService/Serve", "/plural.agent.v1.ProxyService/Serve"),
     grpc(
         Listener::Wrapped,
@@ -183,6 +189,7 @@ const ROWS: &[Row] = &[
     ),
     join(Listener::Wrapped),
     rotate_token(Listener::Wrapped),
+    take_run(Listener::Wrapped),
     grpc(
         Listener::Wrapped,
         "POST /plural.agent.v1.ProxyService/Serve",

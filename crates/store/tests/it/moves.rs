@@ -75,9 +75,19 @@ impl Model {
     }
 
     fn take(&mut self, answer: PollAnswer) {
-        let PollAnswer { cursor, snapshot, services, damaged, moved, cluster: _, forgotten, rotate_token: _ } =
-            answer;
-        assert_eq!(damaged, []);
+        let PollAnswer {
+            cursor,
+            snapshot,
+            services,
+            damaged,
+            moved,
+            runs,
+            damaged_runs,
+            cluster: _,
+            forgotten,
+            rotate_token: _,
+        } = answer;
+        assert_eq!((damaged, runs, damaged_runs), (vec![], vec![], vec![]));
         if snapshot {
             self.known.clear();
         }

@@ -1,0 +1,235 @@
+//! What is seen of a Job and its Pod.
+
+use serde_json::Value;
+
+use super::objects::CONTAINER;
+
+/// Characters of what is told of it.
+const MOST: usize = 1000;
+/// What the containers of a Pod that begins wait for anyway.
+const BEGINNING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+/// Ends of a container that the runtime explains, not what ran in it.
+const NEVER_RAN: [&str; 3] = ["StartError", "ContainerCannotRun", "CreateContainerError"];
+/// Where there is no exit code.
+const NO_CODE: i32 = -1;
+
+/// How far a Job is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Its Pod begins, or runs.
+    Made,
+    /// It has no Pod; a warning of Kubernetes may say why.
+    NoPod,
+    /// Its Pod cannot begin.
+    Waiting(String),
+    /// Its container ended, or never will begin.
+    Ended { code: i32, message: String },
+}
+
+/// Whether a Job is over.
+pub(super) fn is_over(job: &Value) -> bool {
+    over(job).is_some()
+}
+
+/// Whether a Job is on its way out.
+pub(super) fn is_leaving(job: &Value) -> bool {
+    !job["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Whether a Job has not been let begin.
+pub(super) fn is_suspended(job: &Value) -> bool {
+    job["spec"]["suspend"] == true
+}
+
+/// How far a Job is, by its own Pods among these.
+pub(super) fn seen(job: &Value, pods: &[Value]) -> Seen {
+    let uid = &job["metadata"]["uid"];
+    let own = pods.iter().filter(|pod| {
+        let owners = pod["metadata"]["ownerReferences"].as_array();
+        owners.into_iter().flatten().any(|owner| owner["uid"] == *uid)
+    });
+    // There is one; of several, the newest.
+    let newest =
+        own.max_by_key(|pod| pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned());
+    match (newest, over(job)) {
+        (Some(pod), over) => of_pod(pod).unwrap_or_else(|| match over {
+            Some(message) => Seen::Ended { code: NO_CODE, message },
+            None => Seen::Made,
+        }),
+        (None, Some(message)) => Seen::Ended { code: NO_CODE, message },
+        (None, None) => Seen::NoPod,
+    }
+}
+
+/// Why a Job is over, in Kubernetes' words.
+fn over(job: &Value) -> Option<String> {
+    let conditions = job["status"]["conditions"].as_array();
+    let over = conditions.into_iter().flatten().find(|condition| {
+        condition["status"] == "True" && (condition["type"] == "Complete" || condition["type"] == "Failed")
+    })?;
+    Some(words(&over["reason"], &over["message"]))
+}
+
+/// `None`: it begins or runs, as far as can be seen.
+fn of_pod(pod: &Value) -> Option<Seen> {
+    let status = &pod["status"];
+    let containers = |list: &str| status[list].as_array().cloned().unwrap_or_default();
+    for container in containers("containerStatuses").iter().filter(|status| status["name"] == CONTAINER) {
+        let ended = &container["state"]["terminated"];
+        if let Some(code) = code(ended) {
+            return Some(Seen::Ended { code, message: end(ended, "") });
+        }
+        if let Some(waiting) = waiting(container) {
+            return Some(Seen::Waiting(waiting));
+        }
+    }
+    for container in containers("initContainerStatuses") {
+        let ended = &container["state"]["terminated"];
+        if let Some(code) = code(ended).filter(|code| *code != 0) {
+            let of = "the container that brings the harness: ";
+            return Some(Seen::Ended { code, message: end(ended, of) });
+        }
+        if let Some(waiting) = waiting(&container) {
+            return Some(Seen::Waiting(waiting));
+        }
+    }
+    match status["phase"].as_str().unwrap_or_default() {
+        "Succeeded" => Some(Seen::Ended { code: 0, message: String::new() }),
+        // Evicted, or its node is gone: no container says so.
+        "Failed" => {
+            Some(Seen::Ended { code: NO_CODE, message: words(&status["reason"], &status["message"]) })
+        }
+        _ => {
+            let conditions = status["conditions"].as_array();
+            let unscheduled = conditions
+                .into_iter()
+                .flatten()
+                .find(|condition| condition["type"] == "PodScheduled" && condition["status"] == "False")?;
+            Some(Seen::Waiting(words(&unscheduled["reason"], &unscheduled["message"])))
+        }
+    }
+}
+
+fn code(ended: &Value) -> Option<i32> {
+    ended["exitCode"].as_i64().and_then(|code| i32::try_from(code).ok())
+}
+
+/// What is told of an end. What a program left as its last message may hold a secret, and is not told.
+fn end(ended: &Value, of: &str) -> String {
+    let reason = ended["reason"].as_str().unwrap_or_default();
+    if NEVER_RAN.contains(&reason) {
+        format!("{of}{}", words(&ended["reason"], &ended["message"]))
+    } else {
+        format!("{of}{reason}")
+    }
+}
+
+fn waiting(container: &Value) -> Option<String> {
+    let waiting = &container["state"]["waiting"];
+    let reason = waiting["reason"].as_str()?;
+    (!BEGINNING.contains(&reason)).then(|| words(&waiting["reason"], &waiting["message"]))
+}
+
+fn words(reason: &Value, message: &Value) -> String {
+    let words = match (reason.as_str().unwrap_or_default(), message.as_str().unwrap_or_default()) {
+        (reason, "") => reason.to_owned(),
+        ("", message) => message.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
+    };
+    shortened(words)
+}
+
+/// As much of a text as is told.
+pub(super) fn shortened(text: String) -> String {
+    match text.char_indices().nth(MOST) {
+        None => text,
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(status: Value) -> Value {
+        json!({"metadata": {"uid": "j"}, "spec": {}, "status": status})
+    }
+
+    fn pod(status: Value) -> Value {
+        json!({"metadata": {"ownerReferences": [{"uid": "j"}], "creationTimestamp": "2026-01-01T00:00:00Z"}, "status": status})
+    }
+
+    fn container(list: &str, name: &str, state: Value) -> Value {
+        json!({list: [{"name": name, "state": state}]})
+    }
+
+    #[test]
+    fn a_job_is_as_far_as_its_pod() {
+        let main = |state: Value| container("containerStatuses", "run", state);
+        let init = |state: Value| container("initContainerStatuses", "install", state);
+        let waits = |text: &str| Seen::Waiting(text.to_owned());
+        let ended = |code: i32, message: &str| Seen::Ended { code, message: message.to_owned() };
+        for (status, expected) in [
+            (json!({"phase": "Pending"}), Seen::Made),
+            (main(json!({"waiting": {"reason": "PodInitializing"}})), Seen::Made),
+            (main(json!({"running": {}})), Seen::Made),
+            (
+                main(json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})),
+                waits("ImagePullBackOff: no such image"),
+            ),
+            (init(json!({"waiting": {"reason": "ErrImagePull", "message": "x"}})), waits("ErrImagePull: x")),
+            (
+                json!({"phase": "Pending", "conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}),
+                waits("Unschedulable: 0/3 nodes"),
+            ),
+            (main(json!({"terminated": {"exitCode": 0, "reason": "Completed"}})), ended(0, "Completed")),
+            // What the tool left as its last words is not told.
+            (
+                main(json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "password=x"}})),
+                ended(1, "Error"),
+            ),
+            (
+                main(
+                    json!({"terminated": {"exitCode": 127, "reason": "StartError", "message": "no \"plural\""}}),
+                ),
+                ended(127, "StartError: no \"plural\""),
+            ),
+            (init(json!({"terminated": {"exitCode": 0}})), Seen::Made),
+            (
+                init(json!({"terminated": {"exitCode": 2, "reason": "Error"}})),
+                ended(2, "the container that brings the harness: Error"),
+            ),
+            (
+                json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
+                ended(-1, "Evicted: low on memory"),
+            ),
+            (json!({"phase": "Succeeded"}), ended(0, "")),
+        ] {
+            assert_eq!(seen(&job(json!({})), &[pod(status.clone())]), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn without_a_pod_the_job_itself_says_whether_it_is_over() {
+        assert_eq!(seen(&job(json!({})), &[]), Seen::NoPod);
+        let stranger =
+            json!({"metadata": {"ownerReferences": [{"uid": "x"}]}, "status": {"phase": "Failed"}});
+        assert_eq!(seen(&job(json!({})), &[stranger]), Seen::NoPod);
+        let failed =
+            json!({"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]});
+        assert!(is_over(&job(failed.clone())) && !is_over(&job(json!({}))));
+        let over = Seen::Ended { code: -1, message: "BackoffLimitExceeded".to_owned() };
+        assert_eq!(seen(&job(failed.clone()), &[]), over);
+        // A Pod that is known not to go on is no reason to wait.
+        assert_eq!(seen(&job(failed), &[pod(json!({"phase": "Running"}))]), over);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shortened("ä".repeat(MOST)), "ä".repeat(MOST));
+        assert_eq!(shortened("ä".repeat(MOST + 1)), format!("{}…", "ä".repeat(MOST)));
+    }
+}

@@ -1,0 +1,477 @@
+//! One look at one run: what is wanted, what is there, and the next step between them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use plural_core::ids::StackRunId;
+use plural_kit::Backoff;
+use plural_tunnel::{
+    TunnelError,
+    v1::{self, stack_run_report::State},
+};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    kube_api::{RunsApi, StepFailure},
+    limits::{self, Place},
+    look::{self, Seen, is_leaving, is_over, is_suspended, seen, shortened},
+    objects::{self, At, Making},
+};
+use crate::{agent::Core, desired::WantedRun};
+
+/// Watches say what happens; this is a net under them.
+const REST: Duration = Duration::from_secs(10);
+/// A Job that was just made, or told to end.
+const SOON: Duration = Duration::from_secs(2);
+/// How long a Pod whose run is over may end by itself before it is told to.
+const LEAVE: Duration = Duration::from_secs(10);
+
+/// When to look again.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    In(Duration),
+    /// Nothing of the run is left.
+    Gone,
+}
+
+/// A credential that is in no Secret yet.
+struct Taken {
+    at: At,
+    token: String,
+}
+
+impl std::fmt::Debug for Taken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Taken").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+/// What is known of a run between two looks. None of it has to survive the agent.
+#[derive(Debug)]
+pub(super) struct Track {
+    /// Where its Jobs are.
+    namespace: Option<String>,
+    taken: Option<Taken>,
+    /// The Job that has spoken to the console. Where the console says of the same one that it has not, it wants another.
+    spoke: Option<At>,
+    /// The Job whose end was told, and the sequence of what was wanted then.
+    ended: Option<(At, u64)>,
+    /// What was known when the console did not give a credential.
+    refused: Option<WantedRun>,
+    /// Since when it is not wanted any more.
+    left: Option<Instant>,
+    backoff: Backoff,
+}
+
+impl Default for Track {
+    fn default() -> Self {
+        Self {
+            namespace: None,
+            taken: None,
+            spoke: None,
+            ended: None,
+            refused: None,
+            left: None,
+            backoff: Backoff::new(Duration::from_millis(500), Duration::from_secs(30)),
+        }
+    }
+}
+
+impl Track {
+    /// Of a run that an earlier agent made something for.
+    pub(super) fn of_remains(namespace: String) -> Self {
+        Self { namespace: Some(namespace), ..Self::default() }
+    }
+}
+
+/// Takes steps.
+pub(super) struct Stepper {
+    core: Arc<Core>,
+    api: RunsApi,
+    /// The namespace for runs is as it should be.
+    ready: AtomicBool,
+}
+
+impl Stepper {
+    pub(super) fn new(core: Arc<Core>, client: kube::Client) -> Self {
+        let api = RunsApi::new(client, &core.runs.settings.agent_namespace);
+        Self { core, api, ready: AtomicBool::new(false) }
+    }
+
+    /// What this agent, or the one before it, made for runs: the runs and where it is. Tries until it can be told.
+    pub(super) async fn remains(&self) -> Vec<(StackRunId, String)> {
+        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
+        loop {
+            match self.api.all_made(&self.core.runs.settings.config.namespace).await {
+                Ok(made) => {
+                    let namespace =
+                        |object: &Value| object["metadata"]["namespace"].as_str().map(str::to_owned);
+                    return made
+                        .iter()
+                        .filter_map(|object| Some((objects::run_of(object)?, namespace(object)?)))
+                        .collect();
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot look for the Jobs of runs that are over");
+                    tokio::time::sleep(backoff.next_wait()).await;
+                }
+            }
+        }
+    }
+
+    /// Looks at one run, and does what is next.
+    pub(super) async fn step(&self, id: StackRunId, wanted: Option<&WantedRun>, track: &mut Track) -> Next {
+        let done = match wanted {
+            Some(wanted) => {
+                track.left = None;
+                self.advance(id, wanted, track).await
+            }
+            None => self.remove(id, track).await,
+        };
+        match done {
+            Ok(next) => {
+                track.backoff.reset();
+                next
+            }
+            Err(error) => {
+                tracing::warn!(run.id = %id, %error, "cannot look after a run; trying again");
+                Next::In(track.backoff.next_wait() + Duration::from_millis(100))
+            }
+        }
+    }
+
+    async fn advance(
+        &self,
+        id: StackRunId,
+        wanted: &WantedRun,
+        track: &mut Track,
+    ) -> Result<Next, StepFailure> {
+        let run = &wanted.job;
+        let settings = &self.core.runs.settings;
+        let place = match limits::place(run, settings) {
+            Ok(place) => place,
+            Err(reason) => {
+                self.tell(id, &Told { attempt: run.attempt, ..Told::of(run, State::Refused, reason) });
+                return Ok(Next::In(REST));
+            }
+        };
+        track.namespace = Some(place.namespace.clone());
+        let known = At { phase: place.phase, attempt: run.attempt };
+        if run.spoken {
+            track.spoke = Some(known);
+        }
+        if track.taken.as_ref().is_some_and(|taken| taken.at < known) {
+            track.taken = None;
+        }
+        let jobs = self.api.jobs(&place.namespace, id).await?;
+        let there = jobs.iter().filter_map(At::of).max();
+        let at = [Some(known), track.taken.as_ref().map(|taken| taken.at), there].into_iter().flatten().max();
+        let at = at.unwrap_or(known);
+        let mut current = None;
+        for job in &jobs {
+            if At::of(job) == Some(at) {
+                current = Some(job);
+            } else if !is_leaving(job) {
+                self.api.delete_job(job).await?;
+            }
+        }
+        if at != known {
+            // A Job is there, or its credential, of which the news has not come: it counts, and is never ended by what was before.
+            self.ask(id);
+        }
+        if run.cancel {
+            return self.cancel(id, run, &place, at, current).await;
+        }
+        let has_spoken = run.spoken && at == known;
+        // The console has heard of this Job and says that it has not, or has decided something since it was told of its end: it wants
+        // another one.
+        let is_behind = |(ended, sequence): (At, u64)| ended == at && sequence < wanted.sequence;
+        let wants_another =
+            at == known && !run.spoken && (track.spoke == Some(at) || track.ended.is_some_and(is_behind));
+        let Some(job) = current else {
+            if has_spoken {
+                let message =
+                    "the Job is not in the cluster any more: somebody deleted it, or its time was over";
+                self.tell_of(id, run, &place, at, State::Gone, message);
+                return Ok(Next::In(REST));
+            }
+            return self.begin(id, wanted, track, &place, at).await;
+        };
+        if is_leaving(job) {
+            return Ok(Next::In(SOON));
+        }
+        if wants_another {
+            self.api.delete_job(job).await?;
+            return self.begin(id, wanted, track, &place, at).await;
+        }
+        if is_suspended(job) {
+            return self.go_on(id, wanted, track, &place, at, job).await;
+        }
+        let pods = self.api.pods(&place.namespace, id).await?;
+        match seen(job, &pods) {
+            Seen::Made => self.tell_of(id, run, &place, at, State::Created, ""),
+            Seen::Waiting(why) => self.tell_of(id, run, &place, at, State::Waiting, &why),
+            Seen::NoPod => match self.api.warning(&place.namespace, job).await? {
+                Some(why) => self.tell_of(id, run, &place, at, State::Waiting, &why),
+                None => {
+                    self.tell_of(id, run, &place, at, State::Created, "");
+                    return Ok(Next::In(SOON));
+                }
+            },
+            // Told once it is known what the console made of its beginning: what it wants after that is its answer to this.
+            Seen::Ended { .. } if at != known => return Ok(Next::In(SOON)),
+            Seen::Ended { code, message } => {
+                if track.ended.is_none_or(|(ended, _)| ended != at) {
+                    track.ended = Some((at, wanted.sequence));
+                }
+                self.tell(
+                    id,
+                    &Told {
+                        attempt: at.attempt,
+                        place: Some((place.namespace.as_str(), objects::name(id, at))),
+                        code,
+                        ..Told::of(run, State::Ended, message)
+                    },
+                );
+            }
+        }
+        Ok(Next::In(REST))
+    }
+
+    /// Ends the Job of a run that is to end.
+    async fn cancel(
+        &self,
+        id: StackRunId,
+        run: &v1::StackRunJob,
+        place: &Place,
+        at: At,
+        current: Option<&Value>,
+    ) -> Result<Next, StepFailure> {
+        match current {
+            Some(job) if is_leaving(job) => {}
+            Some(job) => self.api.delete_job(job).await?,
+            None => {
+                self.tell_of(id, run, place, at, State::Gone, "its Job was ended, as somebody asked");
+                return Ok(Next::In(REST));
+            }
+        }
+        Ok(Next::In(SOON))
+    }
+
+    /// Makes the next Job, with a credential of its own.
+    async fn begin(
+        &self,
+        id: StackRunId,
+        wanted: &WantedRun,
+        track: &mut Track,
+        place: &Place,
+        at: At,
+    ) -> Result<Next, StepFailure> {
+        let run = &wanted.job;
+        if let Some(missing) = self.lacks_namespace(place).await? {
+            self.tell_of(id, run, place, at, State::Waiting, &missing);
+            return Ok(Next::In(REST));
+        }
+        if track.taken.as_ref().is_none_or(|taken| taken.at != at) {
+            if track.refused.as_ref() == Some(wanted) {
+                self.ask(id);
+                return Ok(Next::In(REST));
+            }
+            match self.take(id, at).await {
+                Ok(taken) => track.taken = Some(taken),
+                Err(error) if error.is_outdated() || error.is_not_found() => {
+                    tracing::info!(run.id = %id, reason = %error, "the console gives no credential for a run");
+                    track.refused = Some(wanted.clone());
+                    self.ask(id);
+                    return Ok(Next::In(REST));
+                }
+                Err(error) => return Err(StepFailure::Console(error.to_string())),
+            }
+            // The console has counted it: what is known here is behind.
+            self.ask(id);
+        }
+        let Some(taken) = &track.taken else { return Ok(Next::In(SOON)) };
+        let at = taken.at;
+        let making = Making { id, at, run, place, settings: &self.core.runs.settings };
+        match self.api.create_job(&place.namespace, &objects::job(&making)).await {
+            Ok(job) => self.go_on(id, wanted, track, place, at, &job).await,
+            // It was made, and the answer was lost.
+            Err(failure) if failure.code() == 409 => Ok(Next::In(Duration::ZERO)),
+            Err(StepFailure::Status { code: 400 | 422, message }) => {
+                self.tell_of(id, run, place, at, State::Refused, &message);
+                Ok(Next::In(REST))
+            }
+            // Its quota is used up, or an admission says no: that may pass.
+            Err(StepFailure::Status { code: 403, message }) => {
+                self.tell_of(id, run, place, at, State::Waiting, &message);
+                Ok(Next::In(REST))
+            }
+            Err(failure) => {
+                if failure.code() == 404 {
+                    // Somebody deleted the namespace: it is made anew.
+                    self.ready.store(false, Ordering::Release);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Gives a suspended Job its Secret, and lets it begin.
+    async fn go_on(
+        &self,
+        id: StackRunId,
+        wanted: &WantedRun,
+        track: &mut Track,
+        place: &Place,
+        at: At,
+        job: &Value,
+    ) -> Result<Next, StepFailure> {
+        let (run, name) = (&wanted.job, objects::name(id, at));
+        if let Some(taken) = track.taken.as_ref().filter(|taken| taken.at == at) {
+            let making = Making { id, at, run, place, settings: &self.core.runs.settings };
+            let secret = objects::secret(&making, job, &taken.token);
+            self.api.create_secret(&place.namespace, &secret).await?;
+        } else if !self.api.has_secret(&place.namespace, &name).await? {
+            // An agent that made it was killed before its credential was in the cluster. Nobody knows that one any more.
+            self.api.delete_job(job).await?;
+            return Ok(Next::In(Duration::ZERO));
+        }
+        self.api.begin(&place.namespace, &name).await?;
+        track.taken = None;
+        self.tell_of(id, run, place, at, State::Created, "");
+        Ok(Next::In(SOON))
+    }
+
+    /// A credential for the Job after the one that is known.
+    async fn take(&self, id: StackRunId, at: At) -> Result<Taken, TunnelError> {
+        let request = v1::TakeRunRequest {
+            run_id: id.to_string(),
+            phase: at.phase.as_str().to_owned(),
+            attempt: at.attempt,
+        };
+        let v1::TakeRunResponse { token, attempt } = self.core.console.take_run(request).await?;
+        Ok(Taken { at: At { attempt, ..at }, token })
+    }
+
+    /// Why a Job cannot be made where it is to be. The namespace for runs is made where it is missing; no other one is.
+    async fn lacks_namespace(&self, place: &Place) -> Result<Option<String>, StepFailure> {
+        let settings = &self.core.runs.settings;
+        let name = &place.namespace;
+        if *name != settings.config.namespace {
+            let there = self.api.namespace(name).await?.is_some();
+            return Ok((!there).then(|| format!("the namespace {name} does not exist in this cluster")));
+        }
+        if self.ready.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let found = match self.api.namespace(name).await? {
+            Some(found) => found,
+            None => {
+                let namespace = objects::namespace(settings);
+                self.api.create_namespace(&namespace).await?;
+                namespace
+            }
+        };
+        if let Some(quota) = objects::quota(settings).filter(|_| objects::is_ours(&found)) {
+            self.api.keep_quota(name, &quota).await?;
+        }
+        self.ready.store(true, Ordering::Release);
+        Ok(None)
+    }
+
+    /// Removes what was made for a run that is over.
+    async fn remove(&self, id: StackRunId, track: &mut Track) -> Result<Next, StepFailure> {
+        track.taken = None;
+        let Some(namespace) = &track.namespace else {
+            self.core.reports.forget_run(id);
+            return Ok(Next::Gone);
+        };
+        let left = *track.left.get_or_insert_with(Instant::now);
+        let jobs = self.api.jobs(namespace, id).await?;
+        let mut stays = Duration::ZERO;
+        for job in jobs.iter().filter(|job| !is_leaving(job)) {
+            let rest = LEAVE.saturating_sub(left.elapsed());
+            if is_over(job) || is_suspended(job) || rest.is_zero() {
+                self.api.delete_job(job).await?;
+            } else {
+                stays = rest;
+            }
+        }
+        if !jobs.is_empty() {
+            return Ok(Next::In(if stays.is_zero() { SOON } else { stays }));
+        }
+        for secret in self.api.secrets(namespace, id).await? {
+            self.api.delete_secret(&secret).await?;
+        }
+        self.core.reports.forget_run(id);
+        Ok(Next::Gone)
+    }
+
+    /// Has the console say what a run is by now.
+    fn ask(&self, id: StackRunId) {
+        self.core.desired.miss_run(id);
+        self.core.runs.ask();
+    }
+
+    fn tell_of(
+        &self,
+        id: StackRunId,
+        run: &v1::StackRunJob,
+        place: &Place,
+        at: At,
+        state: State,
+        message: &str,
+    ) {
+        self.tell(
+            id,
+            &Told {
+                attempt: at.attempt,
+                place: Some((place.namespace.as_str(), objects::name(id, at))),
+                ..Told::of(run, state, message.to_owned())
+            },
+        );
+    }
+
+    fn tell(&self, id: StackRunId, told: &Told<'_>) {
+        let (namespace, job) = match &told.place {
+            Some((namespace, job)) => ((*namespace).to_owned(), job.clone()),
+            None => (String::new(), String::new()),
+        };
+        self.core.reports.submit_run(
+            id,
+            v1::StackRunReport {
+                run_id: id.to_string(),
+                phase: told.phase.to_owned(),
+                attempt: told.attempt,
+                state: told.state.into(),
+                message: shortened(told.message.clone()),
+                namespace,
+                job,
+                exit_code: told.code,
+            },
+        );
+    }
+}
+
+/// What is told of a run.
+struct Told<'a> {
+    phase: &'a str,
+    attempt: u32,
+    state: State,
+    message: String,
+    /// Namespace and name of its Job.
+    place: Option<(&'a str, String)>,
+    code: i32,
+}
+
+impl<'a> Told<'a> {
+    fn of(run: &'a v1::StackRunJob, state: State, message: String) -> Self {
+        Self { phase: &run.phase, attempt: run.attempt, state, message, place: None, code: 0 }
+    }
+}

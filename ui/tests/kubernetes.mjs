@@ -415,11 +415,11 @@ async function nodes(page) {
   });
   const drain = await act(page, 'Drain');
   await drain.getByText(/would be evicted, \d+ would stay/).waitFor();
-  await drain.getByText('stays: nothing would make it again').waitFor();
+  await drain.getByText('stays: nothing would create it again').waitFor();
   await drain.getByRole('button', { name: 'Drain' }).click();
   await drain.getByText('disruption budget.').waitFor();
   await drain.getByText('Done:').waitFor({ timeout: 60_000 });
-  await drain.getByText('stays: nothing would make it again').waitFor();
+  await drain.getByText('stays: nothing would create it again').waitFor();
   const { metadata } = (await ask(page, 'GET', `api/v1/namespaces/${ns}/pods/lonely`)).body;
   assert.equal(metadata.deletionTimestamp, undefined, 'a pod that nothing makes again was evicted');
   await drain.getByText('Close', { exact: true }).click();

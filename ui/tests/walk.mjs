@@ -258,7 +258,7 @@ async function told(url) {
   await page.getByText('<img src=x onerror=alert(1)>').first().waitFor({ state: 'attached' });
   await page.goto(`${url}/settings/tokens`);
   await settled(page);
-  await page.getByRole('button', { name: 'Make a token' }).click();
+  await page.getByRole('button', { name: 'Create a token' }).click();
   await page.getByRole('dialog').getByText('plural tokens create --valid-for 30d').waitFor();
   await judge(page, 'a form in a dialog');
   const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href]));
@@ -277,11 +277,11 @@ async function life(page, origin) {
   const fill = (label, text) => dialog.getByLabel(label).fill(text);
   await page.goto(`${origin}/services?cluster=demo-1`);
   await settled(page);
-  await page.getByRole('button', { name: 'Make a service' }).click();
+  await page.getByRole('button', { name: 'Create a service' }).click();
   await fill(/^Name \*/, 'walk');
   await fill(/^Folder/, 'web');
   await dialog.getByText('plural cd services create demo-1/walk').waitFor();
-  await dialog.getByRole('button', { name: 'Make a service' }).click();
+  await dialog.getByRole('button', { name: 'Create a service' }).click();
   await page.getByRole('heading', { name: 'walk', level: 1 }).waitFor();
   // Its template wants a value that it does not have: the reason says so, and how to set it.
   await page.getByText('the configuration has no value "greeting"').first().waitFor({ timeout: 90_000 });
@@ -333,15 +333,15 @@ async function people(page, origin) {
   const dialog = page.getByRole('dialog');
   await page.goto(`${origin}/settings/groups`);
   await settled(page);
-  await page.getByRole('button', { name: 'Make a group' }).click();
+  await page.getByRole('button', { name: 'Create a group' }).click();
   await dialog.getByLabel(/^Name \*/).fill('walkers');
-  await dialog.getByRole('button', { name: 'Make a group' }).click();
+  await dialog.getByRole('button', { name: 'Create a group' }).click();
   await page.getByRole('link', { name: 'walkers' }).click();
   await page.getByRole('heading', { name: 'walkers', level: 1 }).waitFor();
   await page.goto(`${origin}/settings/tokens`);
   await settled(page);
-  await page.getByRole('button', { name: 'Make a token' }).click();
-  await dialog.getByRole('button', { name: 'Make a token' }).click();
+  await page.getByRole('button', { name: 'Create a token' }).click();
+  await dialog.getByRole('button', { name: 'Create a token' }).click();
   await dialog.getByText('is shown now and never again').waitFor();
   const token = await dialog.locator('pre').first().innerText();
   assert.match(token, /^console-/);
@@ -352,7 +352,7 @@ async function people(page, origin) {
   await page.goto(`${origin}/connect`);
   await page.getByLabel(/^Handle/).fill('walked');
   await page.getByLabel(/^Image/).fill('registry.example.com/plural:1');
-  await page.getByRole('button', { name: 'Make the command' }).click();
+  await page.getByRole('button', { name: 'Create the command' }).click();
   await page.getByText('plural cd clusters bootstrap walked').waitFor();
   await page.getByText('This page asks every two seconds.').waitFor();
 }

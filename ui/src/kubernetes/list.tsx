@@ -197,7 +197,7 @@ function Objects({ handle, kind, choose }: { handle: string; kind: Kind; choose:
                   : `No ${visible(kind.resource)}${namespace === undefined ? '' : ' in this namespace'}`
               }
             >
-              {isFiltered ? 'Change the search or the labels.' : 'They appear here when somebody or something makes them.'}
+              {isFiltered ? 'Change the search or the labels.' : 'They appear here when somebody or something creates them.'}
             </Empty>
           }
           foot={<Foot listing={listing} shown={rows.length} noun={kind.kind.toLowerCase()} />}

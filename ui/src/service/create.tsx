@@ -27,7 +27,7 @@ export function CreateService({ cluster }: { cluster?: string | undefined }) {
     <Action
       key={where}
       noun="service"
-      label="Make a service"
+      label="Create a service"
       icon={IconPlus}
       {...(where !== '' && { right: { verb: 'create', thing: 'services', within: `cluster/${where}` } })}
       explains="A service keeps what a repository says applied in one cluster. Its page shows how that goes."
@@ -124,7 +124,7 @@ export function CreateService({ cluster }: { cluster?: string | undefined }) {
         });
         await navigate({ to: paths.service(handle, name) });
       }}
-      done="Made the service"
+      done="Created the service"
     />
   );
 }

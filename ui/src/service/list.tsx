@@ -92,7 +92,7 @@ export function ServicesPage() {
               <Empty title="No service matches">Change the search or show all states.</Empty>
             ) : (
               <Empty title="No services yet">
-                A service keeps a folder of a git repository applied in one cluster. Make the first with{' '}
+                A service keeps a folder of a git repository applied in one cluster. Create the first with{' '}
                 <code>plural cd services create</code>
                 <Copy text="plural cd services create --help" label="Copy the command" />
               </Empty>

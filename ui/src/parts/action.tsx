@@ -3,7 +3,7 @@ import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { IconCheck, IconCopy, IconLock, type Icon } from '@tabler/icons-react';
-import { useState, type ReactNode, type SyntheticEvent } from 'react';
+import { useRef, useState, type ReactNode, type SyntheticEvent } from 'react';
 
 import { graphql } from '../generated';
 import { ask, explain } from '../lib/client';
@@ -117,6 +117,12 @@ export function Action<Answer>(props: ActionProps<Answer>) {
     enabled: right !== undefined,
   });
   const [asks, { open, close }] = useDisclosure(false);
+  const opener = useRef<HTMLButtonElement>(null);
+  // The dialog goes at once, and nothing else gives the focus back to what opened it.
+  const end = () => {
+    close();
+    requestAnimationFrame(() => opener.current?.focus());
+  };
   const [told, setTold] = useState(false);
   const refused = decision.data?.allowed === false ? decision.data : undefined;
 
@@ -170,6 +176,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
   return (
     <>
       <Button
+        ref={opener}
         variant="default"
         size={size}
         leftSection={<Sign size={14} />}
@@ -179,7 +186,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
       >
         {label}
       </Button>
-      {asks && <Ask {...props} close={close} />}
+      {asks && <Ask {...props} close={end} />}
     </>
   );
 }

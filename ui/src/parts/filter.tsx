@@ -67,7 +67,8 @@ interface Choice<Value extends string> {
   count?: number | undefined;
 }
 
-/** One of a few: how many there are of each, and which is shown. */
+/** One of a few: how many there are of each, and which is shown. What there is none of is dimmed and keeps its place: choices that come and
+ * go would move the others away from under the hand. */
 export function Facets<Value extends string>(props: {
   label: string;
   choices: Choice<Value>[];
@@ -85,6 +86,7 @@ export function Facets<Value extends string>(props: {
           key={value ?? 'all'}
           className={classes['facet'] ?? ''}
           aria-pressed={props.value === value}
+          data-none={count === 0 || undefined}
           onClick={() => props.onChange(value)}
         >
           {label}

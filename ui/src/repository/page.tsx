@@ -122,7 +122,12 @@ const columns: Columns<RowOf<typeof Repositories>> = [
     cell: ({ row }) => <Linked noun="repositories" id={row.original.id} name={row.original.url.replace(/^https:\/\//, '')} />,
   },
   { id: 'health', header: 'Health', meta: { track: '100px' }, cell: ({ row }) => <State look={health(row.original.health)} /> },
-  { id: 'error', header: 'Why', meta: { ...tracks.wide, from: 760 }, cell: ({ row }) => text(row.original.error) },
+  {
+    id: 'error',
+    header: 'Why',
+    meta: { ...tracks.wide, from: 760, isBlank: ({ error }) => error == null },
+    cell: ({ row }) => text(row.original.error),
+  },
   {
     id: 'auth',
     header: 'Signs in',

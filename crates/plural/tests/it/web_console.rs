@@ -84,19 +84,19 @@ fn pages_with_many_rows_are_accessible_and_obey_the_policy_in_light_and_dark() {
 
 #[test]
 fn pages_with_many_rows_are_accessible_on_a_phone() {
-    pages_pass("phone", 14);
+    pages_pass("phone", 19);
 }
 
 /// They are made of the same parts as the pages above, so once is enough.
 #[test]
 fn tabs_are_accessible_and_obey_the_policy() {
-    pages_pass("tabs", 16);
+    pages_pass("tabs", 20);
 }
 
 /// As the tabs.
 #[test]
 fn settings_are_accessible_and_obey_the_policy() {
-    pages_pass("settings", 25);
+    pages_pass("settings", 32);
 }
 
 #[test]

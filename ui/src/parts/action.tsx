@@ -88,6 +88,8 @@ interface ActionProps<Answer> {
   command: string | ((values: Values) => string);
   /** Why it makes no sense now, whoever asks. */
   unless?: string | undefined;
+  /** What its form offers is not read yet. */
+  isReading?: boolean;
   /** What is asked for before. */
   fields?: Field[];
   /** A name that is typed before something is gone. */
@@ -106,7 +108,7 @@ interface ActionProps<Answer> {
 
 /** A change: asked for once more with what it does, or disabled with the reason. */
 export function Action<Answer>(props: ActionProps<Answer>) {
-  const { label, icon: Sign, right, unless, isSmall = false, isDangerous = false } = props;
+  const { label, icon: Sign, right, unless, isReading = false, isSmall = false, isDangerous = false } = props;
   const size = isSmall ? 'compact-xs' : 'xs';
   const decision = useQuery({
     queryKey: ['decision', right],
@@ -180,7 +182,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
         variant="default"
         size={size}
         leftSection={<Sign size={14} />}
-        loading={right !== undefined && decision.isPending}
+        loading={isReading || (right !== undefined && decision.isPending)}
         {...(isDangerous && !isSmall && { c: 'var(--tone-bad)' })}
         onClick={open}
       >

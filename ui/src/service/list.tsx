@@ -40,7 +40,7 @@ export function ServicesPage() {
       actions={
         <>
           <SaveView page="services" search={search} />
-          <CreateService cluster={search.cluster} />
+          <CreateService cluster={search.cluster} enabled={!list.isPending} />
         </>
       }
     >

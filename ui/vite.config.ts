@@ -32,7 +32,7 @@ const FIRST = {
   '/clusters/*': 'src/cluster/page.tsx',
 };
 
-/** Writes into the page which files each of these needs besides the first script: `first.js` has them read with that one, not after it. */
+/** Has the frame painted first, and writes into the page which files each of these needs besides the first script: `first.js` has them read with that one, not after it. */
 function first(): Plugin {
   return {
     name: 'first-files',
@@ -60,8 +60,49 @@ function first(): Plugin {
           const files = [...below(page.fileName, new Set())].filter((file) => !loaded.has(file));
           return [path, ...files.map((file) => `/${file}`)].join(' ');
         });
-        return html.replace('__FIRST_FILES__', content.join(','));
+        // Styles of all pages stand behind the frame: it is painted before they are there, and the scripts wait for them all the same.
+        const links = [...html.matchAll(/^\s*<link rel="stylesheet"[^>]* href="\/assets\/[^>]*>\n/gm)].map(([link]) => link);
+        if (links.length === 0) throw new Error('the page has no style sheet of its own');
+        const bare = links.reduce((text, link) => text.replace(link, ''), html);
+        return bare.replace(/^\s*<noscript>/m, (found) => links.join('') + found).replace('__FIRST_FILES__', content.join(','));
       },
+    },
+  };
+}
+
+/**
+ * Puts each GraphQL document where it is asked for. The generated module finds documents by their whole text, so every page would come with
+ * all of them, twice.
+ */
+function documents(): Plugin {
+  const generated = join(import.meta.dirname, 'src/generated');
+  const texts = new Map<string, string>();
+  return {
+    name: 'documents',
+    apply: 'build',
+    enforce: 'pre',
+    buildStart() {
+      const named = new Map<string, string>();
+      const values = readFileSync(join(generated, 'graphql.ts'), 'utf8');
+      for (const [, name = '', text = ''] of values.matchAll(/^export const (\w+) = new TypedDocumentString\(`([^`]*)`/gm))
+        // What indents it for a reader is sent with each request.
+        named.set(name, text.trim().replaceAll(/\s*\n\s*/g, '\n'));
+      const sources = readFileSync(join(generated, 'gql.ts'), 'utf8');
+      for (const [, source = '""', name = ''] of sources.matchAll(/^\s+("(?:[^"\\]|\\.)*"): types\.(\w+),$/gm)) {
+        const text = named.get(name);
+        if (text !== undefined) texts.set(JSON.parse(source) as string, text);
+      }
+    },
+    transform(code, id) {
+      // Nothing of it is used any more; what it exports is made by calls, which a bundler keeps unless it is told.
+      if (id.startsWith(generated)) return { code, map: null, moduleSideEffects: false };
+      if (!/\.tsx?$/.test(id) || !code.includes('graphql(/* GraphQL */')) return null;
+      const put = code.replaceAll(/\bgraphql\(\/\* GraphQL \*\/ `([^`]*)`\)/g, (_, source: string) => {
+        const text = texts.get(source);
+        if (text === undefined) throw new Error(`${id}: a document that is not in src/generated: npm run gen`);
+        return `({ toString: () => ${JSON.stringify(text)} })`;
+      });
+      return { code: put, map: null };
     },
   };
 }
@@ -71,7 +112,7 @@ const console_ = process.env['PLURAL_CONSOLE_URL'];
 const token = process.env['PLURAL_CONSOLE_TOKEN'];
 
 export default defineConfig({
-  plugins: [react(), first(), compressed()],
+  plugins: [documents(), react(), first(), compressed()],
   build: {
     target: 'es2022',
     modulePreload: { polyfill: false },

@@ -179,7 +179,7 @@ async function cluster(email, password, name, times) {
   const maps = `/k8s/${name}/api/v1/namespaces/bench/configmaps`;
   await ask(page, 'POST', maps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'first' } });
   await page.goto(`${origin}/clusters/${name}/kubernetes?kind=configmaps&ns=bench`);
-  await page.getByText('changes appear by themselves').waitFor();
+  await page.getByText('watched, as of').waitFor();
   for (let at = 0; at < times; at += 1) {
     const metadata = { name: `seen-${at}` };
     await page.evaluate(() => (globalThis.began_ = performance.now()));
@@ -217,7 +217,7 @@ async function cluster(email, password, name, times) {
   const table = page.getByRole('table', { name: 'Pod' });
   await table.getByRole('link').first().waitFor();
   seen.firstPods = Date.now() - began;
-  await page.getByText('changes appear by themselves').waitFor({ timeout: 180_000 });
+  await page.getByText('watched, as of').waitFor({ timeout: 180_000 });
   seen.allPods = Date.now() - began;
   seen.pods = Number(await table.getAttribute('aria-rowcount')) - 1;
   seen.heapMiB = await heap(page);
@@ -261,7 +261,7 @@ async function live(email, password, name, minutes) {
     open_.push(page);
   }
   const pods = open_[2];
-  await pods.getByText('changes appear by themselves').waitFor({ timeout: 180_000 });
+  await pods.getByText('watched, as of').waitFor({ timeout: 180_000 });
   const seen = { heap: [], changes: 0 };
   const measure = async () => {
     const all = [];

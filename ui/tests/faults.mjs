@@ -272,7 +272,7 @@ async function changes(url, { open, settled }) {
 /** Keys: typed while the address follows; pressed in a dialog above a table. What a tab's address holds besides. */
 async function typed(url, { open, settled, judge }) {
   const page = await open();
-  // Types on after the box told the address and before the address has it.
+  // Types on after the box told the address and before the page is drawn with it.
   await page.addInitScript(() => {
     const { get, set } = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value');
     const written = (window.written = []);
@@ -284,15 +284,17 @@ async function typed(url, { open, settled, judge }) {
         set.call(this, text);
       },
     });
-    const later = window.setTimeout;
-    window.setTimeout = (run, wait, ...more) =>
-      later(() => {
-        run(...more);
+    const { replaceState } = History.prototype;
+    History.prototype.replaceState = function (...given) {
+      replaceState.apply(this, given);
+      if (!/[?&]q=w$/.test(String(given[2]))) return;
+      // The page is drawn with this address a moment later.
+      queueMicrotask(() => {
         const box = document.querySelector('input[type=search]');
-        if (wait !== 60 || box?.value !== 'w') return;
         set.call(box, 'web-20');
         box.dispatchEvent(new Event('input', { bubbles: true }));
-      }, wait);
+      });
+    };
   });
   await page.goto(`${url}/services`);
   await settled(page);

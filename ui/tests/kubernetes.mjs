@@ -135,7 +135,7 @@ async function lists(page) {
   await go(page, `${base}?kind=configmaps&ns=${ns}`);
   const table = page.getByRole('table', { name: 'ConfigMap' });
   await table.getByRole('link', { name: 'cart' }).waitFor();
-  await page.getByText('changes appear by themselves').waitFor();
+  await page.getByText('watched, as of').waitFor();
   const began = Date.now();
   await make(page, `api/v1/namespaces/${ns}/configmaps`, {
     apiVersion: 'v1',
@@ -185,7 +185,7 @@ async function tooOld(page) {
     return route.fulfill({ status: 200, contentType: 'application/json', body: `${JSON.stringify(end)}\n` });
   });
   await go(page, `${base}?kind=configmaps&ns=${ns}`);
-  await page.waitForFunction(() => document.body.innerText.includes('changes appear by themselves'));
+  await page.waitForFunction(() => document.body.innerText.includes('watched, as of'));
   while (reads < 3) await page.waitForEvent('requestfinished');
   await page.getByRole('table', { name: 'ConfigMap' }).getByRole('link', { name: 'cart' }).waitFor();
   await page.getByRole('columnheader', { name: 'Odd' }).waitFor({ state: 'detached' });
@@ -415,11 +415,11 @@ async function nodes(page) {
   });
   const drain = await act(page, 'Drain');
   await drain.getByText(/would be evicted, \d+ would stay/).waitFor();
-  await drain.getByText('stays: nothing would make it again').waitFor();
+  await drain.getByText('stays: nothing would create it again').waitFor();
   await drain.getByRole('button', { name: 'Drain' }).click();
   await drain.getByText('disruption budget.').waitFor();
   await drain.getByText('Done:').waitFor({ timeout: 60_000 });
-  await drain.getByText('stays: nothing would make it again').waitFor();
+  await drain.getByText('stays: nothing would create it again').waitFor();
   const { metadata } = (await ask(page, 'GET', `api/v1/namespaces/${ns}/pods/lonely`)).body;
   assert.equal(metadata.deletionTimestamp, undefined, 'a pod that nothing makes again was evicted');
   await drain.getByText('Close', { exact: true }).click();
@@ -664,7 +664,7 @@ async function scroll(page) {
   await go(page, `${base}?kind=pods`);
   await page.getByRole('table', { name: 'Pod' }).getByRole('link').first().waitFor();
   seen.firstRowsMs = Date.now() - began;
-  await page.getByText('changes appear by themselves').waitFor({ timeout: 180_000 });
+  await page.getByText('watched, as of').waitFor({ timeout: 180_000 });
   seen.allRowsMs = Date.now() - began;
   seen.rows = Number(await page.getByRole('table', { name: 'Pod' }).getAttribute('aria-rowcount')) - 1;
   seen.heapMiB = Math.round((await page.evaluate(() => performance.memory.usedJSHeapSize)) / 2 ** 20);

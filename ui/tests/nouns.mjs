@@ -119,7 +119,7 @@ export function nouns(clusters, rows, named) {
     backgroundJobs: named('job', (at) => ({
       id: `j${at}`,
       name: '',
-      kind: 'repository.fetch',
+      kind: ['reseal', 'move_secrets', 'renew_services', 'of_a_later_release'][at % 4],
       key: `g${at}`,
       state: ['DEAD', 'RUNNING', 'WAITING'][at % 3],
       attempts: at % 7,

@@ -6,82 +6,19 @@ import { strict as assert } from 'node:assert';
 
 import { browser, forgive, judge, open, problems, settled } from './browser.mjs';
 import { faults } from './faults.mjs';
-import { missing } from './gallery/pages.mjs';
+import { missing, walked } from './gallery/pages.mjs';
 import { serve } from './world.mjs';
-
-const PAGES = [
-  '/',
-  '/clusters',
-  '/clusters/eu-prod-0',
-  '/services',
-  '/services/eu-prod-0/web-0',
-  '/services/eu-prod-0/web-0?tab=revisions',
-  '/services/eu-prod-0/web-0?tab=changes',
-  '/audit',
-  '/settings/repositories',
-];
-
-/** Judged once, with a few rows: they are made of the same parts as those above. */
-const OTHERS = [
-  '/?by=version',
-  '/?by=tag',
-  '/connect',
-  '/services/eu-prod-0/web-0?view=list',
-  '/services/eu-prod-0/web-0?at=apps%2FDeployment%2Fshop%2Fweb',
-  '/services/eu-prod-0/web-0?tab=timeline',
-  '/services/eu-prod-0/web-0?tab=configuration',
-  '/services/eu-prod-0/web-0?tab=dependencies',
-  '/services/eu-prod-0/web-0?tab=events',
-  '/services/eu-prod-0/web-0?tab=settings',
-  ...['deprecations', 'audit', 'recordings', 'kubectl', 'metadata', 'settings'].map((tab) => `/clusters/eu-prod-0?tab=${tab}`),
-  ...[
-    'global-services',
-    'global-services/monitoring-0',
-    'managed-namespaces',
-    'contexts',
-    'sync-windows',
-    'helm-repositories',
-    'projects',
-    'projects/default',
-    'users',
-    'users/ada@example.com',
-    'groups',
-    'groups/group-0',
-    'roles',
-    'service-accounts',
-    'personas',
-    'providers',
-    'invitations',
-    'registration-tokens',
-    'jobs',
-    'data-keys',
-    'recordings',
-    'recordings/rec0',
-    'tokens',
-    'security',
-    'saved-views',
-  ].map((path) => `/settings/${path}`),
-];
-
-/** Read at 390 px too. */
-const NARROW = [
-  '/connect',
-  '/settings/projects/default',
-  '/settings/tokens',
-  '/services/eu-prod-0/web-0?tab=settings',
-  '/services/eu-prod-0/web-0?tab=timeline',
-];
 
 const isSetting = (path) => path.startsWith('/settings/');
 
 /** What is walked together: each part takes a minute or two on an idle machine. */
 const PARTS = {
-  none: { rows: 0, paths: () => PAGES },
-  few: { rows: 3, paths: () => PAGES },
-  tabs: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? OTHERS.filter((path) => !isSetting(path)) : []) },
-  settings: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? OTHERS.filter(isSetting) : []) },
-  many: { rows: 3000, paths: () => PAGES },
-  phone: { rows: 3000, paths: () => [], narrow: [...PAGES, ...NARROW] },
+  none: { rows: 0, paths: () => walked.each },
+  few: { rows: 3, paths: () => walked.each },
+  tabs: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? walked.once.filter((path) => !isSetting(path)) : []) },
+  settings: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? walked.once.filter(isSetting) : []) },
+  many: { rows: 3000, paths: () => walked.each },
+  phone: { rows: 3000, paths: () => [], narrow: walked.narrow },
   hands: { rows: 3000, paths: () => [] },
   faults: { rows: 3000, paths: () => [] },
 };
@@ -253,12 +190,13 @@ async function told(url) {
   assert.equal(await page.getByRole('dialog').getByLabel('Value', { exact: true }).inputValue(), '', 'a secret is filled in');
   await page.keyboard.press('Escape');
   await page.goto(`${url}/settings/recordings/rec0`);
+  await page.getByText('exec in shop/web-0 by ada@example.com').waitFor();
   await page.getByRole('button', { name: 'Play' }).click();
   await page.getByText('0:02 of 0:02').waitFor();
   await page.getByText('<img src=x onerror=alert(1)>').first().waitFor({ state: 'attached' });
   await page.goto(`${url}/settings/tokens`);
   await settled(page);
-  await page.getByRole('button', { name: 'Make a token' }).click();
+  await page.getByRole('button', { name: 'Create a token' }).click();
   await page.getByRole('dialog').getByText('plural tokens create --valid-for 30d').waitFor();
   await judge(page, 'a form in a dialog');
   const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href]));
@@ -277,11 +215,11 @@ async function life(page, origin) {
   const fill = (label, text) => dialog.getByLabel(label).fill(text);
   await page.goto(`${origin}/services?cluster=demo-1`);
   await settled(page);
-  await page.getByRole('button', { name: 'Make a service' }).click();
+  await page.getByRole('button', { name: 'Create a service' }).click();
   await fill(/^Name \*/, 'walk');
   await fill(/^Folder/, 'web');
   await dialog.getByText('plural cd services create demo-1/walk').waitFor();
-  await dialog.getByRole('button', { name: 'Make a service' }).click();
+  await dialog.getByRole('button', { name: 'Create a service' }).click();
   await page.getByRole('heading', { name: 'walk', level: 1 }).waitFor();
   // Its template wants a value that it does not have: the reason says so, and how to set it.
   await page.getByText('the configuration has no value "greeting"').first().waitFor({ timeout: 90_000 });
@@ -333,15 +271,15 @@ async function people(page, origin) {
   const dialog = page.getByRole('dialog');
   await page.goto(`${origin}/settings/groups`);
   await settled(page);
-  await page.getByRole('button', { name: 'Make a group' }).click();
+  await page.getByRole('button', { name: 'Create a group' }).click();
   await dialog.getByLabel(/^Name \*/).fill('walkers');
-  await dialog.getByRole('button', { name: 'Make a group' }).click();
+  await dialog.getByRole('button', { name: 'Create a group' }).click();
   await page.getByRole('link', { name: 'walkers' }).click();
   await page.getByRole('heading', { name: 'walkers', level: 1 }).waitFor();
   await page.goto(`${origin}/settings/tokens`);
   await settled(page);
-  await page.getByRole('button', { name: 'Make a token' }).click();
-  await dialog.getByRole('button', { name: 'Make a token' }).click();
+  await page.getByRole('button', { name: 'Create a token' }).click();
+  await dialog.getByRole('button', { name: 'Create a token' }).click();
   await dialog.getByText('is shown now and never again').waitFor();
   const token = await dialog.locator('pre').first().innerText();
   assert.match(token, /^console-/);
@@ -352,7 +290,7 @@ async function people(page, origin) {
   await page.goto(`${origin}/connect`);
   await page.getByLabel(/^Handle/).fill('walked');
   await page.getByLabel(/^Image/).fill('registry.example.com/plural:1');
-  await page.getByRole('button', { name: 'Make the command' }).click();
+  await page.getByRole('button', { name: 'Create the command' }).click();
   await page.getByText('plural cd clusters bootstrap walked').waitFor();
   await page.getByText('This page asks every two seconds.').waitFor();
 }

@@ -430,7 +430,7 @@ function root({ clusters, services }, rows) {
 const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-test'; connect-src 'self'; img-src 'self' data:; font-src 'self'; manifest-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 const CAST =
-  '{"version":2,"width":80,"height":24}\n[0.1,"o","$ "]\n[0.5,"o","echo hello\\r\\n"]\n[9.0,"o","hello\\r\\n<img src=x onerror=alert(1)>\\r\\n"]\n[9.5,"';
+  '{"version":2,"width":80,"height":24,"timestamp":1790000000,"title":"exec in shop/web-0 by ada@example.com","command":"sh"}\n[0.1,"o","$ "]\n[0.5,"o","echo hello\\r\\n"]\n[9.0,"o","hello\\r\\n<img src=x onerror=alert(1)>\\r\\n"]\n[9.5,"';
 const TYPES = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
 
 /**

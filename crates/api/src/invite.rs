@@ -113,7 +113,7 @@ fn accept_page(
         "{problem}<p>You are invited to make the account <strong>{email}</strong>.</p>{known}\
          <form method=\"post\" action=\"/auth/invite/accept\">{code}<label for=\"name\">Your name</label>\
          <input id=\"name\" name=\"name\" autocomplete=\"name\" maxlength=\"100\">{password}\
-         <button>Make the account</button></form>"
+         <button>Create the account</button></form>"
     );
     if api.app.passkeys_work(guest.visitor.site.origin()) {
         text = format!(
@@ -121,7 +121,7 @@ fn accept_page(
              data-challenge=\"/auth/invite/challenge\" hidden>{code}<p>Or have no password:</p>\
              <label for=\"name2\">Your name</label>\
              <input id=\"name2\" name=\"name\" autocomplete=\"name\" maxlength=\"100\">\
-             <input type=\"hidden\" name=\"answer\"><button>Make the account with a passkey</button>\
+             <input type=\"hidden\" name=\"answer\"><button>Create the account with a passkey</button>\
              <p class=\"told\" role=\"alert\" hidden></p></form>"
         );
     }

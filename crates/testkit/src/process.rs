@@ -111,6 +111,13 @@ impl Program {
         self
     }
 
+    /// Set this variable no more.
+    #[must_use]
+    pub fn without_env(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.env.retain(|(known, _)| known != name.as_ref());
+        self
+    }
+
     /// Run it with no more memory than that.
     #[must_use]
     pub fn within(mut self, memory: &SmallMemory) -> Self {

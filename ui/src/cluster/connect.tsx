@@ -97,13 +97,13 @@ export function ConnectPage() {
             />
             {failed && (
               <Text size="sm" role="alert" style={{ color: 'var(--tone-bad)' }}>
-                <Name of={failed.what} />. {failed.next} Registration tokens are made within ten minutes of signing in, or under{' '}
-                <RouteLink to={paths.settings('registration-tokens')}>Registration tokens</RouteLink> with your password.
+                <Name of={failed.what} />. {failed.next} Registration tokens are created within ten minutes of signing in, or
+                under <RouteLink to={paths.settings('registration-tokens')}>Registration tokens</RouteLink> with your password.
               </Text>
             )}
             {token == null && (
               <Button type="submit" w="fit-content" loading={make.isPending}>
-                Make the command
+                Create the command
               </Button>
             )}
           </Stack>
@@ -123,7 +123,7 @@ function CommandOf({ wanted, token }: { wanted: Wanted; token: string }) {
   const { origin, protocol } = window.location;
   const line = [
     `plural cd clusters bootstrap ${quoted(wanted.handle)} --handle ${quoted(wanted.handle)} --url ${origin} \\`,
-    `  --image ${quoted(wanted.image.trim())}${protocol === 'http:' ? ' --insecure-http' : ''} --token-file - --apply --wait <<'TOKEN'`,
+    `  --image ${quoted(wanted.image.trim())}${protocol === 'http:' ? ' --insecure-http' : ''} --token-file - --apply <<'TOKEN'`,
     token,
     'TOKEN',
   ].join('\n');
@@ -137,7 +137,7 @@ function CommandOf({ wanted, token }: { wanted: Wanted; token: string }) {
           <Copy text={line} label="Copy the command" />
         </Group>
         <Text size="sm" c="dimmed">
-          It needs the program plural and a kubeconfig whose user may make cluster roles. The token in it registers this one
+          It needs the program plural and a kubeconfig whose user may create cluster roles. The token in it registers this one
           cluster, for an hour, and does nothing else; it is shown now and never again. The command can be repeated until the
           agent has joined.
         </Text>

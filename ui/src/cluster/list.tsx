@@ -61,7 +61,7 @@ export function ClustersPage() {
             ...stateOrder.map((state) => ({
               value: state,
               label: <State look={clusterStates[state]} />,
-              count: states.get(state),
+              count: facets.data ? (states.get(state) ?? 0) : undefined,
             })),
           ]}
         />
@@ -113,7 +113,10 @@ export function ClustersPage() {
           next={next}
           empty={
             isFiltered ? (
-              <Empty title="No cluster matches">Change the search or show all of them.</Empty>
+              <Empty title="No cluster matches">
+                None that you may see has all that the address asks for.{' '}
+                <RouteLink to={paths.clusters()}>Show all clusters</RouteLink>
+              </Empty>
             ) : (
               <Empty title="No clusters yet">
                 An agent in the cluster connects to this console; the console needs no access to the cluster.{' '}

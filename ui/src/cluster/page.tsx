@@ -221,7 +221,7 @@ function Services({ id, handle }: { id: string; handle: string }) {
           next={next}
           empty={
             <Empty title="No services here yet">
-              <Command caption="How to make one" line="plural cd services create --help" />
+              <Command caption="How to create one" line="plural cd services create --help" />
             </Empty>
           }
         />

@@ -125,7 +125,7 @@ export function List() {
       actions={
         <Action
           noun="contexts"
-          label="Make a context"
+          label="Create a context"
           icon={IconPlus}
           {...(first && { right: { verb: 'create', thing: 'contexts', within: `project/${first.name}` } })}
           explains="Services that name it read its values when they are rendered."
@@ -147,7 +147,7 @@ export function List() {
               attributes: { configuration: json(values['configuration'] ?? ''), projectId: given(values, 'project') },
             })
           }
-          done="Made the context"
+          done="Created the context"
         />
       }
     />

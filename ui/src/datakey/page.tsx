@@ -52,7 +52,7 @@ export function List() {
     >
       <Text size="sm" c="dimmed" maw={720}>
         Secrets are encrypted with data keys, and each data key with a key-encryption key that is outside of the database.
-        Rotating makes a new data key and encrypts with it again what the old one encrypted.
+        Rotating creates a new data key and encrypts with it again what the old one encrypted.
       </Text>
       <Panel title="Of the installation: for what belongs to no project">
         {query.isPending && <Waiting />}

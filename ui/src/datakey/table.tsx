@@ -33,7 +33,7 @@ export function KeyTable({ keys }: { keys: Key[] }) {
       rows={keys}
       columns={columns}
       id={({ id }) => id}
-      empty={<Empty title="No data key yet">One is made with the first secret.</Empty>}
+      empty={<Empty title="No data key yet">One is created with the first secret.</Empty>}
     />
   );
 }

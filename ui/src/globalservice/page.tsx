@@ -219,7 +219,7 @@ export function List() {
           label="Spread a service"
           icon={IconPlus}
           right={{ verb: 'create', thing: 'global-services' }}
-          explains="Every cluster with these tags gets a copy of the service, with its values. Templates are made with the command line and a file."
+          explains="Every cluster with these tags gets a copy of the service, with its values. Templates are created with the command line and a file."
           fields={[
             { name: 'name', label: 'Name', isRequired: true },
             {
@@ -331,7 +331,7 @@ export function One({ id: name }: { id: string }) {
               facts={[
                 ['Why it fails', one.error != null && <Name of={one.error} />],
                 [
-                  'Made from',
+                  'Created from',
                   one.service ? (
                     <RouteLink to={paths.service(one.service.cluster?.handle ?? '', one.service.name)}>
                       <Name of={`${one.service.cluster?.handle ?? ''}/${one.service.name}`} />

@@ -108,7 +108,7 @@ export function List() {
       actions={
         <Action
           noun="groups"
-          label="Make a group"
+          label="Create a group"
           icon={IconPlus}
           right={{ verb: 'create', thing: 'groups' }}
           explains="It has no access until it is given a role on a project, a cluster or a service."
@@ -125,7 +125,7 @@ export function List() {
               },
             })
           }
-          done="Made the group"
+          done="Created the group"
         />
       }
     />

@@ -137,7 +137,7 @@ export function List() {
       noun="invitations"
       document={Invites}
       columns={columns}
-      teaches="Somebody who is invited makes their own account within seven days: nobody else knows the password."
+      teaches="Somebody who is invited creates their own account within seven days: nobody else knows the password."
       actions={
         <>
           <Action
@@ -146,7 +146,7 @@ export function List() {
             icon={IconMailPlus}
             // Of several projects, who may invite to one need not be allowed to for the first.
             {...(first && others.length === 0 && { right: { ...right, within: `project/${first.name}` } })}
-            explains="Makes a code that is shown once. Whoever accepts it has the role on the project, with the account that they have or make."
+            explains="Creates a code that is shown once. Whoever accepts it has the role on the project, with the account that they have or create."
             fields={[
               { name: 'email', label: 'E-mail address', isRequired: true },
               {
@@ -183,7 +183,7 @@ export function List() {
             label="Invite"
             icon={IconMailPlus}
             right={right}
-            explains="Makes a code that is shown once. The console sends no mail: give the link to them yourself."
+            explains="Creates a code that is shown once. The console sends no mail: give the link to them yourself."
             fields={[
               { name: 'email', label: 'E-mail address', isRequired: true },
               {

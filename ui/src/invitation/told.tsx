@@ -18,7 +18,7 @@ export function Invitation(props: {
       <Once text={page == null ? (token ?? '') : `${page}#${token ?? ''}`} what={page == null ? 'The code' : 'The link'} />
       {invite.expiresAt != null && (
         <Text size="xs" c="dimmed">
-          It holds until {new Date(invite.expiresAt).toLocaleString()}. Made <Ago at={new Date().toISOString()} />.
+          It holds until {new Date(invite.expiresAt).toLocaleString()}. Created <Ago at={new Date().toISOString()} />.
         </Text>
       )}
     </>

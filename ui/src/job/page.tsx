@@ -59,8 +59,21 @@ const looks: Record<BackgroundJobState, Look> = {
 };
 const states: BackgroundJobState[] = ['DEAD', 'RUNNING', 'WAITING'];
 
+/** What each kind of job does. One of a later release has its own name. */
+const works: Record<string, string> = {
+  move_secrets: 'Move secrets to their backend',
+  renew_project: 'Look up a project’s services again',
+  renew_services: 'Look up a repository’s services again',
+  reseal: 'Encrypt secrets with the current key',
+};
+
 const columns: Columns<RowOf<typeof Jobs>> = [
-  { id: 'kind', header: 'Work', meta: { track: 'minmax(110px, 1fr)' }, cell: ({ row }) => text(row.original.kind) },
+  {
+    id: 'kind',
+    header: 'Work',
+    meta: { track: 'minmax(200px, 1fr)' },
+    cell: ({ row }) => text(works[row.original.kind] ?? row.original.kind),
+  },
   {
     id: 'key',
     header: 'On',
@@ -75,7 +88,7 @@ const columns: Columns<RowOf<typeof Jobs>> = [
   {
     id: 'error',
     header: 'Last error',
-    meta: { ...tracks.wide, from: 760 },
+    meta: { ...tracks.wide, from: 760, isBlank: ({ error }) => error == null },
     cell: ({ row }) => text(row.original.error),
   },
   {
@@ -137,7 +150,7 @@ export function List() {
       columns={columns}
       isSearched={false}
       variables={{ state: chosen ?? null }}
-      teaches="All work is done. Fetching repositories, sending webhooks, encrypting secrets with a new key and deleting appear here while they wait, and stay here when they failed for good."
+      teaches="All work is done. Encrypting secrets with a new key, moving them to a backend, and telling agents of changed addresses appear here while they wait, and stay here when they failed for good."
       filters={
         <Facets<BackgroundJobState>
           label="State"

@@ -189,7 +189,7 @@ function Delete({ subject }: { subject: Subject }) {
             Deletes <Name of={kind.kind} /> <Name of={name} />
             {kind.id === 'namespaces' && ' and everything in it'}
             {kind.id.startsWith('customresourcedefinitions.') && ' and every object of its kind'}. This cannot be undone; what a
-            service of the fleet manages is made again.
+            service of the fleet manages is created again.
           </Text>
           <Goes subject={subject} />
           <Select

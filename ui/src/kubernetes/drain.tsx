@@ -74,7 +74,7 @@ function Draining({ cluster, node, name, close }: { cluster: string; node: Kind;
       <Stack gap="md">
         <Text size="sm">
           Cordons <Name of={name} /> and evicts its pods. Disruption budgets are kept: where one refuses, it is asked again every
-          5 seconds. Pods of DaemonSets, static pods and pods that nothing would make again stay. Data in emptyDir volumes is
+          5 seconds. Pods of DaemonSets, static pods and pods that nothing would create again stay. Data in emptyDir volumes is
           lost. Closing this stops asking; what was evicted stays evicted.
         </Text>
         <Command line={`kubectl drain ${quoted(name)} --ignore-daemonsets --delete-emptydir-data`} />
@@ -228,6 +228,6 @@ function first(pod: KubeObject): { state: Step['state']; told: string } {
     return { state: 'stays', told: 'stays: a static pod' };
   const isDone = ['Succeeded', 'Failed'].includes(textAt(pod, 'status', 'phase') ?? '');
   if (owners.length === 0 && !isDone)
-    return { state: 'stays', told: 'stays: nothing would make it again. Delete it yourself if it may go' };
+    return { state: 'stays', told: 'stays: nothing would create it again. Delete it yourself if it may go' };
   return { state: 'waits', told: '' };
 }

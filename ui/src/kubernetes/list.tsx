@@ -197,7 +197,7 @@ function Objects({ handle, kind, choose }: { handle: string; kind: Kind; choose:
                   : `No ${visible(kind.resource)}${namespace === undefined ? '' : ' in this namespace'}`
               }
             >
-              {isFiltered ? 'Change the search or the labels.' : 'They appear here when somebody or something makes them.'}
+              {isFiltered ? 'Change the search or the labels.' : 'They appear here when somebody or something creates them.'}
             </Empty>
           }
           foot={<Foot listing={listing} shown={rows.length} noun={kind.kind.toLowerCase()} />}
@@ -210,11 +210,12 @@ function Objects({ handle, kind, choose }: { handle: string; kind: Kind; choose:
 function Foot({ listing, shown, noun }: { listing: Listed; shown: number; noun: string }) {
   const now = useNow();
   const all = listing.rows.length;
+  const heard = ago(new Date(listing.heardAt).toISOString(), now);
   const words = {
     reading: `reading, about ${listing.remaining.toLocaleString('en')} more`,
-    watching: 'changes appear by themselves',
-    polling: 'read again every 30 seconds',
-    lost: `connection lost; as of ${ago(new Date(listing.heardAt).toISOString(), now)} ago; trying again`,
+    watching: `watched, as of ${heard} ago`,
+    polling: `read ${heard} ago, again every 30 seconds`,
+    lost: `connection lost; as of ${heard} ago; trying again`,
   };
   return (
     <>

@@ -272,7 +272,7 @@ function readObject(text: string, object: KubeObject): KubeObject {
   if (typeof meta !== 'object' || meta === null || Array.isArray(meta)) throw new Error('this is no object with metadata');
   const same = (field: 'name' | 'namespace') => at(meta, field) === object.metadata[field];
   if (!same('name') || !same('namespace')) {
-    throw new Error('its name and namespace cannot be changed: make another object instead');
+    throw new Error('its name and namespace cannot be changed: create another object instead');
   }
   return read as KubeObject;
 }

@@ -149,7 +149,7 @@ export function List() {
       actions={
         <Action
           noun="managed namespaces"
-          label="Make one"
+          label="Create one"
           icon={IconPlus}
           right={{ verb: 'create', thing: 'managed-namespaces' }}
           explains="Every cluster with these tags has the namespace from then on."

@@ -3,7 +3,7 @@ import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { IconCheck, IconCopy, IconLock, type Icon } from '@tabler/icons-react';
-import { useState, type ReactNode, type SyntheticEvent } from 'react';
+import { useRef, useState, type ReactNode, type SyntheticEvent } from 'react';
 
 import { graphql } from '../generated';
 import { ask, explain } from '../lib/client';
@@ -88,6 +88,8 @@ interface ActionProps<Answer> {
   command: string | ((values: Values) => string);
   /** Why it makes no sense now, whoever asks. */
   unless?: string | undefined;
+  /** What its form offers is not read yet. */
+  isReading?: boolean;
   /** What is asked for before. */
   fields?: Field[];
   /** A name that is typed before something is gone. */
@@ -106,7 +108,7 @@ interface ActionProps<Answer> {
 
 /** A change: asked for once more with what it does, or disabled with the reason. */
 export function Action<Answer>(props: ActionProps<Answer>) {
-  const { label, icon: Sign, right, unless, isSmall = false, isDangerous = false } = props;
+  const { label, icon: Sign, right, unless, isReading = false, isSmall = false, isDangerous = false } = props;
   const size = isSmall ? 'compact-xs' : 'xs';
   const decision = useQuery({
     queryKey: ['decision', right],
@@ -117,6 +119,12 @@ export function Action<Answer>(props: ActionProps<Answer>) {
     enabled: right !== undefined,
   });
   const [asks, { open, close }] = useDisclosure(false);
+  const opener = useRef<HTMLButtonElement>(null);
+  // The dialog goes at once, and nothing else gives the focus back to what opened it.
+  const end = () => {
+    close();
+    requestAnimationFrame(() => opener.current?.focus());
+  };
   const [told, setTold] = useState(false);
   const refused = decision.data?.allowed === false ? decision.data : undefined;
 
@@ -170,16 +178,17 @@ export function Action<Answer>(props: ActionProps<Answer>) {
   return (
     <>
       <Button
+        ref={opener}
         variant="default"
         size={size}
         leftSection={<Sign size={14} />}
-        loading={right !== undefined && decision.isPending}
+        loading={isReading || (right !== undefined && decision.isPending)}
         {...(isDangerous && !isSmall && { c: 'var(--tone-bad)' })}
         onClick={open}
       >
         {label}
       </Button>
-      {asks && <Ask {...props} close={close} />}
+      {asks && <Ask {...props} close={end} />}
     </>
   );
 }

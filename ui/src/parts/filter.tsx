@@ -6,9 +6,12 @@ import { useRef, useState, type ReactNode } from 'react';
 import { visible } from '../lib/text';
 import classes from './filter.module.css';
 
-/** Milliseconds without a key press until the server is asked: two keys that are struck together are one question. What is asked for an
- * earlier text is cancelled. */
+/** Milliseconds without a key press until the server is asked: keys that are struck one after another are one question. What is asked
+ * for an earlier text is cancelled. */
 const DEBOUNCE = 60;
+/** After so many without one, the first key press is asked for at once: most often it is the only one, or the next comes later than the
+ * answer. */
+const QUIET = 400;
 
 /** Searches at the server as one types; `/` goes to it. */
 export function Search({
@@ -26,6 +29,7 @@ export function Search({
   const [typed, setTyped] = useState(value);
   const [known, setKnown] = useState(value);
   const input = useRef<HTMLInputElement>(null);
+  const struckAt = useRef(-Infinity);
   // What this box told and the address does not show yet: by the time it does, more may be typed.
   const [told, setTold] = useState<string[]>([]);
   if (value !== known) {
@@ -35,12 +39,13 @@ export function Search({
     // The address changed without this box: back, or a link.
     if (at < 0) setTyped(value);
   }
-  const tell = useDebouncedCallback((text: string) => {
+  const say = (text: string) => {
     const next = text.trim();
     if (next === (told.at(-1) ?? value)) return;
     setTold([...told, next]);
     onChange(next);
-  }, DEBOUNCE);
+  };
+  const tell = useDebouncedCallback(say, DEBOUNCE);
   useHotkeys(hasKey ? [['/', () => input.current?.focus()]] : []);
   return (
     <TextInput
@@ -54,8 +59,12 @@ export function Search({
       rightSection={hasKey && <Kbd size="xs">/</Kbd>}
       className={classes['search'] ?? ''}
       onChange={({ currentTarget }) => {
+        const now = performance.now();
+        const isFirst = now - struckAt.current > QUIET;
+        struckAt.current = now;
         setTyped(currentTarget.value);
-        tell(currentTarget.value);
+        if (isFirst) say(currentTarget.value);
+        else tell(currentTarget.value);
       }}
     />
   );
@@ -67,7 +76,8 @@ interface Choice<Value extends string> {
   count?: number | undefined;
 }
 
-/** One of a few: how many there are of each, and which is shown. */
+/** One of a few: how many there are of each, and which is shown. What there is none of is dimmed and keeps its place: choices that come and
+ * go would move the others away from under the hand. */
 export function Facets<Value extends string>(props: {
   label: string;
   choices: Choice<Value>[];
@@ -85,6 +95,7 @@ export function Facets<Value extends string>(props: {
           key={value ?? 'all'}
           className={classes['facet'] ?? ''}
           aria-pressed={props.value === value}
+          data-none={count === 0 || undefined}
           onClick={() => props.onChange(value)}
         >
           {label}

@@ -1,9 +1,17 @@
 import { Button, Group, Text, UnstyledButton } from '@mantine/core';
 import { useElementSize, useMergedRef } from '@mantine/hooks';
-import { flexRender, getCoreRowModel, useReactTable, type ColumnDef, type RowData } from '@tanstack/react-table';
+import {
+  flexRender,
+  getCoreRowModel,
+  useReactTable,
+  type Column,
+  type ColumnDef,
+  type Row as TableRow,
+  type RowData,
+} from '@tanstack/react-table';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { IconArrowDown, IconArrowUp } from '@tabler/icons-react';
-import { useEffect, useRef, type KeyboardEvent, type ReactNode } from 'react';
+import { memo, useEffect, useMemo, useRef, type KeyboardEvent, type ReactNode } from 'react';
 
 import { explain } from '../lib/client';
 import { PAGE, PAGES_READ_AGAIN, type Next } from '../lib/list';
@@ -25,6 +33,8 @@ declare module '@tanstack/react-table' {
     isCutAtStart?: boolean;
     /** The server sorts by it. */
     isSorted?: boolean;
+    /** Whether a row says nothing in it. Where none of the rows does, the others get its width. */
+    isBlank?: (row: TData) => boolean;
   }
 }
 
@@ -52,6 +62,8 @@ interface TableProps<Row> {
 }
 
 const ROW = 36;
+/** Width of a column in which no row says anything: its name is readable, no more. */
+const BLANK = 'minmax(90px, 0.2fr)';
 
 /** A dense table that draws only the rows in sight. Arrow keys and j, k move; Enter opens. */
 export function Table<Row>({
@@ -85,8 +97,21 @@ export function Table<Row>({
     if (more && last >= rows.length - 30) more();
   }, [more, last, rows.length]);
 
-  const shown = table.getAllLeafColumns().filter(({ columnDef }) => width === 0 || (columnDef.meta?.from ?? 0) <= width);
-  const grid = { gridTemplateColumns: shown.map(({ columnDef }) => columnDef.meta?.track ?? '1fr').join(' ') };
+  const leaves = table.getAllLeafColumns();
+  const shown = useMemo(
+    () => leaves.filter(({ columnDef }) => width === 0 || (columnDef.meta?.from ?? 0) <= width),
+    [leaves, width],
+  );
+  const tracks = useMemo(
+    () =>
+      shown
+        .map(({ columnDef: { meta } }) => {
+          const isBlank = meta?.isBlank;
+          return isBlank !== undefined && rows.length > 0 && rows.every(isBlank) ? BLANK : (meta?.track ?? '1fr');
+        })
+        .join(' '),
+    [shown, rows],
+  );
 
   const move = (event: KeyboardEvent) => {
     const by = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
@@ -109,7 +134,7 @@ export function Table<Row>({
       <div ref={ref} className={classes['scroller']} tabIndex={0} onKeyDown={move} role="region" aria-label={`${label}, scrolls`}>
         <div role="table" aria-label={label} aria-rowcount={(total ?? rows.length) + 1} aria-busy={isWaiting}>
           <div role="rowgroup" className={classes['head']} hidden={!hasHead}>
-            <div role="row" className={classes['row']} style={grid} aria-rowindex={1}>
+            <div role="row" className={classes['row']} style={{ gridTemplateColumns: tracks }} aria-rowindex={1}>
               {table.getLeafHeaders().map(
                 (header) =>
                   shown.includes(header.column) && (
@@ -140,32 +165,7 @@ export function Table<Row>({
           <div role="rowgroup" className={classes['rows']} style={{ height: virtual.getTotalSize() }}>
             {items.map(({ index, start }) => {
               const row = rowModel[index];
-              return (
-                row && (
-                  <div
-                    key={row.id}
-                    role="row"
-                    data-index={index}
-                    aria-rowindex={index + 2}
-                    className={classes['row']}
-                    style={{ ...grid, transform: `translateY(${start}px)` }}
-                  >
-                    {row.getVisibleCells().map(
-                      (cell) =>
-                        shown.includes(cell.column) && (
-                          <div
-                            key={cell.id}
-                            role="cell"
-                            data-number={cell.column.columnDef.meta?.isNumber}
-                            data-cut-at-start={cell.column.columnDef.meta?.isCutAtStart}
-                          >
-                            {flexRender(cell.column.columnDef.cell, cell.getContext())}
-                          </div>
-                        ),
-                    )}
-                  </div>
-                )
-              );
+              return row && <Line key={row.id} row={row} index={index} start={start} shown={shown} tracks={tracks} />;
             })}
           </div>
         </div>
@@ -191,6 +191,42 @@ export function Table<Row>({
     </div>
   );
 }
+
+interface LineProps<Row> {
+  row: TableRow<Row>;
+  index: number;
+  start: number;
+  shown: Column<Row>[];
+  tracks: string;
+}
+
+/** One row. Drawn again only when it, its place or its columns are others: a page that asks for other rows is drawn several times before
+ * they are there, and its links and ages cost more than all the rest. */
+const Line = memo(function Line<Row>({ row, index, start, shown, tracks }: LineProps<Row>) {
+  return (
+    <div
+      role="row"
+      data-index={index}
+      aria-rowindex={index + 2}
+      className={classes['row']}
+      style={{ gridTemplateColumns: tracks, transform: `translateY(${start}px)` }}
+    >
+      {row.getVisibleCells().map(
+        (cell) =>
+          shown.includes(cell.column) && (
+            <div
+              key={cell.id}
+              role="cell"
+              data-number={cell.column.columnDef.meta?.isNumber}
+              data-cut-at-start={cell.column.columnDef.meta?.isCutAtStart}
+            >
+              {flexRender(cell.column.columnDef.cell, cell.getContext())}
+            </div>
+          ),
+      )}
+    </div>
+  );
+}) as <Row>(props: LineProps<Row>) => ReactNode;
 
 function sorted(column: string, word: SortWord | undefined): 'ascending' | 'descending' | 'none' {
   if (word === column) return 'ascending';

@@ -1,7 +1,7 @@
 import { Anchor, Text, Tooltip } from '@mantine/core';
 import { defaultParseSearch, Link } from '@tanstack/react-router';
 import { IconExternalLink } from '@tabler/icons-react';
-import type { ReactNode } from 'react';
+import { useState, type ReactNode } from 'react';
 
 import { useNow } from '../lib/now';
 import { ago, visible, webAddress } from '../lib/text';
@@ -50,19 +50,29 @@ export function Outside({ address, children }: { address: string; children?: Rea
   );
 }
 
-/** How long ago, with the exact time in the reader's zone at hand. */
+/** One for all: making one costs more than all else about an age, and a table has dozens. */
+const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
+
+/** How long ago, with the exact time in the reader's zone at hand. What shows that is made when a pointer first comes near. */
 export function Ago({ at, absent = '–' }: { at: string | null | undefined; absent?: string }) {
   const now = useNow();
+  const [isNear, setNear] = useState(false);
   if (at == null)
     return (
       <Text component="span" size="sm" c="dimmed">
         {absent}
       </Text>
     );
-  const exact = new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'long' });
+  const time = (
+    <time dateTime={at} {...(!isNear && { onMouseEnter: () => setNear(true) })}>
+      {ago(at, now)} ago
+    </time>
+  );
+  if (!isNear) return time;
+  const moment = new Date(at);
   return (
-    <Tooltip label={exact} openDelay={300}>
-      <time dateTime={at}>{ago(at, now)} ago</time>
+    <Tooltip label={Number.isNaN(moment.getTime()) ? at : EXACT.format(moment)} openDelay={300}>
+      {time}
     </Tooltip>
   );
 }

@@ -146,13 +146,13 @@ export function List() {
       actions={
         <Action
           noun="personas"
-          label="Make a persona"
+          label="Create a persona"
           icon={IconPlus}
           explains="It shows or hides parts of a web console. It allows nothing."
           fields={[...fields(), { name: 'all', label: 'Shows everything', kind: 'check', initial: 'yes' }]}
           command={(values) => `plural cd personas create ${quoted(values['name'] ?? '')}`}
           run={(values) => ask(Create, { attributes: { ...attributes(values), configuration: { all: isOn(values, 'all') } } })}
-          done="Made the persona"
+          done="Created the persona"
         />
       }
     />

@@ -169,7 +169,7 @@ export function List() {
       actions={
         <Action
           noun="projects"
-          label="Make a project"
+          label="Create a project"
           icon={IconPlus}
           right={{ verb: 'create', thing: 'projects' }}
           explains="Only administrators of the installation see it until somebody has a role on it."
@@ -183,7 +183,7 @@ export function List() {
           run={(values) =>
             ask(Create, { attributes: { name: (values['name'] ?? '').trim(), description: given(values, 'description') } })
           }
-          done="Made the project"
+          done="Created the project"
         />
       }
     />
@@ -312,7 +312,7 @@ export function One({ id: name }: { id: string }) {
           />
           <Action
             noun="projects"
-            label="Make it the default"
+            label="Set as default"
             icon={IconStar}
             right={{ verb: 'create', thing: 'projects' }}
             unless={project.default === true ? 'It is the default already.' : undefined}

@@ -6,6 +6,28 @@ export interface CastEvent {
   text: string;
 }
 
+/** Who was in which shell, and since when: the first line of an asciicast. */
+export interface CastHead {
+  title?: string | undefined;
+  command?: string | undefined;
+  /** When it began. */
+  at?: string | undefined;
+}
+
+/** What the head of a recording says. One that cannot be read says nothing. */
+export function headOf(cast: string): CastHead {
+  try {
+    const { title, command, timestamp } = JSON.parse(cast.slice(0, cast.indexOf('\n'))) as Record<string, unknown>;
+    return {
+      title: typeof title === 'string' ? title : undefined,
+      command: typeof command === 'string' ? command : undefined,
+      at: typeof timestamp === 'number' ? new Date(timestamp * 1000).toISOString() : undefined,
+    };
+  } catch {
+    return {};
+  }
+}
+
 export interface Cast {
   width: number;
   height: number;

@@ -9,10 +9,11 @@ import { size } from '../lib/text';
 import { Command } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
 import { Listing } from '../parts/listing';
-import { Empty, Fault, Page, Panel, Waiting } from '../parts/page';
+import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import type { Columns } from '../parts/table';
-import { Ago } from '../parts/text';
+import { Ago, Name } from '../parts/text';
 import { paths } from '../paths';
+import { headOf } from './cast';
 
 const Player = lazy(() => import('./player'));
 
@@ -126,6 +127,7 @@ export function One({ id }: { id: string }) {
       {query.data === null && (
         <Empty title="There is no such recording">It was kept long enough and is gone, or you may not read it.</Empty>
       )}
+      {query.data != null && <Head cast={query.data} />}
       {query.data != null && (
         <Suspense fallback={<Waiting lines={10} />}>
           <Player cast={query.data} />
@@ -137,5 +139,21 @@ export function One({ id }: { id: string }) {
         </div>
       </Panel>
     </Page>
+  );
+}
+
+/** Who was in the shell, where, and since when, as the recording itself says. */
+function Head({ cast }: { cast: string }) {
+  const { title, command, at } = headOf(cast);
+  return (
+    <Panel title="Who and where">
+      <Facts
+        facts={[
+          ['Shell', title !== undefined && <Name of={title} />],
+          ['Command', command !== undefined && <Name of={command} />],
+          ['Began', at !== undefined && <Ago key="at" at={at} />],
+        ]}
+      />
+    </Panel>
   );
 }

@@ -66,7 +66,7 @@ const columns: Columns<RowOf<typeof Tokens>> = [
     meta: tracks.wide,
     cell: ({ row }) => text([row.original.name, row.original.hint].filter((part) => part != null && part !== '').join(', ')),
   },
-  { id: 'project', header: 'Makes clusters in', meta: tracks.mid, cell: ({ row }) => text(row.original.project?.name) },
+  { id: 'project', header: 'Creates clusters in', meta: tracks.mid, cell: ({ row }) => text(row.original.project?.name) },
   { id: 'by', header: 'In whose name', meta: tracks.mid, cell: ({ row }) => text(row.original.user?.email) },
   {
     id: 'uses',
@@ -97,7 +97,7 @@ const columns: Columns<RowOf<typeof Tokens>> = [
         isDangerous
         label="Revoke"
         icon={IconTrash}
-        explains="Machines make no clusters with it any more. Clusters that were made with it stay."
+        explains="Machines create no clusters with it any more. Clusters that were created with it stay."
         command={`plural cd registration-tokens delete ${row.original.id}`}
         run={() => ask(Delete, { id: row.original.id })}
         done="Revoked the token"
@@ -120,10 +120,10 @@ export function List() {
       actions={
         <Action
           noun="registration tokens"
-          label="Make a token"
+          label="Create a token"
           icon={IconPlus}
           {...(first && { right: { verb: 'create', thing: 'clusters', within: `project/${first.name}` } })}
-          explains="It makes clusters of one project and does nothing else. It is shown once."
+          explains="It creates clusters of one project and does nothing else. It is shown once."
           fields={[
             {
               name: 'project',

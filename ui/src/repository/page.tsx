@@ -122,7 +122,12 @@ const columns: Columns<RowOf<typeof Repositories>> = [
     cell: ({ row }) => <Linked noun="repositories" id={row.original.id} name={row.original.url.replace(/^https:\/\//, '')} />,
   },
   { id: 'health', header: 'Health', meta: { track: '100px' }, cell: ({ row }) => <State look={health(row.original.health)} /> },
-  { id: 'error', header: 'Why', meta: { ...tracks.wide, from: 760 }, cell: ({ row }) => text(row.original.error) },
+  {
+    id: 'error',
+    header: 'Why',
+    meta: { ...tracks.wide, from: 760, isBlank: ({ error }) => error == null },
+    cell: ({ row }) => text(row.original.error),
+  },
   {
     id: 'auth',
     header: 'Signs in',
@@ -147,7 +152,7 @@ export function List() {
       noun="repositories"
       document={Repositories}
       columns={columns}
-      teaches="Services are read from folders of git repositories. Add one, then make a service of a folder in it. The console fetches them; clusters never do."
+      teaches="Services are read from folders of git repositories. Add one, then create a service of a folder in it. The console fetches them; clusters never do."
       actions={
         <Action
           noun="repositories"
@@ -208,7 +213,7 @@ export function One({ id }: { id: string }) {
             label="Webhook"
             icon={IconWebhook}
             right={right('update')}
-            explains="Makes a secret with which the git host tells of pushes: commits arrive in seconds. A secret of before is refused from then on."
+            explains="Creates a secret with which the git host tells of pushes: commits arrive in seconds. A secret of before is refused from then on."
             command={`plural cd repositories get ${quoted(repository.url)}`}
             run={() => ask(Hook, { id })}
             tells={({ rotateGitRepositoryWebhook: hook }) => (

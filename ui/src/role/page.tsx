@@ -59,7 +59,7 @@ const actions: Record<string, string> = {
   prune: 'approve the deletions of a service that need approval',
   approve: 'let a canary go on or back',
   admin: 'bindings, limits, recordings on or off, tokens and the audit log of a cluster; delete clusters and projects',
-  assume: 'make tokens of a service account, and so act as it',
+  assume: 'create tokens of a service account, and so act as it',
   'state-read': 'read the state of stacks, with the secret values in it',
   'state-write': 'lock and replace the state of stacks',
   recordings: 'read recordings of shells',
@@ -111,18 +111,18 @@ export function List() {
       noun="roles"
       document={Roles}
       columns={columns}
-      teaches="The roles read, write and admin are always there. Make others of single actions: on-call, for instance, that only rolls back."
+      teaches="The roles read, write and admin are always there. Create others of single actions: on-call, for instance, that only rolls back."
       actions={
         <Action
           noun="roles"
-          label="Make a role"
+          label="Create a role"
           icon={IconPlus}
           right={{ verb: 'create', thing: 'roles' }}
           explains="It allows exactly these actions, wherever somebody is bound with it."
           fields={fields()}
           command={(values) => `plural cd roles create ${quoted(values['name'] ?? '')}${flags(values)}`}
           run={(values) => ask(Create, { attributes: attributes(values) })}
-          done="Made the role"
+          done="Created the role"
         />
       }
     />

@@ -10,7 +10,7 @@ import { Empty, Panel, Waiting } from '../parts/page';
 import { held, Shown, Stale } from '../parts/shown';
 import { Ago, Name } from '../parts/text';
 import { IgnoreDrift } from './mutations';
-import { changesQuery } from './queries';
+import { changesQuery } from './history-queries';
 import classes from './changes.module.css';
 
 export const actionWords: Record<PlanAction, string> = {

@@ -52,7 +52,7 @@ function columns(open: (key: string) => void): Columns<Item> {
     {
       id: 'message',
       header: 'Why',
-      meta: { track: 'minmax(160px, 2fr)', from: 760 },
+      meta: { track: 'minmax(160px, 2fr)', from: 760, isBlank: ({ message }) => message === '' },
       cell: ({ row }) => <Name of={row.original.message} />,
     },
   ];
@@ -117,9 +117,11 @@ export function Components({ service, cluster }: { service: Service; cluster: st
               onChange={(next) => set({ state: next })}
               choices={[
                 { value: undefined, label: 'All', count: all.filter(({ depth }) => depth === 0).length },
-                ...(['FAILED', 'PAUSED', 'PENDING', 'RUNNING'] as const)
-                  .filter((one) => counts.has(one))
-                  .map((one) => ({ value: one, label: <State look={componentStates[one]} />, count: counts.get(one) })),
+                ...(['FAILED', 'PAUSED', 'PENDING', 'RUNNING'] as const).map((one) => ({
+                  value: one,
+                  label: <State look={componentStates[one]} />,
+                  count: counts.get(one) ?? 0,
+                })),
               ]}
             />
           </Group>

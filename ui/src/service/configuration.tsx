@@ -12,7 +12,8 @@ import { Table, type Columns } from '../parts/table';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { Update } from './mutations';
-import { configurationQuery, configurationValue, type Service } from './queries';
+import { configurationQuery, configurationValue } from './configuration-queries';
+import type { Service } from './queries';
 
 type One = NonNullable<NonNullable<NonNullable<ServiceConfigurationOfQuery['serviceDeployment']>['configuration']>[number]>;
 

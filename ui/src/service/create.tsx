@@ -14,11 +14,12 @@ import { Create } from './mutations';
 const isChart = ({ from }: Values) => from === 'chart';
 const isGit = ({ from }: Values) => from === 'git';
 
-/** Makes a service: a folder of a repository, or a chart, kept applied in a cluster. */
-export function CreateService({ cluster }: { cluster?: string | undefined }) {
+/** Creates a service: a folder of a repository, or a chart, kept applied in a cluster. What its form offers is read once the page has its own
+ * rows (`enabled`), which would wait for it. */
+export function CreateService({ cluster, enabled }: { cluster?: string | undefined; enabled: boolean }) {
   const navigate = useNavigate();
-  const clusters = useInfiniteQuery(clustersQuery({}, 200));
-  const repositories = useInfiniteQuery(repositoriesQuery);
+  const clusters = useInfiniteQuery({ ...clustersQuery({}, 200), enabled });
+  const repositories = useInfiniteQuery({ ...repositoriesQuery, enabled });
   const handles = (clusters.data ?? []).flatMap(({ handle }) => handle ?? []);
   const [first = ''] = handles;
   const where = cluster ?? first;
@@ -27,8 +28,9 @@ export function CreateService({ cluster }: { cluster?: string | undefined }) {
     <Action
       key={where}
       noun="service"
-      label="Make a service"
+      label="Create a service"
       icon={IconPlus}
+      isReading={clusters.isPending || repositories.isPending}
       {...(where !== '' && { right: { verb: 'create', thing: 'services', within: `cluster/${where}` } })}
       explains="A service keeps what a repository says applied in one cluster. Its page shows how that goes."
       fields={[
@@ -124,7 +126,7 @@ export function CreateService({ cluster }: { cluster?: string | undefined }) {
         });
         await navigate({ to: paths.service(handle, name) });
       }}
-      done="Made the service"
+      done="Created the service"
     />
   );
 }

@@ -12,7 +12,8 @@ import { Table, type Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';
 import { Compare } from './compare';
 import { Rollback } from './mutations';
-import { historyQuery, type Service } from './queries';
+import { historyQuery } from './history-queries';
+import type { Service } from './queries';
 
 type History = NonNullable<ServiceHistoryQuery['serviceDeployment']>;
 export type Revision = NonNullable<NonNullable<NonNullable<NonNullable<History['revisions']>['edges']>[number]>['node']>;

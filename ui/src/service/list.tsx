@@ -10,6 +10,8 @@ import { Empty, Page } from '../parts/page';
 import { Shown } from '../parts/shown';
 import { State, serviceStatuses, statusOrder } from '../parts/state';
 import { Table } from '../parts/table';
+import { Name, RouteLink } from '../parts/text';
+import { paths } from '../paths';
 import { SaveView } from '../savedview/save';
 import { CreateService } from './create';
 import { serviceFacetsQuery, servicesQuery } from './queries';
@@ -38,7 +40,7 @@ export function ServicesPage() {
       actions={
         <>
           <SaveView page="services" search={search} />
-          <CreateService cluster={search.cluster} />
+          <CreateService cluster={search.cluster} enabled={!list.isPending} />
         </>
       }
     >
@@ -54,7 +56,7 @@ export function ServicesPage() {
             ...statusOrder.map((status) => ({
               value: status,
               label: <State look={serviceStatuses[status]} />,
-              count: known?.get(status),
+              count: known ? (known.get(status) ?? 0) : undefined,
             })),
           ]}
         />
@@ -89,10 +91,18 @@ export function ServicesPage() {
           next={next}
           empty={
             isFiltered ? (
-              <Empty title="No service matches">Change the search or show all states.</Empty>
+              <Empty title="No service matches">
+                None that you may see has all that the address asks for
+                {search.q !== undefined && (
+                  <>
+                    : <Name of={search.q} /> in its name
+                  </>
+                )}
+                . <RouteLink to={paths.services()}>Show all services</RouteLink>
+              </Empty>
             ) : (
               <Empty title="No services yet">
-                A service keeps a folder of a git repository applied in one cluster. Make the first with{' '}
+                A service keeps a folder of a git repository applied in one cluster. Create the first with{' '}
                 <code>plural cd services create</code>
                 <Copy text="plural cd services create --help" label="Copy the command" />
               </Empty>

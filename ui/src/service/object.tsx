@@ -12,7 +12,8 @@ import { componentStates, State, unknown } from '../parts/state';
 import { Ago, Name } from '../parts/text';
 import { Fields } from './changes';
 import classes from './components.module.css';
-import { changesQuery, previewQuery } from './queries';
+import { changesQuery } from './history-queries';
+import { previewQuery } from './queries';
 import type { Item } from './tree';
 
 const Yaml = lazy(async () => ({ default: (await import('../parts/code')).Yaml }));

@@ -150,7 +150,7 @@ export function ServiceSettings({ service, cluster }: { service: Service; cluste
                 <Name key="sa" of={`ServiceAccount ${syncConfig.serviceAccount}`} />
               ),
             ],
-            ['Namespace', syncConfig?.createNamespace === true ? 'is made when it is missing' : 'must be there'],
+            ['Namespace', syncConfig?.createNamespace === true ? 'is created when it is missing' : 'must be there'],
           ]}
         />
       </Panel>
@@ -236,7 +236,7 @@ export function ServiceSettings({ service, cluster }: { service: Service; cluste
             label="Copy to a cluster"
             icon={IconCopy}
             right={{ verb: 'get', thing: `service/${which}` }}
-            explains="Makes a copy of the service, its secrets included, on another cluster or under another name."
+            explains="Creates a copy of the service, its secrets included, on another cluster or under another name."
             fields={[
               {
                 name: 'cluster',

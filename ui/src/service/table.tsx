@@ -48,7 +48,7 @@ export const serviceColumns: Columns<ServiceRow> = [
   {
     id: 'reason',
     header: 'Reason',
-    meta: { track: 'minmax(160px, 2.4fr)', from: 760 },
+    meta: { track: 'minmax(160px, 2.4fr)', from: 760, isBlank: (service) => service.reason == null },
     cell: ({ row: { original: service } }) => service.reason && <Name of={service.reason.message} />,
   },
   {

@@ -5,7 +5,8 @@ import { took, short } from '../lib/text';
 import { Panel } from '../parts/page';
 import { componentStates, State, type Look } from '../parts/state';
 import { Ago, Name } from '../parts/text';
-import { historyQuery, type Service } from './queries';
+import { historyQuery } from './history-queries';
+import type { Service } from './queries';
 import classes from './timeline.module.css';
 
 interface Step {

@@ -143,10 +143,10 @@ export function List() {
       actions={
         <Action
           noun="service accounts"
-          label="Make a service account"
+          label="Create a service account"
           icon={IconPlus}
           {...(first && { right: { verb: 'create', thing: 'service-accounts', within: `project/${first.name}` } })}
-          explains="It belongs to a project. Who may assume it makes its tokens."
+          explains="It belongs to a project. Who may assume it creates its tokens."
           fields={[
             { name: 'name', label: 'Name', isRequired: true },
             {
@@ -157,7 +157,7 @@ export function List() {
               initial: first?.id ?? '',
               options: (projects.data ?? []).map((project) => ({ value: project.id, label: project.name })),
             },
-            { name: 'email', label: 'Address', hint: 'Made from the name when empty' },
+            { name: 'email', label: 'Address', hint: 'Derived from the name when empty' },
           ]}
           command={(values) =>
             `plural cd service-accounts create ${quoted(values['name'] ?? '')} --project ${quoted((projects.data ?? []).find(({ id }) => id === values['project'])?.name ?? 'PROJECT')}`
@@ -171,7 +171,7 @@ export function List() {
               },
             })
           }
-          done="Made the service account"
+          done="Created the service account"
         />
       }
     />
@@ -197,7 +197,7 @@ export function One({ id }: { id: string }) {
           <>
             <Action
               noun="service accounts"
-              label="Make a token"
+              label="Create a token"
               icon={IconKey}
               right={right('assume')}
               explains="The token reaches what the account may. It is shown once."

@@ -57,14 +57,16 @@ export const places: { name: string; to: string; icon: Icon; key: string }[] = [
   { name: 'Settings', to: paths.settings(), icon: IconSettings, key: 'e' },
 ];
 
-/** When nothing else is to be done, two seconds after the page is there. Returns how to give up. */
-function readLater(read: () => Promise<void>): () => void {
-  const timer = window.setTimeout(() => {
+/** When nothing else is to be done, as soon as the page has all that it asked for. Returns how to give up. */
+function readLater(read: () => Promise<void>, isBusy: () => boolean): () => void {
+  const timer = window.setInterval(() => {
+    if (isBusy()) return;
+    window.clearInterval(timer);
     // Safari has no such callback.
     if ('requestIdleCallback' in window) window.requestIdleCallback(() => void read());
     else void read();
-  }, 2000);
-  return () => window.clearTimeout(timer);
+  }, 250);
+  return () => window.clearInterval(timer);
 }
 
 /** What is around every page; `readAhead` reads the scripts of pages that one may go to next. */
@@ -74,7 +76,7 @@ export function Shell({ readAhead }: { readAhead: () => Promise<void> }) {
   const queries = useQueryClient();
   const pathname = useRouterState({ select: ({ location }) => location.pathname });
   useEffect(() => listen(queries), [queries]);
-  useEffect(() => readLater(readAhead), [readAhead]);
+  useEffect(() => readLater(readAhead, () => queries.isFetching() > 0), [readAhead, queries]);
   useEffect(() => close(), [pathname, close]);
   useHotkeys([['mod+K', () => setFinds(true)]], []);
   useGo();

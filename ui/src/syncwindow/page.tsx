@@ -167,7 +167,7 @@ export function List() {
       actions={
         <Action
           noun="sync windows"
-          label="Make a window"
+          label="Create a window"
           icon={IconPlus}
           explains="Services sync only while a window that lets through is open, and never while one that holds back is."
           fields={[
@@ -214,7 +214,7 @@ export function List() {
               },
             });
           }}
-          done="Made the window"
+          done="Created the window"
         />
       }
     >

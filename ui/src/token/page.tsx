@@ -114,7 +114,7 @@ export function List() {
       actions={
         <Action
           noun="tokens"
-          label="Make a token"
+          label="Create a token"
           icon={IconPlus}
           explains="It is shown once; the console keeps only its digest. Give it as little as it needs."
           fields={[

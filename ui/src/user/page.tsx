@@ -182,7 +182,7 @@ export function List() {
       actions={
         <Action
           noun="users"
-          label="Make a user"
+          label="Create a user"
           icon={IconUserPlus}
           right={{ verb: 'create', thing: 'users' }}
           explains={
@@ -212,7 +212,7 @@ export function List() {
               currentPassword: given(values, 'currentPassword'),
             })
           }
-          done="Made the user"
+          done="Created the user"
         />
       }
     />
@@ -269,7 +269,7 @@ export function One({ id: email }: { id: string }) {
             label="Reset the password"
             icon={IconKey}
             right={right('update')}
-            explains="Makes a code with which they choose another password, within a day. It is shown once: give it to them."
+            explains="Creates a code with which they choose another password, within a day. It is shown once: give it to them."
             fields={[password]}
             command={`plural cd users reset-password ${which}`}
             run={async (values) =>

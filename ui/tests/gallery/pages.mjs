@@ -1,4 +1,5 @@
-// Every page of the web console, for its pictures. One that is not here fails the gallery: `missing` compares with the router.
+// Every page of the web console, for its pictures and for the walk that judges them. One that is not here fails both: `missing` compares with
+// the router.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -10,8 +11,10 @@ const drawer = (show) => service(`?at=apps%2FDeployment%2Fshop%2Fweb&show=${show
 
 /** Looks the same however many rows there are. */
 const ONCE = { rows: [3] };
-/** Taken at 390 px too. */
+/** Taken and judged at 390 px too. */
 const MAIN = { isMain: true };
+/** Made of parts that others are made of as well: judged with no rows, few and many, in light and dark. */
+const WALKED = { ...MAIN, isWalked: true };
 
 const settingLists = [
   'managed-namespaces',
@@ -43,46 +46,49 @@ const settingThings = {
 };
 
 /**
+ * isOfCluster: a cluster itself answers some of it, as it does all of area `kubernetes`.
  * name: of the picture's file. area: the page of docs/web-console that is about it. rows: with how many rows, of 0, 3 and 3000; all
  * of them where it says nothing. until: what a page says when it has read everything, if it says so and has rows.
  */
 export const pages = [
-  { name: 'fleet', area: 'fleet', path: '/', ...MAIN },
+  { name: 'fleet', area: 'fleet', path: '/', ...WALKED },
   { name: 'fleet-by-version', area: 'fleet', path: '/?by=version' },
   { name: 'fleet-by-tag', area: 'fleet', path: '/?by=tag' },
-  { name: 'clusters', area: 'clusters', path: '/clusters', ...MAIN },
+  { name: 'clusters', area: 'clusters', path: '/clusters', ...WALKED },
   { name: 'clusters-silent', area: 'clusters', path: '/clusters?state=SILENT&sort=-handle', rows: [3000] },
   { name: 'connect', area: 'clusters', path: '/connect', ...ONCE, ...MAIN },
-  { name: 'cluster', area: 'clusters', path: '/clusters/eu-prod-0', ...MAIN },
+  { name: 'cluster', area: 'clusters', path: '/clusters/eu-prod-0', ...WALKED },
   ...['deprecations', 'audit', 'recordings', 'kubectl', 'metadata', 'settings'].map((tab) => ({
     name: `cluster-${tab}`,
     area: 'clusters',
     path: `/clusters/eu-prod-0?tab=${tab}`,
     ...ONCE,
   })),
-  { name: 'services', area: 'services', path: '/services', ...MAIN },
+  { name: 'services', area: 'services', path: '/services', ...WALKED },
   { name: 'services-failed', area: 'services', path: '/services?status=FAILED&sort=name' },
-  { name: 'service', area: 'services', path: service(), ...MAIN },
+  { name: 'service', area: 'services', path: service(), ...WALKED },
   { name: 'service-list', area: 'services', path: service('?view=list'), ...ONCE },
   { name: 'service-of-many', area: 'services', path: '/services/ap-prod-2/ingress-2', rows: [3000] },
   ...['state', 'live', 'rendered', 'diff', 'events'].map((show) => ({
     name: `service-object-${show}`,
     area: 'services',
     path: drawer(show),
+    isOfCluster: ['live', 'diff', 'events'].includes(show),
     ...ONCE,
   })),
-  { name: 'service-revisions', area: 'services', path: service('?tab=revisions'), ...MAIN },
-  { name: 'service-changes', area: 'services', path: service('?tab=changes'), ...MAIN },
+  { name: 'service-revisions', area: 'services', path: service('?tab=revisions'), ...WALKED },
+  { name: 'service-changes', area: 'services', path: service('?tab=changes'), ...WALKED },
   { name: 'service-configuration', area: 'services', path: service('?tab=configuration'), ...MAIN },
-  ...['dependencies', 'events', 'settings'].map((tab) => ({
+  ...['timeline', 'dependencies', 'events', 'settings'].map((tab) => ({
     name: `service-${tab}`,
     area: 'services',
     path: service(`?tab=${tab}`),
     ...ONCE,
+    isMain: ['timeline', 'settings'].includes(tab),
   })),
   { name: 'global-services', area: 'services', path: '/settings/global-services', ...MAIN },
   { name: 'global-service', area: 'services', path: '/settings/global-services/monitoring-0', ...MAIN },
-  { name: 'pods', area: 'kubernetes', path: kubernetes(), until: 'changes appear by themselves', ...MAIN },
+  { name: 'pods', area: 'kubernetes', path: kubernetes(), until: 'watched, as of', ...MAIN },
   { name: 'deployments', area: 'kubernetes', path: kubernetes('?kind=deployments.apps&ns=shop&wide=true'), ...ONCE },
   { name: 'deployment', area: 'kubernetes', path: object('deployments.apps', 'web'), ...ONCE, ...MAIN },
   { name: 'deployment-yaml', area: 'kubernetes', path: object('deployments.apps', 'web', '&tab=yaml'), ...ONCE },
@@ -107,13 +113,22 @@ export const pages = [
   { name: 'user', area: 'access', path: '/settings/users/ada@example.com', ...ONCE },
   { name: 'tokens', area: 'access', path: '/settings/tokens', ...MAIN },
   { name: 'security', area: 'access', path: '/settings/security', ...ONCE },
-  { name: 'audit', area: 'audit', path: '/audit', ...MAIN },
+  { name: 'audit', area: 'audit', path: '/audit', ...WALKED },
   { name: 'audit-filtered', area: 'audit', path: '/audit?action=service.*&noun=service', ...ONCE },
-  { name: 'repositories', area: 'settings', path: '/settings/repositories', ...MAIN },
+  { name: 'repositories', area: 'settings', path: '/settings/repositories', ...WALKED },
   ...settingLists.map((noun) => ({ name: noun, area: 'settings', path: `/settings/${noun}` })),
   ...Object.entries(settingThings).map(([name, path]) => ({ name, area: 'settings', path: `/settings/${path}`, ...ONCE })),
   { name: 'no-such-page', area: 'settings', path: '/nowhere', isAbsent: true, ...ONCE },
 ];
+
+/** Pages whose cluster need not answer: kubernetes.mjs judges the others with one that does. */
+const answered = pages.filter(({ area, isOfCluster = false }) => area !== 'kubernetes' && !isOfCluster);
+/** What the walk judges: some with all numbers of rows, all others once with a few, and some on a phone. */
+export const walked = {
+  each: answered.filter(({ isWalked = false }) => isWalked).map(({ path }) => path),
+  once: answered.filter(({ isWalked = false, rows = [3] }) => !isWalked && rows.includes(3)).map(({ path }) => path),
+  narrow: answered.filter(({ isMain = false }) => isMain).map(({ path }) => path),
+};
 
 /** Routes, and nouns below Settings, of which there is no page above. */
 export function missing() {

@@ -1,12 +1,12 @@
 //! Looks at the stacks that are read from a repository after it was fetched: a commit that changes what one of them reaches makes a run.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 
-use plural_core::Result;
 use plural_core::ids::RepositoryId;
 use plural_core::project::Project;
 use plural_core::stack::{Stack, StackSource};
 use plural_core::stack_run::{RunKind, RunTrigger};
+use plural_core::{Error, Result};
 
 use super::prepare_stack_run::{closure, told};
 use crate::access::Write;
@@ -22,14 +22,14 @@ pub(super) async fn run(app: &App, work: &RepositoryWork, access: &GitAccess) ->
     let mut commits: BTreeMap<String, Result<CommitInfo, GitError>> = BTreeMap::new();
     for stack in app.store.stack_sources(work.repository.id).await? {
         let Some(source) = stack.source.clone() else { continue };
-        let reference = &source.git.reference;
-        if !commits.contains_key(reference) {
-            let commit = app.git.resolve(access, reference).await;
-            commits.insert(reference.clone(), commit.map_err(|error| told("cannot find the ref", error)));
-        }
-        if let Some(commit) = commits.get(reference)
-            && let Err(error) = look(app, work, access, (&stack, &source), commit).await
-        {
+        let commit = match commits.entry(source.git.reference.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(missing) => {
+                let commit = app.git.resolve(access, &source.git.reference).await;
+                missing.insert(commit.map_err(|error| told("cannot find the ref", error)))
+            }
+        };
+        if let Err(error) = look(app, work, access, (&stack, &source), commit).await {
             let error = error.log_text();
             tracing::warn!(stack.id = %stack.id, error, "cannot look at the code of a stack; trying again");
         }
@@ -86,7 +86,7 @@ async fn look(
                 "a commit makes a run of a stack"
             );
         }
-        Err(error @ (plural_core::Error::Invalid { .. } | plural_core::Error::Conflict { .. })) => {
+        Err(error @ (Error::Invalid { .. } | Error::Conflict { .. })) => {
             return blame_one(app, stack, error.to_string()).await;
         }
         Err(error) => return Err(error),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
 use plural_core::project::Project;
 use plural_core::stack::Stack;
@@ -10,8 +11,6 @@ use plural_core::stack_steps::steps;
 use plural_core::stack_turns::Turn;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
-
-use plural_core::access::Actor;
 
 use crate::app::App;
 use crate::harness::run_steps;

@@ -21,6 +21,7 @@ use plural_app::secret::TokenHash;
 use plural_app::{App, OpCtx};
 use plural_core::access::{Actor, check_scopes};
 use plural_core::ids::RequestId;
+use plural_core::run_call::RUN_TOKEN_PREFIX;
 use plural_core::{Error, ErrorCode, Result};
 use plural_kit::{Permit, Permits, Visit, network_of};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -42,6 +43,8 @@ pub const CONNECTIONS_OF_USER: usize = 1_280;
 const OF_NOBODY: usize = 2_048;
 /// Of these, those of one address.
 const OF_ADDRESS: usize = 32;
+/// Requests of the Jobs of runs at once, and those of one Job: its log, its signs of life, its tool's state.
+const OF_RUNS: (usize, usize) = (4_096, 16);
 /// Credentials that are looked up at once, and those from one address: they may be none, and many people may share one.
 const LOOKUPS: (usize, usize) = (2_048, 256);
 
@@ -69,6 +72,7 @@ pub(crate) struct RequestPermits {
     users: Arc<Permits<u128>>,
     tokens: Arc<Permits<u128>>,
     nobody: Arc<Permits<Option<IpAddr>>>,
+    runs: Arc<Permits<u128>>,
     lookups: Arc<Permits<Option<IpAddr>>>,
 }
 
@@ -78,6 +82,7 @@ impl Default for RequestPermits {
             users: Permits::new(usize::MAX, OF_USER),
             tokens: Permits::new(usize::MAX, OF_TOKEN),
             nobody: Permits::new(OF_NOBODY, OF_ADDRESS),
+            runs: Permits::new(OF_RUNS.0, OF_RUNS.1),
             lookups: Permits::new(LOOKUPS.0, LOOKUPS.1),
         }
     }
@@ -105,6 +110,7 @@ pub(crate) struct Caller {
 pub(crate) enum CallerPermits {
     User(Permit<u128>, Option<Permit<u128>>),
     Nobody(Permit<Option<IpAddr>>),
+    Run(Permit<u128>),
 }
 
 /// Who asks, by the head of a request, with a place for it.
@@ -130,6 +136,30 @@ pub(crate) async fn bearer(
     token: &SecretString,
 ) -> std::result::Result<Caller, Box<Response>> {
     identified(api, parts, request_id, user(&api.app, token.expose_secret())).await
+}
+
+/// The Job of a run, by a token that [`run_token`] found: only the doors of runs and of states ask for it.
+///
+/// # Errors
+/// As [`caller`].
+pub(crate) async fn run(
+    api: &Api,
+    parts: &Parts,
+    request_id: RequestId,
+    token: &SecretString,
+) -> std::result::Result<Caller, Box<Response>> {
+    identified(api, parts, request_id, api.app.run_authenticate(token.expose_secret())).await
+}
+
+/// Whether a token says that it is the credential of a run.
+pub(crate) fn is_of_run(token: &SecretString) -> bool {
+    token.expose_secret().starts_with(RUN_TOKEN_PREFIX)
+}
+
+/// The bearer token, if it says that it is the credential of a run.
+pub(crate) fn run_token(headers: &HeaderMap) -> Option<SecretString> {
+    let token = token(headers).ok().flatten().map(SecretString::from)?;
+    is_of_run(&token).then_some(token)
 }
 
 async fn identified(
@@ -188,7 +218,7 @@ fn admit(
     actor: Actor,
     address: Option<IpAddr>,
 ) -> std::result::Result<Caller, Box<Response>> {
-    let RequestPermits { users, tokens, nobody, lookups: _ } = &api.places;
+    let RequestPermits { users, tokens, nobody, runs, lookups: _ } = &api.places;
     let visit = parts.extensions.get::<Arc<Visit>>();
     let places = match &actor {
         Actor::User(user) => {
@@ -208,7 +238,11 @@ fn admit(
             };
             CallerPermits::User(of_user, of_token)
         }
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => {
+        Actor::Run(run) => {
+            let place = runs.take(run.run.uuid().as_u128());
+            CallerPermits::Run(place.ok_or_else(|| Box::new(too_many("requests of this run")))?)
+        }
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
             let place = nobody.take(address.map(network_of));
             CallerPermits::Nobody(place.ok_or_else(|| Box::new(too_many("requests without a credential")))?)
         }
@@ -391,6 +425,15 @@ mod tests {
             assert_eq!(token(&headers(&[value])).unwrap(), Some("console-1"), "{value}");
         }
         assert_eq!(token(&headers(&[])).unwrap(), None);
+    }
+
+    #[test]
+    fn the_credential_of_a_run_is_known_by_its_beginning() {
+        let found = |values| run_token(&headers(values)).map(|found| found.expose_secret().to_owned());
+        assert_eq!(found(&["Bearer run-1"]).as_deref(), Some("run-1"));
+        for values in [&["Bearer console-1"][..], &["Bearer xrun-1"], &["Basic cnVuLTE="], &[]] {
+            assert_eq!(found(values), None, "{values:?}");
+        }
     }
 
     #[test]

@@ -48,6 +48,8 @@ const LARGE_ANSWER: u64 = 256 << 10;
 const WEBHOOKS: usize = 128 << 20;
 /// Bytes of states of stacks that are read and written at once, with their copies.
 const STATES: usize = 512 << 20;
+/// Bytes of plans, logs and reports of runs that are read and sent at once, with their copies.
+const RUNS: usize = 512 << 20;
 /// Questions at gates that are read at once, 8 KiB each, and those at the gates of one service: many services of one owner
 /// that say nothing more leave room for others.
 const GATES: (usize, usize) = (8_192, 8);
@@ -62,6 +64,8 @@ pub(crate) struct Api {
     pub(crate) webhooks: Arc<Permits<Option<IpAddr>>>,
     /// Room for the bytes of stacks' states, by user.
     pub(crate) states: Arc<Permits<u128>>,
+    /// Room for the bytes of runs, by run.
+    pub(crate) runs: Arc<Permits<u128>>,
     /// Permits for questions at gates, of those who know the token of one.
     pub(crate) gates: Arc<Permits<ServiceId>>,
     /// Permits for requests of people.
@@ -82,6 +86,7 @@ impl Api {
             app,
             webhooks: Permits::leaving_room(WEBHOOKS),
             states: Permits::leaving_room(STATES),
+            runs: Permits::leaving_room(RUNS),
             gates: Permits::new(GATES.0, GATES.1),
             places: RequestPermits::default(),
             sockets,

@@ -18,6 +18,7 @@ mod confirmation;
 mod document;
 mod gate;
 mod graphql;
+mod harness;
 mod health;
 mod html;
 mod http;
@@ -61,6 +62,7 @@ pub use socket::Sockets;
 /// | `GET /ext/v1/audit/export[?after=BATCH]` | the audit log with its chain, in lines of JSON |
 /// | `GET /v1/git/tarballs?id=ID` | the files that a service is made of, as a `tar.gz` |
 /// | `GET`, `POST`, `LOCK`, `UNLOCK` `/v1/stacks/{id}/state` | the state of a stack, for Terraform's `http` backend |
+/// | `GET`, `POST`, `PUT` `/v1/runs/{id}/…` | what the Job of a run and the console say to each other: `core/src/run_call.rs` |
 /// | `POST /ext/v1/gates/{service}/{token}/{hook}` | a canary of Flagger asks whether it may go on |
 /// | `GET`, `POST /auth/sign-in` | the page to sign in, and its form |
 /// | `POST /auth/link` | signs in by a code that `plural demo` made |
@@ -92,6 +94,7 @@ pub fn routes(app: Arc<App>, options: ApiOptions, sockets: Sockets) -> Routes {
         .get(audit_export::PATH, audit_export::download)
         .get(tarball::PATH, tarball::download)
         .any(stack_state::PATH, stack_state::serve)
+        .any(harness::PATH, harness::serve)
         .post("/ext/v1/gates/{service}/{token}/{hook}", gate::ask)
         .get("/auth/sign-in", sign_in::form)
         .post("/auth/sign-in", sign_in::with_password)

@@ -6,6 +6,8 @@
 //!
 //! Browsers keep the credentials of basic authentication, and send them along with forms of other sites. So they are not asked for any
 //! here, and what a page sends is refused.
+//!
+//! The tool of a run has the credential of its Job in the place of an access token.
 
 use std::time::Duration;
 
@@ -91,7 +93,8 @@ pub(crate) async fn serve(
     if is_browser(&parts.headers) {
         return message(StatusCode::FORBIDDEN, "states are for tools: a browser reads and writes none");
     }
-    let caller = match password(&parts.headers) {
+    let caller = match password(&parts.headers).or_else(|| auth::run_token(&parts.headers)) {
+        Some(token) if auth::is_of_run(&token) => auth::run(&api, &parts, request_id, &token).await,
         Some(token) => auth::bearer(&api, &parts, request_id, &token).await,
         // A browser's session is no credential here.
         None if !parts.headers.contains_key(AUTHORIZATION) => return challenge(request_id),
@@ -141,7 +144,7 @@ pub(crate) async fn serve(
 }
 
 /// Whether a browser sent it: a page adds and removes neither of these.
-fn is_browser(headers: &HeaderMap) -> bool {
+pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site")
 }
 
@@ -211,7 +214,7 @@ async fn read(
 }
 
 /// What is in a state is data, never a page of the console, and nothing to be kept on the way.
-fn sealed_off(body: Body) -> Response {
+pub(crate) fn sealed_off(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -207,8 +207,21 @@ impl Console {
         self.patiently(|| self.json("planned", report), LARGEST, &self.limited()).await.map(drop)
     }
 
+    /// Reports the end. With it the credential ends: after a try whose answer was lost, 401 says that the report has arrived.
     pub(crate) async fn done(&self, report: &RunReport) -> Result<(), End> {
-        self.patiently(|| self.json("done", report), LARGEST, &self.limited()).await.map(drop)
+        let since = Instant::now();
+        let mut backoff = self.backoff();
+        let mut may_have_arrived = false;
+        loop {
+            match self.once(self.json("done", report)).await {
+                Ok(_) => return Ok(()),
+                Err(Trouble::End(End::Unknown)) if may_have_arrived => return Ok(()),
+                Err(Trouble::End(end)) => return Err(end),
+                Err(Trouble::Again(why)) if self.is_too_long(since) => return Err(End::Away(why)),
+                Err(Trouble::Again(_)) => may_have_arrived = true,
+            }
+            tokio::time::sleep(backoff.next_wait()).await;
+        }
     }
 
     /// Writes a state without holding its lock.

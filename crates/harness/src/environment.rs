@@ -32,6 +32,10 @@ impl Environment {
             StackTool::Ansible => {
                 put("ANSIBLE_FORCE_COLOR", "1".into());
                 put("ANSIBLE_NOCOWS", "1".into());
+                let ansible = input.spec.configuration.ansible.as_ref();
+                if let Some(file) = ansible.and_then(|ansible| ansible.config_file.as_ref()) {
+                    put("ANSIBLE_CONFIG", file.into());
+                }
             }
             StackTool::Pulumi => {
                 put("PULUMI_SKIP_UPDATE_CHECK", "true".into());

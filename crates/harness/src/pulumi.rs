@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::{end::End, run::Job};
 
 /// Bytes of all outputs of a stack.
-const OUTPUTS: usize = 8 << 20;
+const OUTPUTS: usize = 4 << 20;
 /// What Pulumi prints in the place of a secret output.
 const SECRET: &str = "[secret]";
 

@@ -71,6 +71,7 @@ mod secrets;
 mod shells;
 mod source_days;
 mod sso_keycloak;
+mod stack_runs;
 mod stacks;
 mod standing;
 mod sync;

@@ -66,6 +66,7 @@ mod replicas;
 mod replicas_killed;
 mod route_sweep;
 mod sandbox;
+mod sandbox_workers;
 mod secret_backends;
 mod secrets;
 mod shells;

@@ -338,9 +338,20 @@ impl AgentProcess {
         log: &str,
         adjust: impl FnOnce(Program) -> Program,
     ) -> anyhow::Result<Self> {
+        let namespace = cluster.namespace().await?;
+        Self::start_at(home, (console, token), (cluster.kubeconfig(), namespace), log, adjust)
+    }
+
+    /// Starts one of the cluster of a kubeconfig file, which keeps what is its own in this namespace.
+    pub(crate) fn start_at(
+        home: &Home,
+        (console, token): (&str, &str),
+        (kubeconfig, namespace): (&Path, String),
+        log: &str,
+        adjust: impl FnOnce(Program) -> Program,
+    ) -> anyhow::Result<Self> {
         let folder = home.path().join("agent");
         std::fs::create_dir(&folder)?;
-        let namespace = cluster.namespace().await?;
         let program = Program::new(PLURAL, &folder)
             .stopped_by(StopSignal::Terminate)
             .arg("agent")
@@ -350,7 +361,7 @@ impl AgentProcess {
             .flag("keep-alive-seconds", "2")
             .flag("log", log)
             .flag("log-format", "json")
-            .env("KUBECONFIG", cluster.kubeconfig())
+            .env("KUBECONFIG", kubeconfig)
             .env("PLURAL_DEPLOY_TOKEN", token);
         let program = adjust(program);
         let running = Some(program.start()?);

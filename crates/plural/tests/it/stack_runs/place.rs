@@ -1,0 +1,155 @@
+//! Where the Jobs of runs run.
+//!
+//! One backend is enough: a cluster of its own is started here, of each kind, and the cases say which they are on and why.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api,
+    api::PostParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use plural_testkit::{
+    eventually,
+    node::{Node, NodeOptions, TAINT},
+    process::{Program, Running, StopSignal},
+    program_folders,
+    real::RealCluster,
+};
+use serde_json::{Value, json};
+
+use crate::program::{Home, LIMIT, PLURAL};
+
+/// A cluster on which Jobs of runs run.
+pub(super) enum Place {
+    /// `plural kubesim --run-jobs`.
+    Simulated { running: Running, folder: PathBuf },
+    /// A control plane of its own, and a node.
+    Real { node: Node, cluster: RealCluster },
+}
+
+/// The PATH of runs: the tools that `cargo xtask test` made, and the system's.
+fn path() -> OsString {
+    let folders = program_folders().into_iter().chain(["/usr/bin".into(), "/bin".into()]);
+    std::env::join_paths(folders).unwrap()
+}
+
+impl Place {
+    /// A simulated cluster that runs the Jobs of this console.
+    pub(super) async fn simulated(home: &Home, console: &str) -> anyhow::Result<Self> {
+        let folder = home.path().join("kubesim");
+        std::fs::create_dir(&folder)?;
+        let program = Program::new(PLURAL, &folder)
+            .stopped_by(StopSignal::Terminate)
+            .arg("kubesim")
+            .flag("kubeconfigs", &folder)
+            .flag("run-jobs", console)
+            .flag("log-format", "json")
+            .env("PATH", path());
+        let mut running = program.start()?;
+        eventually(LIMIT, || {
+            let alive = running.check().map_err(|error| format!("{error:#}"));
+            let told = std::fs::read_to_string(program.log()).unwrap_or_default();
+            async move {
+                alive?;
+                if told.lines().any(|line| line.starts_with("sim-1\t")) { Ok(()) } else { Err(told) }
+            }
+        })
+        .await;
+        Ok(Self::Simulated { running, folder })
+    }
+
+    /// A real control plane with a node that runs processes; nothing, said on stderr, where this machine has none.
+    pub(super) async fn real() -> anyhow::Result<Option<Self>> {
+        let Some(cluster) = RealCluster::start_or_report().await? else { return Ok(None) };
+        let options = NodeOptions { name: "runs".to_owned(), entry_point: PLURAL.into(), path: path() };
+        let node = Node::start(cluster.client().await?, options).await?;
+        Ok(Some(Self::Real { node, cluster }))
+    }
+
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        match self {
+            Self::Simulated { folder, .. } => folder.join("sim-1.yaml"),
+            Self::Real { cluster, .. } => cluster.access().kubeconfig.clone(),
+        }
+    }
+
+    /// The control plane, where it is a real one.
+    pub(super) fn as_real(&self) -> Option<&RealCluster> {
+        match self {
+            Self::Simulated { .. } => None,
+            Self::Real { cluster, .. } => Some(cluster),
+        }
+    }
+
+    /// Makes a namespace.
+    pub(super) async fn namespace(&self, name: &str) -> anyhow::Result<()> {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let namespaces: Api<Namespace> = Api::all(kube::Client::try_from(config)?);
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        namespaces.create(&PostParams::default(), &namespace).await?;
+        Ok(())
+    }
+
+    /// What brings Jobs to where they run.
+    pub(super) fn job_spec(&self) -> Value {
+        match self {
+            Self::Simulated { .. } => json!({}),
+            Self::Real { node, .. } => json!({
+                "nodeSelector": {TAINT: node.name()},
+                "tolerations": [{"key": TAINT, "operator": "Exists"}],
+            }),
+        }
+    }
+
+    /// The image that brings our program into that of the tool; a simulated cluster has it already.
+    pub(super) fn run_image(&self) -> Option<&'static str> {
+        match self {
+            Self::Simulated { .. } => None,
+            Self::Real { .. } => Some("example.org/plural:1"),
+        }
+    }
+
+    /// What its processes wrote, for the message of a test that fails.
+    pub(super) fn logs(&self) -> String {
+        match self {
+            Self::Simulated { running, .. } => running.log_tail(),
+            Self::Real { node, .. } => node.logs(),
+        }
+    }
+}
+
+/// The harnesses of a run that run on this machine: the ids of their processes.
+pub(super) fn harnesses(run: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        // Not those who start it: they have its words among theirs.
+        let is_one = words.first()?.ends_with(b"plural") && words.get(1)? == b"harness";
+        (is_one && words.contains(&run.as_bytes())).then_some(pid)
+    });
+    found.collect()
+}
+
+/// The FIFO `hold` in the folder of a process below `parent`, if there is one: only the one who reads it is in that folder.
+pub(super) fn fifo_below(parent: u32) -> Option<PathBuf> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut children = entries.filter(|entry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // The name before the state is in parentheses; the parent comes after the state.
+        let field = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
+        field == Some(parent)
+    });
+    children.find_map(|child| {
+        let hold = std::fs::read_link(child.path().join("cwd")).ok()?.join("hold");
+        if hold.exists() {
+            return Some(hold);
+        }
+        // A tool whose provisioner holds it.
+        fifo_below(child.file_name().to_str()?.parse().ok()?)
+    })
+}

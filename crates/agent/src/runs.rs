@@ -183,7 +183,7 @@ pub(crate) async fn run(core: Arc<Core>, client: kube::Client) {
             Some(ended) = looks.join_next_with_id() => match ended {
                 Ok((task, (id, track, next))) => {
                     looked_at.remove(&task);
-                    put_back(&mut entries, id, track, next);
+                    put_back(&mut entries, id, track, &next);
                 }
                 Err(error) => {
                     tracing::error!(%error, "looking after a run failed; beginning anew");
@@ -198,10 +198,12 @@ pub(crate) async fn run(core: Arc<Core>, client: kube::Client) {
 
 fn wake(entries: &mut HashMap<StackRunId, Entry>) {
     let now = Instant::now();
-    entries.values_mut().for_each(|entry| entry.wake(now));
+    for entry in entries.values_mut() {
+        entry.wake(now);
+    }
 }
 
-fn put_back(entries: &mut HashMap<StackRunId, Entry>, id: StackRunId, track: Track, next: Next) {
+fn put_back(entries: &mut HashMap<StackRunId, Entry>, id: StackRunId, track: Track, next: &Next) {
     let Some(entry) = entries.get_mut(&id) else { return };
     match next {
         // It may be wanted once more.
@@ -211,7 +213,7 @@ fn put_back(entries: &mut HashMap<StackRunId, Entry>, id: StackRunId, track: Tra
         Next::Gone => *entry = Entry::new(Track::default()),
         Next::In(wait) => {
             entry.track = Some(track);
-            entry.due = if entry.again { Instant::now() } else { Instant::now() + wait };
+            entry.due = if entry.again { Instant::now() } else { Instant::now() + *wait };
         }
     }
 }

@@ -177,7 +177,7 @@ impl App {
     /// A step begins, or ends.
     pub async fn harness_step(&self, by: &HarnessHandle, index: u32, report: StepReport) -> Result<RunBeat> {
         let beat = self.harness_beat(by).await?;
-        self.check_step(by, index)?;
+        check_step(by, index)?;
         let StepReport { status, exit_code } = report;
         if status == StepStatus::Pending {
             return Err(Error::invalid("status", "must be running, successful or failed"));
@@ -199,7 +199,7 @@ impl App {
             return Err(Error::invalid("log", told));
         }
         self.harness_beat(by).await?;
-        self.check_step(by, index)?;
+        check_step(by, index)?;
         if offset >= MAX_STEP_LOG {
             return Ok(LogsKept { offset: offset.saturating_add(bytes.len() as u64) });
         }
@@ -300,15 +300,15 @@ impl App {
         }
         Ok(all)
     }
+}
 
-    fn check_step(&self, by: &HarnessHandle, index: u32) -> Result<()> {
-        let snapshot = &by.run.snapshot;
-        let steps = steps(snapshot.tool, &snapshot.spec, by.run.kind, by.run.phase)?;
-        if steps.iter().any(|step| step.index == index) {
-            Ok(())
-        } else {
-            Err(Error::invalid("step", "must be one of the steps of this Job"))
-        }
+fn check_step(by: &HarnessHandle, index: u32) -> Result<()> {
+    let snapshot = &by.run.snapshot;
+    let steps = steps(snapshot.tool, &snapshot.spec, by.run.kind, by.run.phase)?;
+    if steps.iter().any(|step| step.index == index) {
+        Ok(())
+    } else {
+        Err(Error::invalid("step", "must be one of the steps of this Job"))
     }
 }
 

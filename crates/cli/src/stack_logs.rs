@@ -194,7 +194,7 @@ impl Painter {
                     rest = after;
                 }
                 Colour::Begun => {
-                    self.kept = sequence.to_owned();
+                    sequence.clone_into(&mut self.kept);
                     return out;
                 }
                 Colour::None => {
@@ -206,7 +206,7 @@ impl Painter {
         // A line that ends in two parts is still one line.
         if let Some(line) = rest.strip_suffix('\r') {
             plain(line, &mut out);
-            self.kept = "\r".to_owned();
+            "\r".clone_into(&mut self.kept);
         } else {
             plain(rest, &mut out);
         }

@@ -142,27 +142,24 @@ pub(crate) async fn find(text: &str, client: &Client) -> Result<StackRunDetails,
         }
     }
     let numbered = bare.strip_prefix("stack/").unwrap_or(bare).rsplit_once('/');
-    let id = match numbered {
-        Some((stack, number)) => {
-            let Ok(number) = number.parse::<i64>() else {
-                return Err(CliError::usage(format!("{text:?} is no run"))
-                    .hint("a run is named STACK/NUMBER, by its id, or by a stack, for its newest one"));
-            };
-            let stack = stacks::find(stack, client).await?;
-            let list = |after| ListStackRuns { id: stack.id.clone(), after, first: PAGE_SIZE };
-            let all: Vec<StackRun> = all_pages(client, list).await?;
-            all.into_iter().find(|run| run.number == number).ok_or_else(missing)?.id
-        }
-        None => {
-            let stack = stacks::find(bare, client).await?;
-            let newest = ListStackRuns { id: stack.id, after: None, first: 1 };
-            let runs = client.send(&newest).await?.runs;
-            let Some(newest) = runs.edges.into_iter().next() else {
-                return Err(CliError::new(format!("stack {} has no runs yet", stack.name))
-                    .hint("`plural cd stacks trigger STACK` makes one"));
-            };
-            newest.node.id
-        }
+    let id = if let Some((stack, number)) = numbered {
+        let Ok(number) = number.parse::<i64>() else {
+            return Err(CliError::usage(format!("{text:?} is no run"))
+                .hint("a run is named STACK/NUMBER, by its id, or by a stack, for its newest one"));
+        };
+        let stack = stacks::find(stack, client).await?;
+        let list = |after| ListStackRuns { id: stack.id.clone(), after, first: PAGE_SIZE };
+        let all: Vec<StackRun> = all_pages(client, list).await?;
+        all.into_iter().find(|run| run.number == number).ok_or_else(missing)?.id
+    } else {
+        let stack = stacks::find(bare, client).await?;
+        let newest = ListStackRuns { id: stack.id, after: None, first: 1 };
+        let runs = client.send(&newest).await?.runs;
+        let Some(newest) = runs.edges.into_iter().next() else {
+            return Err(CliError::new(format!("stack {} has no runs yet", stack.name))
+                .hint("`plural cd stacks trigger STACK` makes one"));
+        };
+        newest.node.id
     };
     client.send(&GetStackRun { id }).await.map_err(|error| CliError::absent(error, missing))
 }

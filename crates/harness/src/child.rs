@@ -82,12 +82,11 @@ impl Running {
         cmd.environment.apply(command);
         let mut child = command.spawn()?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        match group {
-            Some(group) => Ok(Self { child, group }),
-            None => {
-                drop(child.start_kill());
-                Err(io::Error::other("it has no number"))
-            }
+        if let Some(group) = group {
+            Ok(Self { child, group })
+        } else {
+            drop(child.start_kill());
+            Err(io::Error::other("it has no number"))
         }
     }
 

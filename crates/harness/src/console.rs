@@ -106,7 +106,7 @@ impl Console {
             base: parsed.as_str().trim_end_matches('/').to_owned(),
             run: *run,
             authorization,
-            pace: *pace,
+            pace: pace.clone(),
             stop,
         })
     }

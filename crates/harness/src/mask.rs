@@ -65,7 +65,7 @@ impl Collected {
             return;
         }
         let quoted = Value::from(value).to_string();
-        self.add(quoted[1..quoted.len() - 1].as_bytes(), PIECE);
+        self.add(&quoted.as_bytes()[1..quoted.len() - 1], PIECE);
         // All but the last letters are the same where more follows, such as the end of a line.
         let whole = value.len() / 3 * 3;
         for bytes in [value.as_bytes(), &value.as_bytes()[..whole]] {

@@ -77,7 +77,7 @@ impl Default for Pace {
             patience: Duration::from_mins(10),
             retry: (Duration::from_millis(250), Duration::from_secs(5)),
             request: Duration::from_mins(1),
-            grace: Duration::from_secs(60),
+            grace: Duration::from_mins(1),
             gather: Duration::from_millis(100),
         }
     }

@@ -56,7 +56,7 @@ impl Workspace {
         match input.tool {
             StackTool::Terraform | StackTool::Terragrunt => {
                 if !variables.is_empty() {
-                    write(&work.join(TFVARS), &Value::Object(variables.clone()).to_string())?;
+                    write(&work.join(TFVARS), Value::Object(variables.clone()).to_string())?;
                 }
                 if input.state_path.is_some() {
                     write(&work.join(BACKEND.0), BACKEND.1)?;
@@ -65,7 +65,7 @@ impl Workspace {
             StackTool::Ansible => {
                 if !variables.is_empty() {
                     let path = root.join("extra-vars.json");
-                    write(&path, &Value::Object(variables.clone()).to_string())?;
+                    write(&path, Value::Object(variables.clone()).to_string())?;
                     extra_vars = Some(path);
                 }
             }

@@ -52,7 +52,7 @@ pub(super) fn seen(job: &Value, pods: &[Value]) -> Seen {
     let newest =
         own.max_by_key(|pod| pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned());
     match (newest, over(job)) {
-        (Some(pod), over) => of_pod(pod).unwrap_or_else(|| match over {
+        (Some(pod), over) => of_pod(pod).unwrap_or(match over {
             Some(message) => Seen::Ended { code: NO_CODE, message },
             None => Seen::Made,
         }),

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::{
     kube_api::{RunsApi, StepFailure},
     limits::{self, Place},
-    look::{self, Seen, is_leaving, is_over, is_suspended, seen, shortened},
+    look::{Seen, is_leaving, is_over, is_suspended, seen, shortened},
     objects::{self, At, Making},
 };
 use crate::{agent::Core, desired::WantedRun};
@@ -217,13 +217,14 @@ impl Stepper {
         match seen(job, &pods) {
             Seen::Made => self.tell_of(id, run, &place, at, State::Created, ""),
             Seen::Waiting(why) => self.tell_of(id, run, &place, at, State::Waiting, &why),
-            Seen::NoPod => match self.api.warning(&place.namespace, job).await? {
-                Some(why) => self.tell_of(id, run, &place, at, State::Waiting, &why),
-                None => {
+            Seen::NoPod => {
+                if let Some(why) = self.api.warning(&place.namespace, job).await? {
+                    self.tell_of(id, run, &place, at, State::Waiting, &why);
+                } else {
                     self.tell_of(id, run, &place, at, State::Created, "");
                     return Ok(Next::In(SOON));
                 }
-            },
+            }
             // Told once it is known what the console made of its beginning: what it wants after that is its answer to this.
             Seen::Ended { .. } if at != known => return Ok(Next::In(SOON)),
             Seen::Ended { code, message } => {
@@ -370,13 +371,12 @@ impl Stepper {
         if self.ready.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let found = match self.api.namespace(name).await? {
-            Some(found) => found,
-            None => {
-                let namespace = objects::namespace(settings);
-                self.api.create_namespace(&namespace).await?;
-                namespace
-            }
+        let found = if let Some(found) = self.api.namespace(name).await? {
+            found
+        } else {
+            let namespace = objects::namespace(settings);
+            self.api.create_namespace(&namespace).await?;
+            namespace
         };
         if let Some(quota) = objects::quota(settings).filter(|_| objects::is_ours(&found)) {
             self.api.keep_quota(name, &quota).await?;

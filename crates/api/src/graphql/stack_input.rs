@@ -258,7 +258,8 @@ impl StackAttributes {
             let reason = format!("a stack keeps its type, which is {:?} here", of.tool);
             return Err(Error::invalid("attributes.type", reason));
         }
-        let project = id_in("attributes.projectId", project_id.as_deref())?;
+        let project: Option<plural_core::ids::ProjectId> =
+            id_in("attributes.projectId", project_id.as_deref())?;
         if project.is_some_and(|project| project != of.project_id) {
             return Err(Error::invalid("attributes.projectId", "a stack stays in its project"));
         }

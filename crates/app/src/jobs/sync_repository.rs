@@ -44,7 +44,7 @@ pub(super) async fn run(app: &App, id: RepositoryId) -> Result<Outcome> {
         return Ok(Outcome::Gone);
     };
     match app.turn(&name).await? {
-        Some(fence) => fence.guard(look_at(app, work)).await,
+        Some(fence) => Box::pin(fence.guard(look_at(app, work))).await,
         None if app.replicas.is_chosen(&name) => Ok(Outcome::Soon),
         None => Ok(Outcome::Elsewhere),
     }

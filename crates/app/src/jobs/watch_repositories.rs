@@ -119,7 +119,7 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
         if let Some(moved) = &mut moved {
             moved.mark_unchanged();
         }
-        match sync_repository::run(app, id).await {
+        match Box::pin(sync_repository::run(app, id)).await {
             Ok(Outcome::Gone) => {
                 if let Err(error) = app.git.forget(id).await {
                     tracing::warn!(repository.id = %id, error = %error, "cannot drop the mirror of a removed repository");

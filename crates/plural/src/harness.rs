@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write as _,
+    os::fd::AsFd as _,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -99,12 +100,15 @@ fn ran(args: Args) -> anyhow::Result<Outcome> {
         folder,
         pace: Pace { grace: Duration::from_secs(grace_seconds), ..Pace::default() },
     };
+    let stdout =
+        std::io::stdout().as_fd().try_clone_to_owned().context("cannot write to the log of the Pod")?;
+    let stdout = tokio::fs::File::from_std(fs::File::from(stdout));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
         let shutdown = Shutdown::new();
         let signal = shutdown.signal();
         let signals = tokio::spawn(async move { shutdown.on_process_signal().await });
-        let outcome = plural_harness::run(config, Box::new(tokio::io::stdout()), signal).await;
+        let outcome = plural_harness::run(config, Box::new(stdout), signal).await;
         signals.abort();
         outcome
     });

@@ -429,7 +429,12 @@ impl StackMutation {
             let is =
                 request.app.get::<plural_core::stack::Stack>(&request.op, &StackSelector::Id(stack)).await;
             let change = attributes.change(&is.into_graphql(ctx)?).into_graphql(ctx)?;
-            Ok(Some(request.app.stack_update(&request.op, stack, &change).await.into_graphql(ctx)?.into()))
+            Ok(Some(
+                Box::pin(request.app.stack_update(&request.op, stack, &change))
+                    .await
+                    .into_graphql(ctx)?
+                    .into(),
+            ))
         })
         .await
     }
@@ -484,7 +489,7 @@ impl StackMutation {
         nullable(async {
             let request = request(ctx);
             let stack = id(&stack).into_graphql(ctx)?;
-            Ok(Some(request.app.stack_restore(&request.op, stack).await.into_graphql(ctx)?.into()))
+            Ok(Some(Box::pin(request.app.stack_restore(&request.op, stack)).await.into_graphql(ctx)?.into()))
         })
         .await
     }

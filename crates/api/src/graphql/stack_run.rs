@@ -536,7 +536,7 @@ impl StackRunMutation {
         nullable(async {
             let request = request(ctx);
             let run = id(&run).into_graphql(ctx)?;
-            let approved = request.app.stack_run_approve(&request.op, run, digest.as_deref()).await;
+            let approved = Box::pin(request.app.stack_run_approve(&request.op, run, digest.as_deref())).await;
             Ok(Some(approved.into_graphql(ctx)?.into()))
         })
         .await
@@ -552,7 +552,12 @@ impl StackRunMutation {
         nullable(async {
             let request = request(ctx);
             let run = id(&run).into_graphql(ctx)?;
-            Ok(Some(request.app.stack_run_reject(&request.op, run, &reason).await.into_graphql(ctx)?.into()))
+            Ok(Some(
+                Box::pin(request.app.stack_run_reject(&request.op, run, &reason))
+                    .await
+                    .into_graphql(ctx)?
+                    .into(),
+            ))
         })
         .await
     }
@@ -566,7 +571,7 @@ impl StackRunMutation {
         nullable(async {
             let request = request(ctx);
             let run = id(&run).into_graphql(ctx)?;
-            Ok(Some(request.app.stack_run_cancel(&request.op, run).await.into_graphql(ctx)?.into()))
+            Ok(Some(Box::pin(request.app.stack_run_cancel(&request.op, run)).await.into_graphql(ctx)?.into()))
         })
         .await
     }

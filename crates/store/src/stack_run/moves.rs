@@ -123,7 +123,7 @@ impl Database {
         if change.supersedes {
             ended.extend(supersede_in_tx(&write, &new, change.at).await?);
         }
-        let mut told: stack::row::ActiveModel = Default::default();
+        let mut told = <stack::row::ActiveModel as sea_orm::ActiveModelTrait>::default();
         if let Some((sha, outputs)) = &change.applied {
             told.sha = set(Some(sha.clone()));
             told.last_successful_at = set(Some(change.at));
@@ -181,7 +181,12 @@ impl Database {
         let mut new = moved(&old, &RunMove { to: Some(RunStatus::Pending), at, ..RunMove::default() })?;
         new.sequence += 1;
         write_in_tx(&write, &new).await?;
-        stack_follows_in_tx(&write, stack.uuid(), Default::default()).await?;
+        stack_follows_in_tx(
+            &write,
+            stack.uuid(),
+            <stack::row::ActiveModel as sea_orm::ActiveModelTrait>::default(),
+        )
+        .await?;
         write.publish(event(&new, true), at).await?;
         write.commit().await?;
         Ok(Some(new.try_into()?))

@@ -103,7 +103,7 @@ impl App {
 
     async fn inputs_sealed(&self, project: ProjectId, of: &str, inputs: &OpenInputs) -> Result<SealedInputs> {
         let OpenInputs { environment, files } = inputs;
-        let written = |cause| Error::internal(format!("writing what goes into {of}"), cause);
+        let written = |cause: String| Error::internal(format!("writing what goes into {of}"), cause);
         let environment = serde_json::to_vec(environment).map_err(|cause| written(cause.to_string()))?;
         let files = serde_json::to_vec(files).map_err(|cause| written(cause.to_string()))?;
         let sealing = self.sealer.sealing(KeyOwner::Project(project)).await?;

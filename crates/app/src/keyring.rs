@@ -62,6 +62,8 @@ pub const PREFIX: usize = 1 + ID;
 const SALT: usize = 16;
 const NONCE: usize = 12;
 const TAG: usize = 16;
+/// Bytes that a sealed value has besides those of what it is.
+pub const OVERHEAD: usize = PREFIX + SALT + NONCE + TAG;
 
 /// How everything begins that a data key seals.
 pub fn prefix(id: DataKeyId) -> [u8; PREFIX] {

@@ -29,12 +29,15 @@ const NAMES: usize = 100;
 const UNKNOWN: &str = "unknown";
 
 /// What is counted without a look into it.
-const COUNTED: [SecretKind; 5] = [
+const COUNTED: [SecretKind; 8] = [
     SecretKind::RepositoryCredentials,
     SecretKind::RepositoryReach,
     SecretKind::RepositoryWebhook,
     SecretKind::Recordings,
     SecretKind::StackStates,
+    SecretKind::StackInputs,
+    SecretKind::StackPlans,
+    SecretKind::StackOutputs,
 ];
 
 /// What is looked into, in this order.
@@ -219,6 +222,9 @@ impl App {
             | SecretKind::RepositoryWebhook
             | SecretKind::Recordings
             | SecretKind::StackStates
+            | SecretKind::StackInputs
+            | SecretKind::StackPlans
+            | SecretKind::StackOutputs
             | SecretKind::Seeds => true,
         })
     }

@@ -27,6 +27,12 @@ pub enum SecretKind {
     Recordings,
     /// Versions of stacks' state.
     StackStates,
+    /// Environments and files of stacks and of their runs.
+    StackInputs,
+    /// Plans of stacks' runs.
+    StackPlans,
+    /// Outputs of stacks.
+    StackOutputs,
     /// What random values of templates are made from.
     Seeds,
 }

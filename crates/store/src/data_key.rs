@@ -113,6 +113,9 @@ async fn current_on(connection: &impl ConnectionTrait, owner: KeyOwner) -> Resul
     found.map(DataKeyRow::try_from).transpose()
 }
 
+/// Bytes of a sealed list, or map, that is empty.
+const EMPTY: usize = keyring::OVERHEAD + 2;
+
 const REPLACED: &[(&str, &str)] = &[(
     "data_keys_owner_id_purpose_key",
     "somebody else replaced the data keys at the same time: look at them before you try again",
@@ -479,6 +482,9 @@ impl DataKeyStore for Database {
             | SecretKind::RepositoryWebhook
             | SecretKind::Recordings
             | SecretKind::StackStates
+            | SecretKind::StackInputs
+            | SecretKind::StackPlans
+            | SecretKind::StackOutputs
             | SecretKind::Seeds => return Ok(Vec::new()),
         };
         let after = after.unwrap_or_else(Uuid::nil);
@@ -518,6 +524,22 @@ impl DataKeyStore for Database {
                 "SELECT s.name AS name, COUNT(*) AS held FROM stacks s JOIN stack_states v ON v.stack_id = s.id \
                  WHERE s.project_id = $1 GROUP BY s.id, s.name"
             }
+            SecretKind::StackInputs => {
+                "SELECT s.name AS name, SUM(h.held) AS held FROM stacks s JOIN (\
+                 SELECT id AS stack_id, CASE WHEN length(environment) > @empty THEN 1 ELSE 0 END + \
+                 CASE WHEN length(files) > @empty THEN 1 ELSE 0 END AS held FROM stacks WHERE project_id = $1 UNION ALL \
+                 SELECT stack_id, CASE WHEN length(environment) > @empty THEN 1 ELSE 0 END + \
+                 CASE WHEN length(files) > @empty THEN 1 ELSE 0 END AS held FROM stack_runs WHERE project_id = $1\
+                 ) h ON h.stack_id = s.id WHERE h.held > 0 GROUP BY s.id, s.name"
+            }
+            SecretKind::StackPlans => {
+                "SELECT s.name AS name, COUNT(*) AS held FROM stacks s JOIN stack_runs r ON r.stack_id = s.id \
+                 JOIN stack_plan_parts p ON p.run_id = r.id WHERE s.project_id = $1 GROUP BY s.id, s.name"
+            }
+            SecretKind::StackOutputs => {
+                "SELECT s.name AS name, COUNT(*) AS held FROM stacks s JOIN stack_outputs o ON o.stack_id = s.id \
+                 WHERE s.project_id = $1 GROUP BY s.id, s.name"
+            }
             // They are of services, or told by their values.
             SecretKind::Configuration
             | SecretKind::HelmValues
@@ -530,7 +552,7 @@ impl DataKeyStore for Database {
             }
         };
         let id = if self.is_postgres() { "CAST(r.cluster_id AS text)" } else { "lower(hex(r.cluster_id))" };
-        let things = things.replace("@id", id);
+        let things = things.replace("@id", id).replace("@empty", &EMPTY.to_string());
         let project: Value = project.id.uuid().into();
         let sql = format!(
             "SELECT CAST(COALESCE(SUM(t.held), 0) AS bigint) AS held, COUNT(*) AS things FROM ({things}) t"

@@ -23,7 +23,7 @@ use plural_core::stack_run::{RunStatus, RunStep, StackRun, StepStatus};
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder,
     QuerySelect,
 };
 use uuid::Uuid;
@@ -135,13 +135,17 @@ impl StackRunStore for Database {
     }
 
     async fn stack_runs_open(&self) -> Result<Vec<StackRun>> {
-        let open = run::Entity::find()
+        // Where there are more, those that wait for people hold up none that waits for the console.
+        let waits = Expr::cust("CASE WHEN stack_runs.status = 'pending_approval' THEN 1 ELSE 0 END");
+        let mut open = run::Entity::find()
             .filter(run::Column::FinishedAt.is_null())
+            .order_by(waits, Order::Asc)
             .order_by_asc(run::Column::Id)
             .limit(OPEN)
             .all(&self.reader)
             .await
             .map_err(db("reading runs that are not over"))?;
+        open.sort_by_key(|run| run.id);
         open.into_iter().map(StackRun::try_from).collect()
     }
 

@@ -98,6 +98,12 @@ pub(crate) enum SecretKind {
     Recordings,
     /// Versions of stacks' state.
     StackStates,
+    /// Environments and files of stacks and of their runs.
+    StackInputs,
+    /// Plans of stacks' runs.
+    StackPlans,
+    /// Outputs of stacks.
+    StackOutputs,
     /// What random values of templates are made from.
     Seeds,
 }

@@ -342,9 +342,7 @@ async fn a_run_moves_only_from_where_its_mover_saw_it(database: TestDatabase) {
     assert_eq!((planned.phase, planned.attempt, planned.job), (RunPhase::Apply, 0, None));
     assert_eq!(planned.started_at, running.started_at);
 
-    // What a person may do to one stack moves no run of another, and a run that is not there is not moved.
-    let unknown = ground.door.database.stack_run_move(&Actor::System, StackRunId::new(), &ground.change());
-    assert_eq!(unknown.await.unwrap(), None);
+    assert_eq!(ground.moved(StackRunId::new(), ground.change()).await, None, "one that is not there");
 }
 
 async fn a_credential_ends_with_its_job(database: TestDatabase) {

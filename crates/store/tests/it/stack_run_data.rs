@@ -1,5 +1,7 @@
 //! What runs of stacks leave: steps, logs, plans and outputs, and the keys that these are sealed with.
 
+use std::collections::BTreeMap;
+
 use plural_app::data_key::DataKeyStore as _;
 use plural_app::keyring::OpenKey;
 use plural_app::ports::key_encryption::LocalKey;
@@ -7,6 +9,8 @@ use plural_app::seal::{SealStore as _, Sealed, SealedColumn};
 use plural_app::stack_run::{LogPiece, PlanPart, PlanPartWrite, RunMove, SealedOutput, StackRunStore as _};
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::StackRunId;
+use plural_core::secret_holding::SecretKind;
+use plural_core::stack::StackChange;
 use plural_core::stack_run::{RunPhase, RunStatus, RunStep, StepStatus};
 use plural_core::{Error, Result};
 use plural_testkit::{TestDatabase, each_database};
@@ -25,6 +29,7 @@ each_database!(
     a_part_of_a_plan_is_replaced_until_the_plan_is_stored,
     outputs_are_replaced_by_those_of_the_next_apply,
     a_replaced_key_seals_all_of_a_run_anew,
+    the_console_says_what_it_holds_of_stacks,
 );
 
 impl Ground {
@@ -331,4 +336,34 @@ async fn a_replaced_key_seals_all_of_a_run_anew(database: TestDatabase) {
         let clear = after.open(&context, sealed.unwrap().as_bytes()).unwrap();
         assert!(String::from_utf8(clear).unwrap().contains(holds), "{context}");
     }
+}
+
+async fn the_console_says_what_it_holds_of_stacks(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let (app, admin, stack) = (&ground.door.app, &ground.door.admin, &ground.stack);
+    let held = async || {
+        let found = app.secret_holdings(admin, stack.project_id, None).await.unwrap();
+        let held = found.holdings.into_iter().map(|held| {
+            assert_eq!(held.names, ["infra"]);
+            (held.kind, held.values)
+        });
+        held.collect::<Vec<_>>()
+    };
+    assert_eq!(held().await, [(SecretKind::StackInputs, 2)]);
+    let run = ground.stepping().await;
+    ground.put(run, PlanPart::Text, 1, &[b"one", b"two"]).await.unwrap();
+    let value = Sealed::from_bytes(b"sealed".to_vec());
+    let outputs = vec![SealedOutput { name: "address".into(), secret: false, value }];
+    let change = RunMove { applied: Some(("c1".into(), Some(outputs))), ..ground.change() };
+    ground.moved(run, change).await.unwrap();
+    let all = [(SecretKind::StackInputs, 4), (SecretKind::StackPlans, 1), (SecretKind::StackOutputs, 1)];
+    let mut found = held().await;
+    found.sort_unstable();
+    assert_eq!(found, all);
+
+    // What is empty is no secret: that of the run, which has what there was, is left.
+    let change =
+        StackChange { environment: Some(Vec::new()), files: Some(BTreeMap::new()), ..StackChange::default() };
+    app.stack_update(admin, stack.id, &change).await.unwrap();
+    assert!(held().await.contains(&(SecretKind::StackInputs, 2)));
 }

@@ -128,6 +128,12 @@ pub enum SecretKind {
     RepositoryWebhook,
     /// What random values of templates are made from.
     Seeds,
+    /// Environments and files of stacks and of their runs.
+    StackInputs,
+    /// Outputs of stacks.
+    StackOutputs,
+    /// Plans of stacks' runs.
+    StackPlans,
     /// Versions of stacks' state.
     StackStates,
     /// Secrets of templates of global services and managed namespaces.
@@ -151,6 +157,9 @@ impl SecretKind {
             Self::RepositoryReach => "REPOSITORY_REACH",
             Self::RepositoryWebhook => "REPOSITORY_WEBHOOK",
             Self::Seeds => "SEEDS",
+            Self::StackInputs => "STACK_INPUTS",
+            Self::StackOutputs => "STACK_OUTPUTS",
+            Self::StackPlans => "STACK_PLANS",
             Self::StackStates => "STACK_STATES",
             Self::TemplateSecrets => "TEMPLATE_SECRETS",
             Self::Unknown => "UNKNOWN",

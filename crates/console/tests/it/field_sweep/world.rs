@@ -117,6 +117,12 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::IdentityProviderSecret => Ok("client secret of a provider"),
         SealedColumn::SecondFactor => Ok("second factor"),
         SealedColumn::StackState => Ok("state of a stack"),
+        // A run has its own copy.
+        SealedColumn::StackEnvironment | SealedColumn::StackRunEnvironment => Ok("environment of a stack"),
+        SealedColumn::StackFiles | SealedColumn::StackRunFiles => Ok("file of a stack"),
+        SealedColumn::StackPlan | SealedColumn::StackOutput => {
+            Err("a Job makes it, and no Job runs here: console: stack_runs.rs")
+        }
         SealedColumn::RecordingCommand => Err("plural: secrets.rs: attack_19_no_secret_leaves_its_place"),
         SealedColumn::IdentityRefresh => {
             Err("it is a provider's, and read by what asks that provider alone: console: sso.rs")

@@ -18,13 +18,31 @@ fn stack(resources: &Value) -> Value {
     let mut state = version("0190b8a2-7c11-7def-8000-000000000042", 42, None);
     state["resources"] = resources.clone();
     json!({
-        "id": ID, "name": "network", "type": "TERRAFORM", "protect": false, "insertedAt": null,
+        "id": ID, "name": "network", "type": "TERRAFORM", "protect": false, "paused": false, "status": null, "insertedAt": null,
         "project": {"id": ID, "name": "shop"}, "stateVersion": state,
         "lock": {
             "id": LOCK, "operation": "OperationTypeApply", "who": "ada@box", "author": "ada@example.com", "fence": 7,
             "insertedAt": null,
         },
     })
+}
+
+/// The same with all that is known of it.
+fn details(stack: &Value) -> Value {
+    let mut known = stack.clone();
+    for (field, value) in [
+        ("approval", json!(true)),
+        ("requiredApprovals", json!(2)),
+        ("forbidSelfApproval", json!(true)),
+        (
+            "environment",
+            json!([{"name": "REGION", "value": "eu", "secret": false}, {"name": "TOKEN", "value": "", "secret": true}]),
+        ),
+        ("files", json!([{"path": "key.pem"}])),
+    ] {
+        known[field] = value;
+    }
+    known
 }
 
 async fn server(resources: Value) -> Server {
@@ -37,6 +55,9 @@ async fn server(resources: Value) -> Server {
     Server::start()
         .await
         .data("GetInfrastructureStack", "infrastructureStack", &stack)
+        .data("GetStackDetails", "infrastructureStack", &details(&stack))
+        .data("UpdateStack", "updateStack", &stack)
+        .data("CreateStack", "createStack", &stack)
         .data("ListStackStateVersions", "infrastructureStack", &versions)
         .data("RestoreStackState", "restoreStackState", &stack)
         .data("ForceUnlockStack", "forceUnlockStack", &stack)
@@ -111,4 +132,111 @@ async fn a_lock_is_ended_after_a_question_that_says_whose_it_is() {
         "{}",
         described.out
     );
+}
+
+#[tokio::test]
+async fn a_stack_is_made_of_what_is_typed_and_of_files() {
+    let server = server(json!(0)).await;
+    let person = Person::of(&server.url);
+    let write = |name: &str, text: &str| {
+        let path = person.home().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (token, key) = (write("token", "hunter2\n"), write("key", "secret key\n"));
+    let variables = write("variables.yaml", "region: eu\nzones: [a, b]\n");
+    let settings = write(
+        "settings.yaml",
+        "configuration: {hooks: [{cmd: tflint, afterStage: INIT}]}\napproval: false\n",
+    );
+    let line = format!(
+        "cd stacks create network --ref main --folder net --approval --approvers 2 --approval-expiry 24h --terraform \
+         --env REGION=eu --secret-env TOKEN=@{token} --file-content key.pem=@{key} --variables @{variables} \
+         --job-namespace runs --job-service-account tofu --job-limit memory=1Gi --settings {settings}"
+    );
+    let done = person.run(&line).await;
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(!format!("{done:?}").contains("hunter2"), "{done:?}");
+    let attributes = json!({
+        "name": "network", "type": "TERRAFORM", "git": {"ref": "main", "folder": "net"}, "approval": true,
+        "requiredApprovals": 2, "approvalExpiry": "86400s", "variables": {"region": "eu", "zones": ["a", "b"]},
+        "configuration": {"hooks": [{"cmd": "tflint", "afterStage": "INIT"}], "terraform": {"tofu": false}},
+        "environment": [
+            {"name": "REGION", "value": "eu", "secret": false}, {"name": "TOKEN", "value": "hunter2", "secret": true},
+        ],
+        "files": [{"path": "key.pem", "content": "secret key\n"}],
+        "jobSpec": {"namespace": "runs", "serviceAccount": "tofu", "resources": {"limits": {"memory": "1Gi"}}},
+    });
+    assert_eq!(server.asked("CreateStack"), [json!({"attributes": attributes})]);
+
+    // A value is not typed where others read it, and not repeated.
+    let typed = person.run("cd stacks create network --secret-env TOKEN=hunter2").await;
+    assert_eq!(typed.code, 2, "{typed:?}");
+    let custom = [
+        "cd",
+        "stacks",
+        "create",
+        "dns",
+        "--type",
+        "custom",
+        "--plan-command",
+        "./dns diff",
+        "--apply-command",
+        "./dns push",
+    ];
+    assert_eq!(person.run_words(&custom).await.code, 0);
+    let step = |stage: &str, command: &str| json!({"stage": stage, "cmd": "sh", "args": ["-c", command]});
+    let commands = json!([step("PLAN", "./dns diff"), step("APPLY", "./dns push")]);
+    assert_eq!(server.asked("CreateStack").last().unwrap()["attributes"]["commands"], commands);
+}
+
+#[tokio::test]
+async fn an_update_keeps_what_it_does_not_name() {
+    let server = server(json!(0)).await;
+    let piped = Person::of(&server.url).piping("hunter2\n");
+    let done = piped.run("cd stacks update network --env ZONE=a --secret-env KEY --unset-env REGION").await;
+    assert_eq!(done.code, 0, "{done:?}");
+    let environment = json!([
+        {"name": "KEY", "value": "hunter2", "secret": true},
+        // Without its value, which nobody is shown.
+        {"name": "TOKEN", "secret": true},
+        {"name": "ZONE", "value": "a", "secret": false},
+    ]);
+    assert_eq!(server.asked("UpdateStack"), [json!({"id": ID, "attributes": {"environment": environment}})]);
+    let person = Person::of(&server.url);
+    for (line, told) in [
+        ("cd stacks update network", "nothing to change"),
+        ("cd stacks update network --unset-env NOTHING", "no variable"),
+        ("cd stacks update network --unset-file nothing", "no file"),
+        ("cd stacks update network --folder net", "without --ref"),
+        ("cd stacks update network --job-limit disk=1", "neither cpu nor memory"),
+    ] {
+        let refused = person.run(line).await;
+        assert!(refused.code == 2 && refused.err.contains(told), "{line}: {refused:?}");
+    }
+    assert_eq!(server.asked("UpdateStack").len(), 1);
+}
+
+#[tokio::test]
+async fn a_stack_that_runs_here_is_destroyed_and_one_that_does_not_is_forgotten() {
+    let state = stack(&json!(2));
+    let mut sourced = state.clone();
+    sourced["git"] = json!({"ref": "main", "folder": ""});
+    let server = Server::start()
+        .await
+        .data("GetInfrastructureStack", "infrastructureStack", &sourced)
+        .data("DeleteStack", "deleteStack", &json!({"id": ID}))
+        .data("DetachStack", "detachStack", &json!({"id": ID}))
+        .data("RestoreStack", "restoreStack", &sourced);
+    let asked = Person::of(&server.url).answering("y\n").run("cd stacks delete network").await;
+    assert!(
+        asked.code == 0 && asked.err.contains("Destroy what the state") && asked.err.contains("2 resources"),
+        "{asked:?}"
+    );
+    assert_eq!(server.asked("DeleteStack"), [json!({"id": ID, "forget": null})]);
+    assert_eq!(Person::of(&server.url).run("cd stacks restore network").await.code, 0);
+    let detached = Person::of(&server.url).answering("y\n").run("cd stacks detach network").await;
+    assert!(detached.code == 0 && detached.err.contains("stays where it is"), "{detached:?}");
+    let forget = "0190b8a2-7c11-7def-8000-000000000042";
+    assert_eq!(server.asked("DetachStack"), [json!({"id": ID, "forget": forget})]);
 }

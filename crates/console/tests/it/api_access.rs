@@ -33,9 +33,9 @@ mod table;
 mod token;
 mod user;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
-use plural_testkit::{TestDatabase, run_case};
+use plural_testkit::{TestDatabase, eventually, run_case};
 use serde_json::{Value, json};
 
 use self::table::Line;
@@ -94,6 +94,8 @@ struct World {
     token: Value,
     view: Value,
     stack: Value,
+    /// A stack whose code is in a repository, with a run that has failed.
+    sourced: Value,
     role: Value,
     machine: Value,
     passkey: String,
@@ -118,6 +120,7 @@ impl World {
         make_charts(admin, &name).await;
         Self {
             project: make_project(t, &name).await,
+            sourced: make_sourced(t, &name, &cluster, &repository).await,
             spare_repository: admin.repository(&format!("/nowhere/{name}-spare")).await,
             service: admin.service(&cluster, &repository, "web").await,
             cluster,
@@ -195,6 +198,9 @@ impl World {
         }
         if about(&self.stack) {
             self.stack = make_stack(t, &name).await;
+        }
+        if about(&self.sourced) || self.sourced["run"].as_str().is_some_and(names) {
+            self.sourced = make_sourced(t, &name, &self.cluster, &self.repository).await;
         }
         if about(&self.machine) || about(&json!({"id": self.machine["credential"]})) {
             self.machine = make_machine(t, &name).await;
@@ -333,6 +339,26 @@ async fn make_view(admin: &Person, name: &str) -> Value {
         )
         .await["createSavedView"]
         .clone()
+}
+
+/// A stack whose code is where nothing can be fetched, and the id of a run of it that has failed.
+async fn make_sourced(t: &TestServer, name: &str, cluster: &Value, repository: &Value) -> Value {
+    let create = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
+    let attributes = json!({
+        "name": format!("sourced-{name}"), "type": "TERRAFORM", "projectId": t.project, "clusterId": cluster["id"],
+        "repositoryId": repository["id"], "git": {"ref": "main", "folder": ""},
+    });
+    let mut made = t.admin.data(create, json!({"a": attributes})).await["createStack"].clone();
+    let trigger = "mutation ($id: ID!) { triggerRun(id: $id) { id } }";
+    let run = t.admin.data(trigger, json!({"id": made["id"]})).await["triggerRun"]["id"].clone();
+    eventually(Duration::from_mins(1), async || {
+        let ask = "query ($id: ID!) { stackRun(id: $id) { status error } }";
+        let run = t.admin.data(ask, json!({"id": run})).await["stackRun"].clone();
+        if run["status"] == "FAILED" { Ok(()) } else { Err(run.to_string()) }
+    })
+    .await;
+    made["run"] = run;
+    made
 }
 
 /// A stack of the default project with two states, and the ids of those.

@@ -87,6 +87,7 @@ async fn the_documents(t: TestServer, told_own: bool) {
     let repository = repositories(admin).await;
     services(&t, &repository).await;
     globals(admin, &repository).await;
+    stacks(admin, &repository).await;
     people(&t).await;
     t.stop().await;
 }
@@ -192,6 +193,45 @@ async fn services(t: &TestServer, unfetched: &Value) {
     assert_eq!(sent(&t.admin, "UpdateServiceDeployment", change).await["protect"], true);
 }
 
+async fn stacks(admin: &Person, repository: &Value) {
+    let blue = admin.data("{ cluster(handle: \"blue\") { id } }", json!({})).await["cluster"]["id"].clone();
+    let attributes = json!({
+        "name": "network", "type": "TERRAFORM", "repositoryId": repository["id"], "clusterId": blue, "approval": true,
+        "git": {"ref": "main", "folder": "network"}, "manageState": true, "variables": "{\"region\": \"eu\"}",
+        "jobSpec": {"namespace": "runs", "serviceAccount": "tofu", "containers": [], "resources": {"limits": {"memory": "1Gi"}}},
+        "configuration": {"version": "1.12", "terraform": {"parallelism": 4}, "hooks": []}, "tags": [], "actorId": "",
+        "environment": [{"name": "TOKEN", "value": "hunter2", "secret": true}, {"name": "A", "value": "b"}],
+        "files": [{"path": "key.pem", "content": "hunter2"}],
+    });
+    let made = sent(admin, "CreateStack", json!({"attributes": attributes})).await;
+    assert!(!made.to_string().contains("hunter2"), "{made}");
+    assert_eq!((&made["approval"], &made["variables"]), (&json!(true), &json!({"region": "eu"})));
+    assert_eq!(made["jobSpec"]["requests"]["limits"], json!({"cpu": null, "memory": "1Gi"}));
+    assert_eq!(made["configuration"]["terraform"]["parallelism"], 4);
+    let secret = json!({"name": "TOKEN", "value": "", "secret": true});
+    let environment = made["environment"].as_array().unwrap();
+    assert!(environment.len() == 2 && environment.contains(&secret), "{made}");
+    assert_eq!(made["files"], json!([{"path": "key.pem", "content": ""}]));
+    let id = &made["id"];
+    // What is not named stays.
+    let change = json!({"id": id, "attributes": {"name": "network", "type": "TERRAFORM", "workdir": "a"}});
+    let changed = sent(admin, "UpdateStack", change).await;
+    assert_eq!((&changed["workdir"], &changed["configuration"]), (&json!("a"), &made["configuration"]));
+    assert_eq!(changed["environment"], made["environment"]);
+    let run = sent(admin, "TriggerRun", json!({"id": id})).await;
+    assert_eq!((&run["dryRun"], &run["pluralCreds"]), (&json!(false), &Value::Null));
+    assert!(run["tarball"].as_str().unwrap().ends_with("/artifact"), "{run}");
+    assert_eq!(sent(admin, "GetStackRun", json!({"id": run["id"]})).await["stack"]["id"], *id);
+    let runs = sent(admin, "ListStackRuns", json!({"id": id})).await;
+    let runs = runs["runs"]["edges"].as_array().unwrap();
+    assert!(runs.iter().any(|edge| edge["node"]["id"] == run["id"]), "{runs:?}");
+    let listed = sent(admin, "ListInfrastructureStacks", json!({})).await;
+    assert_eq!(listed["edges"][0]["node"]["name"], "network");
+    // Who names no plan approves none.
+    let blind = admin.ask(&document("ApproveStackRun"), json!({"id": run["id"]})).await;
+    assert!(blind.outcome() == "INVALID" && blind.message().contains("digest"), "{blind:?}");
+}
+
 async fn globals(admin: &Person, repository: &Value) {
     let template = json!({"namespace": "shop", "repositoryId": repository["id"], "git": {"ref": "main", "folder": "web"},
         "helm": {"valuesFiles": ["a.yaml"], "values": "password: hunter2", "release": "shop"},
@@ -276,6 +316,9 @@ async fn what_cannot_be_honoured_is_refused() {
     let user = |field: &str, value: Value| {
         ("CreateUser", "attributes", json!({"name": "a", "email": "a@example.com", field: value}))
     };
+    let stack = |field: &str, value: Value| {
+        ("CreateStack", "attributes", json!({"name": "network", "type": "TERRAFORM", field: value}))
+    };
     let chart = |auth: Value| ("UpsertHelmRepository", "attributes", json!({"auth": auth}));
     let cases = [
         (cluster("providerId", json!(id)), "attributes.providerId", "does not provision"),
@@ -327,6 +370,27 @@ async fn what_cannot_be_honoured_is_refused() {
             "attributes.disableInsights",
             "set it to true",
         ),
+        (stack("cron", json!({"crontab": "@daily"})), "attributes.cron", "triggerRun"),
+        (stack("actorId", json!(id)), "attributes.actorId", "acts as nobody else"),
+        (stack("definitionId", json!(id)), "attributes.definitionId", "deleteCommands"),
+        (stack("policyEngine", json!({"type": "TRIVY"})), "attributes.policyEngine", "hook"),
+        (stack("tags", json!([{"name": "a", "value": "b"}])), "attributes.tags", "project"),
+        (
+            stack("jobSpec", json!({"namespace": "a", "raw": "spec: hunter2"})),
+            "attributes.jobSpec.raw",
+            "serviceAccount",
+        ),
+        (
+            stack("jobSpec", json!({"namespace": "a", "containers": [{"image": "evil"}]})),
+            "attributes.jobSpec.containers",
+            "configuration.image",
+        ),
+        (
+            stack("files", json!([{"path": "a", "content": "hunter2"}, {"path": "a", "content": "b"}])),
+            "attributes.files",
+            "twice",
+        ),
+        (stack("clusterId", json!(id)), "attributes.repositoryId", "together"),
         (user("homepage", json!("CLUSTERS")), "attributes.homepage", "no page"),
         (user("emailSettings", json!({"digest": true})), "attributes.emailSettings", "no mail"),
         (user("signingPrivateKey", json!("hunter2")), "attributes.signingPrivateKey", "no commits"),

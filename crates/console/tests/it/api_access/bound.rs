@@ -80,7 +80,7 @@ const CASES: [Case; 16] = [
     Case {
         field: "updateStack",
         expected: WRITERS_WRITE,
-        document: "mutation ($id: ID!, $a: StackUpdateAttributes!) { updateStack(id: $id, attributes: $a) { id } }",
+        document: "mutation ($id: ID!, $a: StackAttributes!) { updateStack(id: $id, attributes: $a) { id } }",
         variables: |w, _| json!({"id": w.stack["id"], "a": {"protect": false}}),
     },
     Case {

@@ -55,6 +55,62 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"id": w.stack["id"]}),
     },
     Line {
+        field: "triggerRun",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { triggerRun(id: $id, dryRun: true) { id status } }",
+        variables: |w| json!({"id": w.sourced["id"]}),
+    },
+    Line {
+        field: "stackRun",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID!) { stackRun(id: $id) { id status steps { name } plan { text } } }",
+        variables: |w| json!({"id": w.sourced["run"]}),
+    },
+    Line {
+        field: "stackRunsWaiting",
+        expected: USERS,
+        document: "query { stackRunsWaiting { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "approveStackRun",
+        // The run has failed: nothing is to be fetched.
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { approveStackRun(id: $id, digest: \"00\") { id } }",
+        variables: |w| json!({"id": w.sourced["run"]}),
+    },
+    Line {
+        field: "rejectStackRun",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { rejectStackRun(id: $id, reason: \"no\") { id } }",
+        variables: |w| json!({"id": w.sourced["run"]}),
+    },
+    Line {
+        field: "cancelStackRun",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { cancelStackRun(id: $id) { id } }",
+        variables: |w| json!({"id": w.sourced["run"]}),
+    },
+    Line {
+        field: "restartStackRun",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { restartStackRun(id: $id) { id } }",
+        variables: |w| json!({"id": w.sourced["run"]}),
+    },
+    Line {
+        field: "restoreStack",
+        // Nobody deletes it.
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { restoreStack(id: $id) { id } }",
+        variables: |w| json!({"id": w.stack["id"]}),
+    },
+    Line {
+        field: "detachStack",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { detachStack(id: $id) { id } }",
+        variables: |w| json!({"id": w.stack["id"]}),
+    },
+    Line {
         field: "deleteStack",
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!) { deleteStack(id: $id) { id } }",

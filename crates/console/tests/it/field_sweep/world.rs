@@ -71,6 +71,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("servicePreview", "(id: \"$service\")"),
     ("serviceStatuses", ""),
     ("serviceTarball", "(id: \"$service\")"),
+    ("stackRun", "(id: \"$run\")"),
+    ("stackRunsWaiting", ""),
     ("stackState", "(stackId: \"$stack\")"),
     ("stackStateDiff", "(stackId: \"$stack\", from: \"$first_state\", to: \"$second_state\")"),
     ("syncWindows", "(serviceId: \"$service\")"),
@@ -334,8 +336,16 @@ impl World {
         let view = json!({"name": "All", "page": "services", "query": ""});
         let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
         let view = made(create, json!({"a": view})).await;
-        let create = "mutation ($p: ID) { createStack(attributes: {name: \"infra\", type: TERRAFORM, projectId: $p}) { id } }";
-        let stack = made(create, json!({"p": t.project})).await;
+        let create = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
+        let stack = json!({
+            "name": "infra", "type": "TERRAFORM", "projectId": t.project, "clusterId": cluster, "repositoryId": repository_id,
+            "git": {"ref": "main", "folder": ""}, "approval": true,
+            "environment": [{"name": "TOKEN", "value": canaries.plant("environment of a stack"), "secret": true}],
+            "files": [{"path": "key.pem", "content": canaries.plant("file of a stack")}],
+        });
+        let stack = made(create, json!({"a": stack})).await;
+        let trigger = "mutation ($id: ID!) { triggerRun(id: $id, dryRun: true) { id } }";
+        let run = made(trigger, json!({"id": stack})).await;
         let states = [canaries.plant("state of a stack"), canaries.plant("later state of a stack")];
         let (first_state, second_state) = write_states(admin, &stack, &states).await;
         let token =
@@ -385,6 +395,7 @@ impl World {
             ("project", t.project.clone()),
             ("service", service),
             ("stack", stack),
+            ("run", run),
             ("first_state", first_state),
             ("second_state", second_state),
             ("view", view),

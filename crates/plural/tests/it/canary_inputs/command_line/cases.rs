@@ -70,6 +70,9 @@ kind: ServiceDeployment
 metadata: {name: wrong}
 spec: {cluster: blue, configuration: {a: [CANARY]}, git: CANARY, configurationRef: {name: wrong}}
 ";
+const STACK: &str =
+    "environment: [{name: TOKEN, value: CANARY, secret: true}]\nfiles: [{path: key.pem, content: CANARY}]\n";
+const NO_STACK: &str = "environment: [{name: TOKEN, value: [CANARY]}]\nfiles: CANARY\nnothing: CANARY\n";
 const GLOBAL: &str = "template:
   name: everywhere
   namespace: shop
@@ -140,6 +143,19 @@ pub(super) const CASES: &[Case] = &[
     case("cd managed-namespaces create", "--file", "team --file FILE").file(NO_GLOBAL),
     case("cd managed-namespaces update", "--file", "team --file FILE").file(NAMESPACE),
     case("cd managed-namespaces update", "--file", "team --file FILE").file(BROKEN),
+    // Stacks.
+    case("cd stacks create", "--secret-env", "infra --secret-env TOKEN=@FILE").file("CANARY\n"),
+    case("cd stacks create", "--secret-env", "infra-2 --secret-env TOKEN").piped("CANARY\n"),
+    case("cd stacks create", "--secret-env", "infra-3 --secret-env TOKEN=CANARY"),
+    case("cd stacks create", "--file-content", "infra-4 --file-content key.pem=@FILE").file(KEY),
+    case("cd stacks create", "--settings", "infra-5 --settings FILE").file(STACK),
+    case("cd stacks create", "--settings", "infra-6 --settings FILE").file(NO_STACK),
+    case("cd stacks create", "--settings", "infra-7 --settings -").piped(BROKEN),
+    case("cd stacks update", "--secret-env", "infra --secret-env TOKEN=@FILE").file("CANARY\n"),
+    case("cd stacks update", "--secret-env", "infra --secret-env =@CANARY"),
+    case("cd stacks update", "--file-content", "infra --file-content key.pem=@FILE").file(KEY),
+    case("cd stacks update", "--settings", "infra --settings FILE").file(STACK),
+    case("cd stacks update", "--settings", "infra --settings FILE").file(NO_STACK),
     // Documents.
     case("apply", "--filename", "--filename FILE").file(DOCUMENTS),
     case("diff", "--filename", "--filename FILE").file(DOCUMENTS),

@@ -375,7 +375,8 @@ impl Job {
                 let mut args: Vec<String> = args.iter().map(|arg| arg.replace("$PLAN", &plan)).collect();
                 if let Some(path) = self.space.extra_vars.as_ref().filter(|_| !custom) {
                     // First, so that what the stack says in its own arguments counts more.
-                    args.splice(0..0, ["--extra-vars".to_owned(), format!("@{}", path.display())]);
+                    let first = ["--extra-vars".to_owned(), format!("@{}", path.display())];
+                    args = first.into_iter().chain(args).collect();
                 }
                 let limits = Limits { asks: asks(self.input.tool, *custom), ..self.limits() };
                 let cmd = Cmd { program, args, folder, environment: &self.environment, limits };

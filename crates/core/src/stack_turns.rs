@@ -62,7 +62,7 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
                 (false, false) => RunStatus::Failed,
             };
             let error = told("the apply did not end well");
-            let error = if *changed { format!("{error}; {}", MAY_HAVE_CHANGED) } else { error };
+            let error = if *changed { format!("{error}; {MAY_HAVE_CHANGED}") } else { error };
             Turn::Over(status, Some(error))
         }
     }

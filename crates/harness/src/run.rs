@@ -155,7 +155,13 @@ async fn finished(
     let mut changed = Changed { changed: false, outputs: None };
     let secrets = match secrets(config, &input) {
         Ok(secrets) => secrets,
-        Err(why) => return (None, Err(End::failed(why))),
+        Err(why) => {
+            let error = Some(why.clone());
+            let report =
+                RunReport { succeeded: false, cancelled: false, error, changed: false, outputs: None };
+            let end = console.done(&report).await.err().unwrap_or(End::Failed(why));
+            return (Some(report), Err(end));
+        }
     };
     let worked = match Job::prepare(config, console, echo, &secrets, input).await {
         Ok(job) => job.work(&mut changed).await,

@@ -71,7 +71,8 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Also when the command ended: what it started may be there.
+        // Also when the command ended: what it started may be there. The number of the group is not given to another one while it is, and
+        // hardly at once where it is not.
         let _ = kill_process_group(self.group, Signal::KILL);
     }
 }
@@ -210,7 +211,8 @@ pub(crate) async fn captured(
     };
     let all = async { tokio::join!(ending, write, read, last_of(stderr)) };
     let Limits { timeout, asks: _, grace } = cmd.limits;
-    let Ok((ended, (), bytes, words)) = tokio::time::timeout(timeout + grace + LEFT, all).await else {
+    let longest = timeout.saturating_add(grace).saturating_add(LEFT);
+    let Ok((ended, (), bytes, words)) = tokio::time::timeout(longest, all).await else {
         return Err(format!("{shown} left something running that holds its output"));
     };
     let ended = ended.map_err(|error| format!("{shown}: {error}"))?;

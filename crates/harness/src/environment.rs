@@ -93,3 +93,42 @@ fn has_home() -> bool {
         home.is_dir() && access(home, Access::WRITE_OK).is_ok()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn the_credential_is_taken_out_of_the_environment() {
+        let set = [("A".into(), "1".into())].into();
+        let mut command = Command::new("true");
+        Environment { set }.apply(&mut command);
+        let found: BTreeMap<&OsStr, Option<&OsStr>> = command.as_std().get_envs().collect();
+        assert_eq!(found[OsStr::new(TOKEN_VARIABLE)], None);
+        assert_eq!(found[OsStr::new("A")], Some(OsStr::new("1")));
+    }
+
+    #[test]
+    fn a_program_is_found_as_a_shell_finds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, work) = (folder.path().join("bin"), folder.path().join("work"));
+        for (file, mode) in
+            [(path.join("tool"), 0o755), (path.join("text"), 0o644), (work.join("own"), 0o755)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "").unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let environment = Environment { set: [("PATH".into(), path.clone().into())].into() };
+        let found = |name: &str| environment.find(name, &work);
+        assert_eq!(found("tool"), Some(path.join("tool")));
+        assert_eq!(found("./own"), Some(work.join("./own")));
+        assert_eq!((found("own"), found("./tool"), found("none")), (None, None, None));
+        // Nobody may run it.
+        assert_eq!(found("text"), None);
+    }
+}

@@ -155,7 +155,13 @@ async fn finished(
     let mut changed = Changed { changed: false, outputs: None };
     let secrets = match secrets(config, &input) {
         Ok(secrets) => secrets,
-        Err(why) => return (None, Err(End::failed(why))),
+        Err(why) => {
+            let error = Some(why.clone());
+            let report =
+                RunReport { succeeded: false, cancelled: false, error, changed: false, outputs: None };
+            let end = console.done(&report).await.err().unwrap_or(End::Failed(why));
+            return (Some(report), Err(end));
+        }
     };
     let worked = match Job::prepare(config, console, echo, &secrets, input).await {
         Ok(job) => job.work(&mut changed).await,
@@ -375,7 +381,8 @@ impl Job {
                 let mut args: Vec<String> = args.iter().map(|arg| arg.replace("$PLAN", &plan)).collect();
                 if let Some(path) = self.space.extra_vars.as_ref().filter(|_| !custom) {
                     // First, so that what the stack says in its own arguments counts more.
-                    args.splice(0..0, ["--extra-vars".to_owned(), format!("@{}", path.display())]);
+                    let first = ["--extra-vars".to_owned(), format!("@{}", path.display())];
+                    args = first.into_iter().chain(args).collect();
                 }
                 let limits = Limits { asks: asks(self.input.tool, *custom), ..self.limits() };
                 let cmd = Cmd { program, args, folder, environment: &self.environment, limits };

@@ -27,6 +27,7 @@ mod previous_build;
 mod project_invites;
 mod registration;
 mod reseal;
+mod run_door;
 mod saved_view;
 mod second_factor;
 mod secret_backends;

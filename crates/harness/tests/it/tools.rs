@@ -1,0 +1,182 @@
+//! Tools with ways of their own, of which small programs stand in that keep to the documented command lines. Real ones are in the tests
+//! of the whole.
+
+use axum::http::StatusCode;
+use plural_core::run_call::{InputPlan, InputStep, OutputReport};
+use plural_core::stack::StackTool;
+use plural_core::stack_run::{PlanSummary, RunPhase};
+use plural_core::stack_spec::Stage;
+use plural_harness::Outcome;
+use serde_json::{Value, json};
+
+use crate::console::TOKEN;
+use crate::fixture::{Fixture, digest, input, program, tool, variable};
+
+/// Keeps to `tofu init | plan -out=FILE | show | apply FILE | output -json`.
+const TOFU: &str = r#"
+set -e
+case "$1" in
+  init) echo lock >.terraform.lock.hcl; echo "init as $TF_HTTP_USERNAME at $TF_HTTP_ADDRESS" ;;
+  plan) for arg in "$@"; do case "$arg" in -out=*) echo planned >"${arg#-out=}" ;; esac; done; echo "a plan" ;;
+  show) test -f "$3"
+    if [ "$2" = -json ]; then
+      printf '{"variables": {"p": {"value": "%s"}}, "resource_changes": [{"change": {"actions": ["create"]}}]}' "$TF_VAR_p"
+    else echo "will create $TF_VAR_p"; fi ;;
+  apply) for last in "$@"; do :; done; cat "$last"
+    if [ -n "$FAIL" ]; then echo '{"serial": 2}' >errored.tfstate; exit 1; fi ;;
+  output) printf '{"a": {"value": [1], "sensitive": false}, "b": {"value": "x", "sensitive": true}}' ;;
+esac
+"#;
+
+async fn tofu(phase: RunPhase, steps: Vec<InputStep>) -> Fixture {
+    let f = Fixture::of(input(StackTool::Terraform, phase, steps), &[("app/main.tf", "")]).await;
+    let path = program(f.folder.path(), "tofu", TOFU);
+    f.change(|input| {
+        input.environment = vec![variable("PATH", path, false), variable("TF_VAR_p", "hunter2", true)];
+        input.state_path = Some("/v1/stacks/7/state".to_owned());
+        input.spec.variables.insert("size".to_owned(), json!(3));
+    });
+    f
+}
+
+fn planning() -> Vec<InputStep> {
+    vec![
+        tool(0, Stage::Init, "tofu", &["init", "-input=false"]),
+        tool(1, Stage::Plan, "tofu", &["plan", "-input=false", "-lock=false", "-out=$PLAN"]),
+    ]
+}
+
+fn applying() -> Vec<InputStep> {
+    vec![
+        tool(2, Stage::Init, "tofu", &["init", "-input=false"]),
+        tool(3, Stage::Apply, "tofu", &["apply", "-input=false", "$PLAN"]),
+    ]
+}
+
+fn approved(lock: &[u8]) -> InputPlan {
+    let (file, lock) = (digest(b"planned\n"), digest(lock));
+    InputPlan { digest: "a".to_owned(), file_digest: Some(file), lock_digest: Some(lock) }
+}
+
+#[tokio::test]
+async fn a_plan_of_terraform_is_handed_in_whole() {
+    let f = tofu(RunPhase::Plan, planning()).await;
+    assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+    let address = format!("{}/v1/stacks/7/state", f.console.url);
+    assert_eq!(f.console.log(0), format!("init as run at {address}\n"));
+    f.console.with(|told| {
+        assert_eq!(told.parts["file"], b"planned\n");
+        assert_eq!(told.parts["text"], b"will create ***\n");
+        let plan: Value = serde_json::from_slice(&told.parts["json"]).unwrap();
+        assert_eq!(plan["variables"]["p"]["value"], "***");
+        let planned = told.planned.as_ref().unwrap();
+        assert_eq!(planned.summary, PlanSummary { add: 1, ..PlanSummary::default() });
+        assert_eq!(planned.file_digest.as_deref(), Some(digest(b"planned\n").as_str()));
+        assert_eq!(planned.json_digest.as_deref(), Some(digest(&told.parts["json"]).as_str()));
+        assert_eq!(planned.lock_digest.as_deref(), Some(digest(b"lock\n").as_str()));
+    });
+    let read = |name: &str| std::fs::read_to_string(f.work().join(name)).unwrap();
+    assert_eq!(read("plural.auto.tfvars.json"), r#"{"size":3}"#);
+    assert_eq!(read("plural_backend_override.tf"), "terraform {\n  backend \"http\" {}\n}\n");
+    assert!(!f.printed().contains(TOKEN));
+}
+
+#[tokio::test]
+async fn a_plan_that_was_approved_is_applied_and_its_outputs_are_read() {
+    let f = tofu(RunPhase::Apply, applying()).await;
+    f.change(|input| input.plan = Some(approved(b"lock\n")));
+    f.console.with(|told| told.plan_file = b"planned\n".to_vec());
+    assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+    assert_eq!(f.console.log(3), "planned\n");
+    let done = f.console.done();
+    assert!(done.succeeded && done.changed);
+    let outputs = done.outputs.unwrap();
+    let found: Vec<_> =
+        outputs.iter().map(|OutputReport { name, value, secret }| (name.as_str(), value, *secret)).collect();
+    assert_eq!(found, [("a", &json!([1]), false), ("b", &json!("x"), true)]);
+}
+
+#[tokio::test]
+async fn other_providers_than_those_of_the_plan_apply_nothing() {
+    let f = tofu(RunPhase::Apply, applying()).await;
+    f.change(|input| input.plan = Some(approved(b"another lock\n")));
+    f.console.with(|told| told.plan_file = b"planned\n".to_vec());
+    assert_eq!(f.run().await, Outcome::Failed);
+    assert!(f.console.error().contains("the providers are not those of the plan"), "{}", f.console.error());
+    assert!(!f.console.done().changed);
+    assert_eq!(f.console.log(3), "");
+}
+
+#[tokio::test]
+async fn a_state_that_could_not_be_written_is_handed_in() {
+    for (status, message, expected) in [
+        (StatusCode::CONFLICT, "it is kept as rejected version 7", "it is kept as rejected version 7"),
+        (StatusCode::OK, "", "it is the stack's state now"),
+        (StatusCode::LOCKED, "", "its lock is still held"),
+    ] {
+        let f = tofu(RunPhase::Apply, applying()).await;
+        f.change(|input| {
+            input.plan = Some(approved(b"lock\n"));
+            input.environment.push(variable("FAIL", "1", false));
+        });
+        f.console.with(|told| {
+            (told.plan_file, told.state_answer) = (b"planned\n".to_vec(), Some((status, message)));
+        });
+        assert_eq!(f.run().await, Outcome::Failed);
+        let error = f.console.error();
+        assert!(error.contains("exit code 1") && error.contains(expected), "{error}");
+        assert!(f.console.done().changed);
+        f.console.with(|told| assert_eq!(told.states, [b"{\"serial\": 2}\n"]));
+    }
+}
+
+#[tokio::test]
+async fn ansible_is_given_its_variables_in_a_file_and_its_recap_is_the_summary() {
+    let script =
+        "cat \"${2#@}\"; echo; shift 2; echo \"$*\"; echo 'PLAY RECAP ***'; echo 'web : ok=2 changed=1'";
+    let steps = vec![tool(0, Stage::Plan, "ansible-playbook", &["--check", "--diff", "main.yaml"])];
+    let f = Fixture::of(input(StackTool::Ansible, RunPhase::Plan, steps), &[("app/main.yaml", "")]).await;
+    let path = program(f.folder.path(), "ansible-playbook", script);
+    f.change(|input| {
+        input.environment = vec![variable("PATH", path, false)];
+        input.spec.variables.insert("size".to_owned(), json!(3));
+    });
+    assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+    let text = "{\"size\":3}\n--check --diff main.yaml\nPLAY RECAP ***\nweb : ok=2 changed=1\n";
+    assert_eq!(f.console.log(0), text);
+    f.console.with(|told| {
+        assert_eq!(told.parts["text"], text.as_bytes());
+        let summary = told.planned.as_ref().unwrap().summary;
+        assert_eq!(summary, PlanSummary { change: 1, ..PlanSummary::default() });
+    });
+}
+
+#[tokio::test]
+async fn pulumi_is_told_its_variables_over_its_standard_input() {
+    let script = r#"
+case "$1" in
+  config) shift 2; echo "$* = $(cat)" >>told ;;
+  preview) for arg in "$@"; do case "$arg" in --save-plan=*) echo planned >"${arg#--save-plan=}" ;; esac; done
+    printf 'Resources:\n    + 2 to create\n' ;;
+esac
+"#;
+    let steps = vec![
+        tool(0, Stage::Init, "pulumi", &["stack", "select", "dev"]),
+        tool(1, Stage::Plan, "pulumi", &["preview", "--save-plan=$PLAN"]),
+    ];
+    let f = Fixture::of(input(StackTool::Pulumi, RunPhase::Plan, steps), &[("app/Pulumi.yaml", "")]).await;
+    let path = program(f.folder.path(), "pulumi", script);
+    f.change(|input| {
+        input.environment = vec![variable("PATH", path, false), variable("P", "hunter2", true)];
+        input.spec.variables.insert("password".to_owned(), json!("hunter2"));
+        input.spec.variables.insert("size".to_owned(), json!(3));
+    });
+    assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+    let told = std::fs::read_to_string(f.work().join("told")).unwrap();
+    assert_eq!(told, "--secret -- password = hunter2\n-- size = 3\n");
+    f.console.with(|told| {
+        let planned = told.planned.as_ref().unwrap();
+        assert_eq!(planned.summary, PlanSummary { add: 2, ..PlanSummary::default() });
+        assert_eq!(told.parts["file"], b"planned\n");
+    });
+}

@@ -210,13 +210,14 @@ impl Stepper {
         match seen(job, &pods) {
             Seen::Made => self.tell_of(id, run, &place, at, State::Created, ""),
             Seen::Waiting(why) => self.tell_of(id, run, &place, at, State::Waiting, &why),
-            Seen::NoPod => match self.api.warning(&place.namespace, job).await? {
-                Some(why) => self.tell_of(id, run, &place, at, State::Waiting, &why),
-                None => {
+            Seen::NoPod => {
+                if let Some(why) = self.api.warning(&place.namespace, job).await? {
+                    self.tell_of(id, run, &place, at, State::Waiting, &why);
+                } else {
                     self.tell_of(id, run, &place, at, State::Created, "");
-                    return Ok(Next::In(SOON));
                 }
-            },
+                return Ok(Next::In(SOON));
+            }
             // Told once it is known what the console made of its beginning: what it wants after that is its answer to this.
             Seen::Ended { .. } if at != known => return Ok(Next::In(SOON)),
             Seen::Ended { code, message } => {
@@ -294,8 +295,12 @@ impl Stepper {
         let making = Making { id, at, run, place, settings: &self.core.runs.settings };
         match self.api.create_job(&place.namespace, &objects::job(&making)).await {
             Ok(job) => self.go_on(id, wanted, track, place, at, &job).await,
-            // It was made, and the answer was lost.
-            Err(failure) if failure.code() == 409 => Ok(Next::In(Duration::ZERO)),
+            Err(failure) if failure.code() == 409 => {
+                // It was made, and the answer was lost: the next look finds it. Or it is another's.
+                let message = "a Job of this name is there already";
+                self.tell_of(id, run, place, at, State::Waiting, message);
+                Ok(Next::In(SOON))
+            }
             Err(StepFailure::Status { code: 400 | 422, message }) => {
                 self.tell_of(id, run, place, at, State::Refused, &message);
                 Ok(Next::In(REST))
@@ -363,13 +368,12 @@ impl Stepper {
         if self.ready.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let found = match self.api.namespace(name).await? {
-            Some(found) => found,
-            None => {
-                let namespace = objects::namespace(settings);
-                self.api.create_namespace(&namespace).await?;
-                namespace
-            }
+        let found = if let Some(found) = self.api.namespace(name).await? {
+            found
+        } else {
+            let namespace = objects::namespace(settings);
+            self.api.create_namespace(&namespace).await?;
+            namespace
         };
         if let Some(quota) = objects::quota(settings).filter(|_| objects::is_ours(&found)) {
             self.api.keep_quota(name, &quota).await?;

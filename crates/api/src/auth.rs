@@ -56,7 +56,7 @@ impl Party {
     pub(crate) fn of(actor: &Actor, address: Option<IpAddr>) -> Self {
         match actor {
             Actor::User(user) => Self::User(user.id.uuid().as_u128()),
-            Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+            Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => {
                 Self::Address(address.map(network_of))
             }
         }
@@ -208,7 +208,7 @@ fn admit(
             };
             CallerPermits::User(of_user, of_token)
         }
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => {
             let place = nobody.take(address.map(network_of));
             CallerPermits::Nobody(place.ok_or_else(|| Box::new(too_many("requests without a credential")))?)
         }
@@ -348,8 +348,8 @@ async fn user(app: &App, token: &str) -> Result<Actor> {
         }
         // Nothing but the one use case that it is for lets it in.
         actor @ Actor::Registration(_) => Ok(actor),
-        // `actor_authenticate` answers neither of the last two; this does not rest on it.
-        Actor::Cluster(_) | Actor::Nobody | Actor::System => Err(Error::Unauthenticated),
+        // `actor_authenticate` answers none of the last three; this does not rest on it.
+        Actor::Cluster(_) | Actor::Run(_) | Actor::Nobody | Actor::System => Err(Error::Unauthenticated),
     }
 }
 

@@ -122,7 +122,9 @@ pub(crate) async fn gql(
     let headers = parts.headers;
     let sender = match &actor {
         Actor::Nobody => Sender::Nobody,
-        Actor::User(_) | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => Sender::Known,
+        Actor::User(_) | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => {
+            Sender::Known
+        }
     };
     let largest = match sender {
         Sender::Nobody => body::LARGEST_OF_NOBODY,
@@ -354,6 +356,7 @@ pub(crate) fn actor_name(actor: &Actor) -> ActorName {
         Actor::User(user) => format!("user:{}", user.id),
         Actor::Cluster(id) => format!("cluster:{id}"),
         Actor::Registration(by) => format!("registration:{}", by.token),
+        Actor::Run(by) => format!("run:{}", by.run),
         Actor::System => "system".into(),
     })
 }

@@ -132,7 +132,7 @@ fn accept_page(
 fn is_theirs(actor: &Actor, invite: &Invite) -> bool {
     match actor {
         Actor::User(user) => user.email == invite.email.as_str(),
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => false,
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => false,
     }
 }
 

@@ -176,6 +176,7 @@ fn stack(id: &str) -> Result<StackId, Error> {
 fn room(api: &Api, op: &OpCtx, bytes: usize) -> Result<plural_kit::Permit<u128>, Error> {
     let by = match op.actor() {
         Actor::User(user) => user.id.uuid().as_u128(),
+        Actor::Run(by) => by.stack.uuid().as_u128(),
         // None of these comes so far.
         Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => 0,
     };

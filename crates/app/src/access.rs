@@ -395,7 +395,7 @@ pub(crate) fn entry(
     let (user_id, token) = match ctx.actor() {
         Actor::User(user) => (Some(user.id), user.token.as_ref()),
         Actor::Registration(by) => (Some(by.maker.id), None),
-        Actor::Nobody | Actor::Cluster(_) | Actor::System => (None, None),
+        Actor::Nobody | Actor::Cluster(_) | Actor::Run(_) | Actor::System => (None, None),
     };
     let actor = actor_name(ctx.actor());
     AuditEntry {
@@ -423,6 +423,7 @@ pub(crate) fn actor_name(actor: &Actor) -> String {
         },
         Actor::Cluster(id) => format!("cluster:{id}"),
         Actor::Registration(by) => format!("{} (registration token {})", by.maker.email, by.hint),
+        Actor::Run(by) => by.name(),
         Actor::System => "system".to_owned(),
     }
 }

@@ -38,6 +38,7 @@ use crate::proxy::GrantCache;
 use crate::replica::Replicas;
 use crate::shared_counts::ServiceCounts;
 use crate::sign_in_link::SignInLink;
+use crate::stack_run_turns::SilentRuns;
 use crate::stack_state::LOOKS;
 use crate::store::Store;
 use crate::streams::PendingStreams;
@@ -161,6 +162,7 @@ pub struct App {
     pub(crate) globals: GlobalServicesChanged,
     pub(crate) throttle: Throttle,
     pub(crate) sign_in_link: SignInLink,
+    pub(crate) silent_runs: SilentRuns,
     pub(crate) questions: PlanLimiter,
     pub(crate) proxy: GrantCache,
     pub(crate) cluster_audit: ClusterAuditQueue,
@@ -229,6 +231,7 @@ impl App {
             globals: GlobalServicesChanged::default(),
             throttle: Throttle::default(),
             sign_in_link: SignInLink::default(),
+            silent_runs: SilentRuns::default(),
             questions: PlanLimiter::default(),
             proxy,
             cluster_audit: ClusterAuditQueue::new(),

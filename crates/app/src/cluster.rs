@@ -185,7 +185,7 @@ impl App {
         let level = match ctx.actor() {
             Actor::System => TagLevel::Installation,
             Actor::User(user) if user.admin => TagLevel::Installation,
-            Actor::User(_) | Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) => {
+            Actor::User(_) | Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) => {
                 match self.authorized::<Project, Write>(ctx, &ProjectSelector::Id(project)).await {
                     Ok(_) => TagLevel::Project,
                     Err(Error::NotFound { .. } | Error::Forbidden { .. }) => TagLevel::Cluster,

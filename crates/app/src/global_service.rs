@@ -554,7 +554,7 @@ fn seal_context(id: GlobalServiceId) -> String {
 fn actor_name(ctx: &OpCtx) -> String {
     match ctx.actor() {
         Actor::User(user) => user.email.clone(),
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => {
             "the console".to_owned()
         }
     }

@@ -417,7 +417,7 @@ impl App {
 fn inviter(ctx: &OpCtx) -> Result<UserId> {
     match ctx.actor() {
         Actor::User(user) => Ok(user.id),
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => {
             Err(Error::Unauthenticated)
         }
     }

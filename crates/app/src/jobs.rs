@@ -7,9 +7,12 @@
 
 mod collect_artifacts;
 mod collect_mirrors;
+mod end_stack_run;
 mod fetch_turns;
+mod follow_stacks;
 mod loops;
 mod move_secrets;
+mod prepare_stack_run;
 mod renew_services;
 mod reseal;
 mod share_mirrors;
@@ -36,7 +39,9 @@ use crate::app::App;
 use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
+pub use end_stack_run::{EndStackRun, EndedRun};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
+pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub(crate) use reseal::reseal_job;
 pub use reseal::{Reseal, Resealed, ResealedWith};
@@ -193,6 +198,8 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<RenewProject>(),
     JobEntry::of::<Reseal>(),
     JobEntry::of::<MoveSecrets>(),
+    JobEntry::of::<PrepareStackRun>(),
+    JobEntry::of::<EndStackRun>(),
 ];
 
 /// Which one ended, and how.

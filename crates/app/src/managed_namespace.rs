@@ -198,7 +198,7 @@ impl App {
                 Ok(found)
             }
             Actor::Nobody => Err(Error::Unauthenticated),
-            Actor::User(_) | Actor::Registration(_) | Actor::System => Err(Error::forbidden(
+            Actor::User(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => Err(Error::forbidden(
                 "only a cluster's deploy token may ask; managedNamespaces is for people",
             )),
         }

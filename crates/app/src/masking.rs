@@ -327,7 +327,7 @@ fn is_administrator(ctx: &OpCtx) -> bool {
     match ctx.actor() {
         Actor::System => true,
         Actor::User(user) => user.admin,
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) => false,
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) => false,
     }
 }
 

@@ -370,7 +370,7 @@ fn person(ctx: &OpCtx) -> Result<&UserActor> {
             Err(Error::forbidden("a service account has no passkeys"))
         }
         Actor::User(user) => Ok(user),
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => {
             Err(Error::Unauthenticated)
         }
     }

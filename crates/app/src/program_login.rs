@@ -429,7 +429,7 @@ fn person(ctx: &OpCtx) -> Result<&UserActor> {
             Err(Error::forbidden("a service account lets no program sign in"))
         }
         Actor::User(user) => Ok(user),
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => {
             Err(Error::Unauthenticated)
         }
     }

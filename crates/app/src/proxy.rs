@@ -169,9 +169,9 @@ impl App {
         }
         let found = match self.actor_authenticate(token).await {
             Ok(Actor::User(user)) => self.proxy_decide(Actor::User(user), cluster).await,
-            Ok(Actor::Cluster(_) | Actor::Registration(_) | Actor::Nobody | Actor::System) => {
-                Err(Error::Unauthenticated)
-            }
+            Ok(
+                Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::Nobody | Actor::System,
+            ) => Err(Error::Unauthenticated),
             Err(error) => Err(error),
         };
         self.proxy_keep(key, found)

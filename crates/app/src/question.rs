@@ -366,6 +366,9 @@ impl App {
             Because::RegistrationToken => {
                 "a registration token makes clusters of its project and does nothing else".to_owned()
             }
+            Because::RunCredential => {
+                "the credential of a run reaches the state of its own stack and nothing else".to_owned()
+            }
             Because::NarrowToken(scopes) => format!("the token is limited to {scopes}"),
             Because::Administrator => "administrators of the installation may do everything".to_owned(),
             Because::Own => "it is the user's own".to_owned(),
@@ -441,6 +444,7 @@ impl App {
             let alone = match scope {
                 Scope::AgentUpgrade(_) => Scope::AgentUpgrade(vec![*binding]),
                 Scope::Chain(_)
+                | Scope::Stack(..)
                 | Scope::Account(_)
                 | Scope::Own(_)
                 | Scope::Installation

@@ -227,7 +227,9 @@ impl App {
     ) -> Result<UserId> {
         let own = match ctx.actor() {
             Actor::User(user) => Some(user.id),
-            Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => None,
+            Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => {
+                None
+            }
         };
         let Some(asked) = asked.filter(|asked| Some(*asked) != own) else {
             return own.ok_or(Error::Unauthenticated);

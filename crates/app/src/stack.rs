@@ -1,18 +1,30 @@
 //! Stacks: infrastructure that a tool keeps, and whose state the console holds.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
+use plural_core::access::Scope;
+use plural_core::cluster::Cluster;
 use plural_core::ids::{ProjectId, StackId, StateVersionId};
 use plural_core::policy::Policy;
 use plural_core::project::Project;
-use plural_core::stack::{NewStack, Stack, StackChange};
+use plural_core::repository::Repository;
+use plural_core::stack::{NewStack, Stack, StackChange, StackSource};
+use plural_core::stack_run::{RunKind, RunStatus, RunTrigger};
 use plural_core::{Error, Result};
+use uuid::Uuid;
 
-use crate::access::{Admin, Audited, Bindable, Grant, Write, noun};
+use crate::access::{Admin, Audited, Bindable, Grant, Noun, Read, Write, actor_name};
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::policy;
 use crate::project::ProjectSelector;
 use crate::records::record;
+use crate::repository::RepositorySelector;
+use crate::source::SourceLimits;
+use crate::stack_inputs::OpenInputs;
+use crate::stack_run::{NewRun, RunMove, SealedInputs, user_of};
 
 /// Which stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +44,23 @@ pub struct StackFilter {
     pub q: Option<String>,
 }
 
-noun!(Stack, "stack", s => Some(s.id.uuid()), s.name.to_string());
 record!(Stack, StackId, StackSelector, StackFilter);
+
+impl Noun for Stack {
+    const NOUN: &'static str = "stack";
+
+    fn identity(&self) -> (Option<Uuid>, String) {
+        (Some(self.id.uuid()), self.name.to_string())
+    }
+
+    /// Besides people, the Jobs of its runs reach its state.
+    fn guarded_by(&self, scope: Scope) -> Scope {
+        match scope {
+            Scope::Chain(bindings) => Scope::Stack(self.id, bindings),
+            scope => scope,
+        }
+    }
+}
 
 impl Bindable for Stack {
     fn policy(&self) -> Policy {
@@ -49,15 +76,20 @@ pub trait StackStore: Send + Sync + 'static {
         &self,
         by: Audited<'_, Project, Write>,
         stack: &Stack,
+        inputs: &SealedInputs,
         grant: Option<&Grant>,
     ) -> Result<()>;
-    /// Changes a stack.
+    /// Changes a stack. What of its environment and files changes comes sealed in `inputs`, and not in the change; what is absent there
+    /// stays. Where its source, its spec or a part of `inputs` is given, whoever asks is the one who last changed what it is made of.
     async fn stack_update(
         &self,
         by: Audited<'_, Stack, Write>,
         change: &StackChange,
+        inputs: &SealedInputs,
         grant: Option<&Grant>,
     ) -> Result<()>;
+    /// Says that a stack is to be destroyed and deleted, or takes that back; [`Error::Conflict`] for a protected one.
+    async fn stack_deleting(&self, by: Audited<'_, Stack, Admin>, deleted: bool) -> Result<()>;
     /// Removes a stack with its policy and all versions of its state; [`Error::Conflict`] for a protected one, one whose state is
     /// locked, and one whose state has resources and is not the version `forget`.
     async fn stack_delete(&self, by: Audited<'_, Stack, Admin>, forget: Option<StateVersionId>)
@@ -65,12 +97,18 @@ pub trait StackStore: Send + Sync + 'static {
 }
 
 impl App {
-    /// A new stack; needs write access to its project, and admin access where it comes with bindings of its own.
+    /// A new stack; needs write access to its project and to the cluster of its runs, read access to its repository, and admin access to the
+    /// project where it comes with bindings of its own.
     pub async fn stack_create(&self, ctx: &OpCtx, new: NewStack) -> Result<Stack> {
-        let NewStack { name, tool, project_id, protect, bindings } = new;
+        let NewStack { name, tool, project_id, protect, source, spec, environment, files, bindings } = new;
+        spec.check(tool)?;
+        let inputs = OpenInputs::checked(environment, files)?;
         let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
         let project = self.authorized::<Project, Write>(ctx, &selector).await;
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
+        if let Some(source) = &source {
+            self.stack_source_allowed(ctx, &project, source).await?;
+        }
         let (id, at) = (StackId::new(), ctx.now());
         let grant = if bindings.is_empty() {
             None
@@ -83,17 +121,29 @@ impl App {
             name,
             tool,
             protect,
+            source,
+            spec,
+            paused: false,
+            status: None,
+            sha: None,
+            last_successful_at: None,
+            source_error: None,
+            deleted_at: None,
+            changed_by: user_of(ctx),
             lock: None,
             state: None,
             created_at: at,
             updated_at: at,
         };
+        let sealed = self.new_stack_inputs_sealed(project.id, id, &inputs).await?;
         let by = project.audited_new(ctx, "stack.create", "stack", id, &stack.name);
-        self.store.stack_create(by, &stack, grant.as_ref()).await?;
+        self.store.stack_create(by, &stack, &sealed, grant.as_ref()).await?;
+        self.stack_kicks(&stack);
         Ok(stack)
     }
 
-    /// A changed stack; its bindings need admin access to it.
+    /// A changed stack; its bindings need admin access to it. Where what it is made of differs from before, and it is not paused, a run
+    /// begins.
     pub async fn stack_update(&self, ctx: &OpCtx, id: StackId, change: &StackChange) -> Result<Stack> {
         let selector = StackSelector::Id(id);
         let grant = if change.bindings.is_empty() {
@@ -103,21 +153,174 @@ impl App {
             Some(Grant::on(&stack, ctx, &change.bindings)?)
         };
         let stack = self.authorized::<Stack, Write>(ctx, &selector).await?;
-        self.store.stack_update(stack.audited(ctx, "stack.update"), change, grant.as_ref()).await?;
+        let makes = change.source.is_some()
+            || change.spec.is_some()
+            || change.environment.is_some()
+            || change.files.is_some();
+        if stack.deleted_at.is_some() && makes {
+            return Err(Error::conflict("the stack is being deleted: restore it first"));
+        }
+        if let Some(spec) = &change.spec {
+            spec.check(stack.tool)?;
+        }
+        if let Some(source) = &change.source {
+            let project =
+                self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
+            self.stack_source_allowed(ctx, &project, source).await?;
+        }
+        // Who changes a name needs no key.
+        let before = if makes { self.stack_inputs_of(&stack).await? } else { OpenInputs::default() };
+        let after = before.changed(change)?;
+        let sealed = if makes {
+            self.stack_inputs_sealed(stack.project_id, id, &after).await?
+        } else {
+            SealedInputs::default()
+        };
+        // What was not given is not written: somebody else may change it meanwhile.
+        let sealed = SealedInputs {
+            environment: sealed.environment.filter(|_| change.environment.is_some()),
+            files: sealed.files.filter(|_| change.files.is_some()),
+        };
+        let was = (stack.source.clone(), self.stack_inputs_digest(&stack, &before)?, stack.paused);
+        self.store.stack_update(stack.audited(ctx, "stack.update"), change, &sealed, grant.as_ref()).await?;
+        let stack = self.authorized::<Stack, Write>(ctx, &selector).await?;
+        let is = (stack.source.clone(), self.stack_inputs_digest(&stack, &after)?, stack.paused);
+        if makes && !stack.paused && stack.source.is_some() && (&was.0, &was.1) != (&is.0, &is.1) {
+            let new = NewRun { kind: RunKind::Apply, trigger: RunTrigger::Spec };
+            self.stack_run_of(ctx, &stack, new).await?;
+        }
+        if was != is {
+            self.stack_kicks(&stack);
+        }
         self.get::<Stack>(ctx, &selector).await
     }
 
-    /// Removes a stack with all versions of its state; needs admin access to it. What the state knows of stays where it is, and
-    /// nothing knows of it any more: `forget` names the version of which somebody has decided that.
+    /// Deletes a stack; needs admin access to it. One whose runs made something is destroyed first: a run begins, and the stack goes when
+    /// that has ended well. Of one without a source, whose tool runs elsewhere, and where `forget` names the version of the state of which
+    /// somebody has decided that, only the record goes.
     pub async fn stack_delete(
         &self,
         ctx: &OpCtx,
         id: StackId,
         forget: Option<StateVersionId>,
     ) -> Result<Stack> {
+        let selector = StackSelector::Id(id);
+        let stack = self.authorized::<Stack, Admin>(ctx, &selector).await?;
+        let has_made =
+            stack.sha.is_some() || stack.state.as_ref().is_some_and(|state| state.resources != Some(0));
+        if stack.source.is_none() || !has_made || forget.is_some() {
+            return self.stack_detach(ctx, id, forget).await;
+        }
+        let open = self.store.stack_runs_open().await?;
+        let destroying = open.iter().find(|run| run.stack_id == id && run.kind == RunKind::Destroy);
+        if let Some(run) = destroying.filter(|_| stack.deleted_at.is_some()) {
+            return Err(Error::conflict(format!(
+                "the stack is being destroyed already, by run {}",
+                run.number
+            )));
+        }
+        if stack.protect {
+            return Err(Error::conflict("the stack is protected: take the protection away first"));
+        }
+        let writable = self.authorized::<Stack, Write>(ctx, &selector).await?;
+        // First: of a stack that cannot be destroyed nothing is said.
+        let new = NewRun { kind: RunKind::Destroy, trigger: RunTrigger::Manual };
+        self.stack_run_of(ctx, &writable, new).await.map_err(|error| match error {
+            Error::Invalid { field, reason } => {
+                Error::invalid(field, format!("{reason}; or detach the stack, which forgets what it made"))
+            }
+            error => error,
+        })?;
+        self.store.stack_deleting(stack.audited(ctx, "stack.delete"), true).await?;
+        self.get::<Stack>(ctx, &selector).await
+    }
+
+    /// Removes a stack with all versions of its state and its runs; needs admin access to it. What it made stays where it is, and nothing
+    /// knows of it any more: `forget` names the version of the state of which somebody has decided that.
+    pub async fn stack_detach(
+        &self,
+        ctx: &OpCtx,
+        id: StackId,
+        forget: Option<StateVersionId>,
+    ) -> Result<Stack> {
         let stack = self.authorized::<Stack, Admin>(ctx, &StackSelector::Id(id)).await?;
+        let open = self.store.stack_runs_open().await?;
+        if let Some(run) = open.iter().find(|run| run.stack_id == id && run.status.is_active()) {
+            return Err(Error::conflict(format!(
+                "run {} of the stack is {}: cancel it, or wait until it has ended",
+                run.number,
+                run.status.as_str()
+            )));
+        }
         self.store.stack_delete(stack.audited(ctx, "stack.delete"), forget).await?;
         Ok(stack.into_inner())
+    }
+
+    /// Takes the deletion of a stack back, as long as its destruction has not begun; needs admin access to it.
+    pub async fn stack_restore(&self, ctx: &OpCtx, id: StackId) -> Result<Stack> {
+        let selector = StackSelector::Id(id);
+        let stack = self.authorized::<Stack, Admin>(ctx, &selector).await?;
+        if stack.deleted_at.is_none() {
+            return Err(Error::conflict("the stack is not being deleted"));
+        }
+        for run in self.store.stack_runs_open().await? {
+            if run.stack_id != id || run.kind != RunKind::Destroy {
+                continue;
+            }
+            let change = RunMove {
+                from: vec![RunStatus::Queued, RunStatus::PendingApproval],
+                to: Some(RunStatus::Cancelled),
+                error: Some(format!("the stack was restored by {}", actor_name(ctx.actor()))),
+                ends_credential: true,
+                tells_agent: true,
+                ..RunMove::at(ctx.now())
+            };
+            match self.store.stack_run_move(ctx.actor(), run.id, &change).await? {
+                Some(run) => self.run_over(&run).await?,
+                None => {
+                    return Err(Error::conflict(format!(
+                        "run {} destroys the stack: cancel it first, and see what is left",
+                        run.number
+                    )));
+                }
+            }
+        }
+        self.store.stack_deleting(stack.audited(ctx, "stack.restore"), false).await?;
+        self.get::<Stack>(ctx, &selector).await
+    }
+
+    /// Refuses a source that the caller may not use, or that the project's stacks may not be read from.
+    async fn stack_source_allowed(&self, ctx: &OpCtx, project: &Project, source: &StackSource) -> Result<()> {
+        let StackSource { repository_id, git: _, cluster_id } = source;
+        let repository =
+            self.authorized::<Repository, Read>(ctx, &RepositorySelector::Id(*repository_id)).await;
+        let repository = repository.map_err(|error| error.named_in("attributes.repositoryId"))?;
+        if let Some(problem) = stack_limits(project).problem(&repository.url.to_string()) {
+            return Err(Error::forbidden(problem));
+        }
+        // Whatever its Jobs do, they do there.
+        let cluster = self.authorized::<Cluster, Write>(ctx, &ClusterSelector::Id(*cluster_id)).await;
+        let cluster = cluster.map_err(|error| error.named_in("attributes.clusterId"))?;
+        if cluster.deleted_at.is_some() {
+            return Err(Error::conflict("the cluster is being deleted: choose another"));
+        }
+        Ok(())
+    }
+
+    /// Has the repository of a stack looked at soon, and not only with its next fetch.
+    fn stack_kicks(&self, stack: &Stack) {
+        if let Some(source) = stack.source.as_ref().filter(|_| !stack.paused) {
+            self.repositories.kick(BTreeSet::from([source.repository_id]));
+        }
+    }
+}
+
+/// From where the stacks of a project may be read: from where its services may.
+pub(crate) fn stack_limits(project: &Project) -> SourceLimits {
+    SourceLimits {
+        project: project.name.to_string(),
+        repositories: project.limits.repositories.clone(),
+        charts_of: None,
     }
 }
 

@@ -1,19 +1,29 @@
 //! Runs of stacks: made, put together, started by an agent, approved, and ended.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::Result;
-use plural_core::access::Actor;
-use plural_core::ids::{ClusterId, StackId, StackRunId};
-use plural_core::page::{Page, PageRequest};
+use plural_core::access::{Action, Actor};
+use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
+use plural_core::page::{Direction, Keyed as _, Page, PageRequest};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{
-    JobRef, RunApproval, RunPhase, RunPlan, RunSource, RunStatus, RunStep, StackRun, StepStatus,
+    JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunSnapshot, RunSource, RunStatus, RunStep, RunTrigger,
+    StackOutput, StackRun, StepStatus,
 };
+use plural_core::stack_steps::steps;
+use plural_core::stack_turns::{Approver, check_approver, is_approved};
+use plural_core::{Error, Result};
 
-use crate::access::{Approve, Audited, Authorized, Read, Write};
+use crate::access::{Act, Approve, Audited, Authorized, Read, Write, actor_name};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::job::NewJob;
+use crate::jobs::{PrepareStackRun, PreparedRun};
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
+use crate::stack::StackSelector;
 
 /// What of a stack is sealed and goes into its runs.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +73,8 @@ pub struct PlanPartWrite {
     pub digest: [u8; 32],
     /// Bytes.
     pub size: u64,
-    /// Its pieces in order, each with its number before its bytes (4 bytes, big endian), sealed for `stack_plan:RUN_ID:PART`.
+    /// Its pieces in order, each sealed for `stack_plan:RUN_ID` with its part (one byte) and its number (4 bytes, big endian) before its
+    /// bytes.
     pub pieces: Vec<Sealed>,
 }
 
@@ -79,6 +90,10 @@ pub struct PlanPartRead {
 }
 
 /// What changes of a run: decided by a use case, written in one transaction with the feed's event of its cluster.
+///
+/// A move into a status sets the error to what `error` says, absent or not. Into `Running` it sets when the run started, unless it had;
+/// into one that is over, when it finished, and the credential ends; into `Queued`, the credential ends. Into `Running`, and with a
+/// credential that begins, the run was heard of at `at`.
 #[derive(Debug, Clone, Default)]
 pub struct RunMove {
     /// Only while the run stands so; otherwise nothing is written, and [`StackRunStore::stack_run_move`] answers `None`.
@@ -87,7 +102,7 @@ pub struct RunMove {
     pub of: Option<(RunPhase, u32)>,
     /// Where it goes.
     pub to: Option<RunStatus>,
-    /// Into which phase; the attempt begins at 0 again.
+    /// Into which phase; the attempt begins at 0 again, and the credential ends.
     pub phase: Option<RunPhase>,
     /// One more Job: `attempt` grows by one, the credential is this one.
     pub begins: Option<TokenHash>,
@@ -101,13 +116,13 @@ pub struct RunMove {
     pub approval: Option<RunApproval>,
     /// Somebody asked for its end.
     pub cancel: bool,
-    /// Why.
+    /// Why; without a status to go to, a note.
     pub error: Option<String>,
     /// Where its Job is.
     pub job: Option<JobRef>,
-    /// Its steps from now on that are of this phase, replacing those of this phase that there were.
+    /// Its steps from now on of the phases that these are of, replacing those of these phases that there were, with their logs.
     pub steps: Option<Vec<RunStep>>,
-    /// Steps that are still running or pending become failed, where the run ends.
+    /// When. Steps that are still running or pending become failed, where the run ends.
     pub at: DateTime<Utc>,
     /// The agent is told: the run's sequence grows and the feed gets an event.
     pub tells_agent: bool,
@@ -125,7 +140,7 @@ pub struct SealedOutput {
     pub name: String,
     /// The tool says that it is sensitive.
     pub secret: bool,
-    /// The value as JSON, sealed for `stack_output:STACK_ID:NAME`.
+    /// `[name, value]` as JSON, sealed for `stack_output:STACK_ID`.
     pub value: Sealed,
 }
 
@@ -155,12 +170,13 @@ pub struct RunCredential {
 #[async_trait]
 pub trait StackRunStore: Send + Sync + 'static {
     /// A new run, queued: `run.number` and `run.sequence` are chosen by the store. Environment and files are those of the stack, copied as
-    /// they are sealed here.
+    /// they are sealed here. The job that puts its code together is enqueued with it.
     async fn stack_run_create(
         &self,
         by: Audited<'_, Stack, Write>,
         run: &StackRun,
         inputs: &SealedInputs,
+        prepare: &NewJob,
     ) -> Result<StackRun>;
     /// What of a stack is sealed.
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs>;
@@ -171,7 +187,8 @@ pub trait StackRunStore: Send + Sync + 'static {
     /// Runs of a stack that may be read, newest first.
     async fn stack_runs(&self, stack: &Authorized<Stack, Read>, page: &PageRequest)
     -> Result<Page<StackRun>>;
-    /// Runs that are not over, of all stacks, oldest first, at most 1 000: for the loop that moves them on.
+    /// Runs that are not over, those that wait for approval too, of all stacks, oldest first, at most 1 000: for the loop that moves them
+    /// on, and for whoever is to approve some.
     async fn stack_runs_open(&self) -> Result<Vec<StackRun>>;
     /// Moves a run on, for a person: with their line in the audit log.
     async fn stack_run_decide(
@@ -196,7 +213,8 @@ pub trait StackRunStore: Send + Sync + 'static {
     ) -> Result<Option<StackRun>>;
     /// Makes the next run of a stack pending where none is pending or running: of those that are queued and whose code is put
     /// together, the one in phase `Apply` first, then by trigger (later ones of [`plural_core::stack_run::RunTrigger`] first), then the
-    /// oldest. In one transaction with the event for its cluster's agent. Answers the run.
+    /// oldest. In one transaction with the event for its cluster's agent. It counts as heard of at `at`: from then on the agent has its
+    /// time. Answers the run.
     async fn stack_run_next(&self, stack: StackId, at: DateTime<Utc>) -> Result<Option<StackRun>>;
     /// The steps of a run, in order.
     async fn stack_run_steps(&self, id: StackRunId) -> Result<Vec<RunStep>>;
@@ -233,7 +251,7 @@ pub trait StackRunStore: Send + Sync + 'static {
     /// These runs of a cluster that its agent has to know of: pending, running, or just over with a Job that is left.
     async fn agent_runs(&self, cluster: ClusterId, ids: &[StackRunId]) -> Result<Vec<StackRun>>;
     /// Stacks whose repository is this one, and that follow it: not paused, not deleted, for the job that looks for new commits.
-    async fn stack_sources(&self, repository: plural_core::ids::RepositoryId) -> Result<Vec<Stack>>;
+    async fn stack_sources(&self, repository: RepositoryId) -> Result<Vec<Stack>>;
     /// Records the closure and commit that were looked at last for a stack, or why they cannot be.
     async fn stack_source_seen(
         &self,
@@ -245,4 +263,319 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_seen(&self, stack: StackId) -> Result<Option<String>>;
     /// Removes runs that are over beyond the newest `keep` of each stack, with their plans and logs; how many.
     async fn stack_runs_prune(&self, keep: u32) -> Result<u64>;
+}
+
+/// A run that somebody asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewRun {
+    /// What it is to do.
+    pub kind: RunKind,
+    /// What asks.
+    pub trigger: RunTrigger,
+}
+
+impl App {
+    /// A new run of a stack as it is now; needs write access to it.
+    pub async fn stack_run_create(&self, ctx: &OpCtx, stack: StackId, new: NewRun) -> Result<StackRun> {
+        let stack = self.authorized::<Stack, Write>(ctx, &StackSelector::Id(stack)).await?;
+        if stack.deleted_at.is_some() && new.kind != RunKind::Destroy {
+            return Err(Error::conflict("the stack is being deleted: restore it first"));
+        }
+        self.stack_run_of(ctx, &stack, new).await
+    }
+
+    /// The run itself, of whatever there is of the stack.
+    pub(crate) async fn stack_run_of(
+        &self,
+        ctx: &OpCtx,
+        stack: &Authorized<Stack, Write>,
+        new: NewRun,
+    ) -> Result<StackRun> {
+        let NewRun { kind, trigger } = new;
+        let Some(source) = &stack.source else {
+            return Err(Error::conflict(
+                "the stack has no source: give it a repository, a git ref and a cluster to run it from here",
+            ));
+        };
+        if kind == RunKind::Destroy && stack.protect {
+            return Err(Error::conflict("the stack is protected: take the protection away first"));
+        }
+        // Refused now, and not by the Job: a tool that cannot do it as the stack is.
+        for phase in RunPhase::ALL {
+            steps(stack.tool, &stack.spec, kind, phase)?;
+        }
+        let (id, at) = (StackRunId::new(), ctx.now());
+        let inputs = self.stack_inputs_of(stack).await?;
+        let run = StackRun {
+            id,
+            stack_id: stack.id,
+            project_id: stack.project_id,
+            cluster_id: source.cluster_id,
+            number: 0,
+            kind,
+            trigger,
+            status: RunStatus::Queued,
+            phase: RunPhase::Plan,
+            attempt: 0,
+            snapshot: RunSnapshot {
+                tool: stack.tool,
+                repository_id: source.repository_id,
+                git: source.git.clone(),
+                spec: stack.spec.clone(),
+                inputs_digest: self.stack_inputs_digest(stack, &inputs)?,
+            },
+            source: None,
+            plan: None,
+            approvals: Vec::new(),
+            cancel_asked: false,
+            error: None,
+            job: None,
+            heartbeat_at: None,
+            created_by: user_of(ctx),
+            author: actor_name(ctx.actor()),
+            created_at: at,
+            started_at: None,
+            finished_at: None,
+            sequence: 0,
+        };
+        let sealed = self.run_inputs_sealed(stack.project_id, id, &inputs).await?;
+        let prepare = NewJob::of::<PrepareStackRun>(&PreparedRun { run: id })?;
+        let by = stack.audited(ctx, "stack.run.create");
+        self.store.stack_run_create(by, &run, &sealed, &prepare).await
+    }
+
+    /// A run of a stack that may be read.
+    pub async fn stack_run_get(&self, ctx: &OpCtx, id: StackRunId) -> Result<StackRun> {
+        Ok(self.stack_run_for::<Read>(ctx, id).await?.1)
+    }
+
+    /// Runs of a stack, newest first.
+    pub async fn stack_runs(
+        &self,
+        ctx: &OpCtx,
+        stack: StackId,
+        page: &PageRequest,
+    ) -> Result<Page<StackRun>> {
+        let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(stack)).await?;
+        self.store.stack_runs(&stack, page).await
+    }
+
+    /// All runs that wait for approval and that the caller may read, oldest first.
+    pub async fn runs_waiting(&self, ctx: &OpCtx, page: &PageRequest) -> Result<Page<StackRun>> {
+        plural_core::access::visibility(ctx.actor())?;
+        let mut runs = self.store.stack_runs_open().await?;
+        runs.retain(|run| run.status == RunStatus::PendingApproval);
+        let stacks: HashSet<StackId> = runs.iter().map(|run| run.stack_id).collect();
+        let stacks: Vec<StackId> = stacks.into_iter().collect();
+        let readable: HashSet<StackId> =
+            self.authorized_many::<Stack, Read>(ctx, &stacks).await?.iter().map(|stack| stack.id).collect();
+        runs.retain(|run| readable.contains(&run.stack_id));
+        runs.sort_by_key(|run| run.id);
+        runs.retain(|run| page.after.is_none_or(|key| run.key() > key));
+        runs.retain(|run| page.before.is_none_or(|key| run.key() < key));
+        if page.direction == Direction::Backward {
+            runs.reverse();
+        }
+        runs.truncate(page.limit as usize + 1);
+        Ok(Page::from_rows(page, runs))
+    }
+
+    /// The commands of a run, in order.
+    pub async fn stack_run_steps(&self, ctx: &OpCtx, id: StackRunId) -> Result<Vec<RunStep>> {
+        let (_, run) = self.stack_run_for::<Read>(ctx, id).await?;
+        self.store.stack_run_steps(run.id).await
+    }
+
+    /// The log of a step from a place on, and the place behind it.
+    pub async fn stack_run_log(
+        &self,
+        ctx: &OpCtx,
+        id: StackRunId,
+        index: u32,
+        from: u64,
+        bytes: u64,
+    ) -> Result<(Vec<LogPiece>, u64)> {
+        /// Bytes of one answer.
+        const MOST: u64 = 1 << 20;
+        let (_, run) = self.stack_run_for::<Read>(ctx, id).await?;
+        let pieces = self.store.stack_run_logs(run.id, index, from, bytes.clamp(1, MOST)).await?;
+        let next = pieces.last().map_or(from, |piece| piece.offset + piece.bytes.len() as u64);
+        Ok((pieces, next))
+    }
+
+    /// Agrees to the plan of this digest; needs the right to approve on the stack.
+    pub async fn stack_run_approve(
+        &self,
+        ctx: &OpCtx,
+        id: StackRunId,
+        digest: Option<&str>,
+    ) -> Result<StackRun> {
+        let (stack, run) = self.stack_run_for::<Approve>(ctx, id).await?;
+        let Some(user) = user_of(ctx) else {
+            return Err(Error::forbidden("only people and service accounts approve plans"));
+        };
+        let approver = Approver { user, digest, changed_by: stack.changed_by };
+        check_approver(&run, &approver, ctx.now())?;
+        let approval = RunApproval {
+            user_id: user,
+            by: actor_name(ctx.actor()),
+            digest: digest.unwrap_or_default().to_owned(),
+            at: ctx.now(),
+        };
+        let change = RunMove {
+            from: vec![RunStatus::PendingApproval],
+            of: Some((run.phase, run.attempt)),
+            approval: Some(approval),
+            ..RunMove::at(ctx.now())
+        };
+        let by = stack.audited(ctx, "stack.run.approve");
+        let Some(run) = self.store.stack_run_decide(by, id, &change).await? else {
+            return Err(Error::conflict("the run does not wait for approval any more"));
+        };
+        if !is_approved(&run) {
+            return Ok(run);
+        }
+        self.run_applies(&run).await?;
+        self.stack_run_again(id).await
+    }
+
+    /// Refuses the plan: nothing is applied. Needs the right to approve on the stack.
+    pub async fn stack_run_reject(&self, ctx: &OpCtx, id: StackRunId, reason: &str) -> Result<StackRun> {
+        if reason.len() > 1024 || reason.chars().any(|c| c.is_control() && c != '\n') {
+            return Err(Error::invalid("reason", "must be a text of at most 1024 bytes"));
+        }
+        let (stack, run) = self.stack_run_for::<Approve>(ctx, id).await?;
+        let mut error = format!("rejected by {}", actor_name(ctx.actor()));
+        if !reason.trim().is_empty() {
+            error.push_str(": ");
+            error.push_str(reason.trim());
+        }
+        let change = RunMove {
+            from: vec![RunStatus::PendingApproval],
+            to: Some(RunStatus::Cancelled),
+            error: Some(error),
+            ends_credential: true,
+            tells_agent: true,
+            ..RunMove::at(ctx.now())
+        };
+        let by = stack.audited(ctx, "stack.run.reject");
+        match self.store.stack_run_decide(by, id, &change).await? {
+            Some(run) => {
+                self.run_over(&run).await?;
+                Ok(run)
+            }
+            None => Err(Error::conflict(format!(
+                "the run is {}: it does not wait for approval",
+                run.status.as_str()
+            ))),
+        }
+    }
+
+    /// Ends a run: at once where its Job has not begun, else as soon as the tool has stopped. Needs write access to the stack.
+    pub async fn stack_run_cancel(&self, ctx: &OpCtx, id: StackRunId) -> Result<StackRun> {
+        let (stack, _) = self.stack_run_for::<Write>(ctx, id).await?;
+        let at_once = RunMove {
+            from: vec![RunStatus::Queued, RunStatus::Pending, RunStatus::PendingApproval],
+            to: Some(RunStatus::Cancelled),
+            error: Some(format!("cancelled by {}", actor_name(ctx.actor()))),
+            ends_credential: true,
+            tells_agent: true,
+            ..RunMove::at(ctx.now())
+        };
+        let by = stack.audited(ctx, "stack.run.cancel");
+        if let Some(run) = self.store.stack_run_change(by, id, &at_once).await? {
+            self.run_over(&run).await?;
+            return Ok(run);
+        }
+        let asks = RunMove {
+            from: vec![RunStatus::Running],
+            cancel: true,
+            tells_agent: true,
+            ..RunMove::at(ctx.now())
+        };
+        let by = stack.audited(ctx, "stack.run.cancel");
+        match self.store.stack_run_change(by, id, &asks).await? {
+            Some(run) => Ok(run),
+            None => Err(Error::conflict("the run is over")),
+        }
+    }
+
+    /// A new run of the same kind of the stack as it is now; needs write access to it.
+    pub async fn stack_run_restart(&self, ctx: &OpCtx, id: StackRunId) -> Result<StackRun> {
+        let (stack, run) = self.stack_run_for::<Write>(ctx, id).await?;
+        if !run.status.is_over() {
+            return Err(Error::conflict(format!("the run is {}: cancel it first", run.status.as_str())));
+        }
+        self.stack_run_create(ctx, stack.id, NewRun { kind: run.kind, trigger: RunTrigger::Manual }).await
+    }
+
+    /// What a stack gives to others; secret values only to whoever may read its state.
+    pub async fn stack_outputs(&self, ctx: &OpCtx, stack: StackId) -> Result<Vec<StackOutput>> {
+        let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(stack)).await?;
+        let reads_state = stack.held().allow(Action::ReadState);
+        let mut outputs = Vec::new();
+        for SealedOutput { name, secret, value } in self.store.stack_outputs(stack.id).await? {
+            let value = if secret && !reads_state {
+                None
+            } else {
+                let opened = self.sealer.open(&output_context(stack.id), &value).await?;
+                Some(output_opened(&name, &opened)?)
+            };
+            outputs.push(StackOutput { name, value, secret });
+        }
+        Ok(outputs)
+    }
+
+    /// A run, and its stack to do `A` to.
+    pub(crate) async fn stack_run_for<A: Act>(
+        &self,
+        ctx: &OpCtx,
+        id: StackRunId,
+    ) -> Result<(Authorized<Stack, A>, StackRun)> {
+        // Whoever may not see the stack must not know of the run.
+        let hidden = |error| match error {
+            Error::NotFound { .. } => Error::not_found("stack run"),
+            error => error,
+        };
+        plural_core::access::check_scopes(ctx.actor())?;
+        if matches!(ctx.actor(), Actor::Nobody) {
+            return Err(Error::Unauthenticated);
+        }
+        let run = self.store.stack_run(id).await?.ok_or_else(|| Error::not_found("stack run"))?;
+        let stack = self.authorized::<Stack, A>(ctx, &StackSelector::Id(run.stack_id)).await;
+        Ok((stack.map_err(hidden)?, run))
+    }
+
+    /// A run as it stands by now.
+    pub(crate) async fn stack_run_again(&self, id: StackRunId) -> Result<StackRun> {
+        self.store.stack_run(id).await?.ok_or_else(|| Error::not_found("stack run"))
+    }
+}
+
+impl RunMove {
+    /// Nothing but the moment.
+    pub fn at(at: DateTime<Utc>) -> Self {
+        Self { at, ..Self::default() }
+    }
+}
+
+/// Which user asks; none where it is the console.
+pub(crate) fn user_of(ctx: &OpCtx) -> Option<plural_core::ids::UserId> {
+    match ctx.actor() {
+        Actor::User(user) => Some(user.id),
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => None,
+    }
+}
+
+/// What outputs of a stack are sealed for.
+pub(crate) fn output_context(stack: StackId) -> String {
+    format!("stack_output:{stack}")
+}
+
+/// The value of an output; the name was sealed with it, so that values cannot be exchanged.
+fn output_opened(name: &str, opened: &[u8]) -> Result<serde_json::Value> {
+    let failed = |why: &'static str| Error::internal(format!("opening output {name} of a stack"), why);
+    let (sealed, value): (String, serde_json::Value) =
+        serde_json::from_slice(opened).map_err(|_| failed("it is no name and value"))?;
+    if sealed == name { Ok(value) } else { Err(failed("it is the value of another one")) }
 }

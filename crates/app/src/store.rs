@@ -75,6 +75,7 @@ use crate::service_metadata::ServiceMetadataStore;
 use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
 use crate::stack::StackStore;
+use crate::stack_run::StackRunStore;
 use crate::stack_state::StackStateStore;
 use crate::sync::SyncStore;
 use crate::sync_window::SyncWindowStore;
@@ -139,6 +140,7 @@ stores! {
     CanaryGateStore,
     SourceStore,
     StackStore,
+    StackRunStore,
     StackStateStore,
     AuditStore,
     AuditChainStore,

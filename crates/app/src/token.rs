@@ -116,7 +116,7 @@ pub(crate) struct TokenKind {
 pub(crate) fn parent(ctx: &OpCtx) -> Option<&PresentedToken> {
     match ctx.actor() {
         Actor::User(user) => user.token.as_ref(),
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => None,
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => None,
     }
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn proof_of(ctx: &OpCtx, verified: Option<Verified>) -> Option<Proof>
             let asked_with = user.token.as_ref().map(|token| token.id);
             Some(Proof { caller: user.id, asked_with, verified, as_admin: false })
         }
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => None,
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => None,
     }
 }
 

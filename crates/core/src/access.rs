@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use crate::error::{Error, Result};
-use crate::ids::{ClusterId, GroupId, ProjectId, RegistrationTokenId, UserId};
+use crate::ids::{ClusterId, GroupId, ProjectId, RegistrationTokenId, StackId, StackRunId, UserId};
 use crate::policy::{Binding, BindingSubject, Rights};
 use crate::registration_token::RegistrationTerms;
+use crate::stack_run::RunPhase;
 use crate::token::{PresentedToken, TokenScopes};
 
 /// Who asks.
@@ -21,6 +22,9 @@ pub enum Actor {
     /// A machine with a registration token. It makes clusters of one project through the one use case that is for it, and may do
     /// nothing else.
     Registration(Box<RegistrationActor>),
+    /// The Job of a run of a stack. It reaches the state of its stack, and its own run through the use cases for it, and may do
+    /// nothing else.
+    Run(Box<RunActor>),
     /// The console's own jobs. No credential of any kind resolves to this actor.
     System,
 }
@@ -38,6 +42,42 @@ pub struct RegistrationActor {
     pub terms: RegistrationTerms,
     /// In whose name: what they may not do, the token does not do.
     pub maker: UserActor,
+}
+
+/// The Job of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunActor {
+    /// The run.
+    pub run: StackRunId,
+    /// The stack whose state it reaches.
+    pub stack: StackId,
+    /// In the one that applies, it writes that state.
+    pub phase: RunPhase,
+}
+
+impl RunActor {
+    /// What the audit log calls it, and the author of the locks that it takes.
+    pub fn name(&self) -> String {
+        format!("run:{}", self.run)
+    }
+
+    /// Whether it may do this to its own stack.
+    const fn may(&self, action: Action) -> bool {
+        match action {
+            Action::ReadState => true,
+            Action::WriteState => matches!(self.phase, RunPhase::Apply),
+            Action::Read
+            | Action::Write
+            | Action::Admin
+            | Action::ReadRecordings
+            | Action::Approve
+            | Action::Exec
+            | Action::Rollback
+            | Action::Prune
+            | Action::ImpersonateGroup
+            | Action::Assume => false,
+        }
+    }
 }
 
 /// A signed-in user.
@@ -102,7 +142,7 @@ actions! {
     /// Read what was recorded of people in shells.
     ReadRecordings = "recordings", "read recordings of shells";
     /// Decide about what waits for a person, such as a canary.
-    Approve = "approve", "let a canary go on or back";
+    Approve = "approve", "decide about a canary or the plan of a stack";
     /// Open a shell through the console, as far as the cluster's RBAC goes.
     Exec = "exec", "open shells through the console, as far as the cluster's RBAC goes";
     /// Return a service to an earlier revision.
@@ -135,6 +175,8 @@ pub enum Scope {
     /// A service that is the upgrade of its cluster's agent. It reaches what the agent lives on, and so all of the cluster:
     /// the bindings of its chain let people read it, only administrators of the installation change it.
     AgentUpgrade(Vec<Binding>),
+    /// A stack: for people the bindings of its chain; the Job of one of its runs reaches its state.
+    Stack(StackId, Vec<Binding>),
     /// A user's account: any signed-in user may read it (to bind it by name), its owner may change it.
     Account(UserId),
     /// What is a user's own: access tokens. Others may not know of it.
@@ -179,6 +221,8 @@ pub enum Because {
     DeployToken,
     /// It is a registration token, which makes clusters of its project and nothing else.
     RegistrationToken,
+    /// It is the credential of a run's Job, which reaches the state of its own stack and nothing else.
+    RunCredential,
     /// The token reaches only these things.
     NarrowToken(TokenScopes),
     /// The user is an administrator of the installation.
@@ -204,13 +248,18 @@ pub enum Because {
 ///
 /// # Guarantees
 /// Pure and total. A cluster's credential is never allowed anything here, nor is a registration token, nor a token with narrower scopes than its
-/// user's. Whoever may not read a thing is told that it does not exist.
+/// user's; the credential of a run reads the state of its stack, and writes it in the phase that applies. Whoever may not read a thing is told that it does not exist.
 pub fn judge(actor: &Actor, action: Action, scope: &Scope) -> Verdict {
     let verdict = |decision, because| Verdict { decision, because };
     let user = match actor {
         Actor::Nobody => return verdict(Decision::Unauthenticated, Because::Nobody),
         Actor::Cluster(_) => return verdict(Decision::Hide, Because::DeployToken),
         Actor::Registration(_) => return verdict(Decision::Hide, Because::RegistrationToken),
+        Actor::Run(by) => {
+            let is_own = matches!(scope, Scope::Stack(stack, _) if *stack == by.stack);
+            let decision = if is_own && by.may(action) { Decision::Allow } else { Decision::Hide };
+            return verdict(decision, Because::RunCredential);
+        }
         Actor::System => return verdict(Decision::Allow, Because::Console),
         Actor::User(user) => user,
     };
@@ -221,7 +270,7 @@ pub fn judge(actor: &Actor, action: Action, scope: &Scope) -> Verdict {
         return verdict(Decision::Allow, Because::Administrator);
     }
     match scope {
-        Scope::Chain(bindings) => bound(user, bindings, action),
+        Scope::Chain(bindings) | Scope::Stack(_, bindings) => bound(user, bindings, action),
         Scope::AgentUpgrade(bindings) => {
             let read = bound(user, bindings, Action::Read);
             if read.decision == Decision::Allow && action != Action::Read {
@@ -302,7 +351,7 @@ pub fn check_scopes(actor: &Actor) -> Result<()> {
                 "this token is limited to {scopes}; use an unscoped token (`plural login`)"
             )))
         }),
-        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => Ok(()),
+        Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) | Actor::System => Ok(()),
     }
 }
 
@@ -325,7 +374,7 @@ pub enum Visibility {
 /// What of a list `actor` may see.
 ///
 /// # Errors
-/// [`Error::Unauthenticated`] for nobody, [`Error::Forbidden`] for a cluster's credential.
+/// [`Error::Unauthenticated`] for nobody, [`Error::Forbidden`] for the credential of a cluster or of a run.
 pub fn visibility(actor: &Actor) -> Result<Visibility> {
     check_scopes(actor)?;
     match actor {
@@ -336,6 +385,9 @@ pub fn visibility(actor: &Actor) -> Result<Visibility> {
         Actor::Registration(_) => {
             Err(Error::forbidden("a registration token makes clusters of its project and does nothing else"))
         }
+        Actor::Run(_) => Err(Error::forbidden(
+            "the credential of a run reaches the state of its own stack and nothing else",
+        )),
         Actor::System => Ok(Visibility::All),
         Actor::User(user) if user.admin => Ok(Visibility::All),
         Actor::User(user) => {
@@ -482,6 +534,45 @@ mod tests {
         let machine = registration(user(true, &[]));
         assert_eq!(judge(&machine, Read, &scope).because, Because::RegistrationToken);
         assert!(visibility(&machine).is_err());
+    }
+
+    /// Neither another stack, nor anything else of its own, nor the state of it before there is a plan to apply.
+    #[test]
+    fn a_run_reaches_the_state_of_its_stack() {
+        let stack = StackId::new();
+        let (run, reader) = (StackRunId::new(), user(false, &[]));
+        let of = |phase| Actor::Run(Box::new(RunActor { run, stack, phase }));
+        let bindings = vec![binding(stack, BindingSubject::User(reader.id), Role::Read)];
+        let own = Scope::Stack(stack, bindings.clone());
+        for phase in RunPhase::ALL {
+            for action in Action::ALL {
+                let may =
+                    action == Action::ReadState || (action == Action::WriteState && phase == RunPhase::Apply);
+                let verdict = judge(&of(phase), action, &own);
+                assert_eq!(verdict.decision, if may { Allow } else { Hide }, "{phase:?} {action:?}");
+                assert_eq!(verdict.because, Because::RunCredential);
+                for scope in [
+                    Scope::Stack(StackId::new(), bindings.clone()),
+                    Scope::Chain(bindings.clone()),
+                    Scope::Installation,
+                    Scope::AdminOnly,
+                    Scope::Account(reader.id),
+                ] {
+                    assert_eq!(allows(&of(phase), action, &scope), Hide, "{phase:?} {action:?} {scope:?}");
+                }
+            }
+            assert!(visibility(&of(phase)).is_err());
+        }
+        // For people it is a chain as any other.
+        for (actor, action, decision) in [
+            (Actor::User(reader.clone()), Read, Allow),
+            (Actor::User(reader), Action::ReadState, Deny),
+            (Actor::User(user(false, &[])), Read, Hide),
+            (Actor::Cluster(ClusterId::new()), Action::ReadState, Hide),
+            (Actor::Nobody, Action::ReadState, Unauthenticated),
+        ] {
+            assert_eq!(allows(&actor, action, &own), decision, "{actor:?}");
+        }
     }
 
     #[test]

@@ -134,7 +134,8 @@ pub struct RunSnapshot {
     pub git: GitRef,
     /// Everything else.
     pub spec: StackSpec,
-    /// SHA-256, in hex, of what decides a plan besides code and state: this document, environment and files.
+    /// 32 bytes, in hex, of what decides a plan besides code and state: this document, environment and files. Only the installation can
+    /// make them.
     pub inputs_digest: String,
 }
 
@@ -272,6 +273,18 @@ pub struct StackRun {
     pub finished_at: Option<DateTime<Utc>>,
     /// Grows with each change: the sequence of the agent's work.
     pub sequence: u64,
+}
+
+impl StackRun {
+    /// The console keeps the state of its tool.
+    pub fn keeps_state(&self) -> bool {
+        self.snapshot.spec.manage_state && self.snapshot.tool.has_state()
+    }
+
+    /// It is this Job that counts.
+    pub fn is_at(&self, phase: RunPhase, attempt: u32) -> bool {
+        self.phase == phase && self.attempt == attempt
+    }
 }
 
 impl Keyed for StackRun {

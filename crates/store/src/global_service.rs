@@ -137,7 +137,7 @@ impl Table for GlobalService {
         match actor {
             // It looks after those that belong to managed namespaces, too; nobody else may know of these.
             Actor::System => rows,
-            Actor::Nobody | Actor::User(_) | Actor::Cluster(_) | Actor::Registration(_) => {
+            Actor::Nobody | Actor::User(_) | Actor::Cluster(_) | Actor::Registration(_) | Actor::Run(_) => {
                 rows.filter(row::Column::ManagedNamespaceId.is_null())
             }
         }

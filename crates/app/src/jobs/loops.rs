@@ -23,6 +23,9 @@ const DEAD_KEEP: TimeDelta = TimeDelta::days(30);
 /// More dead jobs than these are not kept.
 const DEAD_KEEP_ROWS: u64 = 10_000;
 
+/// Runs of a stack that are over and kept, with their plans and logs.
+const RUNS_KEEP: u32 = 100;
+
 /// Work that is done again and again for as long as the console runs.
 pub(super) struct Loop {
     /// Also the lease's name, where only the leader runs it, and the metrics' label.
@@ -221,6 +224,28 @@ pub(super) const LOOPS: &[Loop] = &[
         ends: Ends::AtOnce,
         did: "released services whose sync windows opened",
         level: Level::INFO,
+    },
+    Loop {
+        name: "tend_stack_runs",
+        who: Who::Leader,
+        every: Every::Exactly(Duration::from_secs(5)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app, _| Box::pin(app.stack_runs_tend()),
+        ends: Ends::AtOnce,
+        did: "moved runs of stacks on that were silent",
+        level: Level::INFO,
+    },
+    Loop {
+        name: "prune_stack_runs",
+        who: Who::Leader,
+        every: Every::About(Duration::from_hours(1)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app, _| Box::pin(async move { app.store.stack_runs_prune(RUNS_KEEP).await }),
+        ends: Ends::AtOnce,
+        did: "removed old runs of stacks",
+        level: Level::DEBUG,
     },
     Loop {
         name: "collect_mirrors",

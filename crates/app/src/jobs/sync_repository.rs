@@ -14,6 +14,7 @@ use plural_core::service_error::ServiceError;
 use tokio::sync::watch;
 
 use super::fetch_turns::Asker;
+use super::follow_stacks;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
 use crate::ports::charts::{ComposeError, Composition, GitPart};
@@ -91,6 +92,7 @@ async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
             Some(ServiceError { warning, terminal: told.terminal && !warning, ..told })
         })
         .await?;
+        follow_stacks::blame(app, id, error).await?;
         return Ok(Outcome::Done { refs });
     }
     let changed = fetched.is_ok_and(|fetched| fetched.changed);
@@ -103,6 +105,7 @@ async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
         app.globals.wake();
     }
     look(app, work.repository.project_id, &access, &services).await?;
+    follow_stacks::run(app, &work, &access).await?;
     Ok(Outcome::Done { refs })
 }
 

@@ -38,6 +38,7 @@ mod sso_groups;
 mod sso_loopback;
 mod sso_programs;
 mod sso_real;
+mod stack_runs;
 mod stack_state;
 mod start;
 mod webhooks;

@@ -1,0 +1,235 @@
+//! What a cluster's agent asks and says about the Jobs of runs.
+
+use std::time::Duration;
+
+use plural_core::access::Actor;
+use plural_core::ids::StackRunId;
+use plural_core::project::Project;
+use plural_core::run_call::RUN_TOKEN_PREFIX;
+use plural_core::stack::Stack;
+use plural_core::stack_run::{JobRef, RunPhase, RunStatus, StackRun};
+use plural_core::stack_steps::image;
+use plural_core::stack_turns::Turn;
+use plural_core::{Error, Result};
+use secrecy::SecretString;
+
+use crate::agent::AgentHandle;
+use crate::app::App;
+use crate::harness::cut;
+use crate::job::NewJob;
+use crate::jobs::{EndStackRun, EndedRun};
+use crate::project::ProjectSelector;
+use crate::secret::NewToken;
+use crate::stack::StackSelector;
+use crate::stack_run::RunMove;
+use crate::stack_run_turns::Proof;
+
+/// A harness whose container has ended has so long to be heard.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// The Job of a run, as an agent needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunJob {
+    /// The run.
+    pub run: StackRun,
+    /// The stack's name.
+    pub stack: String,
+    /// The project's name.
+    pub project: String,
+    /// What it may be; absent: anything in the agent's namespace for runs.
+    pub limits: Option<RunLimits>,
+    /// The image that the tool is in; empty: the agent's own.
+    pub image: String,
+}
+
+/// What the Jobs of a project's runs may be. Patterns take "*" for any run of characters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Namespaces; empty: the agent's own for runs.
+    pub namespaces: Vec<String>,
+    /// Images; empty: all.
+    pub images: Vec<String>,
+    /// The account of the Pod that plans; absent: `default`.
+    pub plan_account: Option<String>,
+    /// The account of the Pod that applies; absent: `default`.
+    pub apply_account: Option<String>,
+}
+
+/// What an agent sees of a Job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportedRunState {
+    /// It was made.
+    Created,
+    /// Its Pod cannot begin yet, or will not.
+    Waiting,
+    /// Its container ended.
+    Ended,
+    /// It or its Pod is not there any more.
+    Gone,
+    /// The agent does not make it.
+    Refused,
+}
+
+/// What an agent says of the Job of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedRun {
+    /// Of which run.
+    pub id: StackRunId,
+    /// In which phase.
+    pub phase: RunPhase,
+    /// Of which attempt.
+    pub attempt: u32,
+    /// What it sees.
+    pub state: ReportedRunState,
+    /// In words.
+    pub message: String,
+    /// Where the Job is.
+    pub job: Option<JobRef>,
+    /// How its container ended.
+    pub exit_code: i32,
+}
+
+impl App {
+    /// These runs of the agent's cluster, as far as they are work of its agent.
+    pub async fn agent_run_jobs(&self, agent: &AgentHandle, ids: &[StackRunId]) -> Result<Vec<RunJob>> {
+        agent.check()?;
+        let system = self.system_ctx();
+        let mut jobs = Vec::with_capacity(ids.len());
+        for run in self.store.agent_runs(agent.cluster_id(), ids).await? {
+            if !run.status.is_active() {
+                continue;
+            }
+            let stack = match self.get::<Stack>(&system, &StackSelector::Id(run.stack_id)).await {
+                Ok(stack) => stack,
+                // It went since the run was read.
+                Err(Error::NotFound { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let project = self.get::<Project>(&system, &ProjectSelector::Id(run.project_id)).await?;
+            jobs.push(RunJob {
+                stack: stack.name.to_string(),
+                limits: run_limits(&project),
+                project: project.name.to_string(),
+                image: image(run.snapshot.tool, &run.snapshot.spec.configuration),
+                run,
+            });
+        }
+        Ok(jobs)
+    }
+
+    /// The agent is about to make a Job: counts the attempt, and answers its credential and number.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where the run is elsewhere by now: of two that take it, one does.
+    pub async fn agent_run_take(
+        &self,
+        agent: &AgentHandle,
+        id: StackRunId,
+        phase: RunPhase,
+        attempt: u32,
+    ) -> Result<(SecretString, u32)> {
+        agent.check()?;
+        let moved_on = || Error::conflict("the run is not at this attempt any more: poll again");
+        let found = self.store.agent_runs(agent.cluster_id(), &[id]).await?;
+        let run = found.into_iter().find(|run| run.id == id).ok_or_else(|| Error::not_found("stack run"))?;
+        if run.status != RunStatus::Pending || !run.is_at(phase, attempt) {
+            return Err(moved_on());
+        }
+        let token = NewToken::generate(RUN_TOKEN_PREFIX)?;
+        let change = RunMove {
+            from: vec![RunStatus::Pending],
+            of: Some((phase, attempt)),
+            begins: Some(token.hash),
+            tells_agent: true,
+            ..RunMove::at(self.now())
+        };
+        let by = Actor::Cluster(agent.cluster_id());
+        let run = self.store.stack_run_move(&by, id, &change).await?.ok_or_else(moved_on)?;
+        Ok((token.text, run.attempt))
+    }
+
+    /// What an agent sees of the Jobs of runs. What it says of others than its own, and of Jobs that do not count any more, changes nothing.
+    pub async fn agent_runs_report(&self, agent: &AgentHandle, runs: Vec<ReportedRun>) -> Result<()> {
+        agent.check()?;
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<StackRunId> = runs.iter().map(|run| run.id).collect();
+        let known = self.store.agent_runs(agent.cluster_id(), &ids).await?;
+        for reported in runs {
+            if let Some(run) = known.iter().find(|run| run.id == reported.id) {
+                self.agent_run_reported(agent, run, reported).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn agent_run_reported(
+        &self,
+        agent: &AgentHandle,
+        run: &StackRun,
+        reported: ReportedRun,
+    ) -> Result<()> {
+        let ReportedRun { id, phase, attempt, state, message, job, exit_code } = reported;
+        if !run.is_at(phase, attempt) {
+            return Ok(());
+        }
+        let by = Actor::Cluster(agent.cluster_id());
+        let message = cut(message);
+        let change = RunMove { of: Some((phase, attempt)), job, ..RunMove::at(self.now()) };
+        match state {
+            ReportedRunState::Created => {
+                let change = RunMove { from: vec![RunStatus::Pending, RunStatus::Running], ..change };
+                self.store.stack_run_move(&by, id, &change).await?;
+            }
+            ReportedRunState::Waiting => {
+                let change = RunMove { from: vec![RunStatus::Pending], error: Some(message), ..change };
+                self.store.stack_run_move(&by, id, &change).await?;
+            }
+            ReportedRunState::Refused if run.status == RunStatus::Pending => {
+                let handle = agent.cluster_handle();
+                let error = format!("the agent of cluster {handle} refused to start it: {message}");
+                let turn = Turn::Over(RunStatus::Failed, Some(error));
+                self.run_turns(&by, run, turn, (None, Proof::Ended)).await?;
+            }
+            ReportedRunState::Refused => {}
+            ReportedRunState::Ended | ReportedRunState::Gone => {
+                let why = ended(state, exit_code, &message);
+                match run.status {
+                    RunStatus::Running => {
+                        // What the harness said last may still be on its way.
+                        let ended = EndedRun { run: id, phase, attempt, why };
+                        let end = NewJob::of::<EndStackRun>(&ended)?.after(GRACE);
+                        self.store.jobs_enqueue(&[end], self.now()).await?;
+                    }
+                    RunStatus::Pending if attempt > 0 => {
+                        let why = format!("{why}, before the harness was heard of");
+                        self.run_lost(run, &why, Proof::Ended).await?;
+                    }
+                    // Now it is known that nothing of it goes on.
+                    RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => {
+                        self.run_unlocks(run).await?;
+                    }
+                    RunStatus::Queued | RunStatus::Pending | RunStatus::PendingApproval => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn run_limits(project: &Project) -> Option<RunLimits> {
+    let namespaces = &project.limits.namespaces;
+    (!namespaces.is_empty()).then(|| RunLimits { namespaces: namespaces.clone(), ..RunLimits::default() })
+}
+
+fn ended(state: ReportedRunState, exit_code: i32, message: &str) -> String {
+    let what = match state {
+        ReportedRunState::Gone => "its Pod is gone".to_owned(),
+        ReportedRunState::Ended
+        | ReportedRunState::Created
+        | ReportedRunState::Waiting
+        | ReportedRunState::Refused => format!("its Pod ended with exit code {exit_code}"),
+    };
+    if message.is_empty() { what } else { format!("{what} ({message})") }
+}

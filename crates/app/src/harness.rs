@@ -1,0 +1,343 @@
+//! What the Job of a run may ask: its credential opens a [`HarnessHandle`], which reaches this one run, in this phase and attempt.
+
+use bytes::Bytes;
+use plural_core::access::{Actor, RunActor};
+use plural_core::data_key::KeyOwner;
+use plural_core::ids::StackRunId;
+use plural_core::run_call::{
+    InputPlan, InputStep, LogsKept, MAX_LOG_CHUNK, MAX_STEP_LOG, OutputReport, PlanReport, RUN_TOKEN_PREFIX,
+    RunBeat, RunInput, RunReport, StepReport,
+};
+use plural_core::stack::Stack;
+use plural_core::stack_plan::plan_digest;
+use plural_core::stack_run::{
+    RunKind, RunPhase, RunPlan, RunSource, RunStatus, RunStep, StackRun, StepStatus,
+};
+use plural_core::stack_steps::steps;
+use plural_core::stack_turns::{Turn, after_job};
+use plural_core::{Error, Result};
+
+use crate::app::App;
+use crate::ports::blobs::BlobStream;
+use crate::secret::TokenHash;
+use crate::stack::StackSelector;
+use crate::stack_inputs::OpenInputs;
+use crate::stack_run::{LogPiece, PlanPart, RunCredential, RunMove, SealedOutput, output_context};
+use crate::stack_run_turns::Proof;
+
+/// Outputs of a stack at most.
+const MAX_OUTPUTS: usize = 1000;
+/// Bytes of all of them.
+const MAX_OUTPUT_BYTES: usize = 4 << 20;
+/// Bytes of what a harness says of an error; the rest is cut.
+const MAX_ERROR: usize = 4096;
+
+/// Proof that the credential of a run was right. Reaches that run.
+#[derive(Debug, Clone)]
+pub struct HarnessHandle {
+    /// The run as it stood then.
+    run: StackRun,
+    /// The stack's name.
+    stack: String,
+}
+
+impl HarnessHandle {
+    /// The run.
+    pub fn id(&self) -> StackRunId {
+        self.run.id
+    }
+
+    /// Who does what this reaches.
+    fn actor(&self) -> Actor {
+        actor(&self.run)
+    }
+
+    /// A move of the run as long as this Job counts, and runs.
+    fn change(&self, app: &App) -> RunMove {
+        let of = Some((self.run.phase, self.run.attempt));
+        RunMove { from: vec![RunStatus::Running], of, ..RunMove::at(app.now()) }
+    }
+}
+
+fn actor(run: &StackRun) -> Actor {
+    Actor::Run(Box::new(RunActor { run: run.id, stack: run.stack_id, phase: run.phase }))
+}
+
+impl App {
+    /// Opens a handle for the credential of the run that the address names.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for one that is wrong, of another run, or has ended.
+    pub async fn harness_authenticate(&self, token: &str, id: StackRunId) -> Result<HarnessHandle> {
+        let RunCredential { run, stack } = self.run_credential(token).await?;
+        if run.id == id { Ok(HarnessHandle { run, stack }) } else { Err(Error::Unauthenticated) }
+    }
+
+    /// Who the credential of a run speaks for, at the state of its stack.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for one that is wrong, or has ended.
+    pub async fn run_authenticate(&self, token: &str) -> Result<Actor> {
+        Ok(actor(&self.run_credential(token).await?.run))
+    }
+
+    async fn run_credential(&self, token: &str) -> Result<RunCredential> {
+        if !token.starts_with(RUN_TOKEN_PREFIX) || token.len() > 256 {
+            return Err(Error::Unauthenticated);
+        }
+        let found = self.store.stack_run_credential(&TokenHash::of(token)).await?;
+        // The store says the same: a run that is over has no Job that counts.
+        found.filter(|found| found.run.status.is_active()).ok_or(Error::Unauthenticated)
+    }
+
+    /// All that a harness needs. With it the run is running. May be asked for again by the same Job: the answer may have been lost.
+    pub async fn harness_input(&self, by: &HarnessHandle) -> Result<RunInput> {
+        let stack = self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(by.run.stack_id)).await?;
+        let Some(source) = by.run.source.clone() else {
+            return Err(Error::conflict("the code of the run is not put together yet"));
+        };
+        if by.run.phase == RunPhase::Apply
+            && let Some(why) = self.plan_refusal(&by.run).await?
+        {
+            let turn = Turn::Over(RunStatus::Failed, Some(why.clone()));
+            self.run_turns(&by.actor(), &by.run, turn, (None, Proof::Ended)).await?;
+            return Err(Error::conflict(why));
+        }
+        let snapshot = &by.run.snapshot;
+        let steps = steps(snapshot.tool, &snapshot.spec, by.run.kind, by.run.phase)?;
+        if by.run.status == RunStatus::Pending {
+            let change = RunMove {
+                from: vec![RunStatus::Pending],
+                to: Some(RunStatus::Running),
+                // As this build runs them, and without what an earlier attempt logged.
+                steps: Some(run_steps(&by.run, by.run.phase, &steps)),
+                tells_agent: true,
+                ..by.change(self)
+            };
+            self.store
+                .stack_run_move(&by.actor(), by.run.id, &change)
+                .await?
+                .ok_or(Error::Unauthenticated)?;
+        }
+        let OpenInputs { environment, files } = self.run_inputs_of(&by.run).await?;
+        let RunSource { sha, artifact_digest, folder, .. } = source;
+        let plan = by.run.plan.as_ref().filter(|_| by.run.phase == RunPhase::Apply);
+        Ok(RunInput {
+            id: by.run.id,
+            number: by.run.number,
+            stack: by.stack.clone(),
+            kind: by.run.kind,
+            phase: by.run.phase,
+            tool: snapshot.tool,
+            artifact_digest,
+            folder,
+            sha,
+            spec: snapshot.spec.clone(),
+            steps,
+            environment,
+            files,
+            state_path: by.run.keeps_state().then(|| format!("/v1/stacks/{}/state", stack.id)),
+            plan: plan.map(|plan| InputPlan {
+                digest: plan.digest.clone(),
+                file_digest: plan.file_digest.clone(),
+                lock_digest: plan.lock_digest.clone(),
+            }),
+        })
+    }
+
+    /// The code of a run.
+    pub async fn harness_artifact(&self, by: &HarnessHandle) -> Result<BlobStream> {
+        let source = by.run.source.as_ref().ok_or_else(|| Error::not_found("artifact"))?;
+        self.blobs.open(&source.artifact_digest).await
+    }
+
+    /// The plan file that is to be applied.
+    pub async fn harness_plan_file(&self, by: &HarnessHandle) -> Result<Vec<u8>> {
+        let expected = by.run.plan.as_ref().and_then(|plan| plan.file_digest.as_ref());
+        let (RunPhase::Apply, Some(expected)) = (by.run.phase, expected) else {
+            return Err(Error::not_found("plan file"));
+        };
+        let part = self.plan_part(&by.run, PlanPart::File).await?;
+        let part = part.ok_or_else(|| Error::not_found("plan file"))?;
+        if part.digest != *expected {
+            return Err(Error::conflict("the plan file in the store is not the one that was planned"));
+        }
+        Ok(part.body)
+    }
+
+    /// A sign of life.
+    pub async fn harness_beat(&self, by: &HarnessHandle) -> Result<RunBeat> {
+        let run = self.store.stack_run_beat(by.run.id, self.now()).await?;
+        let counts =
+            |run: &StackRun| run.status == RunStatus::Running && run.is_at(by.run.phase, by.run.attempt);
+        let run = run.filter(counts).ok_or(Error::Unauthenticated)?;
+        Ok(RunBeat { cancel: run.cancel_asked })
+    }
+
+    /// A step begins, or ends.
+    pub async fn harness_step(&self, by: &HarnessHandle, index: u32, report: StepReport) -> Result<RunBeat> {
+        let beat = self.harness_beat(by).await?;
+        self.check_step(by, index)?;
+        let StepReport { status, exit_code } = report;
+        if status == StepStatus::Pending {
+            return Err(Error::invalid("status", "must be running, successful or failed"));
+        }
+        self.store.stack_run_step(by.run.id, index, status, exit_code, self.now()).await?;
+        Ok(beat)
+    }
+
+    /// A piece of the log of a step. What is beyond the bytes that are kept is counted by the harness, and not stored.
+    pub async fn harness_log(
+        &self,
+        by: &HarnessHandle,
+        index: u32,
+        offset: u64,
+        bytes: Bytes,
+    ) -> Result<LogsKept> {
+        if bytes.len() > MAX_LOG_CHUNK {
+            let told = format!("must not exceed {} KiB", MAX_LOG_CHUNK >> 10);
+            return Err(Error::invalid("log", told));
+        }
+        self.harness_beat(by).await?;
+        self.check_step(by, index)?;
+        if offset >= MAX_STEP_LOG {
+            return Ok(LogsKept { offset: offset.saturating_add(bytes.len() as u64) });
+        }
+        let piece = LogPiece { offset, at: self.now(), bytes: bytes.to_vec() };
+        Ok(LogsKept { offset: self.store.stack_run_log(by.run.id, index, &piece).await? })
+    }
+
+    /// A part of the plan; may be repeated until the plan is taken.
+    pub async fn harness_plan_part(&self, by: &HarnessHandle, part: PlanPart, body: Bytes) -> Result<()> {
+        self.harness_beat(by).await?;
+        if by.run.phase != RunPhase::Plan || by.run.plan.is_some() {
+            return Err(Error::conflict("the run has its plan already"));
+        }
+        self.plan_part_put(&by.run, part, body).await
+    }
+
+    /// All parts of the plan are there.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where they are not those that the harness names.
+    pub async fn harness_planned(&self, by: &HarnessHandle, report: PlanReport) -> Result<()> {
+        self.harness_beat(by).await?;
+        let PlanReport { summary, file_digest, json_digest, text_digest, lock_digest } = report;
+        let digest = plan_digest(file_digest.as_deref(), json_digest.as_deref(), &text_digest);
+        match &by.run.plan {
+            // The answer to it may have been lost.
+            Some(plan) if plan.digest == digest => return Ok(()),
+            Some(_) => return Err(Error::conflict("the run has another plan already")),
+            None if by.run.phase != RunPhase::Plan => {
+                return Err(Error::conflict("the run is not at its plan"));
+            }
+            None => {}
+        }
+        if self.plan_stored_digest(&by.run).await? != digest {
+            return Err(Error::conflict(
+                "the parts of the plan that were uploaded have other digests: upload them again",
+            ));
+        }
+        let file = self.store.stack_plan_get(by.run.id, PlanPart::File).await?;
+        let stack = self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(by.run.stack_id)).await?;
+        let plan = RunPlan {
+            digest,
+            file_digest,
+            file_size: file.map_or(0, |file| file.size),
+            summary,
+            state_serial: stack.state.filter(|_| by.run.keeps_state()).map(|state| state.serial),
+            lock_digest,
+            at: self.now(),
+        };
+        let supersedes = by.run.kind != RunKind::DryRun;
+        let change = RunMove { plan: Some(plan), supersedes, ..by.change(self) };
+        self.store.stack_run_move(&by.actor(), by.run.id, &change).await?.ok_or(Error::Unauthenticated)?;
+        Ok(())
+    }
+
+    /// How the Job ended. The credential ends with it.
+    pub async fn harness_done(&self, by: &HarnessHandle, report: RunReport) -> Result<()> {
+        let report = RunReport { error: report.error.map(cut), ..report };
+        let outputs = match &report.outputs {
+            Some(outputs) if by.run.phase == RunPhase::Apply && by.run.kind == RunKind::Apply => {
+                Some(self.outputs_sealed(&by.run, outputs).await?)
+            }
+            Some(_) | None => None,
+        };
+        // As it stands now: somebody may have asked for its end.
+        let run = self.stack_run_again(by.run.id).await?;
+        if run.status != RunStatus::Running || !run.is_at(by.run.phase, by.run.attempt) {
+            return Err(Error::Unauthenticated);
+        }
+        let turn = after_job(&run, &report);
+        let moved = self.run_turns(&by.actor(), &run, turn, (outputs, Proof::Ended)).await?;
+        moved.map(drop).ok_or(Error::Unauthenticated)
+    }
+
+    async fn outputs_sealed(&self, run: &StackRun, outputs: &[OutputReport]) -> Result<Vec<SealedOutput>> {
+        if outputs.len() > MAX_OUTPUTS {
+            return Err(Error::invalid("outputs", format!("must be at most {MAX_OUTPUTS}")));
+        }
+        let sealing = self.sealer.sealing(KeyOwner::Project(run.project_id)).await?;
+        let (context, mut bytes, mut all) = (output_context(run.stack_id), 0, Vec::new());
+        for OutputReport { name, value, secret } in outputs {
+            if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
+                return Err(Error::invalid("outputs", "must have names of at most 255 bytes"));
+            }
+            // The cause could hold a part of the value.
+            let json = serde_json::to_vec(&(name, value))
+                .map_err(|_| Error::internal("sealing an output", "it has no JSON"))?;
+            bytes += json.len();
+            if bytes > MAX_OUTPUT_BYTES {
+                let told = format!("must not exceed {} MiB together", MAX_OUTPUT_BYTES >> 20);
+                return Err(Error::invalid("outputs", told));
+            }
+            all.push(SealedOutput {
+                name: name.clone(),
+                secret: *secret,
+                value: sealing.seal(&context, &json)?,
+            });
+        }
+        Ok(all)
+    }
+
+    fn check_step(&self, by: &HarnessHandle, index: u32) -> Result<()> {
+        let snapshot = &by.run.snapshot;
+        let steps = steps(snapshot.tool, &snapshot.spec, by.run.kind, by.run.phase)?;
+        if steps.iter().any(|step| step.index == index) {
+            Ok(())
+        } else {
+            Err(Error::invalid("step", "must be one of the steps of this Job"))
+        }
+    }
+}
+
+/// The steps of a Job as they are stored.
+pub(crate) fn run_steps(run: &StackRun, phase: RunPhase, steps: &[InputStep]) -> Vec<RunStep> {
+    let row = |step: &InputStep| RunStep {
+        id: plural_core::ids::RunStepId::new(),
+        run_id: run.id,
+        phase,
+        index: step.index,
+        stage: step.stage,
+        name: step.name.clone(),
+        cmd: step.cmd.clone(),
+        args: step.args.clone(),
+        status: StepStatus::Pending,
+        exit_code: None,
+        started_at: None,
+        finished_at: None,
+    };
+    steps.iter().map(row).collect()
+}
+
+/// A text that is not longer than is kept.
+pub(crate) fn cut(mut text: String) -> String {
+    if text.len() > MAX_ERROR {
+        let end = text.floor_char_boundary(MAX_ERROR);
+        text.truncate(end);
+        text.push('…');
+    }
+    text.retain(|c| c == '\n' || c == '\t' || !c.is_control());
+    text
+}

@@ -1,0 +1,102 @@
+//! Looks at the stacks that are read from a repository after it was fetched: a commit that changes what one of them reaches makes a run.
+
+use std::collections::btree_map::{BTreeMap, Entry};
+
+use plural_core::ids::RepositoryId;
+use plural_core::project::Project;
+use plural_core::stack::{Stack, StackSource};
+use plural_core::stack_run::{RunKind, RunTrigger};
+use plural_core::{Error, Result};
+
+use super::prepare_stack_run::{closure, told};
+use crate::access::Write;
+use crate::app::App;
+use crate::ports::git::{CommitInfo, GitAccess, GitError, SourceSpec};
+use crate::project::ProjectSelector;
+use crate::repository::RepositoryWork;
+use crate::stack::{StackSelector, stack_limits};
+use crate::stack_run::NewRun;
+
+/// All stacks of the repository. What one of them fails with is its own matter.
+pub(super) async fn run(app: &App, work: &RepositoryWork, access: &GitAccess) -> Result<()> {
+    let mut commits: BTreeMap<String, Result<CommitInfo, GitError>> = BTreeMap::new();
+    for stack in app.store.stack_sources(work.repository.id).await? {
+        let Some(source) = stack.source.clone() else { continue };
+        let commit = match commits.entry(source.git.reference.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(missing) => {
+                let commit = app.git.resolve(access, &source.git.reference).await;
+                missing.insert(commit.map_err(|error| told("cannot find the ref", error)))
+            }
+        };
+        if let Err(error) = look(app, work, access, (&stack, &source), commit).await {
+            let error = error.log_text();
+            tracing::warn!(stack.id = %stack.id, error, "cannot look at the code of a stack; trying again");
+        }
+    }
+    Ok(())
+}
+
+/// Says of all stacks of a repository that it cannot be fetched.
+pub(super) async fn blame(app: &App, repository: RepositoryId, error: &GitError) -> Result<()> {
+    for stack in app.store.stack_sources(repository).await? {
+        let told = format!("cannot fetch the repository: {}", error.message);
+        blame_one(app, &stack, told).await?;
+    }
+    Ok(())
+}
+
+async fn look(
+    app: &App,
+    work: &RepositoryWork,
+    access: &GitAccess,
+    (stack, source): (&Stack, &StackSource),
+    commit: &Result<CommitInfo, GitError>,
+) -> Result<()> {
+    let system = app.system_ctx();
+    let project = app.get::<Project>(&system, &ProjectSelector::Id(stack.project_id)).await?;
+    if let Some(problem) = stack_limits(&project).problem(&work.repository.url.to_string()) {
+        return blame_one(app, stack, problem).await;
+    }
+    let commit = match commit {
+        Ok(commit) => commit,
+        Err(error) => return blame_one(app, stack, error.message.clone()).await,
+    };
+    let turn = app.repositories.turns.build(Some(stack.project_id)).await;
+    let digest = closure(app, access, &commit.sha, &SourceSpec::from(&source.git)).await;
+    drop(turn);
+    let digest = match digest {
+        Ok(digest) => digest,
+        Err(error) => return blame_one(app, stack, error.message).await,
+    };
+    if app.store.stack_seen(stack.id).await?.as_ref() == Some(&digest) {
+        // A commit elsewhere in the repository is no news for this stack.
+        if stack.source_error.is_some() {
+            app.store.stack_source_seen(stack.id, &Ok((digest, commit.sha.clone())), app.now()).await?;
+        }
+        return Ok(());
+    }
+    let writable = app.authorized::<Stack, Write>(&system, &StackSelector::Id(stack.id)).await?;
+    // First the run: a console that ends here makes another one, which takes this one's place.
+    let new = NewRun { kind: RunKind::Apply, trigger: RunTrigger::Commit };
+    match app.stack_run_of(&system, &writable, new).await {
+        Ok(run) => {
+            tracing::info!(
+                stack.id = %stack.id, stack_run.id = %run.id, number = run.number, commit = commit.sha,
+                "a commit makes a run of a stack"
+            );
+        }
+        Err(error @ (Error::Invalid { .. } | Error::Conflict { .. })) => {
+            return blame_one(app, stack, error.to_string()).await;
+        }
+        Err(error) => return Err(error),
+    }
+    app.store.stack_source_seen(stack.id, &Ok((digest, commit.sha.clone())), app.now()).await
+}
+
+async fn blame_one(app: &App, stack: &Stack, error: String) -> Result<()> {
+    if stack.source_error.as_ref() == Some(&error) {
+        return Ok(());
+    }
+    app.store.stack_source_seen(stack.id, &Err(error), app.now()).await
+}

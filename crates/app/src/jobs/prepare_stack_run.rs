@@ -1,0 +1,169 @@
+//! Puts the code of a run together: resolves its ref, builds the artifact, and lets it have its turn.
+
+use std::sync::Arc;
+
+use plural_core::access::Actor;
+use plural_core::ids::StackRunId;
+use plural_core::project::Project;
+use plural_core::stack::Stack;
+use plural_core::stack_run::{RunKind, RunPhase, RunSource, RunStatus, StackRun};
+use plural_core::stack_steps::steps;
+use plural_core::stack_turns::Turn;
+use plural_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::harness::run_steps;
+use crate::job::{Job, JobFailure};
+use crate::ports::git::{GitAccess, GitError, SourceSpec};
+use crate::project::ProjectSelector;
+use crate::stack::{StackSelector, stack_limits};
+use crate::stack_run::RunMove;
+use crate::stack_run_turns::Proof;
+
+/// Puts the code of a run together.
+#[derive(Debug)]
+pub enum PrepareStackRun {}
+
+/// Of which run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PreparedRun {
+    /// The run.
+    pub run: StackRunId,
+}
+
+impl Job for PrepareStackRun {
+    const KIND: &'static str = "prepare_stack_run";
+    type Payload = PreparedRun;
+
+    fn key(prepared: &PreparedRun) -> String {
+        prepared.run.to_string()
+    }
+
+    async fn run(app: &Arc<App>, prepared: PreparedRun) -> Result<(), JobFailure> {
+        let Some(run) = app.store.stack_run(prepared.run).await? else { return Ok(()) };
+        if run.status != RunStatus::Queued {
+            return Ok(());
+        }
+        if run.source.is_some() {
+            // It was done before, and the turn was lost.
+            return Ok(app.run_next(run.stack_id).await?);
+        }
+        let prepared = match prepare(app, &run).await? {
+            Ok(source) => source,
+            Err(error) if error.transient => {
+                let note = RunMove {
+                    from: vec![RunStatus::Queued],
+                    error: Some(error.message.clone()),
+                    ..RunMove::at(app.now())
+                };
+                app.store.stack_run_move(&Actor::System, run.id, &note).await?;
+                return Err(JobFailure::Retry(Error::unavailable(error.message)));
+            }
+            Err(error) => {
+                let told = match &error.location {
+                    Some(location) => format!("{} ({location})", error.message),
+                    None => error.message,
+                };
+                let turn = Turn::Over(RunStatus::Failed, Some(told));
+                app.run_turns(&Actor::System, &run, turn, (None, Proof::Ended)).await?;
+                return Ok(());
+            }
+        };
+        let (closure, sha) = (prepared.closure_digest.clone(), prepared.sha.clone());
+        let mut all = Vec::new();
+        for phase in RunPhase::ALL {
+            let snapshot = &run.snapshot;
+            let steps = steps(snapshot.tool, &snapshot.spec, run.kind, phase)?;
+            all.extend(run_steps(&run, phase, &steps));
+        }
+        let change = RunMove {
+            from: vec![RunStatus::Queued],
+            to: Some(RunStatus::Queued),
+            source: Some(prepared),
+            steps: Some(all),
+            ..RunMove::at(app.now())
+        };
+        if app.store.stack_run_move(&Actor::System, run.id, &change).await?.is_some()
+            && run.kind == RunKind::Apply
+        {
+            // The commit is no news for the stack any more.
+            app.store.stack_source_seen(run.stack_id, &Ok((closure, sha)), app.now()).await?;
+        }
+        Ok(app.run_next(run.stack_id).await?)
+    }
+}
+
+async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError>> {
+    let system = app.system_ctx();
+    let Some(work) = app.store.repository_work(run.snapshot.repository_id).await? else {
+        return Ok(Err(GitError::terminal("the git repository no longer exists; choose another")));
+    };
+    let project = app.get::<Project>(&system, &ProjectSelector::Id(run.project_id)).await?;
+    if let Some(problem) = stack_limits(&project).problem(&work.repository.url.to_string()) {
+        return Ok(Err(GitError::terminal(problem)));
+    }
+    if work.repository.pulled_at.is_none() {
+        return Ok(Err(match work.repository.error {
+            Some(error) => GitError::terminal(format!("cannot fetch the repository: {error}")),
+            None => GitError { transient: true, ..GitError::terminal("the repository was not fetched yet") },
+        }));
+    }
+    let access = app.git_access(&work).await?;
+    if let Err(error) = app.mirror_renew(&access).await {
+        return Ok(Err(told("cannot fetch the repository", error)));
+    }
+    let stack = app.get::<Stack>(&system, &StackSelector::Id(run.stack_id)).await?;
+    let git = &run.snapshot.git;
+    // What was applied last is what there is to destroy, unless nobody has that commit any more.
+    let applied = stack.sha.as_deref().filter(|_| run.kind == RunKind::Destroy);
+    let commit = match applied {
+        Some(sha) => match app.git.resolve(&access, sha).await {
+            Ok(commit) => Ok(commit),
+            Err(_) => app.git.resolve(&access, &git.reference).await,
+        },
+        None => app.git.resolve(&access, &git.reference).await,
+    };
+    let commit = match commit {
+        Ok(commit) => commit,
+        Err(error) => return Ok(Err(told("cannot find the ref", error))),
+    };
+    let spec = SourceSpec::from(git);
+    let _turn = app.repositories.turns.build(Some(run.project_id)).await;
+    let closure_digest = match closure(app, &access, &commit.sha, &spec).await {
+        Ok(digest) => digest,
+        Err(error) => return Ok(Err(error)),
+    };
+    Ok(match app.git.build(&access, &commit.sha, &spec).await {
+        Ok(built) => Ok(RunSource {
+            sha: commit.sha,
+            message: commit.message,
+            author: commit.author,
+            closure_digest,
+            artifact_digest: built.digest,
+            folder: built.folder,
+        }),
+        Err(error) => Err(told("cannot build the artifact", error)),
+    })
+}
+
+/// The digest of all that a source reaches at a commit.
+pub(super) async fn closure(
+    app: &App,
+    access: &GitAccess,
+    sha: &str,
+    spec: &SourceSpec,
+) -> Result<String, GitError> {
+    let closures = app.git.closures(access, sha, std::slice::from_ref(spec)).await;
+    let closures = closures.map_err(|error| told("cannot read the commit", error))?;
+    match closures.into_iter().next() {
+        Some(Ok(closure)) => Ok(closure.digest),
+        Some(Err(error)) => Err(told("cannot read the folder", error)),
+        None => Err(GitError::terminal("cannot read the folder: git said nothing about it")),
+    }
+}
+
+/// The same error with what failed before it.
+pub(super) fn told(doing: &str, error: GitError) -> GitError {
+    GitError { message: format!("{doing}: {}", error.message), ..error }
+}

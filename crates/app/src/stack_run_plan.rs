@@ -1,0 +1,192 @@
+//! The plan of a run: stored in sealed pieces, read again, and compared with the world before it is applied.
+
+use bytes::Bytes;
+use plural_core::data_key::KeyOwner;
+use plural_core::ids::StackRunId;
+use plural_core::run_call::MAX_PLAN_PART;
+use plural_core::stack::Stack;
+use plural_core::stack_plan::{plan_digest, plan_shown};
+use plural_core::stack_run::{RunPlan, StackRun};
+use plural_core::{Error, Result};
+use sha2::{Digest as _, Sha256};
+use tokio::task::spawn_blocking;
+
+use crate::access::Read;
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::stack::StackSelector;
+use crate::stack_run::{PlanPart, PlanPartWrite};
+
+/// Bytes of a piece of a plan, each of which is sealed by itself: keys are replaced piece by piece.
+const PIECE: usize = 256 << 10;
+/// What stands before the bytes of a piece: the part and its number.
+const HEAD: usize = 1 + 4;
+
+impl App {
+    /// What the tool printed of a plan; values of secret variables were hidden by the harness.
+    pub async fn stack_run_plan_text(&self, ctx: &OpCtx, id: StackRunId) -> Result<Option<String>> {
+        let (_, run) = self.stack_run_for::<Read>(ctx, id).await?;
+        let text = self.plan_part(&run, PlanPart::Text).await?;
+        Ok(text.map(|text| String::from_utf8_lossy(&text.body).into_owned()))
+    }
+
+    /// A plan as JSON, without the values that the tool says are sensitive.
+    pub async fn stack_run_plan_json(
+        &self,
+        ctx: &OpCtx,
+        id: StackRunId,
+    ) -> Result<Option<serde_json::Value>> {
+        let (_, run) = self.stack_run_for::<Read>(ctx, id).await?;
+        // All of it is in memory, and takes many times as much as a value.
+        let _place = self.state_looks.acquire().await;
+        let Some(json) = self.plan_part(&run, PlanPart::Json).await? else { return Ok(None) };
+        let shown = spawn_blocking(move || serde_json::from_slice(&json.body).map(plan_shown)).await;
+        let shown = shown.map_err(|cause| Error::internal("reading a plan", cause))?;
+        // The cause could hold a part of a value.
+        shown.map(Some).map_err(|_| Error::conflict("the plan that was uploaded is no JSON"))
+    }
+
+    /// Stores a part of a plan.
+    pub(crate) async fn plan_part_put(&self, run: &StackRun, part: PlanPart, body: Bytes) -> Result<()> {
+        if body.len() > MAX_PLAN_PART {
+            let told = format!("must not exceed {} MiB", MAX_PLAN_PART >> 20);
+            return Err(Error::invalid(part.as_str(), told));
+        }
+        let sealing = self.sealer.sealing(KeyOwner::Project(run.project_id)).await?;
+        let context = context(run.id);
+        let mut pieces = Vec::with_capacity(body.len().div_ceil(PIECE));
+        for (number, bytes) in (0_u32..).zip(body.chunks(PIECE)) {
+            let mut piece = Vec::with_capacity(HEAD + bytes.len());
+            piece.extend_from_slice(&head(part, number));
+            piece.extend_from_slice(bytes);
+            pieces.push(sealing.seal(&context, &piece)?);
+            // A large plan does not hold up the thread.
+            tokio::task::yield_now().await;
+        }
+        let digest = Sha256::digest(&body).into();
+        let write = PlanPartWrite { part, digest, size: body.len() as u64, pieces };
+        self.store.stack_plan_put(run.id, &write).await
+    }
+
+    /// A part of the plan of a run, with the digest of the bytes as they are; none where there is no such part.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] where it was changed in the store.
+    pub(crate) async fn plan_part(&self, run: &StackRun, part: PlanPart) -> Result<Option<OpenPart>> {
+        let Some(stored) = self.store.stack_plan_get(run.id, part).await? else { return Ok(None) };
+        let doing = || format!("opening the {} of the plan of run {}", part.as_str(), run.id);
+        let failed = |why: &'static str| Error::internal(doing(), why);
+        let context = context(run.id);
+        let mut body =
+            Vec::with_capacity(usize::try_from(stored.size).unwrap_or_default().min(MAX_PLAN_PART));
+        for (number, sealed) in (0_u32..).zip(&stored.pieces) {
+            let piece = self.sealer.open(&context, sealed).await?;
+            let bytes =
+                piece.strip_prefix(&head(part, number)).ok_or_else(|| failed("a piece is missing"))?;
+            body.extend_from_slice(bytes);
+            tokio::task::yield_now().await;
+        }
+        if body.len() as u64 != stored.size {
+            return Err(failed("its end is missing"));
+        }
+        let digest: [u8; 32] = Sha256::digest(&body).into();
+        if digest != stored.digest {
+            return Err(failed("it has another digest"));
+        }
+        Ok(Some(OpenPart { digest: hex::encode(digest), body }))
+    }
+
+    /// What the parts of the plan that are stored make together.
+    pub(crate) async fn plan_stored_digest(&self, run: &StackRun) -> Result<String> {
+        let mut digests = Vec::new();
+        for part in PlanPart::ALL {
+            digests.push(self.plan_part(run, part).await?.map(|part| part.digest));
+        }
+        let [file, json, text] = digests.as_slice() else { return Ok(String::new()) };
+        Ok(plan_digest(file.as_deref(), json.as_deref(), text.as_deref().unwrap_or_default()))
+    }
+
+    /// Why the plan of a run must not be applied any more, if so: what it was made from has moved.
+    pub(crate) async fn plan_refusal(&self, run: &StackRun) -> Result<Option<String>> {
+        let (Some(plan), Some(source)) = (&run.plan, &run.source) else {
+            return Ok(Some("the run has no plan: plan again".to_owned()));
+        };
+        let stack = self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(run.stack_id)).await?;
+        if let Some(moved) = state_moved(plan, &stack, run) {
+            return Ok(Some(moved));
+        }
+        let inputs = self.stack_inputs_of(&stack).await?;
+        if !self.is_inputs_digest(&stack, &inputs, &run.snapshot.inputs_digest)? {
+            return Ok(Some("the stack was changed since the plan was made: plan again".to_owned()));
+        }
+        let altered = "the plan in the store is not the one that was made: it is not applied; plan again";
+        match self.plan_stored_digest(run).await {
+            Ok(digest) if digest == plan.digest => {}
+            Ok(_) => return Ok(Some(altered.to_owned())),
+            // What cannot be opened was changed, or its key is gone.
+            Err(Error::Internal { doing, .. }) => {
+                tracing::error!(stack_run.id = %run.id, doing = %doing, "a stored plan cannot be opened");
+                return Ok(Some(altered.to_owned()));
+            }
+            Err(error) => return Err(error),
+        }
+        match self.blobs.open(&source.artifact_digest).await {
+            Ok(_) => Ok(None),
+            Err(Error::NotFound { .. }) => {
+                Ok(Some("the code that the plan was made from is not kept any more: plan again".to_owned()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A part of a plan, in clear.
+pub(crate) struct OpenPart {
+    /// SHA-256, in hex.
+    pub(crate) digest: String,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Somebody wrote the state since the plan was made from it.
+fn state_moved(plan: &RunPlan, stack: &Stack, run: &StackRun) -> Option<String> {
+    if !run.keeps_state() {
+        return None;
+    }
+    let serial = stack.state.as_ref().map(|state| state.serial);
+    if serial == plan.state_serial {
+        return None;
+    }
+    let told = |serial: Option<u64>| serial.map_or_else(|| "none".to_owned(), |serial| serial.to_string());
+    Some(format!(
+        "the state moved since the plan was made (serial {} then, {} now): plan again",
+        told(plan.state_serial),
+        told(serial)
+    ))
+}
+
+/// What the pieces of a plan are sealed for.
+fn context(run: StackRunId) -> String {
+    format!("stack_plan:{run}")
+}
+
+fn head(part: PlanPart, number: u32) -> [u8; HEAD] {
+    let [a, b, c, d] = number.to_be_bytes();
+    let part = match part {
+        PlanPart::File => 0,
+        PlanPart::Json => 1,
+        PlanPart::Text => 2,
+    };
+    [part, a, b, c, d]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_pieces_have_the_same_head() {
+        let heads: std::collections::BTreeSet<_> =
+            PlanPart::ALL.into_iter().flat_map(|part| [0, 1, 256].map(|number| head(part, number))).collect();
+        assert_eq!(heads.len(), 9);
+    }
+}

@@ -1,0 +1,275 @@
+//! Moves runs on: carries out what follows for them, and looks after those whose Job, agent or people are silent.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use chrono::TimeDelta;
+use parking_lot::Mutex;
+use plural_core::access::{Actor, RunActor};
+use plural_core::cluster::Cluster;
+use plural_core::ids::{StackId, StackRunId};
+use plural_core::stack::Stack;
+use plural_core::stack_run::{RunKind, RunPhase, RunStatus, StackRun};
+use plural_core::stack_turns::{Turn, after_loss, tend};
+use plural_core::{Error, Result};
+
+use crate::access::{Admin, WriteState};
+use crate::app::App;
+use crate::cluster::ClusterSelector;
+use crate::job::NewJob;
+use crate::jobs::{PrepareStackRun, PreparedRun};
+use crate::stack::StackSelector;
+use crate::stack_run::{RunMove, SealedOutput};
+
+/// So many passes in a row find a Job silent before it counts as lost: a clock that jumps makes all of them silent for one.
+const SILENT_PASSES: u32 = 3;
+/// Code that is not put together after so long has lost its job.
+const UNPREPARED: TimeDelta = TimeDelta::seconds(60);
+/// A job that died is enqueued again after so long.
+const DEAD: TimeDelta = TimeDelta::minutes(5);
+
+/// How it is known that nothing of a Job goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// It said so itself, its agent did, or it never began.
+    Ended,
+    /// It is not heard of any more: it may still be at work somewhere.
+    Silence,
+}
+
+/// In how many passes in a row each run was found silent.
+#[derive(Default)]
+pub(crate) struct SilentRuns {
+    passes: Mutex<HashMap<StackRunId, u32>>,
+}
+
+impl SilentRuns {
+    /// One more pass finds it silent: whether it is lost.
+    fn are_enough(&self, id: StackRunId) -> bool {
+        let mut passes = self.passes.lock();
+        let count = passes.entry(id).or_insert(0);
+        *count += 1;
+        *count >= SILENT_PASSES
+    }
+
+    /// Forgets those that this pass did not find silent.
+    fn keep(&self, silent: &HashSet<StackRunId>) {
+        self.passes.lock().retain(|id, _| silent.contains(id));
+    }
+}
+
+impl App {
+    /// Carries out what follows for a run that was read as it is given. Nothing where it went elsewhere meanwhile.
+    pub(crate) async fn run_turns(
+        &self,
+        actor: &Actor,
+        run: &StackRun,
+        turn: Turn,
+        (outputs, proof): (Option<Vec<SealedOutput>>, Proof),
+    ) -> Result<Option<StackRun>> {
+        let of = RunMove {
+            from: vec![run.status],
+            of: Some((run.phase, run.attempt)),
+            ends_credential: true,
+            tells_agent: true,
+            ..RunMove::at(self.now())
+        };
+        let change = match turn {
+            Turn::Applies => return self.run_applies_by(actor, run).await,
+            Turn::Waits => RunMove { to: Some(RunStatus::PendingApproval), ..of },
+            Turn::Again(note) => RunMove { to: Some(RunStatus::Queued), error: Some(note), ..of },
+            Turn::Over(status, error) => {
+                let applied = applied(run, status, outputs);
+                RunMove { to: Some(status), error, applied, ..of }
+            }
+        };
+        let Some(run) = self.store.stack_run_move(actor, run.id, &change).await? else { return Ok(None) };
+        if run.status.is_over() {
+            if proof == Proof::Ended {
+                self.run_unlocks(&run).await?;
+            }
+            self.run_over(&run).await?;
+        } else {
+            self.run_next(run.stack_id).await?;
+        }
+        Ok(Some(run))
+    }
+
+    /// Enough people agreed: the plan is applied, if it still fits.
+    pub(crate) async fn run_applies(&self, run: &StackRun) -> Result<()> {
+        match self.plan_refusal(run).await? {
+            None => self.run_applies_by(&Actor::System, run).await.map(drop),
+            Some(why) => {
+                let turn = Turn::Over(RunStatus::Failed, Some(why));
+                self.run_turns(&Actor::System, run, turn, (None, Proof::Ended)).await.map(drop)
+            }
+        }
+    }
+
+    async fn run_applies_by(&self, actor: &Actor, run: &StackRun) -> Result<Option<StackRun>> {
+        let change = RunMove {
+            from: vec![run.status],
+            of: Some((run.phase, run.attempt)),
+            to: Some(RunStatus::Queued),
+            phase: Some(RunPhase::Apply),
+            ends_credential: true,
+            tells_agent: true,
+            ..RunMove::at(self.now())
+        };
+        let moved = self.store.stack_run_move(actor, run.id, &change).await?;
+        if moved.is_some() {
+            self.run_next(run.stack_id).await?;
+        }
+        Ok(moved)
+    }
+
+    /// The next run of a stack has its turn, where none has.
+    pub(crate) async fn run_next(&self, stack: StackId) -> Result<()> {
+        self.store.stack_run_next(stack, self.now()).await.map(drop)
+    }
+
+    /// What comes after the end of a run: others, and the end of a stack that it destroyed.
+    pub(crate) async fn run_over(&self, run: &StackRun) -> Result<()> {
+        tracing::info!(
+            stack_run.id = %run.id, stack.id = %run.stack_id, number = run.number, status = run.status.as_str(),
+            "a run of a stack is over"
+        );
+        if run.kind == RunKind::Destroy && run.status == RunStatus::Successful {
+            let system = self.system_ctx();
+            match self.authorized::<Stack, Admin>(&system, &StackSelector::Id(run.stack_id)).await {
+                Ok(stack) if stack.deleted_at.is_some() => {
+                    return self.store.stack_delete(stack.audited(&system, "stack.delete"), None).await;
+                }
+                Ok(_) => {}
+                Err(Error::NotFound { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.run_next(run.stack_id).await
+    }
+
+    /// Releases the lock of the stack's state that this run holds and cannot give back. The lock of anybody else stays.
+    pub(crate) async fn run_unlocks(&self, run: &StackRun) -> Result<()> {
+        if !run.keeps_state() {
+            return Ok(());
+        }
+        let system = self.system_ctx();
+        let stack =
+            match self.authorized::<Stack, WriteState>(&system, &StackSelector::Id(run.stack_id)).await {
+                Ok(stack) => stack,
+                Err(Error::NotFound { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+        let name = RunActor { run: run.id, stack: run.stack_id, phase: run.phase }.name();
+        let Some(lock) = stack.lock.as_ref().filter(|lock| lock.author == name) else { return Ok(()) };
+        tracing::warn!(
+            stack_run.id = %run.id, stack.id = %run.stack_id, lock = lock.id,
+            "released the lock of a state: the run that held it is over"
+        );
+        let by = stack.audited(&system, "stack.state.release");
+        self.store.stack_state_unlock(by, Some(&lock.id)).await.map(drop)
+    }
+
+    /// The Job of a run went without a word.
+    pub(crate) async fn run_lost(&self, run: &StackRun, why: &str, proof: Proof) -> Result<()> {
+        let turn = after_loss(run, why, run.status == RunStatus::Running);
+        self.run_turns(&Actor::System, run, turn, (None, proof)).await.map(drop)
+    }
+
+    /// One pass over all runs that are not over: how many it moved on.
+    ///
+    /// # Errors
+    /// When they cannot be read. What one of them fails with is logged, and does not hold up the others.
+    pub async fn stack_runs_tend(&self) -> Result<u64> {
+        let (mut moved, mut silent, mut unprepared) = (0, HashSet::new(), Vec::new());
+        let runs = self.store.stack_runs_open().await?;
+        for run in &runs {
+            match self.run_tended(run, &mut silent).await {
+                Ok(true) => moved += 1,
+                Ok(false) => {}
+                Err(error) => {
+                    let error = error.log_text();
+                    tracing::warn!(stack_run.id = %run.id, error, "cannot move a run on; trying again");
+                }
+            }
+            let waits = run.status == RunStatus::Queued && run.source.is_none();
+            if waits && self.now() - run.created_at > UNPREPARED {
+                unprepared.push(NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?);
+            }
+        }
+        self.silent_runs.keep(&silent);
+        if !unprepared.is_empty() {
+            self.store.jobs_enqueue_absent(&unprepared, self.now() - DEAD, self.now()).await?;
+        }
+        let active: HashSet<StackId> =
+            runs.iter().filter(|run| run.status.is_active()).map(|run| run.stack_id).collect();
+        let waiting: BTreeSet<StackId> = runs
+            .iter()
+            .filter(|run| run.status == RunStatus::Queued && run.source.is_some())
+            .map(|run| run.stack_id)
+            .filter(|stack| !active.contains(stack))
+            .collect();
+        for stack in waiting {
+            self.run_next(stack).await?;
+        }
+        Ok(moved)
+    }
+
+    /// Whether there was something to do about a run, and it was done.
+    async fn run_tended(&self, run: &StackRun, silent: &mut HashSet<StackRunId>) -> Result<bool> {
+        let now = self.now();
+        let Some(turn) = tend(run, "", None, now) else { return Ok(false) };
+        if run.status == RunStatus::Running {
+            silent.insert(run.id);
+            if !self.silent_runs.are_enough(run.id) {
+                return Ok(false);
+            }
+            let moved = self.run_turns(&Actor::System, run, turn, (None, Proof::Silence)).await?;
+            return Ok(moved.is_some());
+        }
+        if turn == Turn::Applies {
+            self.run_applies(run).await?;
+            return Ok(true);
+        }
+        // What is told of the cluster is read only where something is told.
+        let cluster = self.get::<Cluster>(&self.system_ctx(), &ClusterSelector::Id(run.cluster_id)).await;
+        let (name, heard) = match cluster {
+            Ok(cluster) => (cluster.handle.to_string(), cluster.pinged_at.max(self.pings.last(cluster.id))),
+            Err(Error::NotFound { .. }) => (format!("{} (deleted)", run.cluster_id), None),
+            Err(error) => return Err(error),
+        };
+        let Some(turn) = tend(run, &name, heard, now) else { return Ok(false) };
+        Ok(self.run_turns(&Actor::System, run, turn, (None, Proof::Ended)).await?.is_some())
+    }
+}
+
+/// What the stack is told of a run that ended well.
+fn applied(
+    run: &StackRun,
+    status: RunStatus,
+    outputs: Option<Vec<SealedOutput>>,
+) -> Option<(String, Option<Vec<SealedOutput>>)> {
+    let source = run.source.as_ref().filter(|_| status == RunStatus::Successful)?;
+    match run.kind {
+        RunKind::DryRun => None,
+        RunKind::Apply => Some((source.sha.clone(), outputs)),
+        // Nothing is left that could have outputs.
+        RunKind::Destroy => Some((source.sha.clone(), Some(Vec::new()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_lost_when_passes_in_a_row_find_it_silent() {
+        let (runs, id) = (SilentRuns::default(), StackRunId::new());
+        assert!(!runs.are_enough(id));
+        assert!(!runs.are_enough(id));
+        assert!(runs.are_enough(id));
+        runs.keep(&HashSet::new());
+        assert!(!runs.are_enough(id));
+        runs.keep(&HashSet::from([id]));
+        assert!(!runs.are_enough(id));
+    }
+}

@@ -1,0 +1,561 @@
+//! The life of runs: planned, approved by digest, applied; and every way in which they end otherwise.
+
+use plural_app::agent_run::ReportedRunState;
+use plural_core::ErrorCode;
+use plural_core::stack_run::RunPhase;
+use plural_testkit::{TestDatabase, each_database, eventually};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use world::{FILE, World, hex, id_of};
+
+mod world;
+
+each_database!(
+    a_plan_is_approved_by_its_digest_and_applied,
+    nothing_to_do_and_dry_runs_end_with_their_plan,
+    a_rejected_plan_is_not_applied,
+    a_newer_plan_takes_the_place_of_one_that_waits,
+    of_commits_only_those_that_reach_the_stack_make_runs,
+    whoever_made_it_does_not_approve_it,
+    two_people_agree,
+    a_lost_plan_is_made_again_and_a_lost_apply_is_not,
+    a_job_that_ends_without_a_word_is_not_waited_for,
+    what_is_cancelled_ends,
+    a_stack_is_destroyed_before_it_goes,
+    a_plan_that_was_altered_is_not_applied,
+    a_state_that_moved_refuses_the_plan,
+    a_run_reaches_the_state_of_its_own_stack,
+    a_changed_stack_is_planned_again,
+    what_a_stack_may_not_be_made_of,
+);
+
+async fn a_plan_is_approved_by_its_digest_and_applied(database: TestDatabase) {
+    let secret =
+        json!([{"name": "KEY", "value": "s3cret-value", "secret": true}, {"name": "REGION", "value": "eu"}]);
+    let files = json!([{"path": "a.ini", "content": "deep s3cret"}]);
+    let w = World::new(&database, json!({"approval": true, "environment": secret, "files": files})).await;
+    let t = &w.t;
+    let run = w.run(1, "PENDING").await;
+    assert_eq!(
+        (&run["kind"], &run["trigger"], &run["phase"]),
+        (&json!("APPLY"), &json!("COMMIT"), &json!("PLAN"))
+    );
+    let known = w.known(&t.reader).await;
+    let hidden = json!([{"name": "KEY", "value": "", "secret": true}, {"name": "REGION", "value": "eu", "secret": false}]);
+    assert_eq!((&known["environment"], &known["files"]), (&hidden, &json!([{"path": "a.ini"}])));
+
+    let plan = w.take(&run, RunPhase::Plan, 0).await;
+    // Of two agents of a cluster that take it, one does.
+    let again = t.console.app().agent_run_take(&w.agent, id_of(&run), RunPhase::Plan, 0).await;
+    assert_eq!(again.unwrap_err().code(), ErrorCode::Conflict);
+    let input = plan.input().await;
+    assert_eq!(
+        (&input["phase"], &input["stack"], &input["plan"]),
+        (&json!("plan"), &json!("infra"), &Value::Null)
+    );
+    assert_eq!(input["environment"][0]["value"], "s3cret-value");
+    assert_eq!(input["files"]["a.ini"], "deep s3cret");
+    let steps: Vec<&Value> = input["steps"].as_array().unwrap().iter().map(|step| &step["cmd"]).collect();
+    assert_eq!(steps, [&json!("look")]);
+    // The answer may have been lost.
+    assert_eq!(plan.input().await, input);
+    let (status, artifact) = plan.get("artifact").await;
+    assert!(status == 200 && !artifact.is_empty());
+    assert_eq!(plan.get("plan-file").await.0, 404);
+
+    assert_eq!(
+        plan.says("steps/0", json!({"status": "running", "exitCode": null})).await,
+        (200, json!({"cancel": false}))
+    );
+    assert_eq!(plan.log(0, 0, "one\n").await, (200, json!({"offset": 4})));
+    // Sent twice, kept once.
+    assert_eq!(plan.log(0, 0, "one\n").await, (200, json!({"offset": 4})));
+    assert_eq!(plan.log(0, 2, "e\ntwo\n").await, (200, json!({"offset": 8})));
+    assert_eq!(plan.log(0, 100, "late").await.0, 409);
+    assert_eq!(
+        plan.says("steps/1", json!({"status": "running", "exitCode": null})).await.0,
+        422,
+        "of the other Job"
+    );
+    assert_eq!(plan.says("steps/0", json!({"status": "successful", "exitCode": 0})).await.0, 200);
+    let digest = plan.plan(2).await;
+    assert_eq!(plan.done(true).await, 204);
+    // Its credential ended with it.
+    for path in ["input", "artifact"] {
+        assert_eq!(plan.get(path).await.0, 401, "{path}");
+    }
+    assert_eq!((plan.beat().await.0, plan.done(false).await), (401, 401));
+
+    let waits = w.run(1, "PENDING_APPROVAL").await;
+    assert_eq!(waits["plan"]["digest"], digest.as_str());
+    assert_eq!((&waits["plan"]["add"], &waits["plan"]["text"]), (&json!(2), &json!("2 to add")));
+    assert_eq!(waits["steps"][0]["logs"], json!({"text": "one\ntwo\n", "next": 8}));
+    assert_eq!(
+        (&waits["steps"][0]["status"], &waits["steps"][1]["status"]),
+        (&json!("SUCCESSFUL"), &json!("PENDING"))
+    );
+    let inbox = "{ stackRunsWaiting(first: 5) { edges { node { number } } } }";
+    let one = json!({"edges": [{"node": {"number": 1}}]});
+    assert_eq!(t.reader.data(inbox, json!({})).await["stackRunsWaiting"], one);
+    assert_eq!(t.stranger.data(inbox, json!({})).await["stackRunsWaiting"], json!({"edges": []}));
+
+    let other = w.approve(&t.owner, &run, &json!("0".repeat(64))).await;
+    assert!(other.outcome() == "CONFLICT" && other.message().contains(&digest), "{other:?}");
+    assert_eq!(w.approve(&t.owner, &run, &Value::Null).await.outcome(), "INVALID");
+    assert_eq!(w.approve(&t.reader, &run, &json!(digest)).await.outcome(), "FORBIDDEN");
+    assert_eq!(w.approve(&t.stranger, &run, &json!(digest)).await.outcome(), "NOT_FOUND");
+    assert_eq!(w.run(1, "PENDING_APPROVAL").await["approvals"], json!([]));
+    assert_eq!(w.approve(&t.owner, &run, &json!(digest)).await.outcome(), "OK");
+    assert_eq!(
+        w.approve(&t.admin, &run, &json!(digest)).await.outcome(),
+        "CONFLICT",
+        "it does not wait any more"
+    );
+
+    let run = w.run(1, "PENDING").await;
+    assert_eq!((&run["phase"], run["approvals"].as_array().unwrap().len()), (&json!("APPLY"), 1));
+    let apply = w.take(&run, RunPhase::Apply, 0).await;
+    let input = apply.input().await;
+    assert_eq!((&input["phase"], &input["plan"]["digest"]), (&json!("apply"), &json!(digest)));
+    assert_eq!(input["plan"]["fileDigest"], hex(FILE));
+    assert_eq!((&input["steps"][0]["cmd"], &input["steps"][0]["index"]), (&json!("make"), &json!(1)));
+    assert_eq!(apply.get("plan-file").await, (200, FILE.to_vec()));
+    // The plan that was approved stays.
+    assert_eq!(apply.call(Method::PUT, "plan/text", b"other".to_vec()).await.0, 409);
+    let outputs = json!([
+        {"name": "address", "value": "10.0.0.1", "secret": false},
+        {"name": "password", "value": {"deep": "s3cret-output"}, "secret": true},
+    ]);
+    assert_eq!(apply.ends(json!({"succeeded": true, "changed": true, "outputs": outputs})).await, 204);
+    let run = w.run(1, "SUCCESSFUL").await;
+    let known = w.known(&t.owner).await;
+    assert_eq!((&known["status"], &known["sha"]), (&json!("SUCCESSFUL"), &run["sha"]));
+    let told = |known: &Value, name: &str| {
+        known["output"].as_array().unwrap().iter().find(|output| output["name"] == name).unwrap().clone()
+    };
+    assert_eq!(told(&known, "address")["value"], "10.0.0.1");
+    assert_eq!(told(&known, "password")["json"], r#"{"deep":"s3cret-output"}"#);
+    let seen = w.known(&t.reader).await;
+    assert_eq!(told(&seen, "address")["value"], "10.0.0.1");
+    assert_eq!(told(&seen, "password")["json"], Value::Null);
+    assert!(!seen.to_string().contains("s3cret"), "{seen}");
+    w.t.stop().await;
+}
+
+async fn nothing_to_do_and_dry_runs_end_with_their_plan(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true})).await;
+    w.plans(1, 0).await;
+    let run = w.run(1, "SUCCESSFUL").await;
+    assert_eq!((&run["phase"], &w.known(&w.t.owner).await["sha"]), (&json!("PLAN"), &run["sha"]));
+
+    assert_eq!(w.trigger(&w.t.reader, true, false).await.outcome(), "FORBIDDEN");
+    assert_eq!(w.trigger(&w.t.owner, true, false).await.outcome(), "OK");
+    w.plans(2, 5).await;
+    let run = w.run(2, "SUCCESSFUL").await;
+    assert_eq!((&run["kind"], &run["plan"]["add"]), (&json!("DRY_RUN"), &json!(5)));
+    // Its plan is nothing to approve.
+    let refused = w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    w.t.stop().await;
+}
+
+async fn a_rejected_plan_is_not_applied(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true})).await;
+    let run = w.plans(1, 1).await;
+    w.run(1, "PENDING_APPROVAL").await;
+    assert_eq!(w.reject(&w.t.reader, &run, "no").await.outcome(), "FORBIDDEN");
+    assert_eq!(w.reject(&w.t.owner, &run, "not on Friday").await.outcome(), "OK");
+    let over = w.run(1, "CANCELLED").await;
+    assert_eq!(over["error"], "rejected by owner@example.com: not on Friday");
+    assert_eq!(w.approve(&w.t.owner, &run, &over["plan"]["digest"]).await.outcome(), "CONFLICT");
+    assert_eq!(w.reject(&w.t.owner, &run, "again").await.outcome(), "CONFLICT");
+    w.t.stop().await;
+}
+
+async fn a_newer_plan_takes_the_place_of_one_that_waits(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true})).await;
+    let first = w.plans(1, 1).await;
+    let waits = w.run(1, "PENDING_APPROVAL").await;
+    // While it waits, others have their turn: a dry run takes nobody's place.
+    assert_eq!(w.trigger(&w.t.owner, true, false).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    w.run(2, "SUCCESSFUL").await;
+    assert_eq!(w.run(1, "PENDING_APPROVAL").await["plan"], waits["plan"]);
+
+    w.remote.push_files([("infra/main.sh", "echo 2\n")]).unwrap();
+    w.plans(3, 1).await;
+    w.run(3, "PENDING_APPROVAL").await;
+    let over = w.run(1, "CANCELLED").await;
+    assert_eq!(over["error"], "superseded by run 3");
+    assert_eq!(w.approve(&w.t.owner, &first, &waits["plan"]["digest"]).await.outcome(), "CONFLICT");
+    w.t.stop().await;
+}
+
+async fn of_commits_only_those_that_reach_the_stack_make_runs(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.plans(1, 0).await;
+    w.run(1, "SUCCESSFUL").await;
+    w.remote.push_files([("docs/a.md", "two\n")]).unwrap();
+    let sha = w.remote.push_files([("infra/main.sh", "echo 2\n")]).unwrap();
+    w.plans(2, 0).await;
+    let run = w.run(2, "SUCCESSFUL").await;
+    assert_eq!((&run["trigger"], &run["sha"]), (&json!("COMMIT"), &json!(sha)));
+    // The commit elsewhere was looked at before.
+    assert_eq!(w.runs().await.len(), 2);
+    w.t.stop().await;
+}
+
+async fn whoever_made_it_does_not_approve_it(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true, "forbidSelfApproval": true})).await;
+    w.plans(1, 1).await;
+    let run = w.run(1, "PENDING_APPROVAL").await;
+    let digest = &run["plan"]["digest"];
+    let own = w.approve(&w.t.owner, &run, digest).await;
+    assert!(own.outcome() == "FORBIDDEN" && own.message().contains("last changed"), "{own:?}");
+    // Whoever starts a run is none of them either.
+    assert_eq!(w.trigger(&w.t.admin, false, false).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    let run = w.run(2, "PENDING_APPROVAL").await;
+    let own = w.approve(&w.t.admin, &run, &run["plan"]["digest"]).await;
+    assert!(own.outcome() == "FORBIDDEN" && own.message().contains("started"), "{own:?}");
+    w.t.stop().await;
+}
+
+async fn two_people_agree(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true, "requiredApprovals": 2})).await;
+    w.plans(1, 1).await;
+    let run = w.run(1, "PENDING_APPROVAL").await;
+    let digest = &run["plan"]["digest"];
+    assert_eq!(w.approve(&w.t.owner, &run, digest).await.outcome(), "OK");
+    assert_eq!(w.run(1, "PENDING_APPROVAL").await["approvals"].as_array().unwrap().len(), 1);
+    let twice = w.approve(&w.t.owner, &run, digest).await;
+    assert!(twice.outcome() == "CONFLICT" && twice.message().contains("already"), "{twice:?}");
+    assert_eq!(w.approve(&w.t.admin, &run, digest).await.outcome(), "OK");
+    w.applies(1).await;
+    w.run(1, "SUCCESSFUL").await;
+    w.t.stop().await;
+}
+
+async fn a_lost_plan_is_made_again_and_a_lost_apply_is_not(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    let run = w.run(1, "PENDING").await;
+    let first = w.take(&run, RunPhase::Plan, 0).await;
+    first.input().await;
+    assert_eq!(first.log(0, 0, "of the first\n").await.0, 200);
+    first.plan(1).await;
+    w.falls_silent().await;
+    w.tend().await;
+    let run = w.run(1, "PENDING").await;
+    // Whoever comes back is too late.
+    assert_eq!((first.beat().await.0, first.done(true).await), (401, 401));
+
+    let second = w.take(&run, RunPhase::Plan, 1).await;
+    assert_eq!(second.attempt, 2);
+    second.input().await;
+    // Its log begins anew, and so does its plan.
+    assert_eq!(second.log(0, 0, "two\n").await, (200, json!({"offset": 4})));
+    second.plan(1).await;
+    assert_eq!(second.done(true).await, 204);
+    let run = w.run(1, "PENDING").await;
+    assert_eq!((&run["phase"], &run["steps"][0]["logs"]["text"]), (&json!("APPLY"), &json!("two\n")));
+
+    let apply = w.take(&run, RunPhase::Apply, 0).await;
+    apply.input().await;
+    w.falls_silent().await;
+    w.tend().await;
+    let run = w.run(1, "FAILED").await;
+    assert!(run["error"].as_str().unwrap().contains("may have changed something"), "{run}");
+    assert_eq!(apply.beat().await.0, 401);
+    assert_eq!(w.known(&w.t.owner).await["status"], "FAILED");
+
+    // An agent that does not come.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.run(2, "PENDING").await;
+    w.falls_silent().await;
+    w.tend().await;
+    let run = w.run(2, "FAILED").await;
+    assert!(run["error"].as_str().unwrap().contains("agent of cluster blue did not start it"), "{run}");
+    w.t.stop().await;
+}
+
+async fn a_job_that_ends_without_a_word_is_not_waited_for(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    let run = w.run(1, "PENDING").await;
+    let plan = w.take(&run, RunPhase::Plan, 0).await;
+    w.says(&plan, ReportedRunState::Waiting, "no such image").await;
+    assert_eq!(w.run(1, "PENDING").await["error"], "no such image");
+    plan.input().await;
+    assert_eq!(w.run(1, "RUNNING").await["error"], Value::Null);
+    w.says(&plan, ReportedRunState::Ended, "OOMKilled").await;
+    // It has a moment to say how it ended, and says nothing.
+    let run = w.run(1, "PENDING").await;
+    let again = w.take(&run, RunPhase::Plan, 1).await;
+    // What is told of the Job before it does not count.
+    w.says(&plan, ReportedRunState::Gone, "").await;
+    again.input().await;
+    again.plan(0).await;
+    assert_eq!(again.done(true).await, 204);
+    w.run(1, "SUCCESSFUL").await;
+
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    let run = w.run(2, "PENDING").await;
+    let refused = w.take(&run, RunPhase::Plan, 0).await;
+    w.says(&refused, ReportedRunState::Refused, "namespace kube-system").await;
+    let run = w.run(2, "FAILED").await;
+    assert!(run["error"].as_str().unwrap().contains("refused to start it: namespace kube-system"), "{run}");
+    w.t.stop().await;
+}
+
+async fn what_is_cancelled_ends(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    let run = w.run(1, "PENDING").await;
+    let plan = w.take(&run, RunPhase::Plan, 0).await;
+    plan.input().await;
+    // The next one waits for its turn.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    let queued = w.run(2, "QUEUED").await;
+    assert_eq!(w.cancel(&w.t.reader, &run).await.outcome(), "FORBIDDEN");
+    assert_eq!(w.cancel(&w.t.owner, &queued).await.outcome(), "OK");
+    assert_eq!(w.run(2, "CANCELLED").await["error"], "cancelled by owner@example.com");
+
+    assert_eq!(plan.beat().await, (200, json!({"cancel": false})));
+    assert_eq!(w.cancel(&w.t.owner, &run).await.outcome(), "OK");
+    assert_eq!(w.run(1, "RUNNING").await["cancelAsked"], true);
+    assert_eq!(plan.beat().await, (200, json!({"cancel": true})));
+    assert_eq!(plan.ends(json!({"cancelled": true})).await, 204);
+    w.run(1, "CANCELLED").await;
+    assert_eq!(w.cancel(&w.t.owner, &run).await.outcome(), "CONFLICT");
+
+    // Before its Job has spoken there is nothing to wait for.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    let run = w.run(3, "PENDING").await;
+    let plan = w.take(&run, RunPhase::Plan, 0).await;
+    assert_eq!(w.cancel(&w.t.owner, &run).await.outcome(), "OK");
+    w.run(3, "CANCELLED").await;
+    assert_eq!(plan.get("input").await.0, 401);
+    w.t.stop().await;
+}
+
+async fn a_stack_is_destroyed_before_it_goes(database: TestDatabase) {
+    const DELETE: &str = "mutation ($id: ID!) { deleteStack(id: $id) { id deletedAt } }";
+    const RESTORE: &str = "mutation ($id: ID!) { restoreStack(id: $id) { id deletedAt } }";
+    let w = World::new(&database, json!({"approval": true})).await;
+    let (t, id) = (&w.t, json!({"id": w.stack}));
+    w.plans(1, 1).await;
+    let run = w.run(1, "PENDING_APPROVAL").await;
+    assert_eq!(w.approve(&t.owner, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+    w.applies(1).await;
+    w.run(1, "SUCCESSFUL").await;
+
+    assert_eq!(t.reader.ask(DELETE, id.clone()).await.outcome(), "FORBIDDEN");
+    let deleted = t.owner.data(DELETE, id.clone()).await;
+    assert_ne!(deleted["deleteStack"]["deletedAt"], Value::Null);
+    w.plans(2, 1).await;
+    let run = w.run(2, "PENDING_APPROVAL").await;
+    assert_eq!(run["kind"], "DESTROY");
+    assert_eq!(t.owner.ask(DELETE, id.clone()).await.outcome(), "CONFLICT", "it is under way");
+    assert_eq!(w.trigger(&t.owner, false, false).await.outcome(), "CONFLICT");
+    let restored = t.owner.data(RESTORE, id.clone()).await;
+    assert_eq!(restored["restoreStack"]["deletedAt"], Value::Null);
+    assert_eq!(w.run(2, "CANCELLED").await["error"], "the stack was restored by owner@example.com");
+    assert_eq!(t.owner.ask(RESTORE, id.clone()).await.outcome(), "CONFLICT");
+
+    t.owner.data(DELETE, id.clone()).await;
+    w.plans(3, 1).await;
+    let run = w.run(3, "PENDING_APPROVAL").await;
+    assert_eq!(w.approve(&t.owner, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+    let run = w.run(3, "PENDING").await;
+    let apply = w.take(&run, RunPhase::Apply, 0).await;
+    assert_eq!(apply.input().await["steps"][0]["cmd"], "undo");
+    assert_eq!(apply.done(true).await, 204);
+    let gone = t.owner.ask(world::STACK, id).await;
+    assert_eq!(gone.outcome(), "NOT_FOUND", "{gone:?}");
+    w.t.stop().await;
+}
+
+async fn a_plan_that_was_altered_is_not_applied(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true})).await;
+    w.plans(1, 1).await;
+    let run = w.run(1, "PENDING_APPROVAL").await;
+    // Pieces of two parts in each other's place.
+    w.t.sql(
+        "UPDATE stack_plan_pieces SET sealed = \
+         (SELECT other.sealed FROM stack_plan_pieces other WHERE other.part = 'text') WHERE part = 'file'",
+    )
+    .await;
+    w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await;
+    let run = w.run(1, "FAILED").await;
+    assert!(run["error"].as_str().unwrap().contains("plan in the store is not the one"), "{run}");
+    w.t.stop().await;
+}
+
+/// A Terraform state.
+fn state(serial: u64) -> Vec<u8> {
+    json!({"version": 4, "serial": serial, "lineage": "a", "outputs": {}, "resources": []})
+        .to_string()
+        .into_bytes()
+}
+
+fn lock(id: &str) -> Vec<u8> {
+    json!({"ID": id, "Operation": "OperationTypeApply", "Who": "harness@pod"}).to_string().into_bytes()
+}
+
+impl World {
+    /// A call at the door of states.
+    async fn state(&self, token: &str, method: &str, query: &str, body: Vec<u8>) -> u16 {
+        let url = self.t.url(&format!("/v1/stacks/{}/state{query}", self.stack));
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let request = self.t.owner.http().request(method, url).basic_auth("plural", Some(token)).body(body);
+        request.send().await.unwrap().status().as_u16()
+    }
+}
+
+async fn a_state_that_moved_refuses_the_plan(database: TestDatabase) {
+    let attributes = json!({"type": "TERRAFORM", "manageState": true, "approval": true});
+    let w = World::new(&database, attributes).await;
+    let owner = w.t.owner.token.clone().unwrap();
+    assert_eq!(w.state(&owner, "POST", "", state(1)).await, 200);
+    w.plans(1, 1).await;
+    let run = w.run(1, "PENDING_APPROVAL").await;
+    assert_eq!(w.state(&owner, "POST", "", state(2)).await, 200);
+    w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await;
+    let run = w.run(1, "FAILED").await;
+    let error = run["error"].as_str().unwrap();
+    assert!(error.contains("the state moved since the plan was made (serial 1 then, 2 now)"), "{error}");
+
+    // The same between the approval and the Job.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    let run = w.run(2, "PENDING_APPROVAL").await;
+    assert_eq!(w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+    let run = w.run(2, "PENDING").await;
+    let apply = w.take(&run, RunPhase::Apply, 0).await;
+    assert_eq!(w.state(&owner, "POST", "", state(3)).await, 200);
+    assert_eq!(apply.get("input").await.0, 409);
+    assert_eq!(apply.get("input").await.0, 401);
+    w.run(2, "FAILED").await;
+    w.t.stop().await;
+}
+
+async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
+    let w = World::new(&database, json!({"type": "TERRAFORM", "manageState": true})).await;
+    let run = w.run(1, "PENDING").await;
+    let plan = w.take(&run, RunPhase::Plan, 0).await;
+    let input = plan.input().await;
+    assert_eq!(input["statePath"], format!("/v1/stacks/{}/state", w.stack));
+    assert_eq!(w.state(&plan.token, "GET", "", Vec::new()).await, 204);
+    // A plan writes nothing, and locks nothing.
+    assert_eq!(w.state(&plan.token, "POST", "", state(1)).await, 404);
+    assert_eq!(w.state(&plan.token, "LOCK", "", lock("one")).await, 404);
+    let other = json!({"name": "other", "type": "TERRAFORM", "projectId": w.t.project});
+    let create = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
+    let other = w.t.owner.data(create, json!({"a": other})).await["createStack"]["id"].clone();
+    let url = w.t.url(&format!("/v1/stacks/{}/state", other.as_str().unwrap()));
+    let asked = w.t.owner.http().get(url).basic_auth("plural", Some(&plan.token)).send().await.unwrap();
+    assert_eq!(asked.status(), 404);
+    // Nor is it a person's token.
+    let asked = w.t.owner.with_token(&plan.token).ask("{ me { id } }", json!({})).await;
+    assert_eq!(asked.outcome(), "401");
+    plan.plan(1).await;
+    assert_eq!(plan.done(true).await, 204);
+    assert_eq!(w.state(&plan.token, "GET", "", Vec::new()).await, 401);
+
+    let run = w.run(1, "PENDING").await;
+    let apply = w.take(&run, RunPhase::Apply, 0).await;
+    apply.input().await;
+    assert_eq!(w.state(&apply.token, "LOCK", "", lock("one")).await, 200);
+    let held = w.known(&w.t.owner).await["lock"].clone();
+    assert_eq!(held, json!({"id": "one", "author": format!("run:{}", id_of(&run))}));
+    assert_eq!(w.state(&apply.token, "POST", "?ID=one", state(1)).await, 200);
+    // Its Pod is gone, and with it whoever could give the lock back.
+    w.says(&apply, ReportedRunState::Gone, "the node is gone").await;
+    let run = w.run(1, "FAILED").await;
+    assert!(run["error"].as_str().unwrap().contains("may have changed something"), "{run}");
+    eventually(std::time::Duration::from_mins(1), async || {
+        let known = w.known(&w.t.owner).await;
+        known["lock"].is_null().then_some(()).ok_or(format!("{known}"))
+    })
+    .await;
+    assert_eq!(w.state(&apply.token, "POST", "?ID=one", state(2)).await, 401);
+
+    // The lock of a person stays, whatever becomes of runs.
+    let owner = w.t.owner.token.clone().unwrap();
+    assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(2, 0).await;
+    w.run(2, "SUCCESSFUL").await;
+    assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "mine");
+    w.t.stop().await;
+}
+
+async fn a_changed_stack_is_planned_again(database: TestDatabase) {
+    let environment = |value: &str| json!({"environment": [{"name": "A", "value": value}]});
+    let mut attributes = environment("1");
+    attributes["approval"] = json!(true);
+    let w = World::new(&database, attributes).await;
+    w.plans(1, 1).await;
+    w.run(1, "PENDING_APPROVAL").await;
+    assert_eq!(w.update(environment("2")).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    let run = w.run(2, "PENDING_APPROVAL").await;
+    assert_eq!(run["trigger"], "SPEC");
+    w.run(1, "CANCELLED").await;
+    // What it is made of is as before.
+    assert_eq!(w.update(environment("2")).await.outcome(), "OK");
+    assert_eq!(w.update(json!({"name": "renamed"})).await.outcome(), "OK");
+    assert_eq!(w.runs().await.len(), 2);
+
+    // Of a paused one no run is made; and the plan that waits does not fit any more.
+    assert_eq!(w.update(json!({"paused": true})).await.outcome(), "OK");
+    assert_eq!(w.update(environment("3")).await.outcome(), "OK");
+    assert_eq!(w.runs().await.len(), 2);
+    w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await;
+    let run = w.run(2, "FAILED").await;
+    assert!(run["error"].as_str().unwrap().contains("was changed since the plan"), "{run}");
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    let run = w.run(3, "PENDING").await;
+    let plan = w.take(&run, RunPhase::Plan, 0).await;
+    assert_eq!(plan.input().await["environment"][0]["value"], "3");
+    w.t.stop().await;
+}
+
+async fn what_a_stack_may_not_be_made_of(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.plans(1, 0).await;
+    w.run(1, "SUCCESSFUL").await;
+    for (field, attributes) in [
+        ("attributes.workdir", json!({"workdir": "../other"})),
+        ("attributes.workdir", json!({"workdir": "/etc"})),
+        ("attributes.environment", json!({"environment": [{"name": "LD_PRELOAD", "value": "x"}]})),
+        ("attributes.environment", json!({"environment": [{"name": "TF_HTTP_PASSWORD", "value": "x"}]})),
+        ("attributes.environment", json!({"environment": [{"name": "NONE"}]})),
+        ("attributes.files", json!({"files": [{"path": "../a", "content": "x"}]})),
+        ("attributes.files", json!({"files": [{"path": "a", "content": "x".repeat((64 << 10) + 1)}]})),
+        ("attributes.jobSpec.namespace", json!({"jobSpec": {"namespace": "kube-system"}})),
+    ] {
+        let refused = w.update(attributes).await;
+        assert_eq!(refused.outcome(), "INVALID", "{field}: {refused:?}");
+        assert!(refused.message().starts_with(field), "{field}: {refused:?}");
+    }
+    assert_eq!(w.runs().await.len(), 1, "nothing was changed");
+
+    // A stranger's cluster and repository are none; and a stack without a source has no runs.
+    let create = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
+    let nobody = "00000000-0000-0000-0000-000000000001";
+    for (name, cluster, repository) in
+        [("one", nobody, w.repository.as_str()), ("two", w.cluster.as_str(), nobody)]
+    {
+        let attributes = json!({
+            "name": name, "type": "TERRAFORM", "projectId": w.t.project,
+            "clusterId": cluster, "repositoryId": repository, "git": {"ref": "main", "folder": "infra"},
+        });
+        assert_eq!(w.t.owner.ask(create, json!({"a": attributes})).await.outcome(), "NOT_FOUND", "{name}");
+    }
+    let bare = json!({"name": "bare", "type": "TERRAFORM", "projectId": w.t.project});
+    let bare = w.t.owner.data(create, json!({"a": bare})).await["createStack"]["id"].clone();
+    let trigger = "mutation ($id: ID!) { triggerRun(id: $id) { id } }";
+    let refused = w.t.owner.ask(trigger, json!({"id": bare})).await;
+    assert!(refused.outcome() == "CONFLICT" && refused.message().contains("no source"), "{refused:?}");
+    w.t.stop().await;
+}

@@ -1,0 +1,502 @@
+//! Which commands a run runs: the console decides them, and the harness runs these and no others.
+
+use crate::error::{Error, Result};
+use crate::run_call::InputStep;
+use crate::stack::StackTool;
+use crate::stack_run::{RunKind, RunPhase};
+use crate::stack_spec::{
+    AnsibleConfiguration, PulumiConfiguration, StackCommand, StackConfiguration, StackSpec, Stage,
+};
+
+/// Stands for the path of the plan file.
+pub const PLAN: &str = "$PLAN";
+
+/// The commands of one Job of a run, in order. Their places count over both Jobs: those of the second go on behind the first.
+///
+/// # Errors
+/// [`Error::Invalid`] for a stack whose tool cannot do it as the stack is.
+pub fn steps(tool: StackTool, spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<InputStep>> {
+    let planned = drafts(tool, spec, kind, RunPhase::Plan)?;
+    let (first, drafts) = match phase {
+        RunPhase::Plan => (0, planned),
+        // It never comes to that.
+        RunPhase::Apply if kind == RunKind::DryRun => (planned.len(), Vec::new()),
+        RunPhase::Apply => (planned.len(), drafts(tool, spec, kind, RunPhase::Apply)?),
+    };
+    let numbered = (0_u32..).skip(first).zip(drafts);
+    Ok(numbered.map(|(index, draft)| draft.at(index)).collect())
+}
+
+/// The image that the tool is in. Empty where none is known: then it is the agent's own, which has no tool.
+pub fn image(tool: StackTool, configuration: &StackConfiguration) -> String {
+    let StackConfiguration { image, version, tag, .. } = configuration;
+    let (name, newest) = match tool {
+        StackTool::Terraform if runs_tofu(configuration) => ("ghcr.io/opentofu/opentofu", "1.12"),
+        StackTool::Terraform => ("docker.io/hashicorp/terraform", "1.5.7"),
+        StackTool::Terragrunt => ("docker.io/alpine/terragrunt", "latest"),
+        StackTool::Ansible => ("docker.io/alpine/ansible", "latest"),
+        StackTool::Pulumi => ("docker.io/pulumi/pulumi", "latest"),
+        StackTool::Custom => ("", ""),
+    };
+    let name = image.as_deref().unwrap_or(name);
+    if name.is_empty() {
+        return String::new();
+    }
+    match tag.as_deref().or(version.as_deref()) {
+        Some(tag) => format!("{name}:{tag}"),
+        // Whoever names an image of their own without a tag means what the registry means by that.
+        None if image.is_some() => name.to_owned(),
+        None => format!("{name}:{newest}"),
+    }
+}
+
+/// A step without its place.
+struct Draft {
+    stage: Stage,
+    name: String,
+    cmd: String,
+    args: Vec<String>,
+    custom: bool,
+}
+
+impl Draft {
+    fn tool<'a>(stage: Stage, cmd: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
+        let args = args.into_iter().map(str::to_owned).collect();
+        Self { stage, name: stage.as_str().to_owned(), cmd: cmd.to_owned(), args, custom: false }
+    }
+
+    fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
+    fn own(stage: Stage, command: &StackCommand) -> Self {
+        let StackCommand { cmd, args, stage: _ } = command;
+        Self { stage, name: cmd.clone(), cmd: cmd.clone(), args: args.clone(), custom: true }
+    }
+
+    fn at(self, index: u32) -> InputStep {
+        let Self { stage, name, cmd, args, custom } = self;
+        InputStep { index, stage, name, cmd, args, custom }
+    }
+}
+
+fn drafts(tool: StackTool, spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>> {
+    let configuration = &spec.configuration;
+    let own = match tool {
+        StackTool::Terraform => {
+            let terraform = configuration.terraform.as_ref();
+            let options = Options {
+                parallelism: terraform.and_then(|it| it.parallelism),
+                refresh: terraform.and_then(|it| it.refresh),
+            };
+            let program = if runs_tofu(configuration) { "tofu" } else { "terraform" };
+            terraform_like(program, &options, kind, phase)
+        }
+        StackTool::Terragrunt => {
+            let terragrunt = configuration.terragrunt.as_ref();
+            let options = Options {
+                parallelism: terragrunt.and_then(|it| it.parallelism),
+                refresh: terragrunt.and_then(|it| it.refresh),
+            };
+            terraform_like("terragrunt", &options, kind, phase)
+        }
+        StackTool::Ansible => vec![ansible(spec, kind, phase)?],
+        StackTool::Pulumi => pulumi(spec, kind, phase)?,
+        StackTool::Custom => custom(spec, kind, phase)?,
+    };
+    Ok(with_hooks(own, configuration, kind, phase))
+}
+
+/// The stages of a Job, in order.
+fn stages(kind: RunKind, phase: RunPhase) -> &'static [Stage] {
+    match (phase, kind) {
+        (RunPhase::Plan, _) => &[Stage::Init, Stage::Plan, Stage::Verify],
+        (RunPhase::Apply, RunKind::Destroy) => &[Stage::Init, Stage::Destroy],
+        (RunPhase::Apply, RunKind::Apply | RunKind::DryRun) => &[Stage::Init, Stage::Apply],
+    }
+}
+
+/// The stage in which a run changes something.
+const fn last_stage(kind: RunKind) -> Stage {
+    match kind {
+        RunKind::Destroy => Stage::Destroy,
+        RunKind::Apply | RunKind::DryRun => Stage::Apply,
+    }
+}
+
+/// Each stage's commands, and then its hooks, also where the tool has no command of that stage.
+fn with_hooks(
+    own: Vec<Draft>,
+    configuration: &StackConfiguration,
+    kind: RunKind,
+    phase: RunPhase,
+) -> Vec<Draft> {
+    let (mut all, mut own) = (Vec::new(), own);
+    for stage in stages(kind, phase) {
+        let (these, rest): (Vec<Draft>, Vec<Draft>) =
+            own.into_iter().partition(|draft| draft.stage == *stage);
+        own = rest;
+        all.extend(these);
+        let hooks = configuration.hooks.iter().filter(|hook| hook.after_stage == *stage);
+        all.extend(hooks.map(|hook| Draft {
+            stage: *stage,
+            name: format!("{} hook: {}", stage.as_str(), hook.cmd),
+            cmd: hook.cmd.clone(),
+            args: hook.args.clone(),
+            custom: true,
+        }));
+    }
+    all
+}
+
+fn runs_tofu(configuration: &StackConfiguration) -> bool {
+    configuration.terraform.as_ref().and_then(|terraform| terraform.tofu) != Some(false)
+}
+
+struct Options {
+    parallelism: Option<u32>,
+    refresh: Option<bool>,
+}
+
+/// Terraform, OpenTofu, and Terragrunt, which hands on what it does not know.
+fn terraform_like(program: &str, options: &Options, kind: RunKind, phase: RunPhase) -> Vec<Draft> {
+    let Options { parallelism, refresh } = options;
+    let parallelism = parallelism.map(|many| format!("-parallelism={many}"));
+    let init = Draft::tool(Stage::Init, program, ["init", "-input=false"]);
+    let work = match phase {
+        RunPhase::Plan => {
+            // A plan only reads the state: it holds nobody up.
+            let file = format!("-out={PLAN}");
+            let args = ["plan", "-input=false", "-lock=false", file.as_str()].into_iter();
+            let args = args
+                .chain((kind == RunKind::Destroy).then_some("-destroy"))
+                .chain((*refresh == Some(false)).then_some("-refresh=false"))
+                .chain(parallelism.as_deref());
+            Draft::tool(Stage::Plan, program, args)
+        }
+        RunPhase::Apply => {
+            let args = ["apply", "-input=false"].into_iter().chain(parallelism.as_deref()).chain([PLAN]);
+            Draft::tool(last_stage(kind), program, args)
+        }
+    };
+    vec![init, work]
+}
+
+fn ansible(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Draft> {
+    let none = AnsibleConfiguration::default();
+    let AnsibleConfiguration {
+        playbook,
+        inventory,
+        additional_args,
+        private_key_file,
+        config_file: _,
+        supports_check,
+        delete_playbook,
+    } = spec.configuration.ansible.as_ref().unwrap_or(&none);
+    let playbook = match kind {
+        RunKind::Destroy => delete_playbook.as_deref().ok_or_else(|| {
+            Error::invalid(
+                "attributes.configuration.ansible.deletePlaybook",
+                "is needed to destroy an Ansible stack: name the playbook that undoes it, or detach the stack",
+            )
+        })?,
+        RunKind::Apply | RunKind::DryRun => playbook.as_deref().unwrap_or("main.yaml"),
+    };
+    let variables = serde_json::Value::Object(spec.variables.clone()).to_string();
+    let mut args: Vec<&str> = Vec::new();
+    if let Some(inventory) = inventory {
+        args.extend(["--inventory", inventory.as_str()]);
+    }
+    if let Some(key) = private_key_file {
+        args.extend(["--private-key", key.as_str()]);
+    }
+    if !spec.variables.is_empty() {
+        args.extend(["--extra-vars", variables.as_str()]);
+    }
+    args.extend(additional_args.iter().map(String::as_str));
+    let stage = match phase {
+        RunPhase::Plan => {
+            match supports_check {
+                // It says what it would run, and not what that would change.
+                Some(false) => args.push("--list-tasks"),
+                Some(true) | None => args.extend(["--check", "--diff"]),
+            }
+            Stage::Plan
+        }
+        RunPhase::Apply => last_stage(kind),
+    };
+    args.push(playbook);
+    Ok(Draft::tool(stage, "ansible-playbook", args))
+}
+
+fn pulumi(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>> {
+    let none = PulumiConfiguration::default();
+    let PulumiConfiguration { parallel, refresh, approve_empty: _, stack, backend_url } =
+        spec.configuration.pulumi.as_ref().unwrap_or(&none);
+    let backend = backend_url.as_deref().ok_or_else(|| {
+        Error::invalid(
+            "attributes.configuration.pulumi.backendUrl",
+            "is needed: the console keeps no state for Pulumi",
+        )
+    })?;
+    let stack = stack.as_deref().unwrap_or("dev");
+    let parallel = parallel.map(|many| many.to_string());
+    let parallel = parallel.as_deref().into_iter().flat_map(|many| ["--parallel", many]);
+    let mut all = vec![
+        Draft::tool(Stage::Init, "pulumi", ["login", "--non-interactive", backend]).named("login"),
+        Draft::tool(Stage::Init, "pulumi", ["stack", "select", "--non-interactive", "--create", stack])
+            .named("select"),
+    ];
+    if !spec.variables.is_empty() {
+        let values = spec.variables.iter().flat_map(|(name, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            ["--plaintext".to_owned(), format!("{name}={value}")]
+        });
+        let values: Vec<String> = values.collect();
+        let args = ["config", "set-all", "--non-interactive", "--stack", stack].into_iter();
+        let args = args.chain(values.iter().map(String::as_str));
+        all.push(Draft::tool(Stage::Init, "pulumi", args).named("config"));
+    }
+    let planned = format!("--save-plan={PLAN}");
+    let saved = format!("--plan={PLAN}");
+    let (stage, args) = match (phase, kind) {
+        (RunPhase::Plan, RunKind::Destroy) => {
+            (Stage::Plan, vec!["destroy", "--preview-only", "--non-interactive"])
+        }
+        (RunPhase::Plan, RunKind::Apply | RunKind::DryRun) => {
+            (Stage::Plan, vec!["preview", "--non-interactive", "--diff", planned.as_str()])
+        }
+        (RunPhase::Apply, RunKind::Destroy) => {
+            (Stage::Destroy, vec!["destroy", "--non-interactive", "--yes"])
+        }
+        (RunPhase::Apply, RunKind::Apply | RunKind::DryRun) => {
+            (Stage::Apply, vec!["up", "--non-interactive", "--skip-preview", "--yes", saved.as_str()])
+        }
+    };
+    let refresh = (*refresh == Some(true) && phase == RunPhase::Plan).then_some("--refresh");
+    let args = args.into_iter().chain(["--stack", stack]).chain(parallel).chain(refresh);
+    all.push(Draft::tool(stage, "pulumi", args));
+    Ok(all)
+}
+
+fn custom(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>> {
+    let commands = match kind {
+        RunKind::Destroy if spec.delete_commands.is_empty() => {
+            return Err(Error::invalid(
+                "attributes.deleteCommands",
+                "are needed to destroy a CUSTOM stack: say what undoes it, or detach the stack",
+            ));
+        }
+        RunKind::Destroy => &spec.delete_commands,
+        RunKind::Apply | RunKind::DryRun => &spec.commands,
+    };
+    let wanted = stages(kind, phase);
+    let placed = commands.iter().map(|command| {
+        let stage = match (command.stage, kind) {
+            // What undoes it is destruction, however it is called.
+            (Some(Stage::Apply) | None, RunKind::Destroy) => Stage::Destroy,
+            (Some(stage), _) => stage,
+            (None, RunKind::Apply | RunKind::DryRun) => Stage::Apply,
+        };
+        Draft::own(stage, command)
+    });
+    Ok(placed.filter(|draft| wanted.contains(&draft.stage)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::stack_spec::{StackHook, TerraformConfiguration};
+
+    /// Each as "stage: command line".
+    fn lines(tool: StackTool, spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Vec<String> {
+        let all = steps(tool, spec, kind, phase).unwrap();
+        let line = |step: &InputStep| {
+            let line = [std::slice::from_ref(&step.cmd), step.args.as_slice()].concat().join(" ");
+            format!("{}: {line}", step.stage.as_str())
+        };
+        all.iter().map(line).collect()
+    }
+
+    fn command(cmd: &str, stage: Option<Stage>) -> StackCommand {
+        StackCommand { cmd: cmd.to_owned(), args: Vec::new(), stage }
+    }
+
+    fn hook(cmd: &str, after_stage: Stage) -> StackHook {
+        StackHook { cmd: cmd.to_owned(), args: Vec::new(), after_stage }
+    }
+
+    #[test]
+    fn terraform_applies_the_plan_that_it_made() {
+        let mut spec = StackSpec::default();
+        let of = |spec: &StackSpec, kind, phase| lines(StackTool::Terraform, spec, kind, phase);
+        assert_eq!(
+            of(&spec, RunKind::Apply, RunPhase::Plan),
+            ["init: tofu init -input=false", "plan: tofu plan -input=false -lock=false -out=$PLAN"]
+        );
+        assert_eq!(
+            of(&spec, RunKind::Apply, RunPhase::Apply),
+            ["init: tofu init -input=false", "apply: tofu apply -input=false $PLAN"]
+        );
+        spec.configuration.terraform = Some(TerraformConfiguration {
+            parallelism: Some(3),
+            refresh: Some(false),
+            tofu: Some(false),
+            ..TerraformConfiguration::default()
+        });
+        assert_eq!(
+            of(&spec, RunKind::Destroy, RunPhase::Plan)[1],
+            "plan: terraform plan -input=false -lock=false -out=$PLAN -destroy -refresh=false -parallelism=3"
+        );
+        assert_eq!(
+            of(&spec, RunKind::Destroy, RunPhase::Apply)[1],
+            "destroy: terraform apply -input=false -parallelism=3 $PLAN"
+        );
+        assert_eq!(of(&spec, RunKind::DryRun, RunPhase::Apply), [""; 0]);
+        assert_eq!(
+            lines(StackTool::Terragrunt, &StackSpec::default(), RunKind::Apply, RunPhase::Apply),
+            ["init: terragrunt init -input=false", "apply: terragrunt apply -input=false $PLAN"]
+        );
+    }
+
+    #[test]
+    fn hooks_come_after_their_stage_and_places_count_over_both_jobs() {
+        let mut spec = StackSpec::default();
+        spec.configuration.hooks = vec![
+            hook("after-apply", Stage::Apply),
+            hook("lint", Stage::Verify),
+            hook("after-init", Stage::Init),
+            hook("gone", Stage::Destroy),
+        ];
+        let all = |kind, phase| steps(StackTool::Terraform, &spec, kind, phase).unwrap();
+        let told = |steps: &[InputStep]| {
+            steps.iter().map(|step| (step.index, step.cmd.clone(), step.custom)).collect::<Vec<_>>()
+        };
+        let expected = |rows: &[(u32, &str, bool)]| {
+            rows.iter().map(|(index, cmd, custom)| (*index, (*cmd).to_owned(), *custom)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told(&all(RunKind::Apply, RunPhase::Plan)),
+            expected(&[(0, "tofu", false), (1, "after-init", true), (2, "tofu", false), (3, "lint", true)])
+        );
+        assert_eq!(
+            told(&all(RunKind::Apply, RunPhase::Apply)),
+            expected(&[
+                (4, "tofu", false),
+                (5, "after-init", true),
+                (6, "tofu", false),
+                (7, "after-apply", true)
+            ])
+        );
+        assert_eq!(told(&all(RunKind::Destroy, RunPhase::Apply))[3].1, "gone");
+    }
+
+    #[test]
+    fn ansible_checks_and_then_does() {
+        let mut spec = StackSpec::default();
+        let of = |spec: &StackSpec, kind, phase| lines(StackTool::Ansible, spec, kind, phase);
+        assert_eq!(
+            of(&spec, RunKind::Apply, RunPhase::Plan),
+            ["plan: ansible-playbook --check --diff main.yaml"]
+        );
+        let refused =
+            steps(StackTool::Ansible, &spec, RunKind::Destroy, RunPhase::Plan).unwrap_err().to_string();
+        assert!(refused.contains("ansible.deletePlaybook"), "{refused}");
+        spec.variables.insert("region".to_owned(), json!("eu"));
+        spec.configuration.ansible = Some(AnsibleConfiguration {
+            playbook: Some("site.yaml".to_owned()),
+            inventory: Some("hosts".to_owned()),
+            additional_args: vec!["-v".to_owned()],
+            private_key_file: Some("key".to_owned()),
+            supports_check: Some(false),
+            delete_playbook: Some("undo.yaml".to_owned()),
+            ..AnsibleConfiguration::default()
+        });
+        let given = r#"--inventory hosts --private-key key --extra-vars {"region":"eu"} -v"#;
+        assert_eq!(
+            of(&spec, RunKind::Apply, RunPhase::Plan),
+            [format!("plan: ansible-playbook {given} --list-tasks site.yaml")]
+        );
+        assert_eq!(
+            of(&spec, RunKind::Destroy, RunPhase::Apply),
+            [format!("destroy: ansible-playbook {given} undo.yaml")]
+        );
+    }
+
+    #[test]
+    fn pulumi_needs_a_place_for_its_state() {
+        let mut spec = StackSpec::default();
+        let refused =
+            steps(StackTool::Pulumi, &spec, RunKind::Apply, RunPhase::Plan).unwrap_err().to_string();
+        assert!(refused.contains("pulumi.backendUrl"), "{refused}");
+        spec.configuration.pulumi = Some(PulumiConfiguration {
+            backend_url: Some("s3://states".to_owned()),
+            parallel: Some(2),
+            ..PulumiConfiguration::default()
+        });
+        spec.variables.insert("size".to_owned(), json!(3));
+        let of = |kind, phase| lines(StackTool::Pulumi, &spec, kind, phase);
+        assert_eq!(
+            of(RunKind::Apply, RunPhase::Plan),
+            [
+                "init: pulumi login --non-interactive s3://states",
+                "init: pulumi stack select --non-interactive --create dev",
+                "init: pulumi config set-all --non-interactive --stack dev --plaintext size=3",
+                "plan: pulumi preview --non-interactive --diff --save-plan=$PLAN --stack dev --parallel 2",
+            ]
+        );
+        assert_eq!(
+            of(RunKind::Apply, RunPhase::Apply)[3],
+            "apply: pulumi up --non-interactive --skip-preview --yes --plan=$PLAN --stack dev --parallel 2"
+        );
+        assert_eq!(
+            of(RunKind::Destroy, RunPhase::Apply)[3],
+            "destroy: pulumi destroy --non-interactive --yes --stack dev --parallel 2"
+        );
+    }
+
+    #[test]
+    fn commands_of_a_stack_run_in_their_stages() {
+        let mut spec = StackSpec {
+            commands: vec![
+                command("make", None),
+                command("look", Some(Stage::Plan)),
+                command("get", Some(Stage::Init)),
+            ],
+            ..StackSpec::default()
+        };
+        let of = |spec: &StackSpec, kind, phase| lines(StackTool::Custom, spec, kind, phase);
+        assert_eq!(of(&spec, RunKind::Apply, RunPhase::Plan), ["init: get", "plan: look"]);
+        assert_eq!(of(&spec, RunKind::Apply, RunPhase::Apply), ["init: get", "apply: make"]);
+        let refused =
+            steps(StackTool::Custom, &spec, RunKind::Destroy, RunPhase::Plan).unwrap_err().to_string();
+        assert!(refused.contains("deleteCommands"), "{refused}");
+        spec.delete_commands = vec![command("undo", None), command("tell", Some(Stage::Plan))];
+        assert_eq!(of(&spec, RunKind::Destroy, RunPhase::Plan), ["plan: tell"]);
+        assert_eq!(of(&spec, RunKind::Destroy, RunPhase::Apply), ["destroy: undo"]);
+    }
+
+    #[test]
+    fn an_image_has_the_tag_that_was_asked_for() {
+        let configuration = |image: Option<&str>, version: Option<&str>, tag: Option<&str>| {
+            let owned = |text: Option<&str>| text.map(str::to_owned);
+            StackConfiguration {
+                image: owned(image),
+                version: owned(version),
+                tag: owned(tag),
+                ..StackConfiguration::default()
+            }
+        };
+        for (tool, configuration, expected) in [
+            (StackTool::Terraform, configuration(None, None, None), "ghcr.io/opentofu/opentofu:1.12"),
+            (StackTool::Terraform, configuration(None, Some("1.9"), None), "ghcr.io/opentofu/opentofu:1.9"),
+            (StackTool::Ansible, configuration(Some("a.b/c"), Some("2"), Some("2-slim")), "a.b/c:2-slim"),
+            (StackTool::Custom, configuration(Some("a.b/c"), None, None), "a.b/c"),
+            (StackTool::Custom, configuration(None, Some("2"), None), ""),
+        ] {
+            assert_eq!(image(tool, &configuration), expected, "{tool:?}");
+        }
+    }
+}

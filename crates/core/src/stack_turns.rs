@@ -1,0 +1,215 @@
+//! What follows for a run: pure decisions, which use cases carry out.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::run_call::RunReport;
+use crate::stack_run::{RunKind, RunPhase, RunStatus, StackRun};
+
+/// A Job that was not heard of for so long is lost.
+const SILENT: TimeDelta = TimeDelta::seconds(60);
+/// An agent has so long to start a Job.
+const UNSTARTED: TimeDelta = TimeDelta::minutes(15);
+/// The code of a run is put together in so long.
+const UNPREPARED: TimeDelta = TimeDelta::minutes(30);
+/// Jobs of one phase at most, where nothing was applied.
+const ATTEMPTS: u32 = 3;
+
+/// What follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// It is over.
+    Over(RunStatus, Option<String>),
+    /// People are to agree.
+    Waits,
+    /// The second Job applies the plan.
+    Applies,
+    /// Nothing was applied: another Job of this phase.
+    Again(String),
+}
+
+/// What follows when a Job says how it ended.
+pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
+    let RunReport { succeeded, cancelled, error, changed, outputs: _ } = report;
+    let told = |otherwise: &str| error.clone().unwrap_or_else(|| otherwise.to_owned());
+    match run.phase {
+        RunPhase::Plan => {
+            if *cancelled || run.cancel_asked {
+                return Turn::Over(RunStatus::Cancelled, Some(told("it was cancelled; nothing was applied")));
+            }
+            if !succeeded {
+                return Turn::Over(RunStatus::Failed, Some(told("the plan failed; nothing was applied")));
+            }
+            let Some(plan) = &run.plan else {
+                let error = "the harness ended without a plan; nothing was applied".to_owned();
+                return Turn::Over(RunStatus::Failed, Some(error));
+            };
+            if run.kind == RunKind::DryRun || plan.summary.is_empty() {
+                Turn::Over(RunStatus::Successful, None)
+            } else if run.snapshot.spec.approval.required {
+                Turn::Waits
+            } else {
+                Turn::Applies
+            }
+        }
+        RunPhase::Apply => {
+            let status = match (succeeded, cancelled) {
+                (_, true) => RunStatus::Cancelled,
+                (true, false) => return Turn::Over(RunStatus::Successful, None),
+                (false, false) => RunStatus::Failed,
+            };
+            let error = told("the apply did not end well");
+            let error = if *changed { format!("{error}; {MAY_HAVE_CHANGED}") } else { error };
+            Turn::Over(status, Some(error))
+        }
+    }
+}
+
+const MAY_HAVE_CHANGED: &str = "it may have changed something: look at the state's rejected versions and errored.tfstate, then plan again";
+
+/// What follows when a Job is gone, or was not heard of, and did not say how it ended. `spoken`: it had been given its input.
+pub fn after_loss(run: &StackRun, why: &str, spoken: bool) -> Turn {
+    let applies = run.phase == RunPhase::Apply && spoken;
+    if applies {
+        let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
+        return Turn::Over(status, Some(format!("{why}; {MAY_HAVE_CHANGED}")));
+    }
+    if run.cancel_asked {
+        return Turn::Over(RunStatus::Cancelled, Some(format!("{why}; nothing was applied")));
+    }
+    if run.attempt < ATTEMPTS {
+        Turn::Again(format!("{why}; nothing was applied, so it is tried again"))
+    } else {
+        let error = format!("{why}, {} times in a row; nothing was applied", run.attempt);
+        Turn::Over(RunStatus::Failed, Some(error))
+    }
+}
+
+/// What is to be done about a run now, if anything is. `cluster` and `heard` are the name of its cluster and when its agent was last heard of.
+pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Turn> {
+    let since = run.heartbeat_at.unwrap_or(run.created_at);
+    match run.status {
+        RunStatus::Queued if run.source.is_none() && now - run.created_at > UNPREPARED => {
+            let why = run.error.clone().unwrap_or_else(|| "nobody came to it".to_owned());
+            let error = format!("its code could not be put together in {}: {why}", told(UNPREPARED));
+            Some(Turn::Over(RunStatus::Failed, Some(error)))
+        }
+        RunStatus::Pending if now - since > UNSTARTED => {
+            let agent = match heard {
+                None => "it was never heard of".to_owned(),
+                Some(at) => format!("it was last heard of at {}", at.to_rfc3339()),
+            };
+            let note = run.error.as_ref().map_or_else(String::new, |note| format!("; last it said: {note}"));
+            let error = format!(
+                "the agent of cluster {cluster} did not start it within {}: {agent}{note}",
+                told(UNSTARTED)
+            );
+            Some(Turn::Over(RunStatus::Failed, Some(error)))
+        }
+        RunStatus::Running if now - since > SILENT => {
+            Some(after_loss(run, &format!("the harness was not heard of for {}", told(now - since)), true))
+        }
+        RunStatus::PendingApproval if is_lapsed(run, now) => {
+            let within = TimeDelta::seconds(wait(run));
+            let error = format!("nobody approved it within {}", told(within));
+            Some(Turn::Over(RunStatus::Cancelled, Some(error)))
+        }
+        RunStatus::PendingApproval if is_approved(run) => Some(Turn::Applies),
+        RunStatus::Queued
+        | RunStatus::Pending
+        | RunStatus::Running
+        | RunStatus::PendingApproval
+        | RunStatus::Successful
+        | RunStatus::Failed
+        | RunStatus::Cancelled => None,
+    }
+}
+
+/// Somebody wants to agree to a plan.
+#[derive(Debug, Clone, Copy)]
+pub struct Approver<'a> {
+    /// Who.
+    pub user: UserId,
+    /// The digest of the plan that they read.
+    pub digest: Option<&'a str>,
+    /// Who last changed what the stack is made of.
+    pub changed_by: Option<UserId>,
+}
+
+/// Whether somebody may agree to the plan of a run, now.
+///
+/// # Errors
+/// [`Error::Invalid`] without a digest, [`Error::Conflict`] where the plan is another one, has lapsed, or the run does not wait for them, and
+/// [`Error::Forbidden`] for those who may not approve what is their own.
+pub fn check_approver(run: &StackRun, approver: &Approver<'_>, now: DateTime<Utc>) -> Result<()> {
+    let Approver { user, digest, changed_by } = *approver;
+    let Some(digest) = digest.filter(|digest| !digest.is_empty()) else {
+        return Err(Error::invalid("digest", "name the digest of the plan that you read"));
+    };
+    let Some(plan) = run.plan.as_ref().filter(|_| run.status == RunStatus::PendingApproval) else {
+        return Err(Error::conflict(format!(
+            "the run is {}: it does not wait for approval",
+            run.status.as_str()
+        )));
+    };
+    if plan.digest != digest {
+        return Err(Error::conflict(format!(
+            "the plan is another one: its digest is {}; read it, and approve that",
+            plan.digest
+        )));
+    }
+    if is_lapsed(run, now) {
+        return Err(Error::conflict("the plan waited for too long and does not count any more: plan again"));
+    }
+    if run.approvals.iter().any(|approval| approval.user_id == user) {
+        return Err(Error::conflict("you approved this plan already; somebody else has to agree, too"));
+    }
+    if run.snapshot.spec.approval.forbid_self {
+        if run.created_by == Some(user) {
+            return Err(Error::forbidden("you started this run: somebody else has to approve it"));
+        }
+        if changed_by == Some(user) {
+            return Err(Error::forbidden(
+                "you last changed this stack: somebody else has to approve its plan",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Enough people agreed to the plan that there is.
+pub fn is_approved(run: &StackRun) -> bool {
+    let Some(plan) = &run.plan else { return false };
+    let agreed = run.approvals.iter().filter(|approval| approval.digest == plan.digest);
+    let people: BTreeSet<UserId> = agreed.map(|approval| approval.user_id).collect();
+    people.len() as u64 >= u64::from(run.snapshot.spec.approval.approvers.max(1))
+}
+
+/// The plan waited for too long.
+fn is_lapsed(run: &StackRun, now: DateTime<Utc>) -> bool {
+    let wait = wait(run);
+    wait > 0 && run.plan.as_ref().is_some_and(|plan| now - plan.at > TimeDelta::seconds(wait))
+}
+
+/// Seconds that a plan may wait; 0: for ever. What is stored may be of a build that checked otherwise.
+fn wait(run: &StackRun) -> i64 {
+    const YEAR: u64 = 366 * 24 * 60 * 60;
+    run.snapshot.spec.approval.expires_seconds.min(YEAR) as i64
+}
+
+/// A span in words: "90 seconds", "15 minutes", "2 days".
+fn told(span: TimeDelta) -> String {
+    let seconds = span.num_seconds();
+    match seconds {
+        172_800.. if seconds % 86_400 == 0 => format!("{} days", seconds / 86_400),
+        7_200.. if seconds % 3_600 == 0 => format!("{} hours", seconds / 3_600),
+        120.. if seconds % 60 == 0 => format!("{} minutes", seconds / 60),
+        _ => format!("{seconds} seconds"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+use super::*;
+use crate::error::ErrorCode;
+use crate::ids::{ClusterId, ProjectId, RepositoryId, StackId, StackRunId};
+use crate::service::GitRef;
+use crate::stack::StackTool;
+use crate::stack_run::{PlanSummary, RunApproval, RunPlan, RunSnapshot, RunSource, RunTrigger};
+use crate::stack_spec::StackSpec;
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_000_000 + seconds, 0).unwrap()
+}
+
+fn run(status: RunStatus, phase: RunPhase) -> StackRun {
+    StackRun {
+        id: StackRunId::new(),
+        stack_id: StackId::new(),
+        project_id: ProjectId::new(),
+        cluster_id: ClusterId::new(),
+        number: 1,
+        kind: RunKind::Apply,
+        trigger: RunTrigger::Manual,
+        status,
+        phase,
+        attempt: 1,
+        snapshot: RunSnapshot {
+            tool: StackTool::Terraform,
+            repository_id: RepositoryId::new(),
+            git: GitRef::new("main", "", &[]).unwrap(),
+            spec: StackSpec::default(),
+            inputs_digest: "aa".to_owned(),
+        },
+        source: None,
+        plan: None,
+        approvals: Vec::new(),
+        cancel_asked: false,
+        error: None,
+        job: None,
+        heartbeat_at: None,
+        created_by: None,
+        author: "ada@example.com".to_owned(),
+        created_at: at(0),
+        started_at: None,
+        finished_at: None,
+        sequence: 1,
+    }
+}
+
+fn planned(add: u64) -> Option<RunPlan> {
+    Some(RunPlan {
+        digest: "d1".to_owned(),
+        file_digest: None,
+        file_size: 0,
+        summary: PlanSummary { add, ..PlanSummary::default() },
+        state_serial: None,
+        lock_digest: None,
+        at: at(0),
+    })
+}
+
+fn waiting() -> StackRun {
+    StackRun { plan: planned(1), ..run(RunStatus::PendingApproval, RunPhase::Plan) }
+}
+
+fn report(succeeded: bool) -> RunReport {
+    RunReport { succeeded, cancelled: false, error: None, changed: false, outputs: None }
+}
+
+fn status(turn: &Turn) -> Option<RunStatus> {
+    match turn {
+        Turn::Over(status, _) => Some(*status),
+        Turn::Waits | Turn::Applies | Turn::Again(_) => None,
+    }
+}
+
+#[test]
+fn a_plan_leads_to_what_its_kind_and_content_ask_for() {
+    let ended = StackRun { plan: planned(1), ..run(RunStatus::Running, RunPhase::Plan) };
+    assert_eq!(after_job(&ended, &report(true)), Turn::Applies);
+    let empty = StackRun { plan: planned(0), ..ended.clone() };
+    assert_eq!(after_job(&empty, &report(true)), Turn::Over(RunStatus::Successful, None));
+    let dry = StackRun { kind: RunKind::DryRun, ..ended.clone() };
+    assert_eq!(after_job(&dry, &report(true)), Turn::Over(RunStatus::Successful, None));
+    let mut approved = ended.clone();
+    approved.snapshot.spec.approval.required = true;
+    assert_eq!(after_job(&approved, &report(true)), Turn::Waits);
+    // A dry run waits for nobody, and an empty plan is approved by itself.
+    let empty = StackRun { plan: planned(0), ..approved.clone() };
+    assert_eq!(after_job(&empty, &report(true)), Turn::Over(RunStatus::Successful, None));
+    let dry = StackRun { kind: RunKind::DryRun, ..approved };
+    assert_eq!(after_job(&dry, &report(true)), Turn::Over(RunStatus::Successful, None));
+
+    assert_eq!(status(&after_job(&ended, &report(false))), Some(RunStatus::Failed));
+    let without = StackRun { plan: None, ..ended.clone() };
+    assert_eq!(status(&after_job(&without, &report(true))), Some(RunStatus::Failed));
+    // Somebody asked for its end after the harness had heard for the last time.
+    let asked = StackRun { cancel_asked: true, ..ended };
+    assert_eq!(status(&after_job(&asked, &report(true))), Some(RunStatus::Cancelled));
+}
+
+#[test]
+fn an_apply_says_whether_it_may_have_changed_something() {
+    let run = StackRun { plan: planned(1), ..run(RunStatus::Running, RunPhase::Apply) };
+    assert_eq!(after_job(&run, &report(true)), Turn::Over(RunStatus::Successful, None));
+    // It was done before it heard.
+    let asked = StackRun { cancel_asked: true, ..run.clone() };
+    assert_eq!(after_job(&asked, &report(true)), Turn::Over(RunStatus::Successful, None));
+    let failed = RunReport { changed: true, error: Some("exit code 1".to_owned()), ..report(false) };
+    let Turn::Over(RunStatus::Failed, Some(error)) = after_job(&run, &failed) else { panic!() };
+    assert!(error.starts_with("exit code 1; it may have changed something"), "{error}");
+    let refused = RunReport { error: Some("another lock file".to_owned()), ..report(false) };
+    let expected = Turn::Over(RunStatus::Failed, Some("another lock file".to_owned()));
+    assert_eq!(after_job(&run, &refused), expected);
+    let cancelled = RunReport { cancelled: true, ..failed };
+    assert_eq!(status(&after_job(&run, &cancelled)), Some(RunStatus::Cancelled));
+}
+
+#[test]
+fn only_where_nothing_was_applied_it_is_tried_again() {
+    let lost = |phase, attempt, spoken| {
+        after_loss(&StackRun { attempt, ..run(RunStatus::Running, phase) }, "it is gone", spoken)
+    };
+    assert!(matches!(lost(RunPhase::Plan, 1, true), Turn::Again(_)));
+    assert!(matches!(lost(RunPhase::Plan, 2, true), Turn::Again(_)));
+    assert_eq!(status(&lost(RunPhase::Plan, 3, true)), Some(RunStatus::Failed));
+    assert!(matches!(lost(RunPhase::Apply, 1, false), Turn::Again(_)));
+    let Turn::Over(RunStatus::Failed, Some(error)) = lost(RunPhase::Apply, 1, true) else { panic!() };
+    assert!(error.contains("may have changed something"), "{error}");
+    let asked = StackRun { cancel_asked: true, ..run(RunStatus::Running, RunPhase::Plan) };
+    assert_eq!(status(&after_loss(&asked, "it is gone", true)), Some(RunStatus::Cancelled));
+}
+
+#[test]
+fn no_run_stays_as_it_is_for_ever() {
+    let heard = |run: StackRun, seconds| StackRun { heartbeat_at: Some(at(seconds)), ..run };
+    let tended = |run: &StackRun, seconds| tend(run, "blue", None, at(seconds));
+
+    let running = heard(run(RunStatus::Running, RunPhase::Plan), 100);
+    assert_eq!(tended(&running, 160), None);
+    // A clock that was set back.
+    assert_eq!(tended(&running, 0), None);
+    assert!(matches!(tended(&running, 161), Some(Turn::Again(_))));
+    let applying = heard(run(RunStatus::Running, RunPhase::Apply), 100);
+    assert_eq!(tended(&applying, 161).as_ref().and_then(status), Some(RunStatus::Failed));
+
+    let pending = heard(run(RunStatus::Pending, RunPhase::Plan), 100);
+    assert_eq!(tended(&pending, 1000), None);
+    let Some(Turn::Over(RunStatus::Failed, Some(error))) = tended(&pending, 1001) else { panic!() };
+    assert!(
+        error.contains("agent of cluster blue did not start it within 15 minutes: it was never heard of")
+    );
+    let noted = StackRun { error: Some("no such image".to_owned()), ..pending };
+    let Some(Turn::Over(_, Some(error))) = tend(&noted, "blue", Some(at(7)), at(2000)) else { panic!() };
+    assert!(error.contains("last heard of at 1970-01-12") && error.contains("no such image"), "{error}");
+
+    let queued = run(RunStatus::Queued, RunPhase::Plan);
+    assert_eq!(tended(&queued, 1800), None);
+    assert_eq!(tended(&queued, 1801).as_ref().and_then(status), Some(RunStatus::Failed));
+    // It waits for its turn.
+    let source = RunSource {
+        sha: "a".to_owned(),
+        message: String::new(),
+        author: String::new(),
+        closure_digest: "b".to_owned(),
+        artifact_digest: "c".to_owned(),
+        folder: String::new(),
+    };
+    assert_eq!(tended(&StackRun { source: Some(source), ..queued }, 1_000_000), None);
+
+    let mut waits = waiting();
+    assert_eq!(tended(&waits, 1_000_000), None);
+    waits.snapshot.spec.approval.expires_seconds = 7200;
+    assert_eq!(tended(&waits, 7200), None);
+    let lapsed = Turn::Over(RunStatus::Cancelled, Some("nobody approved it within 2 hours".to_owned()));
+    assert_eq!(tended(&waits, 7201), Some(lapsed));
+    // Those who agreed at the same moment, each as the last but one.
+    waits.approvals = vec![approval(UserId::new(), "d1")];
+    assert_eq!(tended(&waits, 100), Some(Turn::Applies));
+    for over in [RunStatus::Successful, RunStatus::Failed, RunStatus::Cancelled] {
+        assert_eq!(tended(&run(over, RunPhase::Apply), 1_000_000), None);
+    }
+}
+
+fn approval(user_id: UserId, digest: &str) -> RunApproval {
+    RunApproval { user_id, by: "x".to_owned(), digest: digest.to_owned(), at: at(1) }
+}
+
+#[test]
+fn who_may_agree_to_what() {
+    let (ada, bob) = (UserId::new(), UserId::new());
+    let code = |run: &StackRun, user, digest: Option<&str>, changed_by, seconds| {
+        let approver = Approver { user, digest, changed_by };
+        check_approver(run, &approver, at(seconds)).err().map(|error| error.code())
+    };
+    let mut run = StackRun { created_by: Some(ada), ..waiting() };
+    assert_eq!(code(&run, bob, Some("d1"), None, 1), None);
+    assert_eq!(code(&run, ada, Some("d1"), Some(ada), 1), None);
+    assert_eq!(code(&run, bob, None, None, 1), Some(ErrorCode::Invalid));
+    assert_eq!(code(&run, bob, Some(""), None, 1), Some(ErrorCode::Invalid));
+    assert_eq!(code(&run, bob, Some("d2"), None, 1), Some(ErrorCode::Conflict));
+    let other = Approver { user: bob, digest: Some("d2"), changed_by: None };
+    let refused = check_approver(&run, &other, at(1)).unwrap_err().to_string();
+    assert!(refused.contains("its digest is d1"), "{refused}");
+
+    run.snapshot.spec.approval.forbid_self = true;
+    assert_eq!(code(&run, ada, Some("d1"), None, 1), Some(ErrorCode::Forbidden));
+    assert_eq!(code(&run, bob, Some("d1"), Some(bob), 1), Some(ErrorCode::Forbidden));
+    assert_eq!(code(&run, bob, Some("d1"), Some(ada), 1), None);
+
+    run.snapshot.spec.approval.expires_seconds = 60;
+    assert_eq!(code(&run, bob, Some("d1"), None, 60), None);
+    assert_eq!(code(&run, bob, Some("d1"), None, 61), Some(ErrorCode::Conflict));
+
+    run.approvals.push(approval(bob, "d1"));
+    assert_eq!(code(&run, bob, Some("d1"), None, 1), Some(ErrorCode::Conflict));
+    for status in RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::PendingApproval) {
+        let run = StackRun { status, approvals: Vec::new(), ..run.clone() };
+        assert_eq!(code(&run, bob, Some("d1"), None, 1), Some(ErrorCode::Conflict), "{status:?}");
+    }
+}
+
+#[test]
+fn people_are_counted_once_and_for_this_plan() {
+    let (ada, bob) = (UserId::new(), UserId::new());
+    let mut run = waiting();
+    assert!(!is_approved(&run));
+    run.approvals = vec![approval(ada, "d0")];
+    assert!(!is_approved(&run));
+    run.approvals.push(approval(ada, "d1"));
+    assert!(is_approved(&run));
+    run.snapshot.spec.approval.approvers = 2;
+    run.approvals.push(approval(ada, "d1"));
+    assert!(!is_approved(&run));
+    run.approvals.push(approval(bob, "d1"));
+    assert!(is_approved(&run));
+    assert!(!is_approved(&StackRun { plan: None, ..run }));
+}
+
+#[test]
+fn spans_are_told_in_the_largest_whole_unit() {
+    for (seconds, expected) in [
+        (61, "61 seconds"),
+        (900, "15 minutes"),
+        (7200, "2 hours"),
+        (86_400, "24 hours"),
+        (172_800, "2 days"),
+        (172_801, "172801 seconds"),
+    ] {
+        assert_eq!(told(TimeDelta::seconds(seconds)), expected);
+    }
+}

@@ -42,6 +42,8 @@ pub(crate) struct WantedRun {
     pub(crate) sequence: u64,
     /// What its Job is to be.
     pub(crate) job: v1::StackRunJob,
+    /// The console had heard of the Job that it names, and says now that it has not: it ended that one, and wants another.
+    pub(crate) again: bool,
 }
 
 /// The first contract whose answers name all runs. One of an earlier console says nothing of them: their Jobs go on.
@@ -296,8 +298,14 @@ impl State {
             return;
         };
         self.missing_runs.remove(&id);
-        let run = WantedRun { sequence, job };
-        if self.runs.get(&id).is_none_or(|known| **known != run) {
+        let known = self.runs.get(&id);
+        let again = !job.spoken
+            && known.is_some_and(|known| {
+                let is_same = known.job.phase == job.phase && known.job.attempt == job.attempt;
+                is_same && (known.job.spoken || known.again)
+            });
+        let run = WantedRun { sequence, job, again };
+        if known.is_none_or(|known| **known != run) {
             moved.runs = true;
             self.runs.insert(id, Arc::new(run));
         }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use plural_tunnel::work::{damaged_service, service_work};
+use plural_tunnel::work::{damaged_service, damaged_stack_run, service_work};
 use prost::Message as _;
 
 use super::{
@@ -448,4 +448,78 @@ fn one_poll_asks_for_so_much() {
     let work = sent.map(|id| service_work(service(*id, 2))).collect();
     desired.take(v1::PollResponse { work, ..moves(2, Vec::new()) });
     assert_eq!(desired.want().len(), 1);
+}
+
+fn run(id: StackRunId, attempt: u32, spoken: bool) -> v1::StackRunJob {
+    v1::StackRunJob {
+        id: id.to_string(),
+        phase: "plan".into(),
+        attempt,
+        spoken,
+        ..v1::StackRunJob::default()
+    }
+}
+
+fn of_runs(sequence: u64, runs: Vec<v1::StackRunJob>) -> v1::PollResponse {
+    let work = runs.into_iter().map(|run| stack_run_work(run, sequence)).collect();
+    v1::PollResponse { work, ..moves(sequence, Vec::new()) }
+}
+
+#[test]
+fn runs_come_and_go_and_are_kept_without_their_services() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let (id, service_id) = (StackRunId::new(), ServiceId::new());
+    desired.take(snapshot(5, vec![service(service_id, 1)]));
+    let moved = desired.take(of_runs(6, vec![run(id, 0, false)]));
+    assert!(moved.runs && moved.is_any() && moved.changed.is_empty());
+    assert!(!desired.take(of_runs(6, vec![run(id, 0, false)])).runs, "it is known");
+    desired.save().unwrap();
+    let again = open(folder.path(), "u", "t");
+    assert_eq!(again.runs(), desired.runs());
+    assert_eq!(again.runs()[&id].sequence, 6);
+    // A snapshot that does not name it, and one of a console that knows no runs.
+    let former = v1::PollResponse { contract: 3, ..snapshot(7, vec![service(service_id, 1)]) };
+    assert!(!desired.take(former).runs);
+    assert_eq!(desired.runs().len(), 1, "its Job goes on");
+    assert!(desired.take(snapshot(8, vec![service(service_id, 1)])).runs);
+    assert!(desired.runs().is_empty() && desired.services().len() == 1);
+    // And by name.
+    let forgotten = vec![work_ref(WorkKind::StackRun, id)];
+    assert!(again.take(v1::PollResponse { forgotten, ..moves(9, Vec::new()) }).runs);
+    assert!(again.runs().is_empty());
+}
+
+#[test]
+fn a_run_that_the_console_cannot_read_stays_and_is_asked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let id = StackRunId::new();
+    desired.take(of_runs(6, vec![run(id, 1, false)]));
+    let damaged = vec![damaged_stack_run(id)];
+    let whole = v1::PollResponse { work: damaged, ..snapshot(7, Vec::new()) };
+    assert!(!desired.take(whole).runs);
+    assert_eq!((desired.runs().len(), desired.want()), (1, vec![work_ref(WorkKind::StackRun, id)]));
+    desired.take(of_runs(8, vec![run(id, 2, false)]));
+    assert_eq!((desired.runs()[&id].job.attempt, desired.want()), (2, Vec::new()));
+    desired.miss_run(id);
+    assert_eq!(desired.want(), [work_ref(WorkKind::StackRun, id)]);
+}
+
+#[test]
+fn a_run_whose_job_is_heard_of_no_more_wants_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let id = StackRunId::new();
+    for (sequence, attempt, spoken, again) in [
+        (6, 1, false, false),
+        (7, 1, true, false),
+        (8, 1, false, true),
+        // Whatever else changes.
+        (9, 1, false, true),
+        (10, 2, false, false),
+    ] {
+        desired.take(of_runs(sequence, vec![run(id, attempt, spoken)]));
+        assert_eq!(desired.runs()[&id].again, again, "{sequence}");
+    }
 }

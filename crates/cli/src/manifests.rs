@@ -95,6 +95,8 @@ fn deployment(agent: &Agent<'_>, metadata: &Value, labels: &Value) -> Value {
             "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}},
         }),
         json!({"name": "PLURAL_AGENT_CACHE_DIR", "value": "/var/cache/plural/agent"}),
+        // Its entry point is this program: it brings the harness into the Pods of runs.
+        json!({"name": "PLURAL_AGENT_RUN_IMAGE", "value": agent.image}),
     ];
     if agent.insecure_http {
         env.push(json!({"name": "PLURAL_INSECURE_HTTP", "value": "true"}));

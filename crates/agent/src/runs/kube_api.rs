@@ -93,11 +93,16 @@ impl RunsApi {
         ] {
             let found = match self.list(&format!("{everywhere}?{}", self.selector), NAMES_ONLY).await {
                 Err(refused) if refused.code() == 403 => {
-                    self.list(&format!("{here}?{}", self.selector), NAMES_ONLY).await?
+                    self.list(&format!("{here}?{}", self.selector), NAMES_ONLY).await
                 }
-                found => found?,
+                found => found,
             };
-            made.extend(found);
+            match found {
+                Ok(found) => made.extend(found),
+                // It may not make any either.
+                Err(refused) if refused.code() == 403 => {}
+                Err(failure) => return Err(failure),
+            }
         }
         Ok(made)
     }

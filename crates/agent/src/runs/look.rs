@@ -153,22 +153,22 @@ mod tests {
 
     use super::*;
 
-    fn job(status: Value) -> Value {
+    fn job(status: &Value) -> Value {
         json!({"metadata": {"uid": "j"}, "spec": {}, "status": status})
     }
 
-    fn pod(status: Value) -> Value {
+    fn pod(status: &Value) -> Value {
         json!({"metadata": {"ownerReferences": [{"uid": "j"}], "creationTimestamp": "2026-01-01T00:00:00Z"}, "status": status})
     }
 
-    fn container(list: &str, name: &str, state: Value) -> Value {
+    fn container(list: &str, name: &str, state: &Value) -> Value {
         json!({list: [{"name": name, "state": state}]})
     }
 
     #[test]
     fn a_job_is_as_far_as_its_pod() {
-        let main = |state: Value| container("containerStatuses", "run", state);
-        let init = |state: Value| container("initContainerStatuses", "install", state);
+        let main = |state: Value| container("containerStatuses", "run", &state);
+        let init = |state: Value| container("initContainerStatuses", "install", &state);
         let waits = |text: &str| Seen::Waiting(text.to_owned());
         let ended = |code: i32, message: &str| Seen::Ended { code, message: message.to_owned() };
         for (status, expected) in [
@@ -208,23 +208,23 @@ mod tests {
             ),
             (json!({"phase": "Succeeded"}), ended(0, "")),
         ] {
-            assert_eq!(seen(&job(json!({})), &[pod(status.clone())]), expected, "{status}");
+            assert_eq!(seen(&job(&json!({})), &[pod(&status)]), expected, "{status}");
         }
     }
 
     #[test]
     fn without_a_pod_the_job_itself_says_whether_it_is_over() {
-        assert_eq!(seen(&job(json!({})), &[]), Seen::NoPod);
+        assert_eq!(seen(&job(&json!({})), &[]), Seen::NoPod);
         let stranger =
             json!({"metadata": {"ownerReferences": [{"uid": "x"}]}, "status": {"phase": "Failed"}});
-        assert_eq!(seen(&job(json!({})), &[stranger]), Seen::NoPod);
+        assert_eq!(seen(&job(&json!({})), &[stranger]), Seen::NoPod);
         let failed =
             json!({"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]});
-        assert!(is_over(&job(failed.clone())) && !is_over(&job(json!({}))));
+        assert!(is_over(&job(&failed)) && !is_over(&job(&json!({}))));
         let over = Seen::Ended { code: -1, message: "BackoffLimitExceeded".to_owned() };
-        assert_eq!(seen(&job(failed.clone()), &[]), over);
+        assert_eq!(seen(&job(&failed), &[]), over);
         // A Pod that is known not to go on is no reason to wait.
-        assert_eq!(seen(&job(failed), &[pod(json!({"phase": "Running"}))]), over);
+        assert_eq!(seen(&job(&failed), &[pod(&json!({"phase": "Running"}))]), over);
     }
 
     #[test]

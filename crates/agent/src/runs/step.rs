@@ -58,8 +58,6 @@ pub(super) struct Track {
     /// Where its Jobs are.
     namespace: Option<String>,
     taken: Option<Taken>,
-    /// The Job that has spoken to the console. Where the console says of the same one that it has not, it wants another.
-    spoke: Option<At>,
     /// The Job whose end was told, and the sequence of what was wanted then.
     ended: Option<(At, u64)>,
     /// What was known when the console did not give a credential.
@@ -74,7 +72,6 @@ impl Default for Track {
         Self {
             namespace: None,
             taken: None,
-            spoke: None,
             ended: None,
             refused: None,
             left: None,
@@ -163,9 +160,6 @@ impl Stepper {
         };
         track.namespace = Some(place.namespace.clone());
         let known = At { phase: place.phase, attempt: run.attempt };
-        if run.spoken {
-            track.spoke = Some(known);
-        }
         if track.taken.as_ref().is_some_and(|taken| taken.at < known) {
             track.taken = None;
         }
@@ -189,11 +183,10 @@ impl Stepper {
             return self.cancel(id, run, &place, at, current).await;
         }
         let has_spoken = run.spoken && at == known;
-        // The console has heard of this Job and says that it has not, or has decided something since it was told of its end: it wants
-        // another one.
+        // Also where the console has decided something since it was told of the end of a Job that it has not heard of.
         let is_behind = |(ended, sequence): (At, u64)| ended == at && sequence < wanted.sequence;
         let wants_another =
-            at == known && !run.spoken && (track.spoke == Some(at) || track.ended.is_some_and(is_behind));
+            at == known && !run.spoken && (wanted.again || track.ended.is_some_and(is_behind));
         let Some(job) = current else {
             if has_spoken {
                 let message =
@@ -222,8 +215,8 @@ impl Stepper {
                     self.tell_of(id, run, &place, at, State::Waiting, &why);
                 } else {
                     self.tell_of(id, run, &place, at, State::Created, "");
-                    return Ok(Next::In(SOON));
                 }
+                return Ok(Next::In(SOON));
             }
             // Told once it is known what the console made of its beginning: what it wants after that is its answer to this.
             Seen::Ended { .. } if at != known => return Ok(Next::In(SOON)),
@@ -302,8 +295,12 @@ impl Stepper {
         let making = Making { id, at, run, place, settings: &self.core.runs.settings };
         match self.api.create_job(&place.namespace, &objects::job(&making)).await {
             Ok(job) => self.go_on(id, wanted, track, place, at, &job).await,
-            // It was made, and the answer was lost.
-            Err(failure) if failure.code() == 409 => Ok(Next::In(Duration::ZERO)),
+            Err(failure) if failure.code() == 409 => {
+                // It was made, and the answer was lost: the next look finds it. Or it is another's.
+                let message = "a Job of this name is there already";
+                self.tell_of(id, run, place, at, State::Waiting, message);
+                Ok(Next::In(SOON))
+            }
             Err(StepFailure::Status { code: 400 | 422, message }) => {
                 self.tell_of(id, run, place, at, State::Refused, &message);
                 Ok(Next::In(REST))

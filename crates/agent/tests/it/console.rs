@@ -1,6 +1,8 @@
 //! A console in this process: the contract's other end, with everything in memory and a few defects
 //! on request.
 
+mod runs;
+
 use std::{
     collections::{BTreeMap, HashMap},
     net::SocketAddr,
@@ -20,7 +22,7 @@ use plural_tunnel::{
         self, agent_message, agent_service_server::AgentService, console_message,
         proxy_service_server::ProxyService, work::Item,
     },
-    work::{CONTRACT, cluster_work, damaged_service, service_work, work_ref},
+    work::{CONTRACT, cluster_work, damaged_service, service_work, stack_run_work, work_ref},
 };
 use sha2::{Digest, Sha256};
 use tokio::{
@@ -38,7 +40,7 @@ pub(crate) struct Memory {
     services: BTreeMap<String, v1::Service>,
     /// When more than the revision of a service last changed.
     whole_at: HashMap<String, u64>,
-    detached: Vec<(u64, String)>,
+    detached: Vec<(u64, v1::WorkRef)>,
     pub(crate) sequence: u64,
     artifacts: HashMap<String, Vec<u8>>,
     pub(crate) reports: Vec<v1::ServiceReport>,
@@ -73,6 +75,13 @@ pub(crate) struct Memory {
     /// What agents are told when they say hello, and whether they are asked for a channel then.
     pub(crate) welcome: Option<v1::Welcome>,
     pub(crate) asks_for_channel: bool,
+    /// Runs that agents look after, each with its sequence.
+    runs: BTreeMap<String, (u64, v1::StackRunJob)>,
+    /// Runs that were taken, as they were asked for.
+    pub(crate) takes: Vec<v1::TakeRunRequest>,
+    /// Runs are taken, but the answer is lost this many times.
+    pub(crate) lost_takes: usize,
+    pub(crate) run_reports: Vec<v1::StackRunReport>,
     /// Reports are stored, but the answer is lost this many times.
     pub(crate) lost_acks: usize,
 }
@@ -136,8 +145,18 @@ impl Memory {
                 });
             }
         }
+        if !previous {
+            let runs = self.runs.iter().filter(|(id, (sequence, _))| {
+                answer.snapshot
+                    || *sequence > since
+                    || want.contains(&work_ref(v1::WorkKind::StackRun, id.as_str()))
+            });
+            let runs: Vec<v1::Work> =
+                runs.map(|(_, (sequence, run))| stack_run_work(run.clone(), *sequence)).collect();
+            answer.work.extend(runs);
+        }
         let gone = self.detached.iter().filter(|(at, _)| *at > since && !answer.snapshot);
-        answer.forgotten = gone.map(|(_, id)| work_ref(v1::WorkKind::Service, id)).collect();
+        answer.forgotten = gone.map(|(_, work)| work.clone()).collect();
         if answer.snapshot || !answer.work.is_empty() {
             let cluster = v1::ClusterData { handle: "blue".to_owned(), ..v1::ClusterData::default() };
             answer.work.push(cluster_work(cluster));
@@ -164,9 +183,11 @@ impl Memory {
             match work.item.expect("a kind that is known") {
                 Item::Service(service) => before.services.push(former(*service)),
                 Item::Cluster(cluster) => before.cluster = Some(cluster),
+                Item::StackRun(_) => {}
             }
         }
-        before.forgotten_service_ids = forgotten.into_iter().map(|work| work.id).collect();
+        let services = forgotten.into_iter().filter(|work| work.kind() == v1::WorkKind::Service);
+        before.forgotten_service_ids = services.map(|work| work.id).collect();
         before
     }
 
@@ -359,7 +380,7 @@ impl Console {
             memory.services.remove(&id.to_string());
             memory.sequence += 1;
             let sequence = memory.sequence;
-            memory.detached.push((sequence, id.to_string()));
+            memory.detached.push((sequence, work_ref(v1::WorkKind::Service, id)));
             sequence
         };
         self.moved.send_replace(sequence);
@@ -426,16 +447,17 @@ impl Console {
     }
 
     fn store(&self, request: v1::ReportRequest) -> Option<v1::ReportResponse> {
-        let v1::ReportRequest { report_id, services, cluster: _ } = request;
+        let v1::ReportRequest { report_id, services, cluster: _, stack_runs } = request;
         let (count, lost) = {
             let mut memory = self.memory();
             if !memory.report_ids.contains(&report_id) {
                 memory.report_ids.push(report_id);
                 memory.reports.extend(services);
+                memory.run_reports.extend(stack_runs);
             }
             let lost = memory.lost_acks > 0;
             memory.lost_acks = memory.lost_acks.saturating_sub(1);
-            (memory.reports.len(), lost)
+            (memory.reports.len() + memory.run_reports.len(), lost)
         };
         self.reported.send_replace(count);
         (!lost).then_some(v1::ReportResponse { report_id })
@@ -546,6 +568,14 @@ impl AgentService for Console {
         let with = bearer_token(request.metadata().as_ref())?.to_owned();
         let in_use = self.memory().rotate(&with, request.into_inner().token)?;
         Ok(Response::new(v1::DeployTokenAnswer { in_use }))
+    }
+
+    async fn take_run(
+        &self,
+        request: Request<v1::TakeRunRequest>,
+    ) -> Result<Response<v1::TakeRunResponse>, Status> {
+        self.admit(&request)?;
+        self.take(request.into_inner()).map(Response::new)
     }
 
     async fn artifact(

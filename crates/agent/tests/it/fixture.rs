@@ -76,6 +76,8 @@ impl Fixture {
         let mut config =
             AgentConfig::new(console, kube, self.folder.path()).in_namespace(self.agent_namespace.clone());
         config.lease_duration = Duration::from_secs(6);
+        config.runs.namespace = self.runs_namespace();
+        config.runs.image = Some("example.org/plural:1".to_owned());
         let (events, told) = (Arc::clone(&self.events), self.told.clone());
         config.observer = Some(Arc::new(move |event| {
             let count = {
@@ -91,6 +93,11 @@ impl Fixture {
     pub(crate) async fn start(&mut self) -> anyhow::Result<()> {
         self.agent = Some(Agent::start(self.config().await?)?);
         Ok(())
+    }
+
+    /// Of runs: made by the agent.
+    pub(crate) fn runs_namespace(&self) -> String {
+        format!("{}-runs", self.agent_namespace)
     }
 
     /// As kill -9 would.
@@ -133,7 +140,7 @@ impl Fixture {
             match work.item {
                 Some(v1::work::Item::Service(service)) => answer.services.push(*service),
                 Some(v1::work::Item::Cluster(cluster)) => answer.cluster = Some(cluster),
-                None => anyhow::bail!("work of an unknown kind"),
+                Some(v1::work::Item::StackRun(_)) | None => anyhow::bail!("work of an unknown kind"),
             }
         }
         let mut bytes = owner.to_vec();

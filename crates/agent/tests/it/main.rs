@@ -7,5 +7,6 @@ mod credential;
 mod fixture;
 mod idle;
 mod life;
+mod runs;
 mod trouble;
 mod work;

@@ -56,8 +56,12 @@ async fn opentofu(world: World) -> anyhow::Result<()> {
     let known = world.known(&stack).await?;
     assert_eq!((&known["stateVersion"], &known["lock"]), (&Value::Null, &Value::Null), "{known}");
 
-    // Applied: what was planned.
-    world.approve(&run).await?;
+    // Applied: what was planned, and read.
+    let (number, digest) = (&run["number"], run["plan"]["digest"].as_str().unwrap_or_default());
+    let wrong = "0".repeat(64);
+    let refused = world.plural(&format!("cd stacks approve infra/{number} --digest {wrong}")).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains(digest)), "another plan is not approved");
+    world.plural(&format!("cd stacks approve infra/{number} --digest {digest}")).await?;
     let run = world.until(&run, "SUCCESSFUL").await;
     assert!(World::printed(&run).contains("1 added, 0 changed, 0 destroyed"), "{}", world.told(&run));
     assert_eq!(run["approvals"][0]["digest"], run["plan"]["digest"], "{run}");
@@ -72,6 +76,8 @@ async fn opentofu(world: World) -> anyhow::Result<()> {
     assert_eq!(output(&known, "hidden")["secret"], true, "{known}");
     let shown = world.plural("cd stacks outputs infra").await?;
     assert!(shown.contains("word") && !shown.contains("s3cr3t-one"), "{shown}");
+    let shown = world.plural(&format!("cd stacks logs infra/{}", run["number"])).await?;
+    assert!(shown.contains("1 added, 0 changed, 0 destroyed"), "{shown}");
     let shown = world.plural("cd stacks runs infra").await?;
     assert!(shown.to_lowercase().contains("successful"), "{shown}");
 

@@ -173,7 +173,7 @@ impl Deployment {
         Ok(services)
     }
 
-    /// Makes the stack of the sample repository, whose runs run on `cluster`, and plans it, unless an earlier start did.
+    /// Makes the stack of the sample repository, whose runs run on `cluster`, unless an earlier start did.
     pub(super) async fn stack(&self, source: &Source, cluster: &str) -> anyhow::Result<()> {
         stack::ensure(&self.client, &source.url, &source.reference, cluster).await
     }

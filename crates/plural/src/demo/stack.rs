@@ -1,7 +1,7 @@
 //! The demo's stack: infrastructure that is planned at the start, and waits for a person.
 
 use plural_wire::{
-    Client, CreateStack, GetCluster, GetGitRepository, GetInfrastructureStack, StackAttributes, TriggerRun,
+    Client, CreateStack, GetCluster, GetGitRepository, GetInfrastructureStack, StackAttributes,
 };
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ pub(super) const NAME: &str = "demo-infra";
 /// Its folder in the sample repository.
 pub(super) const FOLDER: &str = "infra";
 
-/// Makes the stack, whose runs run on `cluster`, and plans it, unless an earlier start did.
+/// Makes the stack, whose runs run on `cluster`, unless an earlier start did. The console plans the first commit that it sees.
 pub(super) async fn ensure(
     client: &Client,
     repository: &str,
@@ -34,8 +34,7 @@ pub(super) async fn ensure(
     let Value::Object(attributes) = attributes else {
         anyhow::bail!("the attributes of a stack are an object")
     };
-    let made = client.send(&CreateStack { attributes: StackAttributes(attributes) }).await?;
-    client.send(&TriggerRun { id: made.id, dry_run: None, destroy: None }).await?;
+    client.send(&CreateStack { attributes: StackAttributes(attributes) }).await?;
     Ok(())
 }
 

@@ -43,7 +43,7 @@ async fn opentofu(world: World) -> anyhow::Result<()> {
     let stack = world.stack("TERRAFORM", "infra", json!({"manageState": true})).await?;
 
     // Planned, and nothing is changed yet.
-    let run = world.plan(&stack).await?;
+    let run = world.planned(&stack, None).await;
     assert_eq!(
         (&run["plan"]["add"], &run["plan"]["destroy"]),
         (&json!(1), &json!(0)),
@@ -147,7 +147,7 @@ async fn commands_of_a_stack_of_its_own(database: TestDatabase) -> anyhow::Resul
         "environment": [{"name": "WHOM", "value": "everybody"}],
     });
     let stack = world.stack("CUSTOM", "shop", more).await?;
-    let run = world.plan(&stack).await?;
+    let run = world.planned(&stack, None).await;
     assert_eq!(run["plan"]["other"], true, "{}", world.told(&run));
     let text = run["plan"]["text"].as_str().unwrap_or_default();
     assert!(text.contains("planned for everybody at shop"), "{}", world.told(&run));
@@ -189,7 +189,7 @@ async fn a_playbook_of_ansible(database: TestDatabase) -> anyhow::Result<()> {
             "ansible": {"playbook": "main.yaml", "deletePlaybook": "undo.yaml"}},
     });
     let stack = world.stack("ANSIBLE", "machines", more).await?;
-    let run = world.plan(&stack).await?;
+    let run = world.planned(&stack, None).await;
     assert_eq!(run["plan"]["change"], 1, "{}", world.told(&run));
     assert!(!file.exists(), "it was only planned");
     world.approve(&run).await?;
@@ -221,7 +221,7 @@ async fn a_plan_that_was_not_read_is_not_approved(database: TestDatabase) -> any
         {"stage": "APPLY", "cmd": "sh", "args": ["say.sh", "applied"]},
     ]});
     let stack = world.stack("CUSTOM", "shop", more).await?;
-    let first = world.plan(&stack).await?;
+    let first = world.planned(&stack, None).await;
     let approve = "mutation ($id: ID!, $d: String) { approveStackRun(id: $id, digest: $d) { id } }";
     let digest = first["plan"]["digest"].as_str().unwrap_or_default().to_owned();
     for (given, why) in [(json!("0".repeat(64)), digest.as_str()), (Value::Null, "digest")] {

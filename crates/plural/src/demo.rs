@@ -4,6 +4,7 @@ mod clusters;
 mod deployment;
 mod output;
 mod repository;
+mod stack;
 mod state;
 mod tls;
 
@@ -261,6 +262,20 @@ async fn run_on(
     let services =
         deployment.services(&source, clusters.iter().filter(staying).map(DemoCluster::handle)).await?;
 
+    // Not the repository of an earlier release, nor a person's own: they have no such folder.
+    let has_stack = !args.once
+        && args.git.is_none()
+        && repository.as_ref().is_some_and(|repository| repository.path().join(stack::FOLDER).is_dir());
+    let stacked = clusters.iter().filter(staying).find(|cluster| has_stack && cluster.is_simulated());
+    let stack = match stacked {
+        Some(cluster) => {
+            let made = deployment.stack(&source, cluster.handle()).await;
+            made.context("cannot make the demo's stack")?;
+            Some(stack::NAME.to_owned())
+        }
+        None => None,
+    };
+
     let broken: Vec<&String> =
         source.services.iter().filter(|service| service.is_broken).map(|service| &service.name).collect();
     let names: Vec<String> = services.keys().filter(|name| !broken.contains(name)).cloned().collect();
@@ -347,6 +362,7 @@ async fn run_on(
                     .map(|c| ClusterLine { handle: c.handle().to_owned(), kubeconfig: c.kubeconfig() })
                     .collect(),
                 git: source.url.clone(),
+                stack: stack.clone(),
             });
         }
     }

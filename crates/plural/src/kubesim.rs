@@ -34,16 +34,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     std::fs::create_dir_all(&kubeconfigs)
         .with_context(|| format!("cannot create {}", kubeconfigs.display()))?;
     let sim = Sim::new()?;
-    let runs = tempfile::Builder::new().prefix("plural-runs-").tempdir()?;
+    let runs = match run_jobs {
+        Some(console) => Some((console, tempfile::Builder::new().prefix("plural-runs-").tempdir()?)),
+        None => None,
+    };
     let (mut running, mut runners) = (Vec::new(), Vec::new());
     for number in 1..=clusters {
         let name = format!("sim-{number}");
         let cluster = sim.cluster(ClusterOptions::named(&name)).await?;
         let file = kubeconfigs.join(format!("{name}.yaml"));
         crate::demo::write_private(&file, &cluster.kubeconfig())?;
-        if let Some(console) = &run_jobs {
+        if let Some((console, folder)) = &runs {
             let kube = crate::demo::read_kubeconfig(&file).await?;
-            runners.push(Runner::start(&cluster, kube, console, &runs.path().join(&name)).await?);
+            runners.push(Runner::start(&cluster, kube, console, &folder.path().join(&name)).await?);
         }
         println!("{name}\t{}\t{}", cluster.url(), file.display());
         running.push(cluster);

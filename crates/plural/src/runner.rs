@@ -68,7 +68,11 @@ impl Runner {
         console: &str,
         folder: &Path,
     ) -> anyhow::Result<Self> {
-        anyhow::ensure!(process::port(console).is_some(), "{console} is not the address of a console");
+        // It may hold a password, so it is not said.
+        anyhow::ensure!(
+            process::port(console).is_some(),
+            "that is not the address of a console: http://HOST:PORT"
+        );
         plural_kit::private_folder(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let folder = folder.canonicalize()?;
         let client = kube::Client::try_from(kube)?;
@@ -264,7 +268,7 @@ impl State {
     async fn begin(&mut self, uid: &str, namespace: &str, name: &str, pod: &Pod) -> anyhow::Result<()> {
         let claim = match self.judge(namespace, pod).await? {
             Ok(claim) => claim,
-            Err(why) => return self.write(namespace, name, &ended(NOT_STARTED, "Refused", &why)).await,
+            Err(why) => return self.write(namespace, name, &ended(NOT_STARTED, "StartError", &why)).await,
         };
         let now = timestamp();
         let status = json!({
@@ -308,7 +312,7 @@ impl State {
                 if let Err(error) = self.say_in_job(&namespace, &name, &error.to_string()).await {
                     tracing::warn!(error = format!("{error:#}"), "cannot write to the Job of a run");
                 }
-                ended(NOT_STARTED, "Unconfined", &error.to_string())
+                ended(NOT_STARTED, "StartError", &error.to_string())
             }
             Err(error) => ended(NOT_STARTED, "StartError", &error.to_string()),
         };

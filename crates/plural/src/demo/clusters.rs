@@ -176,6 +176,11 @@ impl DemoCluster {
         &self.handle
     }
 
+    /// It is simulated: Jobs of stacks run on this machine.
+    pub(super) fn is_simulated(&self) -> bool {
+        self.simulated.is_some()
+    }
+
     /// Path of a kubeconfig file that reaches it.
     pub(super) fn kubeconfig(&self) -> String {
         self.kubeconfig.display().to_string()

@@ -10,7 +10,7 @@ use plural_wire::{
     ListServiceDeployments, Secret, ServiceDeploymentAttributes, ServiceReasonKind, SignIn,
 };
 
-use super::state::State;
+use super::{stack, state::State};
 
 /// Between two looks at whether a deployment can succeed at all.
 const LOOK: Duration = Duration::from_millis(500);
@@ -171,6 +171,11 @@ impl Deployment {
             }
         }
         Ok(services)
+    }
+
+    /// Makes the stack of the sample repository, whose runs run on `cluster`, unless an earlier start did.
+    pub(super) async fn stack(&self, source: &Source, cluster: &str) -> anyhow::Result<()> {
+        stack::ensure(&self.client, &source.url, &source.reference, cluster).await
     }
 
     async fn service(

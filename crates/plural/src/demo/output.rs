@@ -34,6 +34,9 @@ pub(super) enum Event {
         clusters: Vec<ClusterLine>,
         /// The repository to commit to.
         git: String,
+        /// The stack whose plan waits for approval; absent without the sample repository and simulated clusters.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stack: Option<String>,
     },
     /// A service stands in a cluster as a commit says.
     Applied {
@@ -93,7 +96,7 @@ impl Output {
 
 fn text(event: &Event) -> String {
     match event {
-        Event::Ready { url, link, user, password, token, clusters, git } => {
+        Event::Ready { url, link, user, password, token, clusters, git, stack } => {
             let mut lines = vec![String::new()];
             if let Some(link) = link {
                 lines.push(format!("  open        {link}   # once, within ten minutes"));
@@ -114,6 +117,11 @@ fn text(event: &Event) -> String {
                 ));
             }
             lines.push(format!("  commit to   {git}"));
+            if let Some(stack) = stack {
+                lines.push(format!(
+                    "  stack       plural cd stacks approve {stack}   # shows what it would make, and asks; `logs --follow` watches it"
+                ));
+            }
             lines.push(String::new());
             lines.join("\n")
         }

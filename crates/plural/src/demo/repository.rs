@@ -17,6 +17,11 @@ const SAMPLE: &[(&str, &str)] = &[
     ("web/config.yaml.liquid", include_str!("repository/web/config.yaml.liquid")),
     ("team/access.yaml", include_str!("repository/team/access.yaml")),
     ("broken/config.yaml", include_str!("repository/broken/config.yaml")),
+    ("infra/main.tf", include_str!("repository/infra/main.tf")),
+    ("infra/plan.sh", include_str!("repository/infra/plan.sh")),
+    ("infra/apply.sh", include_str!("repository/infra/apply.sh")),
+    ("infra/undo.sh", include_str!("repository/infra/undo.sh")),
+    ("infra/greeting.txt", include_str!("repository/infra/greeting.txt")),
 ];
 
 /// The object that `--once` adds to prove that a commit arrives.

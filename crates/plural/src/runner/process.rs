@@ -59,7 +59,7 @@ fn prepare(console: &str, folder: &Path, claim: Claim) -> anyhow::Result<Worker>
         fs::write(&file, pem).with_context(|| format!("cannot write {}", file.display()))?;
         environment.push(("PLURAL_CONSOLE_CA_FILE".to_owned(), file.into()));
     }
-    let port = port(console).with_context(|| format!("{console} has no port"))?;
+    let port = port(console).context("the console's address has no port")?;
     Ok(Worker {
         path: std::env::current_exe().context("cannot find this program's own file")?,
         args,

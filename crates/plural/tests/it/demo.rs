@@ -8,7 +8,9 @@ use std::{collections::BTreeSet, path::Path, process::Command as Git};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
-use plural_testkit::{GitRemote, TestCluster, TestDatabase, each_cluster, eventually, run_case};
+use plural_testkit::{
+    GitRemote, TestCluster, TestDatabase, each_cluster, eventually, program_or_report, run_case,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -29,6 +31,10 @@ fn shape(event: &Value) -> String {
     let name = event["event"].as_str().unwrap().to_owned();
     let fields: BTreeSet<&str> = event.as_object().unwrap().keys().map(String::as_str).collect();
     let documented: BTreeSet<&str> = match name.as_str() {
+        // With the sample repository, on simulated clusters.
+        "ready" if fields.contains("stack") => {
+            ["event", "url", "link", "user", "password", "token", "clusters", "git", "stack"].into()
+        }
         "ready" => ["event", "url", "link", "user", "password", "token", "clusters", "git"].into(),
         "applied" => ["event", "cluster", "service", "commit", "ms"].into(),
         "failed" => ["event", "cluster", "service", "message"].into(),
@@ -487,6 +493,52 @@ fn a_broken_repository_fails_with_its_reason() {
         assert_code(&done, 1);
         assert!(done.err.contains("/nowhere/kubeconfig"), "{}", done.err);
         home.nothing_is_left().await;
+        anyhow::Ok(())
+    });
+}
+
+/// The plan is there without anybody asking, and is applied when a person approves it: with OpenTofu where it is in the PATH, else
+/// with commands of a shell.
+#[test]
+fn its_stack_waits_for_an_approval() {
+    run_case(async {
+        for with_tofu in [false, true] {
+            let tofu = if with_tofu { program_or_report("tofu") } else { None };
+            if with_tofu && tofu.is_none() {
+                continue;
+            }
+            let home = Home::new()?;
+            let mut demo = home.plural(&["demo", "--json"]);
+            let folders = tofu.iter().filter_map(|tofu| tofu.parent()).map(Path::to_owned);
+            demo.env("PATH", std::env::join_paths(folders.chain(["/usr/bin".into(), "/bin".into()]))?);
+            let demo = watched(demo).await?;
+            assert_eq!(demo.ready["stack"], "demo-infra");
+            let plural = async |line: &str| {
+                let mut command = home.plural(&line.split(' ').collect::<Vec<_>>());
+                command.env("PLURAL_CONSOLE_URL", demo.ready["url"].as_str().unwrap());
+                command.env("PLURAL_CONSOLE_TOKEN", demo.ready["token"].as_str().unwrap());
+                finish(command).await
+            };
+            eventually(PATIENCE, async || {
+                let done = plural("cd stacks waiting").await.map_err(|error| error.to_string())?;
+                if done.out.contains("demo-infra") {
+                    Ok(())
+                } else {
+                    Err(format!("{}{}", done.out, done.err))
+                }
+            })
+            .await;
+            let approved = plural("cd stacks approve demo-infra --yes").await?;
+            assert_code(&approved, 0);
+            let made = if with_tofu { "2 added" } else { "made a network and a database for hello" };
+            eventually(PATIENCE, async || {
+                let done = plural("cd stacks logs demo-infra").await.map_err(|error| error.to_string())?;
+                if done.out.contains(made) { Ok(()) } else { Err(format!("{}{}", done.out, done.err)) }
+            })
+            .await;
+            demo.end(Signal::TERM).await?;
+            home.nothing_is_left().await;
+        }
         anyhow::Ok(())
     });
 }

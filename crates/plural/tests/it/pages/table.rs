@@ -183,6 +183,7 @@ pub(super) const PAGES: &[Followed] = &[
         not_run: &[
             ("cargo xtask up", "it builds this repository; `demo` tests what it starts"),
             ("export PLURAL_CONSOLE_URL=…", "the line is the demo's own: this shell has it"),
+            ("plural cd stacks", "the stack is the demo's own: `demo` approves its plan and reads its logs"),
             ("plural console", SERVES),
         ],
         ..NOTHING

@@ -50,7 +50,7 @@ async fn holding(world: &World, stage: &str, more: Value) -> anyhow::Result<Stri
 async fn killed_before_the_plan_counts(database: TestDatabase, stage: &str) -> anyhow::Result<()> {
     let world = World::simulated(&database).await?;
     let stack = holding(&world, stage, json!({})).await?;
-    let run = world.trigger(&stack).await?;
+    let run = world.begun(&stack).await;
     let first = world.prints(&run, "PLAN", "it holds").await;
     world.kill_harness(&run).await;
     world.release(&run).await?;
@@ -87,7 +87,7 @@ async fn a_harness_that_is_killed_before_it_applies_changes_nothing(
 ) -> anyhow::Result<()> {
     let world = World::simulated(&database).await?;
     let stack = holding(&world, "INIT", json!({})).await?;
-    let run = world.trigger(&stack).await?;
+    let run = world.begun(&stack).await;
     world.release(&run).await?;
     let waits = world.until(&json!({"id": run}), "PENDING_APPROVAL").await;
     world.approve(&waits).await?;
@@ -104,7 +104,7 @@ async fn a_harness_that_is_killed_while_it_applies_is_not_begun_again(
 ) -> anyhow::Result<()> {
     let world = World::simulated(&database).await?;
     let stack = holding(&world, "APPLY", json!({})).await?;
-    let waits = world.plan(&stack).await?;
+    let waits = world.planned(&stack, None).await;
     let run = waits["id"].as_str().unwrap_or_default().to_owned();
     world.approve(&waits).await?;
     let held = world.prints(&run, "APPLY", "it holds").await;
@@ -145,7 +145,7 @@ async fn what_was_applied_and_not_told_is_found_by_the_next_plan(
         {"cmd": "sh", "args": ["hold.sh"], "afterStage": "APPLY"},
     ]}});
     let stack = world.stack("TERRAFORM", "infra", more).await?;
-    let waits = world.plan(&stack).await?;
+    let waits = world.planned(&stack, None).await;
     let run = waits["id"].as_str().unwrap_or_default().to_owned();
     world.approve(&waits).await?;
     world.prints(&run, "APPLY", "it holds").await;
@@ -181,7 +181,7 @@ async fn the_lock_of_a_run_that_died_is_released_and_nobody_else_writes_before(
     let world = World::simulated(&database).await?;
     world.remote.push_files([("infra/main.tf", resource("hold.sh")), ("infra/hold.sh", HOLD.to_owned())])?;
     let stack = world.stack("TERRAFORM", "infra", json!({"manageState": true})).await?;
-    let waits = world.plan(&stack).await?;
+    let waits = world.planned(&stack, None).await;
     let run = waits["id"].as_str().unwrap_or_default().to_owned();
     // A plan holds nothing, and neither does one that waits.
     assert_eq!(world.known(&stack).await?["lock"], Value::Null);
@@ -218,7 +218,7 @@ async fn a_console_that_is_killed_after_an_approval_applies_what_was_approved(
 ) -> anyhow::Result<()> {
     let mut world = World::simulated(&database).await?;
     let stack = holding(&world, "PLAN", json!({})).await?;
-    let run = world.trigger(&stack).await?;
+    let run = world.begun(&stack).await;
     // Killed while a command runs, too: the harness goes on, and tells it to the next one.
     world.prints(&run, "PLAN", "it holds").await;
     world.console.kill();
@@ -247,7 +247,7 @@ async fn an_agent_that_is_killed_between_the_steps_is_not_missed(
 ) -> anyhow::Result<()> {
     let mut world = World::simulated(&database).await?;
     let stack = holding(&world, "PLAN", json!({})).await?;
-    let run = world.trigger(&stack).await?;
+    let run = world.begun(&stack).await;
     let held = world.prints(&run, "PLAN", "it holds").await;
     world.agent.kill();
     // The harness needs no agent.
@@ -264,7 +264,7 @@ async fn an_agent_that_is_killed_between_the_steps_is_not_missed(
 async fn an_api_server_that_is_away_costs_no_run(database: TestDatabase) -> anyhow::Result<()> {
     let Some(world) = World::real(&database).await? else { return Ok(()) };
     let stack = holding(&world, "APPLY", json!({})).await?;
-    let waits = world.plan(&stack).await?;
+    let waits = world.planned(&stack, None).await;
     let run = waits["id"].as_str().unwrap_or_default().to_owned();
     world.approve(&waits).await?;
     world.prints(&run, "APPLY", "it holds").await;
@@ -287,7 +287,7 @@ async fn a_tool_that_is_missing_is_named(database: TestDatabase) -> anyhow::Resu
     world.remote.push_files([("shop/say.sh", SAY)])?;
     let more = json!({"commands": [{"stage": "PLAN", "cmd": "no-such-tool", "args": ["--version"]}]});
     let stack = world.stack("CUSTOM", "shop", more).await?;
-    let run = json!({"id": world.trigger(&stack).await?});
+    let run = json!({"id": world.begun(&stack).await});
     let failed = world.fails(&run, &["no-such-tool"]).await;
     let last = failed["steps"].as_array().and_then(|steps| steps.last()).cloned().unwrap_or_default();
     assert_eq!(last["status"], "FAILED", "{}", world.told(&failed));
@@ -298,7 +298,7 @@ async fn a_tool_that_is_missing_is_named(database: TestDatabase) -> anyhow::Resu
 async fn a_command_that_hangs_is_ended(database: TestDatabase) -> anyhow::Result<()> {
     let world = World::simulated(&database).await?;
     let stack = holding(&world, "PLAN", json!({"timeout": "2s"})).await?;
-    let run = json!({"id": world.trigger(&stack).await?});
+    let run = json!({"id": world.begun(&stack).await});
     world.fails(&run, &["longer than 2 seconds"]).await;
     world.end();
     Ok(())
@@ -307,7 +307,7 @@ async fn a_command_that_hangs_is_ended(database: TestDatabase) -> anyhow::Result
 async fn a_cancelled_run_ends_its_command(database: TestDatabase) -> anyhow::Result<()> {
     let world = World::simulated(&database).await?;
     let stack = holding(&world, "APPLY", json!({})).await?;
-    let waits = world.plan(&stack).await?;
+    let waits = world.planned(&stack, None).await;
     let run = waits["id"].as_str().unwrap_or_default().to_owned();
     world.approve(&waits).await?;
     world.prints(&run, "APPLY", "it holds").await;
@@ -334,7 +334,7 @@ async fn what_is_secret_is_not_printed(database: TestDatabase) -> anyhow::Result
     });
     let stack = world.stack("CUSTOM", "shop", more).await?;
     // The last command, grep, finds nothing and fails with 1.
-    let run = json!({"id": world.trigger(&stack).await?});
+    let run = json!({"id": world.begun(&stack).await});
     let failed = world.fails(&run, &["exit code 1"]).await;
     let printed = World::printed(&failed);
     assert!(printed.contains("open: a window\n0\n"), "{}", world.told(&failed));
@@ -366,7 +366,7 @@ async fn a_state_that_is_no_state_is_refused(database: TestDatabase) -> anyhow::
         {"cmd": "sh", "args": ["bad.sh"], "afterStage": "APPLY"},
     ]}});
     let stack = world.stack("TERRAFORM", "infra", more).await?;
-    let waits = world.plan(&stack).await?;
+    let waits = world.planned(&stack, None).await;
     // Who plans does not write at all.
     let printed = World::printed(&waits);
     assert!(printed.contains("403") || printed.contains("401"), "{}", world.told(&waits));
@@ -385,21 +385,27 @@ async fn a_state_that_is_no_state_is_refused(database: TestDatabase) -> anyhow::
 
 async fn a_stack_whose_cluster_is_gone_can_be_let_go(database: TestDatabase) -> anyhow::Result<()> {
     let mut world = World::simulated(&database).await?;
-    let stack =
-        holding(&world, "APPLY", json!({"deleteCommands": [{"cmd": "sh", "args": ["say.sh", "undone"]}]}))
-            .await?;
-    world.plan(&stack).await?;
+    let undo = json!({"deleteCommands": [{"cmd": "sh", "args": ["say.sh", "undone"]}]});
+    let stack = holding(&world, "APPLY", undo).await?;
+    let waits = world.planned(&stack, None).await;
+    world.approve(&waits).await?;
+    world.release(waits["id"].as_str().unwrap_or_default()).await?;
+    world.until(&waits, "SUCCESSFUL").await;
     world.agent.stop();
     world.does("detachCluster", &world.cluster).await?;
-    // Destroying it has nowhere to happen; that is said, at once or by the run that waits, and letting it go works.
-    let deletion =
-        world.admin.ask("mutation ($id: ID!) { deleteStack(id: $id) { id } }", json!({"id": stack})).await?;
-    assert!(!deletion.to_string().contains("internal"), "{deletion}");
+
+    // What it made cannot be undone any more: a run for that begins nowhere, and can be cancelled. Then the stack is let go.
+    let ask = async |document: &str| world.admin.ask(document, json!({"id": stack})).await;
+    let asked = ask("mutation ($id: ID!) { deleteStack(id: $id) { id } }").await?;
+    assert!(!asked.to_string().contains("internal"), "{asked}");
+    if let Ok(run) = world.newest(&stack).await
+        && run["kind"] == "DESTROY"
+    {
+        world.does("cancelStackRun", run["id"].as_str().unwrap_or_default()).await?;
+        world.until(&run, "CANCELLED").await;
+    }
     world.does("detachStack", &stack).await?;
-    let gone = world
-        .admin
-        .ask("query ($id: ID!) { infrastructureStack(id: $id) { id } }", json!({"id": stack}))
-        .await?;
+    let gone = ask("query ($id: ID!) { infrastructureStack(id: $id) { id } }").await?;
     assert!(gone["data"]["infrastructureStack"].is_null(), "{gone}");
     world.end();
     Ok(())

@@ -43,7 +43,7 @@ async fn opentofu(world: World) -> anyhow::Result<()> {
     let stack = world.stack("TERRAFORM", "infra", json!({"manageState": true})).await?;
 
     // Planned, and nothing is changed yet.
-    let run = world.plan(&stack).await?;
+    let run = world.planned(&stack, None).await;
     assert_eq!(
         (&run["plan"]["add"], &run["plan"]["destroy"]),
         (&json!(1), &json!(0)),
@@ -56,8 +56,12 @@ async fn opentofu(world: World) -> anyhow::Result<()> {
     let known = world.known(&stack).await?;
     assert_eq!((&known["stateVersion"], &known["lock"]), (&Value::Null, &Value::Null), "{known}");
 
-    // Applied: what was planned.
-    world.approve(&run).await?;
+    // Applied: what was planned, and read.
+    let (number, digest) = (&run["number"], run["plan"]["digest"].as_str().unwrap_or_default());
+    let wrong = "0".repeat(64);
+    let refused = world.plural(&format!("cd stacks approve infra/{number} --digest {wrong}")).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains(digest)), "another plan is not approved");
+    world.plural(&format!("cd stacks approve infra/{number} --digest {digest}")).await?;
     let run = world.until(&run, "SUCCESSFUL").await;
     assert!(World::printed(&run).contains("1 added, 0 changed, 0 destroyed"), "{}", world.told(&run));
     assert_eq!(run["approvals"][0]["digest"], run["plan"]["digest"], "{run}");
@@ -72,6 +76,8 @@ async fn opentofu(world: World) -> anyhow::Result<()> {
     assert_eq!(output(&known, "hidden")["secret"], true, "{known}");
     let shown = world.plural("cd stacks outputs infra").await?;
     assert!(shown.contains("word") && !shown.contains("s3cr3t-one"), "{shown}");
+    let shown = world.plural(&format!("cd stacks logs infra/{}", run["number"])).await?;
+    assert!(shown.contains("1 added, 0 changed, 0 destroyed"), "{shown}");
     let shown = world.plural("cd stacks runs infra").await?;
     assert!(shown.to_lowercase().contains("successful"), "{shown}");
 
@@ -141,7 +147,7 @@ async fn commands_of_a_stack_of_its_own(database: TestDatabase) -> anyhow::Resul
         "environment": [{"name": "WHOM", "value": "everybody"}],
     });
     let stack = world.stack("CUSTOM", "shop", more).await?;
-    let run = world.plan(&stack).await?;
+    let run = world.planned(&stack, None).await;
     assert_eq!(run["plan"]["other"], true, "{}", world.told(&run));
     let text = run["plan"]["text"].as_str().unwrap_or_default();
     assert!(text.contains("planned for everybody at shop"), "{}", world.told(&run));
@@ -183,7 +189,7 @@ async fn a_playbook_of_ansible(database: TestDatabase) -> anyhow::Result<()> {
             "ansible": {"playbook": "main.yaml", "deletePlaybook": "undo.yaml"}},
     });
     let stack = world.stack("ANSIBLE", "machines", more).await?;
-    let run = world.plan(&stack).await?;
+    let run = world.planned(&stack, None).await;
     assert_eq!(run["plan"]["change"], 1, "{}", world.told(&run));
     assert!(!file.exists(), "it was only planned");
     world.approve(&run).await?;
@@ -215,7 +221,7 @@ async fn a_plan_that_was_not_read_is_not_approved(database: TestDatabase) -> any
         {"stage": "APPLY", "cmd": "sh", "args": ["say.sh", "applied"]},
     ]});
     let stack = world.stack("CUSTOM", "shop", more).await?;
-    let first = world.plan(&stack).await?;
+    let first = world.planned(&stack, None).await;
     let approve = "mutation ($id: ID!, $d: String) { approveStackRun(id: $id, digest: $d) { id } }";
     let digest = first["plan"]["digest"].as_str().unwrap_or_default().to_owned();
     for (given, why) in [(json!("0".repeat(64)), digest.as_str()), (Value::Null, "digest")] {

@@ -26,7 +26,7 @@ pub(super) enum Place {
     /// `plural kubesim --run-jobs`.
     Simulated { running: Running, folder: PathBuf },
     /// A control plane of its own, and a node.
-    Real { node: Node, cluster: RealCluster },
+    Real { node: Node, cluster: Box<RealCluster> },
 }
 
 /// The PATH of runs: the tools that `cargo xtask test` made, and the system's.
@@ -65,7 +65,7 @@ impl Place {
         let Some(cluster) = RealCluster::start_or_report().await? else { return Ok(None) };
         let options = NodeOptions { name: "runs".to_owned(), entry_point: PLURAL.into(), path: path() };
         let node = Node::start(cluster.client().await?, options).await?;
-        Ok(Some(Self::Real { node, cluster }))
+        Ok(Some(Self::Real { node, cluster: Box::new(cluster) }))
     }
 
     pub(super) fn kubeconfig(&self) -> PathBuf {
@@ -79,7 +79,7 @@ impl Place {
     pub(super) fn as_real(&self) -> Option<&RealCluster> {
         match self {
             Self::Simulated { .. } => None,
-            Self::Real { cluster, .. } => Some(cluster),
+            Self::Real { cluster, .. } => Some(cluster.as_ref()),
         }
     }
 

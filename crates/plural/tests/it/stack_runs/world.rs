@@ -108,6 +108,15 @@ impl World {
         Ok(self.admin.data(&document, json!({"id": id})).await?[mutation].take())
     }
 
+    /// The run that the first look at a new stack's commit makes; its id.
+    pub(super) async fn begun(&self, stack: &str) -> String {
+        let first = eventually(PATIENCE, async || {
+            self.newest(stack).await.map_err(|error| format!("{error:#}; {}", self.console.log()))
+        })
+        .await;
+        first["id"].as_str().unwrap_or_default().to_owned()
+    }
+
     /// Makes a run of a stack; its id.
     pub(super) async fn trigger(&self, stack: &str) -> anyhow::Result<String> {
         Ok(self.does("triggerRun", stack).await?["id"].as_str().unwrap_or_default().to_owned())

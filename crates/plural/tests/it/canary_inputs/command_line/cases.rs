@@ -345,6 +345,7 @@ pub(super) const OF_ROLES: &[Case] = &[
         .piped("CANARY\n"),
     case("console reset-password", "--password-stdin", "--password-stdin=CANARY"),
     case("demo", "--database-url", "--once --database-url CANARY"),
+    case("kubesim", "--run-jobs", "--run-jobs http://ada:CANARY@127.0.0.1:none"),
     case("agent", "--deploy-token", "--console-url https://127.0.0.1:1 --deploy-token CANARY"),
     case("agent", "--deploy-token", "--console-url https://127.0.0.1:1 --deploy-token deploy-CANARY"),
     case("agent", "--join-token", "--console-url https://127.0.0.1:1 --join-token CANARY"),

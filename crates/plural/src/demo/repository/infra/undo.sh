@@ -1,0 +1,2 @@
+# Undoes the stack.
+echo "took away the network and the database"

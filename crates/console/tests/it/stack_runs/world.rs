@@ -18,7 +18,7 @@ pub(super) const STACK: &str = "query ($id: ID) { infrastructureStack(id: $id) {
   lock { id author }
   environment { name value secret } files { path }
   output { name value json secret }
-  runs(first: 50) { edges { node {
+  runs(first: 10) { edges { node {
     id number kind trigger status phase error sha message cancelAsked requiredApprovals
     plan { digest add change destroy other text }
     approvals { approver digest }

@@ -556,6 +556,12 @@ async fn what_a_stack_may_not_be_made_of(database: TestDatabase) {
         });
         assert_eq!(w.t.owner.ask(create, json!({"a": attributes})).await.outcome(), "NOT_FOUND", "{name}");
     }
+    let pulumi = json!({
+        "name": "three", "type": "PULUMI", "projectId": w.t.project,
+        "clusterId": w.cluster, "repositoryId": w.repository, "git": {"ref": "main", "folder": "infra"},
+    });
+    let refused = w.t.owner.ask(create, json!({"a": pulumi})).await;
+    assert!(refused.outcome() == "INVALID" && refused.message().contains("backendUrl"), "{refused:?}");
     let bare = json!({"name": "bare", "type": "TERRAFORM", "projectId": w.t.project});
     let bare = w.t.owner.data(create, json!({"a": bare})).await["createStack"]["id"].clone();
     let trigger = "mutation ($id: ID!) { triggerRun(id: $id) { id } }";

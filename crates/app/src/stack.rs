@@ -9,8 +9,10 @@ use plural_core::ids::{ProjectId, StackId, StateVersionId};
 use plural_core::policy::Policy;
 use plural_core::project::Project;
 use plural_core::repository::Repository;
-use plural_core::stack::{NewStack, Stack, StackChange, StackSource};
-use plural_core::stack_run::{RunKind, RunStatus, RunTrigger};
+use plural_core::stack::{NewStack, Stack, StackChange, StackSource, StackTool};
+use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger};
+use plural_core::stack_spec::StackSpec;
+use plural_core::stack_steps::steps;
 use plural_core::{Error, Result};
 use uuid::Uuid;
 
@@ -107,6 +109,7 @@ impl App {
         let project = self.authorized::<Project, Write>(ctx, &selector).await;
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         if let Some(source) = &source {
+            check_runs(tool, &spec)?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
         let (id, at) = (StackId::new(), ctx.now());
@@ -162,6 +165,9 @@ impl App {
         }
         if let Some(spec) = &change.spec {
             spec.check(stack.tool)?;
+        }
+        if makes && (change.source.is_some() || stack.source.is_some()) {
+            check_runs(stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
         }
         if let Some(source) = &change.source {
             let project =
@@ -313,6 +319,11 @@ impl App {
             self.repositories.kick(BTreeSet::from([source.repository_id]));
         }
     }
+}
+
+/// Refuses what no run could be made of: said with the change, and not when a commit comes.
+fn check_runs(tool: StackTool, spec: &StackSpec) -> Result<()> {
+    RunPhase::ALL.into_iter().try_for_each(|phase| steps(tool, spec, RunKind::Apply, phase).map(drop))
 }
 
 /// From where the stacks of a project may be read: from where its services may.

@@ -1,4 +1,5 @@
-//! Which commands a run runs: the console decides them, and the harness runs these and no others.
+//! Which commands a run runs: the console decides them, and the harness runs these and no others, besides what it asks the tool itself.
+//! It gives the tool the stack's variables in the tool's own way.
 
 use crate::error::{Error, Result};
 use crate::run_call::InputStep;
@@ -202,16 +203,12 @@ fn ansible(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Draft> {
         })?,
         RunKind::Apply | RunKind::DryRun => playbook.as_deref().unwrap_or("main.yaml"),
     };
-    let variables = serde_json::Value::Object(spec.variables.clone()).to_string();
     let mut args: Vec<&str> = Vec::new();
     if let Some(inventory) = inventory {
         args.extend(["--inventory", inventory.as_str()]);
     }
     if let Some(key) = private_key_file {
         args.extend(["--private-key", key.as_str()]);
-    }
-    if !spec.variables.is_empty() {
-        args.extend(["--extra-vars", variables.as_str()]);
     }
     args.extend(additional_args.iter().map(String::as_str));
     let stage = match phase {
@@ -249,16 +246,6 @@ fn pulumi(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
         Draft::tool(Stage::Init, "pulumi", ["stack", "select", "--non-interactive", "--create", stack])
             .named("select"),
     ];
-    if !spec.variables.is_empty() {
-        let values = spec.variables.iter().flat_map(|(name, value)| {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            ["--plaintext".to_owned(), format!("{name}={value}")]
-        });
-        let values: Vec<String> = values.collect();
-        let args = ["config", "set-all", "--non-interactive", "--stack", stack].into_iter();
-        let args = args.chain(values.iter().map(String::as_str));
-        all.push(Draft::tool(Stage::Init, "pulumi", args).named("config"));
-    }
     let (stage, args) = match (phase, kind) {
         (RunPhase::Plan, RunKind::Destroy) => {
             (Stage::Plan, vec!["destroy", "--preview-only", "--non-interactive"])
@@ -305,8 +292,6 @@ fn custom(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::stack_spec::{StackHook, TerraformConfiguration};
 
@@ -404,7 +389,6 @@ mod tests {
         let refused =
             steps(StackTool::Ansible, &spec, RunKind::Destroy, RunPhase::Plan).unwrap_err().to_string();
         assert!(refused.contains("ansible.deletePlaybook"), "{refused}");
-        spec.variables.insert("region".to_owned(), json!("eu"));
         spec.configuration.ansible = Some(AnsibleConfiguration {
             playbook: Some("site.yaml".to_owned()),
             inventory: Some("hosts".to_owned()),
@@ -414,7 +398,7 @@ mod tests {
             delete_playbook: Some("undo.yaml".to_owned()),
             ..AnsibleConfiguration::default()
         });
-        let given = r#"--inventory hosts --private-key key --extra-vars {"region":"eu"} -v"#;
+        let given = "--inventory hosts --private-key key -v";
         assert_eq!(
             of(&spec, RunKind::Apply, RunPhase::Plan),
             [format!("plan: ansible-playbook {given} --list-tasks site.yaml")]
@@ -436,23 +420,21 @@ mod tests {
             parallel: Some(2),
             ..PulumiConfiguration::default()
         });
-        spec.variables.insert("size".to_owned(), json!(3));
         let of = |kind, phase| lines(StackTool::Pulumi, &spec, kind, phase);
         assert_eq!(
             of(RunKind::Apply, RunPhase::Plan),
             [
                 "init: pulumi login --non-interactive s3://states",
                 "init: pulumi stack select --non-interactive --create dev",
-                "init: pulumi config set-all --non-interactive --stack dev --plaintext size=3",
                 "plan: pulumi preview --non-interactive --diff --save-plan=$PLAN --stack dev --parallel 2",
             ]
         );
         assert_eq!(
-            of(RunKind::Apply, RunPhase::Apply)[3],
+            of(RunKind::Apply, RunPhase::Apply)[2],
             "apply: pulumi up --non-interactive --skip-preview --yes --plan=$PLAN --stack dev --parallel 2"
         );
         assert_eq!(
-            of(RunKind::Destroy, RunPhase::Apply)[3],
+            of(RunKind::Destroy, RunPhase::Apply)[2],
             "destroy: pulumi destroy --non-interactive --yes --stack dev --parallel 2"
         );
     }

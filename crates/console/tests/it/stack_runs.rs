@@ -203,6 +203,10 @@ async fn of_commits_only_those_that_reach_the_stack_make_runs(database: TestData
     assert_eq!((&run["trigger"], &run["sha"]), (&json!("COMMIT"), &json!(sha)));
     // The commit elsewhere was looked at before.
     assert_eq!(w.runs().await.len(), 2);
+    // A module beside the folder is a part of it.
+    let sha = w.remote.push_files([("modules/net/main.tf", "# 2\n")]).unwrap();
+    w.plans(3, 0).await;
+    assert_eq!(w.run(3, "SUCCESSFUL").await["sha"], json!(sha));
     w.t.stop().await;
 }
 
@@ -552,6 +556,12 @@ async fn what_a_stack_may_not_be_made_of(database: TestDatabase) {
         });
         assert_eq!(w.t.owner.ask(create, json!({"a": attributes})).await.outcome(), "NOT_FOUND", "{name}");
     }
+    let pulumi = json!({
+        "name": "three", "type": "PULUMI", "projectId": w.t.project,
+        "clusterId": w.cluster, "repositoryId": w.repository, "git": {"ref": "main", "folder": "infra"},
+    });
+    let refused = w.t.owner.ask(create, json!({"a": pulumi})).await;
+    assert!(refused.outcome() == "INVALID" && refused.message().contains("backendUrl"), "{refused:?}");
     let bare = json!({"name": "bare", "type": "TERRAFORM", "projectId": w.t.project});
     let bare = w.t.owner.data(create, json!({"a": bare})).await["createStack"]["id"].clone();
     let trigger = "mutation ($id: ID!) { triggerRun(id: $id) { id } }";

@@ -108,7 +108,7 @@ impl From<StateVersion> for StackStateVersion {
 pub(crate) struct StackState(Holds);
 
 enum Holds {
-    Version { version: StackStateVersion, resources: Vec<StackStateResource>, outputs: Vec<String> },
+    Version { version: Box<StackStateVersion>, resources: Vec<StackStateResource>, outputs: Vec<String> },
     Plan(StackRunId),
 }
 
@@ -118,7 +118,7 @@ impl StackState {
         (version, resources, outputs): (StateVersion, Vec<StateResource>, Vec<String>),
     ) -> Self {
         let resources = resources.into_iter().map(StackStateResource::from).collect();
-        Self(Holds::Version { version: version.into(), resources, outputs })
+        Self(Holds::Version { version: Box::new(version.into()), resources, outputs })
     }
 
     /// Of a run.
@@ -165,7 +165,7 @@ impl StackState {
     /// The version; absent of a run.
     async fn version(&self) -> Option<&StackStateVersion> {
         match &self.0 {
-            Holds::Version { version, .. } => Some(version),
+            Holds::Version { version, .. } => Some(version.as_ref()),
             Holds::Plan(_) => None,
         }
     }

@@ -29,6 +29,11 @@ pub(crate) enum StackKind {
 }
 
 impl StackKind {
+    /// The console can keep its state.
+    pub(crate) const fn has_state(self) -> bool {
+        matches!(self, Self::Terraform | Self::Terragrunt)
+    }
+
     /// As the API writes it.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -64,7 +69,7 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) workdir: Option<String>,
 
-    /// Whether the console keeps the state of the tool; a new stack with a repository: yes
+    /// Whether the console keeps the state of the tool; a new Terraform or Terragrunt stack with a repository: yes
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub(crate) manage_state: Option<bool>,
 
@@ -80,7 +85,7 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_name = "VERSION")]
     pub(crate) tool_version: Option<String>,
 
-    /// Image with the tool, without tag
+    /// Image with the tool, without tag; a custom stack needs one with its programs
     #[arg(long, value_name = "IMAGE")]
     pub(crate) tool_image: Option<String>,
 
@@ -287,9 +292,7 @@ pub(crate) async fn attributes(
         Some(path) => file::mapping("settings", &path, terminal)?,
         None => Map::new(),
     });
-    // A new stack whose code runs here has its state here, unless it is told otherwise.
-    let keeps = is.is_none() && repository.is_some() && !given.0.contains_key("manageState");
-    given.put("manageState", manage_state.or(keeps.then_some(true)));
+    given.put("manageState", manage_state);
     if let Some(repository) = repository {
         given.put("repositoryId", Some(repository.get(client).await?.id));
     }

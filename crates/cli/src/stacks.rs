@@ -94,7 +94,7 @@ pub(crate) struct StackListArgs {
   plural cd stacks create network --repository https://git.example.com/team/infra.git --ref main --folder network \\
     --cluster blue --approval --approvers 2 --forbid-self-approval --env REGION=eu --secret-env TOKEN=@token.txt
   plural cd stacks create dns --type custom --repository https://git.example.com/team/infra.git --ref main --folder dns \\
-    --cluster blue --plan-command './dns diff' --apply-command './dns push'")]
+    --cluster blue --tool-image registry.example.com/dns --plan-command './dns diff' --apply-command './dns push'")]
 pub(crate) struct StackCreateArgs {
     /// Its name, unique in the installation
     #[arg(value_name = "NAME")]
@@ -378,10 +378,15 @@ async fn create(args: StackCreateArgs, client: &Client, terminal: &mut Terminal<
         Some(project) => Some(key::project(client, &project).await?.id),
         None => None,
     };
+    // What runs here has its state here, unless it is told otherwise.
+    let keeps = kind.has_state() && settings.repository.is_some();
     let nothing = StackRemovalArgs::default();
     let mut attributes = stack_args::attributes(settings, &nothing, None, client, terminal).await?;
     attributes.0.insert("name".to_owned(), name.into());
     attributes.0.insert("type".to_owned(), kind.as_str().into());
+    if keeps {
+        attributes.0.entry("manageState").or_insert_with(|| true.into());
+    }
     if protect {
         attributes.0.insert("protect".to_owned(), true.into());
     }

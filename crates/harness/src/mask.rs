@@ -244,7 +244,9 @@ mod tests {
 
     fn secrets(values: &[&str]) -> Arc<Secrets> {
         let mut collected = Collected::default();
-        values.iter().for_each(|value| collected.value(value));
+        for value in values {
+            collected.value(value);
+        }
         Arc::new(collected.build().unwrap())
     }
 

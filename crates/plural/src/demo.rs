@@ -283,7 +283,7 @@ async fn run_on(
     for cluster in clusters.iter_mut() {
         cluster.note_namespaces(source.services.iter().map(|service| service.namespace.as_str())).await?;
         let token = state.token(cluster.handle()).context("a cluster lost its token")?;
-        cluster.start_runner(&console.url, &data.join("runs")).await?;
+        cluster.start_runner(&console.url, &data.join("runs"))?;
         cluster.start_agent(&console.url, token, &data.join("agents"), &shared)?;
     }
     let mut times = Times {

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         crate::demo::write_private(&file, &cluster.kubeconfig())?;
         if let Some((console, folder)) = &runs {
             let kube = crate::demo::read_kubeconfig(&file).await?;
-            runners.push(Runner::start(&cluster, kube, console, &folder.path().join(&name)).await?);
+            runners.push(Runner::start(&cluster, kube, console, &folder.path().join(&name))?);
         }
         println!("{name}\t{}\t{}", cluster.url(), file.display());
         running.push(cluster);

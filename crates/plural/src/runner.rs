@@ -62,7 +62,7 @@ pub(crate) struct Runner {
 
 impl Runner {
     /// Runs Pods of `cluster` for the console at `console`, in folders below `folder`.
-    pub(crate) async fn start(
+    pub(crate) fn start(
         cluster: &Cluster,
         kube: kube::Config,
         console: &str,

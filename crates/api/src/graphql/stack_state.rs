@@ -165,7 +165,7 @@ impl StackState {
     /// The version; absent of a run.
     async fn version(&self) -> Option<&StackStateVersion> {
         match &self.0 {
-            Holds::Version { version, .. } => Some(version),
+            Holds::Version { version, .. } => Some(version.as_ref()),
             Holds::Plan(_) => None,
         }
     }

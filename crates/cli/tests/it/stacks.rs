@@ -169,6 +169,19 @@ async fn a_stack_is_made_of_what_is_typed_and_of_files() {
     });
     assert_eq!(server.asked("CreateStack"), [json!({"attributes": attributes})]);
 
+    // What runs here has its state here, if the tool has one that the console can keep.
+    let repository = json!({"id": "r", "url": "https://git.example.com/a.git", "authMethod": null, "signedCommits": false});
+    let server = server.data("GetGitRepository", "gitRepository", &repository);
+    for (kind, keeps) in [("terraform", json!(true)), ("ansible", Value::Null)] {
+        let line = format!(
+            "cd stacks create net --type {kind} --repository https://git.example.com/a.git --ref main"
+        );
+        let done = person.run(&line).await;
+        assert_eq!(done.code, 0, "{done:?}");
+        let asked = server.asked("CreateStack").last().unwrap()["attributes"].clone();
+        assert_eq!((&asked["manageState"], &asked["repositoryId"]), (&keeps, &json!("r")), "{kind}");
+    }
+
     // A value is not typed where others read it, and not repeated.
     let typed = person.run("cd stacks create network --secret-env TOKEN=hunter2").await;
     assert_eq!(typed.code, 2, "{typed:?}");

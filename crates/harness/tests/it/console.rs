@@ -114,13 +114,14 @@ async fn answer(State(told): State<Arc<Mutex<Told>>>, request: Request) -> Respo
             told.parts.insert(part.to_owned(), body);
             StatusCode::NO_CONTENT.into_response()
         }
-        ("planned", _) => match told.refuses_plan {
-            Some(why) => (StatusCode::CONFLICT, Json(json!({"message": why}))).into_response(),
-            None => {
+        ("planned", _) => {
+            if let Some(why) = told.refuses_plan {
+                (StatusCode::CONFLICT, Json(json!({"message": why}))).into_response()
+            } else {
                 told.planned = Some(serde_json::from_slice(&body).unwrap());
                 StatusCode::NO_CONTENT.into_response()
             }
-        },
+        }
         ("done", _) => {
             told.done = Some(serde_json::from_slice(&body).unwrap());
             told.ended = true;

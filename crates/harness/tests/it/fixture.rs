@@ -27,7 +27,7 @@ use tokio::{io::AsyncWrite, task::JoinHandle};
 use crate::console::{FakeConsole, TOKEN};
 
 /// How long a test waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A run, its console, and its folder.
 pub(crate) struct Fixture {

@@ -215,10 +215,10 @@ impl DemoCluster {
     }
 
     /// Runs the Jobs of stacks of `console` as processes of this machine, where the cluster is simulated.
-    pub(super) async fn start_runner(&mut self, console: &str, runs: &Path) -> anyhow::Result<()> {
+    pub(super) fn start_runner(&mut self, console: &str, runs: &Path) -> anyhow::Result<()> {
         if let Some(cluster) = &self.simulated {
             let runs = runs.join(&self.handle);
-            let runner = Runner::start(cluster, self.config.clone(), console, &runs).await;
+            let runner = Runner::start(cluster, self.config.clone(), console, &runs);
             self.runner =
                 Some(runner.with_context(|| format!("the runner of {} cannot start", self.handle))?);
         }

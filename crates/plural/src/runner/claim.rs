@@ -202,7 +202,7 @@ mod tests {
             ("not as its Job says", |pod, _, _| pod["spec"]["containers"][0]["args"][4] = "8".into()),
             ("another program", |pod, job, _| both(pod, job, "/containers/0/command/0", "/bin/sh".into())),
             ("not those of a harness", |pod, job, _| {
-                both(pod, job, "/containers/0/args/0", "console".into())
+                both(pod, job, "/containers/0/args/0", "console".into());
             }),
             ("another console", |pod, job, _| both(pod, job, "/containers/0/args/2", "http://evil".into())),
             ("harness is of another run", |pod, job, _| both(pod, job, "/containers/0/args/4", "9".into())),

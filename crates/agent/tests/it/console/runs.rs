@@ -93,7 +93,7 @@ impl Console {
     }
 
     /// Counts an attempt, and gives its credential.
-    pub(super) fn take(&self, asked: v1::TakeRunRequest) -> Result<v1::TakeRunResponse, Status> {
+    pub(super) fn take(&self, asked: &v1::TakeRunRequest) -> Result<v1::TakeRunResponse, Status> {
         let (sequence, attempt, lost) = {
             let mut memory = self.memory();
             memory.takes.push(asked.clone());

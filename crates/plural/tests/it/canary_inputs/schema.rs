@@ -13,8 +13,8 @@ use super::CORE;
 const SDL: &str = include_str!("../../../../../docs/reference/schema.graphql");
 const NAMES: &str = include_str!("names.txt");
 /// What is given with one secret, though the schema does not ask for it.
-const COMPANIONS: [&str; 8] =
-    ["name", "repositoryId", "git", "ref", "folder", "namespace", "user", "username"];
+const COMPANIONS: [&str; 10] =
+    ["clusterId", "name", "repositoryId", "git", "ref", "folder", "namespace", "type", "user", "username"];
 /// How deep input objects are filled.
 const DEEPEST: usize = 6;
 /// Scalars that are text, or hold some.

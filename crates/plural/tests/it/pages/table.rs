@@ -34,6 +34,7 @@ pub(super) const EVERYWHERE: &[(&str, &str)] = &[
 
 const SERVES: &str =
     "it runs until it is stopped: `start` of the console's tests, `first_password` and `door` start it";
+const RUNS: &str = "it needs a cluster that runs the Pods of a run: `stack_runs` takes a stack through its life with OpenTofu itself";
 const BUILDS: &str = "it builds or tests this repository";
 
 /// Every page with commands, in the order in which they are followed: all in one fleet.
@@ -322,8 +323,8 @@ pub(super) const PAGES: &[Followed] = &[
         ..NOTHING
     },
     Followed {
-        page: "docs/stacks.md",
-        swaps: &[("stacks delete network", "stacks delete network --yes")],
+        page: "docs/stack-state.md",
+        swaps: &[("stacks detach network", "stacks detach network --yes")],
         not_run: &[
             ("export TF_HTTP_PASSWORD", "it is for a tool that is not run here"),
             ("tofu", "it is built for tests alone: `stacks` runs it"),
@@ -334,6 +335,12 @@ pub(super) const PAGES: &[Followed] = &[
         ],
         ..NOTHING
     },
+    Followed {
+        page: "docs/stack-tutorial.md",
+        not_run: &[("git", RUNS), ("echo", RUNS), ("plural", RUNS)],
+        ..NOTHING
+    },
+    Followed { page: "docs/stacks.md", not_run: &[("plural cd stacks", RUNS)], ..NOTHING },
     Followed {
         page: "docs/sync/drift.md",
         before: "gone blue/web; plural cd services create blue/web --repository @REPOSITORY@ --ref main --folder web --wait && \

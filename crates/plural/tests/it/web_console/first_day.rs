@@ -103,7 +103,7 @@ async fn kubelet(cluster: &TestCluster, home: &Home, namespace: &str) -> anyhow:
     let client = cluster.client().await?;
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let deployment = eventually(LIMIT, async || deployments.get("plural-agent").await).await;
-    let pod = deployment.spec.and_then(|spec| spec.template.spec).context("a Deployment without a Pod")?;
+    let pod = deployment.spec.template.spec.context("a Deployment without a Pod")?;
     let container = pod.containers.into_iter().next().context("a Pod without a container")?;
     let secrets: Api<Secret> = Api::namespaced(client, namespace);
     let mut held = secrets.get("plural-agent").await?.data.unwrap_or_default();

@@ -156,7 +156,7 @@ impl OpenInputs {
         let files = match &change.files {
             None => self.files.clone(),
             Some(changed) => {
-                let file = |(path, content): (&String, &Option<String>)| {
+                let file = |(path, content): (&String, &Option<String>)| -> Result<(String, String)> {
                     let content = content.as_ref().or_else(|| self.files.get(path));
                     let content = content.ok_or_else(|| {
                         Error::invalid("attributes.files", format!("{path:?} has no content to keep"))

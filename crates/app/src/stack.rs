@@ -135,7 +135,7 @@ impl App {
             created_at: at,
             updated_at: at,
         };
-        let sealed = self.stack_inputs_sealed(project.id, id, &inputs).await?;
+        let sealed = self.new_stack_inputs_sealed(project.id, id, &inputs).await?;
         let by = project.audited_new(ctx, "stack.create", "stack", id, &stack.name);
         self.store.stack_create(by, &stack, &sealed, grant.as_ref()).await?;
         self.stack_kicks(&stack);

@@ -53,7 +53,7 @@ impl App {
         self.inputs_opened(&of_run(run.id), &sealed).await
     }
 
-    /// Both parts, sealed for a stack.
+    /// Both parts, sealed for a stack that has others.
     pub(crate) async fn stack_inputs_sealed(
         &self,
         project: ProjectId,
@@ -63,13 +63,29 @@ impl App {
         self.inputs_sealed(project, &of_stack(stack), inputs).await
     }
 
-    /// Both parts, sealed for a run.
+    /// What there is of both parts, sealed for a new stack.
+    pub(crate) async fn new_stack_inputs_sealed(
+        &self,
+        project: ProjectId,
+        stack: StackId,
+        inputs: &OpenInputs,
+    ) -> Result<SealedInputs> {
+        if inputs.is_empty() {
+            return Ok(SealedInputs::default());
+        }
+        self.stack_inputs_sealed(project, stack, inputs).await
+    }
+
+    /// What there is of both parts, sealed for a run.
     pub(crate) async fn run_inputs_sealed(
         &self,
         project: ProjectId,
         run: StackRunId,
         inputs: &OpenInputs,
     ) -> Result<SealedInputs> {
+        if inputs.is_empty() {
+            return Ok(SealedInputs::default());
+        }
         self.inputs_sealed(project, &of_run(run), inputs).await
     }
 
@@ -87,7 +103,7 @@ impl App {
 
     async fn inputs_sealed(&self, project: ProjectId, of: &str, inputs: &OpenInputs) -> Result<SealedInputs> {
         let OpenInputs { environment, files } = inputs;
-        let written = |cause| Error::internal(format!("writing what goes into {of}"), cause);
+        let written = |cause: String| Error::internal(format!("writing what goes into {of}"), cause);
         let environment = serde_json::to_vec(environment).map_err(|cause| written(cause.to_string()))?;
         let files = serde_json::to_vec(files).map_err(|cause| written(cause.to_string()))?;
         let sealing = self.sealer.sealing(KeyOwner::Project(project)).await?;
@@ -119,6 +135,11 @@ impl App {
 }
 
 impl OpenInputs {
+    /// There is nothing to seal.
+    fn is_empty(&self) -> bool {
+        self.environment.is_empty() && self.files.is_empty()
+    }
+
     /// Checked, as they are given with a new stack.
     pub(crate) fn checked(environment: Vec<InputVariable>, files: BTreeMap<String, String>) -> Result<Self> {
         check_environment(&environment)?;

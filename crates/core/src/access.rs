@@ -142,7 +142,7 @@ actions! {
     /// Read what was recorded of people in shells.
     ReadRecordings = "recordings", "read recordings of shells";
     /// Decide about what waits for a person, such as a canary.
-    Approve = "approve", "let a canary go on or back";
+    Approve = "approve", "decide about a canary or the plan of a stack";
     /// Open a shell through the console, as far as the cluster's RBAC goes.
     Exec = "exec", "open shells through the console, as far as the cluster's RBAC goes";
     /// Return a service to an earlier revision.

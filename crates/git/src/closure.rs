@@ -1,6 +1,7 @@
 //! What makes the source of a service: [`ServiceSource`], [`Closure`].
 
 mod build;
+mod modules;
 mod references;
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};

@@ -57,7 +57,7 @@ const actions: Record<string, string> = {
   write: 'create, change and delete services; syncs, windows, contexts; read configuration and secrets',
   rollback: 'return a service to an earlier revision',
   prune: 'approve the deletions of a service that need approval',
-  approve: 'let a canary go on or back',
+  approve: 'decide about a canary or the plan of a stack',
   admin: 'bindings, limits, recordings on or off, tokens and the audit log of a cluster; delete clusters and projects',
   assume: 'make tokens of a service account, and so act as it',
   'state-read': 'read the state of stacks, with the secret values in it',

@@ -203,6 +203,10 @@ async fn of_commits_only_those_that_reach_the_stack_make_runs(database: TestData
     assert_eq!((&run["trigger"], &run["sha"]), (&json!("COMMIT"), &json!(sha)));
     // The commit elsewhere was looked at before.
     assert_eq!(w.runs().await.len(), 2);
+    // A module beside the folder is a part of it.
+    let sha = w.remote.push_files([("modules/net/main.tf", "# 2\n")]).unwrap();
+    w.plans(3, 0).await;
+    assert_eq!(w.run(3, "SUCCESSFUL").await["sha"], json!(sha));
     w.t.stop().await;
 }
 

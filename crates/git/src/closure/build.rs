@@ -267,6 +267,7 @@ impl Build<'_, '_> {
             Parsed::Kustomization => "kustomization",
             Parsed::Chart => "chart",
             Parsed::Plugin => "plugin",
+            Parsed::Module => "module",
         };
         if self.seen.insert((format!("{base}\0{file}"), name)) {
             self.todo.push((file.to_owned(), oid, parsed, base.to_owned()));
@@ -307,14 +308,15 @@ impl Build<'_, '_> {
             self.note(file, target, NoteKind::Remote);
             return Ok(());
         }
+        let may_be = matches!(kind, ReferenceKind::Maybe | ReferenceKind::MaybeFile);
         let Some(path) = path::join(base, target) else {
             // What only may be a path is none when it makes no sense as one.
-            if *kind == ReferenceKind::Maybe {
+            if may_be {
                 return Ok(());
             }
             return Err(Error::LeavesRepository { file: file.to_owned(), target: shown(target) });
         };
-        if *kind == ReferenceKind::Maybe && target.contains(char::is_control) {
+        if may_be && target.contains(char::is_control) {
             return Ok(());
         }
         let found = self.resolve(&path)?;
@@ -328,8 +330,9 @@ impl Build<'_, '_> {
                 self.look_into(&path, oid, Parsed::Plugin, base);
                 Ok(())
             }
+            (ReferenceKind::MaybeFile, Some((Mode::Tree, _))) => Ok(()),
             (_, Some(_)) => self.include(&path).map(|_| ()),
-            (ReferenceKind::Maybe | ReferenceKind::MaybeFolder, None) => Ok(()),
+            (ReferenceKind::Maybe | ReferenceKind::MaybeFile | ReferenceKind::MaybeFolder, None) => Ok(()),
             (_, None) => {
                 let kind = if looks_remote(target) { NoteKind::Remote } else { NoteKind::Missing };
                 self.note(file, target, kind);

@@ -1,10 +1,11 @@
-//! What kustomizations, their plugins and charts refer to: parsing only, nothing is looked up here.
+//! What kustomizations, their plugins, charts and modules of Terraform refer to: parsing only, nothing is looked up here.
 //!
 //! Parsing is tolerant. A file that cannot be read as YAML refers to nothing here: whoever renders it tells the person
 //! what is wrong with it, with line and column, and mending it changes the closure because the file is part of it.
 
 use serde_json::Value;
 
+use super::modules;
 use crate::path;
 
 /// A path that a file refers to, relative to the file's folder.
@@ -24,6 +25,8 @@ pub(crate) enum ReferenceKind {
     Plugin,
     /// Something that may be a path; it counts only if it exists.
     Maybe,
+    /// The same, of a file: a folder does not count.
+    MaybeFile,
     /// A folder that counts with all that is in it.
     Folder,
     /// The same, if it exists.
@@ -38,6 +41,8 @@ pub(crate) enum Parsed {
     Kustomization,
     Chart,
     Plugin,
+    /// Code of Terraform, OpenTofu or Terragrunt.
+    Module,
 }
 
 /// The names by which kustomize knows its file, in the order in which it looks.
@@ -52,20 +57,24 @@ impl Parsed {
         match path::file_name(path) {
             "Chart.yaml" | "requirements.yaml" => Some(Self::Chart),
             name if KUSTOMIZATION_NAMES.contains(&name) => Some(Self::Kustomization),
+            name if modules::is_one(name) => Some(Self::Module),
             _ => None,
         }
     }
 
     pub(crate) fn parse(self, content: &[u8]) -> Vec<Reference> {
-        let Some(documents) = std::str::from_utf8(content).ok().and_then(parse_yaml) else {
-            return Vec::new();
-        };
+        let Ok(text) = std::str::from_utf8(content) else { return Vec::new() };
+        if self == Self::Module {
+            return modules::references(text);
+        }
+        let Some(documents) = parse_yaml(text) else { return Vec::new() };
         let mut found = Found::default();
         for document in &documents {
             match self {
                 Self::Kustomization => found.kustomization(document),
                 Self::Chart => found.chart(document),
                 Self::Plugin => found.plugin(document, 0),
+                Self::Module => {}
             }
         }
         found.0

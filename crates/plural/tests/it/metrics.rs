@@ -84,13 +84,22 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             "reseal",
             "keep_secrets",
             "share_mirrors",
+            "tend_stack_runs",
+            "prune_stack_runs",
         ]
         .into_iter()
         .filter(|name| !loops.contains(name))
         .chain(
-            ["renew_services", "renew_project", "reseal", "move_secrets"]
-                .into_iter()
-                .filter(|kind| !kinds.contains(kind)),
+            [
+                "renew_services",
+                "renew_project",
+                "reseal",
+                "move_secrets",
+                "prepare_stack_run",
+                "end_stack_run",
+            ]
+            .into_iter()
+            .filter(|kind| !kinds.contains(kind)),
         )
         .collect();
         let none_is_dead = series.contains(&"plural_jobs{kind=\"reseal\",state=\"dead\"} 0");

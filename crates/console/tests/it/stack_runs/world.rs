@@ -53,7 +53,9 @@ impl World {
     pub(super) async fn new(database: &TestDatabase, attributes: Value) -> Self {
         let t = TestServer::on(database).await;
         let remote = GitRemote::new().unwrap();
-        remote.push_files([("infra/main.sh", "echo 1\n"), ("docs/a.md", "one\n")]).unwrap();
+        let module = "module \"net\" {\n  source = \"../modules/net\"\n}\n";
+        let files = [("infra/main.sh", "echo 1\n"), ("infra/main.tf", module), ("docs/a.md", "one\n")];
+        remote.push_files(files.into_iter().chain([("modules/net/main.tf", "# 1\n")])).unwrap();
         let cluster = t.admin.cluster("blue").await;
         let repository = t.admin.repository(remote.path().to_str().unwrap()).await;
         let agent = t.console.app().agent_authenticate(cluster["deployToken"].as_str().unwrap()).unwrap();

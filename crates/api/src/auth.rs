@@ -45,6 +45,8 @@ const OF_NOBODY: usize = 2_048;
 const OF_ADDRESS: usize = 32;
 /// Requests of the Jobs of runs at once, and those of one Job: its log, its signs of life, its tool's state.
 const OF_RUNS: (usize, usize) = (4_096, 16);
+/// Connections on which the Job of one run was the first to show its credential: its harness has a few, and its tool.
+const CONNECTIONS_OF_RUN: usize = 32;
 /// Credentials that are looked up at once, and those from one address: they may be none, and many people may share one.
 const LOOKUPS: (usize, usize) = (2_048, 256);
 
@@ -239,7 +241,13 @@ fn admit(
             CallerPermits::User(of_user, of_token)
         }
         Actor::Run(run) => {
-            let place = runs.take(run.run.uuid().as_u128());
+            let id = run.run.uuid().as_u128();
+            if let Some(visit) = visit
+                && !visit.authenticated(id, CONNECTIONS_OF_RUN)
+            {
+                return Err(Box::new(too_many("connections of this run")));
+            }
+            let place = runs.take(id);
             CallerPermits::Run(place.ok_or_else(|| Box::new(too_many("requests of this run")))?)
         }
         Actor::Nobody | Actor::Cluster(_) | Actor::Registration(_) | Actor::System => {

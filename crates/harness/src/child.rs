@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     pin::pin,
     process::{ExitStatus, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -83,31 +83,32 @@ impl Running {
         cmd.environment.apply(command);
         let mut child = command.spawn()?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(group) = group {
-            Ok(Self { child, group })
-        } else {
+        let Some(group) = group else {
             drop(child.start_kill());
-            Err(io::Error::other("it has no number"))
-        }
+            return Err(io::Error::other("it has no number"));
+        };
+        Ok(Self { child, group })
     }
 
-    /// Waits for the end of it. Asked to stop, and over its time, it gets its grace, and then ends.
+    /// Waits for the end of it. Asked to stop, and over its time, it gets its grace, and then ends. Answers how long what it started may
+    /// still go on, too: a shell ends at once, and its command needs the grace.
     async fn supervise(
         &mut self,
         limits: Limits,
         stop: &mut watch::Receiver<Option<End>>,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<(Ended, Duration)> {
         let why = tokio::select! {
-            status = self.child.wait() => return Ok(Ended::by(status?)),
+            status = self.child.wait() => return Ok((Ended::by(status?), LEFT)),
             () = tokio::time::sleep(limits.timeout) => Ended::TimedOut,
             end = asked(stop) => Ended::Stopped(end),
         };
+        let asked = Instant::now();
         let _ = kill_process_group(self.group, limits.asks);
         if tokio::time::timeout(limits.grace, self.child.wait()).await.is_err() {
             let _ = kill_process_group(self.group, Signal::KILL);
             self.child.wait().await?;
         }
-        Ok(why)
+        Ok((why, limits.grace.saturating_sub(asked.elapsed())))
     }
 }
 
@@ -150,12 +151,13 @@ pub(crate) async fn logged(
             () = &mut pump, if !is_drained => is_drained = true,
         }
     };
-    if !is_drained && tokio::time::timeout(LEFT, &mut pump).await.is_err() {
+    let (ended, left) = ended?;
+    if !is_drained && tokio::time::timeout(left, &mut pump).await.is_err() {
         // Something that it started holds the pipe. It ends with its command.
         let _ = kill_process_group(group, Signal::KILL);
         let _ = tokio::time::timeout(LEFT, &mut pump).await;
     }
-    ended
+    Ok(ended)
 }
 
 async fn pump(reader: &mut (impl AsyncRead + Unpin), log: &mut StepLog) {
@@ -215,7 +217,7 @@ pub(crate) async fn captured(
     let Ok((ended, (), bytes, words)) = tokio::time::timeout(longest, all).await else {
         return Err(format!("{shown} left something running that holds its output"));
     };
-    let ended = ended.map_err(|error| format!("{shown}: {error}"))?;
+    let (ended, _) = ended.map_err(|error| format!("{shown}: {error}"))?;
     let bytes = bytes.map_err(|error| format!("{shown}: its output cannot be read: {error}"))?;
     if bytes.len() > most {
         return Err(format!("{shown} prints more than {} MiB", most >> 20));

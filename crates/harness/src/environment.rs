@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_credential_is_taken_out_of_the_environment() {
-        let set = [("A".into(), "1".into())].into();
+        let set = BTreeMap::from([(OsString::from("A"), OsString::from("1"))]);
         let mut command = Command::new("true");
         Environment { set }.apply(&mut command);
         let found: BTreeMap<&OsStr, Option<&OsStr>> = command.as_std().get_envs().collect();
@@ -123,7 +123,8 @@ mod tests {
             std::fs::write(&file, "").unwrap();
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
         }
-        let environment = Environment { set: [("PATH".into(), path.clone().into())].into() };
+        let set = BTreeMap::from([(OsString::from("PATH"), OsString::from(path.clone()))]);
+        let environment = Environment { set };
         let found = |name: &str| environment.find(name, &work);
         assert_eq!(found("tool"), Some(path.join("tool")));
         assert_eq!(found("./own"), Some(work.join("./own")));

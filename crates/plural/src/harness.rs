@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
     /// Seconds that a tool which was asked to stop may take
     #[arg(long, env = "PLURAL_GRACE_SECONDS", value_name = "SECONDS", default_value_t = 60,
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+          value_parser = clap::value_parser!(u64).range(0..=86_400))]
     grace_seconds: u64,
 
     /// Copy this program into a folder, for the container of the tool, and do nothing else
@@ -168,7 +168,10 @@ mod tests {
             (vec!["--run", id.as_str()], false),
             (vec!["--console-url", "http://localhost"], false),
             (vec!["--console-url", "http://localhost", "--run", "seven"], false),
-            (vec!["--console-url", "http://localhost", "--run", id.as_str(), "--grace-seconds", "0"], false),
+            (
+                vec!["--console-url", "http://localhost", "--run", id.as_str(), "--grace-seconds", "soon"],
+                false,
+            ),
         ] {
             let parsed = Program::try_parse_from(["harness"].iter().chain(&given));
             assert_eq!(parsed.is_ok(), good, "{given:?}");

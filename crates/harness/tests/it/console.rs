@@ -97,7 +97,7 @@ async fn answer(State(told): State<Arc<Mutex<Told>>>, request: Request) -> Respo
         return (status, Json(json!({"message": message}))).into_response();
     }
     let call = path.split('/').skip(4).collect::<Vec<_>>().join("/");
-    match call.split_once('/').map_or((call.as_str(), ""), |(first, rest)| (first, rest)) {
+    match call.split_once('/').unwrap_or((call.as_str(), "")) {
         ("input", _) => Json(told.input.clone().unwrap()).into_response(),
         ("artifact", _) => told.artifact.clone().into_response(),
         ("plan-file", _) => told.plan_file.clone().into_response(),

@@ -44,6 +44,18 @@ async fn sigterm_reaches_the_command_with_its_grace() {
 }
 
 #[tokio::test]
+async fn what_a_shell_started_has_the_grace_as_well() {
+    // The outer shell ends at once; the inner one needs a moment longer than what is left running has otherwise.
+    let script = "sh -c \"trap 'sleep 3; echo asked; exit' TERM; echo started; sleep 100000 & wait\" & wait";
+    let f = Fixture::new(vec![shell(0, Stage::Plan, script)]).await;
+    let running = f.begin();
+    f.logged("started").await;
+    f.shutdown.request();
+    assert_eq!(running.await.unwrap(), Outcome::Failed);
+    assert!(f.console.log(0).contains("asked\n"), "{}", f.console.log(0));
+}
+
+#[tokio::test]
 async fn after_its_grace_a_command_is_killed() {
     let mut f = Fixture::new(vec![shell(0, Stage::Plan, DEAF)]).await;
     f.pace.grace = Duration::from_millis(300);
@@ -60,7 +72,9 @@ async fn a_tool_is_asked_by_the_signal_that_it_knows() {
     let _listens = signal(SignalKind::interrupt()).unwrap();
     let script = "trap 'echo interrupted; exit 1' INT; trap 'echo terminated; exit 1' TERM\n\
                   echo started; sleep 100000 & wait";
-    let f = Fixture::new(Vec::new()).await;
+    let mut f = Fixture::new(Vec::new()).await;
+    // What a shell starts in the background ignores SIGINT, and is killed after the grace.
+    f.pace.grace = Duration::from_secs(2);
     let path = program(f.folder.path(), "ansible-playbook", script);
     f.change(|input| {
         input.tool = StackTool::Ansible;

@@ -13,7 +13,7 @@ use kube::api::{
 };
 use kube::config::KubeConfigOptions;
 use kube::{Client, Config, ResourceExt as _};
-use plural_kubesim::{Cluster, ClusterOptions, Fault, Sim, User};
+use plural_kubesim::{Cluster, ClusterOptions, Fault, Kubelet, Sim, User};
 use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -377,4 +377,44 @@ async fn plain_http_applies_too() {
     let made = api.patch("a", &PatchParams::apply("me"), &Patch::Apply(&patch)).await.unwrap();
     assert_eq!(made.name_any(), "a");
     assert_eq!(made.metadata.managed_fields.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_pod_of_another_kubelet_is_left_to_it() {
+    let c = cluster().await;
+    let decided = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = std::sync::Arc::clone(&decided);
+    c.ask_for_kubelet(move |pod| match pod["metadata"]["labels"]["whose"].as_str() {
+        Some("other") => Kubelet::Other,
+        // Nobody knows for a while.
+        Some("asked") if !seen.load(std::sync::atomic::Ordering::Relaxed) => Kubelet::Undecided,
+        _ => Kubelet::Simulated,
+    });
+    let pods: Api<Pod> = Api::default_namespaced(client(&c).await);
+    for whose in ["other", "asked", "simulated"] {
+        let pod = json!({
+            "metadata": {"name": whose, "labels": {"whose": whose}},
+            "spec": {"containers": [{"name": "a", "image": "a"}]},
+        });
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+    let phase = async |name: &str| pods.get(name).await.unwrap().status.and_then(|status| status.phase);
+    eventually("runs", async || phase("simulated").await.filter(|phase| phase == "Running")).await;
+    for name in ["other", "asked"] {
+        assert_ne!(phase(name).await.as_deref(), Some("Running"), "{name}");
+        assert!(pods.get(name).await.unwrap().spec.unwrap().node_name.is_some(), "{name} is bound");
+    }
+    decided.store(true, std::sync::atomic::Ordering::Relaxed);
+    eventually("runs", async || phase("asked").await.filter(|phase| phase == "Running")).await;
+
+    // Its deletion waits for that kubelet, too.
+    let status = json!({"status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}});
+    pods.patch_status("other", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    pods.delete("other", &DeleteParams::default()).await.unwrap();
+    pods.delete("simulated", &DeleteParams::default()).await.unwrap();
+    eventually("gone", async || pods.get_opt("simulated").await.unwrap().is_none().then_some(())).await;
+    assert!(pods.get("other").await.unwrap().metadata.deletion_timestamp.is_some());
+    pods.delete("other", &DeleteParams::default().grace_period(0)).await.unwrap();
+    eventually("gone", async || pods.get_opt("other").await.unwrap().is_none().then_some(())).await;
+    c.stop().await;
 }

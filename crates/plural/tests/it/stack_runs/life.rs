@@ -130,8 +130,8 @@ async fn is_gone(world: &World, stack: &str) {
             Ok(run) => world.told(&run),
             Err(_) => known.to_string(),
         }),
-        // "not found" is an error beside a null.
-        Err(error) if format!("{error:#}").contains("not found") => Ok(()),
+        // An error beside a null.
+        Err(error) if format!("{error:#}").contains("could not find") => Ok(()),
         Err(error) => Err(format!("{error:#}")),
     })
     .await;

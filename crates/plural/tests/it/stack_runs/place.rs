@@ -83,11 +83,16 @@ impl Place {
         }
     }
 
-    /// Makes a namespace.
-    pub(super) async fn namespace(&self, name: &str) -> anyhow::Result<()> {
+    /// An administrator of it.
+    pub(super) async fn client(&self) -> anyhow::Result<kube::Client> {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let namespaces: Api<Namespace> = Api::all(kube::Client::try_from(config)?);
+        Ok(kube::Client::try_from(config)?)
+    }
+
+    /// Makes a namespace.
+    pub(super) async fn namespace(&self, name: &str) -> anyhow::Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client().await?);
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
         namespaces.create(&PostParams::default(), &namespace).await?;
         Ok(())

@@ -339,7 +339,24 @@ impl World {
         let create = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
         let stack = json!({
             "name": "infra", "type": "TERRAFORM", "projectId": t.project, "clusterId": cluster, "repositoryId": repository_id,
-            "git": {"ref": "main", "folder": ""}, "approval": true,
+            "git": {"ref": "main", "folder": ""}, "approval": true, "approvalExpiry": "24h", "timeout": "2h",
+            "manageState": true, "variables": {"region": "eu"},
+            "jobSpec": {
+                "namespace": "runs", "labels": {"a": "b"}, "annotations": {"a": "b"}, "nodeSelector": {"a": "b"},
+                "serviceAccount": "tofu", "tolerations": [{"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"}],
+                "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}},
+            },
+            "configuration": {
+                "image": "tools/tofu", "version": "1.12", "tag": "1.12",
+                "hooks": [{"cmd": "tflint", "args": ["--format"], "afterStage": "INIT"}],
+                "terraform": {"parallelism": 4, "refresh": true, "approveEmpty": true, "tofu": true, "tofuRegistry": true},
+                "terragrunt": {"parallelism": 4, "refresh": true, "approveEmpty": true},
+                "pulumi": {"parallel": 4, "refresh": true, "approveEmpty": true, "stack": "dev", "backendUrl": "file:///state"},
+                "ansible": {
+                    "playbook": "main.yaml", "inventory": "hosts", "additionalArgs": ["-v"], "privateKeyFile": "key",
+                    "configFile": "ansible.cfg", "supportsCheck": true, "deletePlaybook": "undo.yaml",
+                },
+            },
             "environment": [{"name": "TOKEN", "value": canaries.plant("environment of a stack"), "secret": true}],
             "files": [{"path": "key.pem", "content": canaries.plant("file of a stack")}],
         });

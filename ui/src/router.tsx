@@ -33,7 +33,7 @@ const pages = {
 
 /** Reads the scripts of the pages that one may go to next, one after another. One that cannot be read is asked for when it is needed. */
 async function readAhead(): Promise<void> {
-  for (const read of Object.values(pages)) await read().catch(() => undefined);
+  for (const read of [...Object.values(pages), () => import('./parts/ask')]) await read().catch(() => undefined);
 }
 
 /** Rows are asked for together with the script of their page. `stay` is another search on the same page, which asks for itself. */

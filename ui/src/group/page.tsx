@@ -87,7 +87,12 @@ const columns: Columns<RowOf<typeof Groups>> = [
     meta: tracks.wide,
     cell: ({ row }) => <Linked noun="groups" id={row.original.name} name={row.original.name} />,
   },
-  { id: 'description', header: 'What it is for', meta: tracks.mid, cell: ({ row }) => text(row.original.description) },
+  {
+    id: 'description',
+    header: 'What it is for',
+    meta: { ...tracks.mid, isBlank: ({ description }) => description == null || description === '' },
+    cell: ({ row }) => text(row.original.description),
+  },
   {
     id: 'global',
     header: 'Members',

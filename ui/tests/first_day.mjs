@@ -2,7 +2,7 @@
 // was broken, understood and rolled back. Console, agent, git, shells and the browser are real processes.
 //
 //   first_day.mjs PART WORLD    PART: see PARTS below. WORLD, as JSON: the console's url, its administrator's email and password, the
-//                               git remote, a namespace for the service, a folder to work in, and the agentNamespace where several share the
+//                               git remote, a namespace for the service, a folder to work in, and the agentNamespace (or null) where several share the
 //                               cluster. `plural` and `kubectl` are on the PATH, KUBECONFIG names the cluster; somebody else plays its kubelet.
 import { strict as assert } from 'node:assert';
 import { execFile } from 'node:child_process';
@@ -119,7 +119,7 @@ async function pastes(page) {
     'it is one command with its token',
   );
   await page.getByText('This page asks every two seconds.').waitFor();
-  const shared = agentNamespace === undefined ? '' : ` --namespace ${agentNamespace}`;
+  const shared = agentNamespace == null ? '' : ` --namespace ${agentNamespace}`;
   const said = await shell(line.replace(' --apply', `${shared} --apply`));
   assert.match(said, /cluster first registered/);
   assert.match(said, /plural-agent/);

@@ -1,11 +1,11 @@
 import { ActionIcon, Button, Code, CopyButton, Group, Popover, Stack, Text, Tooltip } from '@mantine/core';
-import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { IconCheck, IconCopy, IconLock, type Icon } from '@tabler/icons-react';
-import { lazy, Suspense, useRef, useState, type ReactNode } from 'react';
+import { lazy, Suspense, useState, type ReactNode } from 'react';
 
 import { graphql } from '../generated';
 import { ask } from '../lib/client';
+import { useDialog } from '../lib/dialog';
 import { visible } from '../lib/text';
 import { Name } from './text';
 import type { Field, Values } from './values';
@@ -123,13 +123,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
     staleTime: 30_000,
     enabled: right !== undefined,
   });
-  const [asks, { open, close }] = useDisclosure(false);
-  const opener = useRef<HTMLButtonElement>(null);
-  // The dialog goes at once, and nothing else gives the focus back to what opened it.
-  const end = () => {
-    close();
-    requestAnimationFrame(() => opener.current?.focus());
-  };
+  const { isOpen, open, close, opener } = useDialog();
   const [told, setTold] = useState(false);
   const refused = decision.data?.allowed === false ? decision.data : undefined;
 
@@ -195,7 +189,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
       >
         {label}
       </Button>
-      <Suspense>{asks && <Ask {...props} close={end} />}</Suspense>
+      <Suspense>{isOpen && <Ask {...props} close={close} />}</Suspense>
     </>
   );
 }

@@ -60,11 +60,12 @@ function first(): Plugin {
           const files = [...below(page.fileName, new Set())].filter((file) => !loaded.has(file));
           return [path, ...files.map((file) => `/${file}`)].join(' ');
         });
-        // Styles of all pages stand behind the frame: it is painted before they are there, and the scripts wait for them all the same.
-        const links = [...html.matchAll(/^\s*<link rel="stylesheet"[^>]* href="\/assets\/[^>]*>\n/gm)].map(([link]) => link);
+        // Styles of all pages: `first.js` has them read, so that the frame is painted before they are there. In the head, where those of a
+        // single page follow them.
+        const links = [...html.matchAll(/^\s*<link rel="stylesheet"[^>]* href="(\/assets\/[^"]*)">\n/gm)];
         if (links.length === 0) throw new Error('the page has no style sheet of its own');
-        const bare = links.reduce((text, link) => text.replace(link, ''), html);
-        return bare.replace(/^\s*<noscript>/m, (found) => links.join('') + found).replace('__FIRST_FILES__', content.join(','));
+        const bare = links.reduce((text, [link]) => text.replace(link, ''), html);
+        return bare.replace('__STYLES__', links.map(([, file]) => file).join(' ')).replace('__FIRST_FILES__', content.join(','));
       },
     },
   };

@@ -14,6 +14,12 @@ import { followLink, nonce } from './lib/page';
 import { router } from './router';
 import { theme } from './theme';
 
+/** The styles that `first.js` has read are there. One that cannot be read is told by it. */
+function styled(): Promise<unknown> {
+  const links = [...document.querySelectorAll<HTMLLinkElement>('link[data-first]')].filter(({ sheet }) => sheet === null);
+  return Promise.all(links.map((link) => new Promise((done) => link.addEventListener('load', done))));
+}
+
 const place = document.getElementById('root');
 if (place && !followLink()) {
   const draw = () =>
@@ -27,6 +33,6 @@ if (place && !followLink()) {
         </MantineProvider>
       </StrictMode>,
     );
-  // The frame in the page stays until the first page can be drawn in its place: the router draws nothing before.
-  void router.load().then(draw, draw);
+  // The frame in the page stays until the first page can be drawn in its place, with its styles: the router draws nothing before.
+  void Promise.allSettled([router.load(), styled()]).then(draw);
 }

@@ -33,10 +33,11 @@ const pages = {
 
 /** Reads the scripts of the pages that one may go to next, one after another. One that cannot be read is asked for when it is needed. */
 async function readAhead(): Promise<void> {
-  for (const read of Object.values(pages)) await read().catch(() => undefined);
+  for (const read of [...Object.values(pages), () => import('./parts/ask')]) await read().catch(() => undefined);
 }
 
-/** Rows are asked for together with the script of their page. `stay` is another search on the same page, which asks for itself. */
+/** Rows are asked for together with the script of their page; those of another search on the same page before it is drawn with that. `stay` is
+ * another look at the same rows. */
 const enters = (cause: 'preload' | 'enter' | 'stay') => cause !== 'stay';
 
 const root = createRootRoute({
@@ -90,8 +91,7 @@ const services = createRoute({
       project: words(search['project']),
       sort: sortWord(serviceSorts, search['sort']),
     }),
-  beforeLoad: ({ cause, search: { sort, ...filter } }) => {
-    if (!enters(cause)) return;
+  beforeLoad: ({ search: { sort, ...filter } }) => {
     const rows = servicesQuery(filter, PAGE, sort);
     begin(rows, () => queries.infiniteQuery(rows));
   },
@@ -151,8 +151,7 @@ const clusters = createRoute({
       distro: words(search['distro']) as ClusterDistro | undefined,
       sort: sortWord(clusterSorts, search['sort']),
     }),
-  beforeLoad: ({ cause, search }) => {
-    if (!enters(cause)) return;
+  beforeLoad: ({ search }) => {
     const rows = clustersQuery(search, PAGE, search.sort);
     begin(rows, () => queries.infiniteQuery(rows));
   },

@@ -6,7 +6,7 @@ import { projectsQuery } from '../access/queries';
 import { ask, explain } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Copy } from '../parts/action';
-import { pairs } from '../parts/form';
+import { pairs } from '../parts/values';
 import { Page, Panel } from '../parts/page';
 import { componentStates, State } from '../parts/state';
 import { Ago, Name, RouteLink } from '../parts/text';

@@ -7,7 +7,7 @@ import type { ClusterQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
-import { isOn, pairs } from '../parts/form';
+import { isOn, pairs } from '../parts/values';
 import { Facts, Panel } from '../parts/page';
 import { Name } from '../parts/text';
 import { paths } from '../paths';

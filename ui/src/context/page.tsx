@@ -11,7 +11,7 @@ import { quoted } from '../lib/text';
 import { document } from '../lib/yaml';
 import { Action } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
-import { given, type Field } from '../parts/form';
+import { given, type Field } from '../parts/values';
 import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Empty, Facts, Panel, Waiting } from '../parts/page';

@@ -9,7 +9,7 @@ import { useNext, type RowOf } from '../lib/list';
 import { counted, quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
-import { given, isOn, pairs } from '../parts/form';
+import { given, isOn, pairs } from '../parts/values';
 import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Empty, Facts, Panel } from '../parts/page';
@@ -199,7 +199,12 @@ const columns: Columns<RowOf<typeof Globals>> = [
     meta: { track: 'minmax(80px, 0.7fr)', from: 1000 },
     cell: ({ row }) => text(row.original.project?.name),
   },
-  { id: 'error', header: 'Why', meta: { track: 'minmax(120px, 2fr)', from: 1000 }, cell: ({ row }) => text(row.original.error) },
+  {
+    id: 'error',
+    header: 'Why',
+    meta: { track: 'minmax(120px, 2fr)', from: 1000, isBlank: ({ error }) => error == null },
+    cell: ({ row }) => text(row.original.error),
+  },
   { id: 'at', header: 'Changed', meta: tracks.when, cell: ({ row }) => <Ago at={row.original.updatedAt} /> },
 ];
 

@@ -9,7 +9,7 @@ import type { RowOf } from '../lib/list';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
-import { given, isOn, type Field } from '../parts/form';
+import { given, isOn, type Field } from '../parts/values';
 import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Empty, Facts, Panel } from '../parts/page';
@@ -87,7 +87,12 @@ const columns: Columns<RowOf<typeof Groups>> = [
     meta: tracks.wide,
     cell: ({ row }) => <Linked noun="groups" id={row.original.name} name={row.original.name} />,
   },
-  { id: 'description', header: 'What it is for', meta: tracks.mid, cell: ({ row }) => text(row.original.description) },
+  {
+    id: 'description',
+    header: 'What it is for',
+    meta: { ...tracks.mid, isBlank: ({ description }) => description == null || description === '' },
+    cell: ({ row }) => text(row.original.description),
+  },
   {
     id: 'global',
     header: 'Members',

@@ -8,7 +8,7 @@ import type { RowOf } from '../lib/list';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { text, tracks } from '../parts/cells';
-import { given, password } from '../parts/form';
+import { given, password } from '../parts/values';
 import { Listing } from '../parts/listing';
 import type { Columns } from '../parts/table';
 import { Ago } from '../parts/text';

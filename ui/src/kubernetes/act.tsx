@@ -1,11 +1,11 @@
 import { Button, Group, Modal, Popover, Stack, Text, TextInput } from '@mantine/core';
-import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { IconLock, type Icon } from '@tabler/icons-react';
 import { useState, type ReactNode } from 'react';
 
 import { explain } from '../lib/client';
+import { useDialog } from '../lib/dialog';
 import { quoted, visible } from '../lib/text';
 import { Command } from '../parts/action';
 import { Name } from '../parts/text';
@@ -61,7 +61,7 @@ interface ActProps {
 export function Act(props: ActProps) {
   const { cluster, label, icon: Sign, right, unless, isDangerous = false } = props;
   const decision = useQuery(rightQuery(cluster, right));
-  const [asks, { open, close }] = useDisclosure(false);
+  const { isOpen, open, close, opener } = useDialog();
   const refused = decision.data?.allowed === false;
   if (refused || unless !== undefined) {
     return <WhyNot cluster={cluster} label={label} right={right} unless={refused ? undefined : unless} />;
@@ -69,6 +69,7 @@ export function Act(props: ActProps) {
   return (
     <>
       <Button
+        ref={opener}
         variant="default"
         leftSection={<Sign size={14} />}
         loading={decision.isPending}
@@ -77,7 +78,7 @@ export function Act(props: ActProps) {
       >
         {label}
       </Button>
-      {asks && <Asks {...props} close={close} />}
+      {isOpen && <Asks {...props} close={close} />}
     </>
   );
 }

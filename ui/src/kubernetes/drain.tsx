@@ -4,6 +4,7 @@ import { IconDoorExit } from '@tabler/icons-react';
 import { useEffect, useRef, useState } from 'react';
 
 import { explain } from '../lib/client';
+import { useDialog } from '../lib/dialog';
 import { counted, quoted } from '../lib/text';
 import { Command } from '../parts/action';
 import { Waiting } from '../parts/page';
@@ -29,14 +30,14 @@ export function Drain({ subject: { cluster, kind, object } }: { subject: Subject
   const { name } = object.metadata;
   const right = { verb: 'patch', kind, name };
   const decision = useQuery(rightQuery(cluster, right));
-  const [isOpen, setOpen] = useState(false);
+  const { isOpen, open, close, opener } = useDialog();
   if (decision.data?.allowed === false) return <WhyNot cluster={cluster} label="Drain" right={right} />;
   return (
     <>
-      <Button variant="default" leftSection={<IconDoorExit size={14} />} onClick={() => setOpen(true)}>
+      <Button ref={opener} variant="default" leftSection={<IconDoorExit size={14} />} onClick={open}>
         Drain
       </Button>
-      {isOpen && <Draining cluster={cluster} node={kind} name={name} close={() => setOpen(false)} />}
+      {isOpen && <Draining cluster={cluster} node={kind} name={name} close={close} />}
     </>
   );
 }

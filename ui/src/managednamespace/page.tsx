@@ -9,7 +9,7 @@ import { quoted } from '../lib/text';
 import { document } from '../lib/yaml';
 import { Action } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
-import { given, isOn, pairs } from '../parts/form';
+import { given, isOn, pairs } from '../parts/values';
 import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Empty, Facts, Panel } from '../parts/page';

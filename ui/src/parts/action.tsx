@@ -1,15 +1,14 @@
-import { ActionIcon, Button, Code, CopyButton, Group, Modal, Popover, Stack, Text, TextInput, Tooltip } from '@mantine/core';
-import { useDisclosure } from '@mantine/hooks';
-import { notifications } from '@mantine/notifications';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { ActionIcon, Button, Code, CopyButton, Group, Popover, Stack, Text, Tooltip } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { IconCheck, IconCopy, IconLock, type Icon } from '@tabler/icons-react';
-import { useRef, useState, type ReactNode, type SyntheticEvent } from 'react';
+import { lazy, Suspense, useState, type ReactNode } from 'react';
 
 import { graphql } from '../generated';
-import { ask, explain } from '../lib/client';
+import { ask } from '../lib/client';
+import { useDialog } from '../lib/dialog';
 import { visible } from '../lib/text';
-import { Fields, initialValues, missing, type Field, type Values } from './form';
 import { Name } from './text';
+import type { Field, Values } from './values';
 
 const Decision = graphql(/* GraphQL */ `
   query Decision($verb: String!, $thing: String!, $within: String) {
@@ -78,7 +77,7 @@ export interface Right {
   within?: string;
 }
 
-interface ActionProps<Answer> {
+export interface ActionProps<Answer> {
   label: string;
   icon: Icon;
   /** Absent where everybody may: then the console alone decides. */
@@ -106,6 +105,12 @@ interface ActionProps<Answer> {
   isDangerous?: boolean;
 }
 
+/** The dialog and its fields are as much script as all of a list's page: they are read while nothing else is, and at the latest when a
+ * pointer or the focus comes to the button. */
+const readAsk = () => import('./ask');
+const Ask = lazy(readAsk) as unknown as <Answer>(props: ActionProps<Answer> & { close: () => void }) => ReactNode;
+const readSoon = () => void readAsk().catch(() => undefined);
+
 /** A change: asked for once more with what it does, or disabled with the reason. */
 export function Action<Answer>(props: ActionProps<Answer>) {
   const { label, icon: Sign, right, unless, isReading = false, isSmall = false, isDangerous = false } = props;
@@ -118,13 +123,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
     staleTime: 30_000,
     enabled: right !== undefined,
   });
-  const [asks, { open, close }] = useDisclosure(false);
-  const opener = useRef<HTMLButtonElement>(null);
-  // The dialog goes at once, and nothing else gives the focus back to what opened it.
-  const end = () => {
-    close();
-    requestAnimationFrame(() => opener.current?.focus());
-  };
+  const { isOpen, open, close, opener } = useDialog();
   const [told, setTold] = useState(false);
   const refused = decision.data?.allowed === false ? decision.data : undefined;
 
@@ -184,94 +183,14 @@ export function Action<Answer>(props: ActionProps<Answer>) {
         leftSection={<Sign size={14} />}
         loading={isReading || (right !== undefined && decision.isPending)}
         {...(isDangerous && !isSmall && { c: 'var(--tone-bad)' })}
+        onPointerEnter={readSoon}
+        onFocus={readSoon}
         onClick={open}
       >
         {label}
       </Button>
-      {asks && <Ask {...props} close={end} />}
+      <Suspense>{isOpen && <Ask {...props} close={close} />}</Suspense>
     </>
-  );
-}
-
-function Ask<Answer>(props: ActionProps<Answer> & { close: () => void }) {
-  const { label, explains, command, run, done, noun, close, fields = [], confirm, tells, isDangerous = false } = props;
-  const queries = useQueryClient();
-  const [values, setValues] = useState(() => initialValues(fields));
-  const [typed, setTyped] = useState('');
-  const [isTried, setTried] = useState(false);
-  const change = useMutation({
-    mutationFn: () => run(values),
-    onSuccess: async () => {
-      if (!tells) {
-        notifications.show({ message: visible(done) });
-        close();
-      }
-      await queries.invalidateQueries({ queryKey: [noun] });
-    },
-  });
-  const failed = change.isError ? explain(change.error) : undefined;
-  const lacks = missing(fields, values);
-  const isSure = confirm === undefined || typed === confirm;
-  const submit = (event: SyntheticEvent) => {
-    event.preventDefault();
-    setTried(true);
-    if (isSure && lacks.length === 0 && !change.isPending) change.mutate();
-  };
-  return (
-    <Modal opened onClose={close} title={label} centered size={fields.length > 0 ? 'lg' : 'md'}>
-      {tells && change.isSuccess ? (
-        <Stack gap="md" role="status">
-          {tells(change.data)}
-          <Group justify="flex-end">
-            <Button data-autofocus onClick={close}>
-              Close
-            </Button>
-          </Group>
-        </Stack>
-      ) : (
-        <form onSubmit={submit} noValidate>
-          <Stack gap="md">
-            <Text size="sm" component="div">
-              {typeof explains === 'function' ? explains(values) : explains}
-            </Text>
-            {fields.length > 0 && <Fields fields={fields} values={values} onChange={setValues} lacks={isTried ? lacks : []} />}
-            {confirm !== undefined && (
-              <TextInput
-                label={
-                  <>
-                    Type <Name of={confirm} /> to go on
-                  </>
-                }
-                value={typed}
-                autoComplete="off"
-                data-autofocus={fields.length === 0 || undefined}
-                error={isTried && !isSure ? 'This is another name.' : undefined}
-                onChange={({ currentTarget }) => setTyped(currentTarget.value)}
-              />
-            )}
-            <Command line={typeof command === 'function' ? command(values) : command} />
-            {failed && (
-              <Text size="sm" role="alert" style={{ color: 'var(--tone-bad)' }}>
-                <Name of={failed.what} />. {failed.next}
-              </Text>
-            )}
-            <Group justify="flex-end" gap="sm">
-              <Button variant="default" onClick={close}>
-                Cancel
-              </Button>
-              <Button
-                type="submit"
-                data-autofocus={(fields.length === 0 && confirm === undefined) || undefined}
-                loading={change.isPending}
-                {...(isDangerous && { color: 'red' })}
-              >
-                {label}
-              </Button>
-            </Group>
-          </Stack>
-        </form>
-      )}
-    </Modal>
   );
 }
 

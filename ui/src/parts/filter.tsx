@@ -1,7 +1,7 @@
 import { Kbd, Select, TextInput, UnstyledButton } from '@mantine/core';
 import { useDebouncedCallback, useHotkeys } from '@mantine/hooks';
 import { IconSearch, IconX } from '@tabler/icons-react';
-import { useRef, useState, type ReactNode } from 'react';
+import { useMemo, useRef, useState, type ReactNode } from 'react';
 
 import { visible } from '../lib/text';
 import classes from './filter.module.css';
@@ -133,6 +133,17 @@ export function Choose<Value extends string>(props: {
   const { label, choices, value, onChange } = props;
   // What the address names stays to be seen where nothing has it any more.
   const isKnown = value === undefined || choices.some((choice) => choice.value === value);
+  // A thousand of them are written and indexed once, not with each key press in the search beside.
+  const data = useMemo(
+    () => [
+      ...choices.map((choice) => ({
+        value: choice.value,
+        label: `${visible(choice.label)}${choice.count === undefined ? '' : ` (${choice.count.toLocaleString('en')})`}`,
+      })),
+      ...(isKnown ? [] : [{ value, label: visible(value) }]),
+    ],
+    [choices, isKnown, value],
+  );
   return (
     <Select
       aria-label={label}
@@ -142,13 +153,7 @@ export function Choose<Value extends string>(props: {
       clearable
       className={classes['choice'] ?? ''}
       comboboxProps={{ width: 'max-content' }}
-      data={[
-        ...choices.map((choice) => ({
-          value: choice.value,
-          label: `${visible(choice.label)}${choice.count === undefined ? '' : ` (${choice.count.toLocaleString('en')})`}`,
-        })),
-        ...(isKnown ? [] : [{ value, label: visible(value) }]),
-      ]}
+      data={data}
       onChange={(next) => onChange((next ?? undefined) as Value | undefined)}
     />
   );

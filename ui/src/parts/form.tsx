@@ -1,68 +1,8 @@
 import { Checkbox, NumberInput, PasswordInput, Select, Stack, Textarea, TextInput } from '@mantine/core';
-import type { ReactNode } from 'react';
 
-/** One thing that a form asks for. Values are text; a box that is ticked is `yes`. */
-export interface Field {
-  name: string;
-  label: string;
-  hint?: ReactNode;
-  kind?: 'text' | 'secret' | 'number' | 'area' | 'check' | 'choice';
-  options?: { value: string; label: string }[];
-  initial?: string;
-  isRequired?: boolean;
-  placeholder?: string;
-  /** Only asked for with these values. */
-  when?: (values: Values) => boolean;
-}
+import type { Field, Values } from './values';
 
-export type Values = Record<string, string>;
-
-/** What a form begins with: secrets are never filled in. */
-export function initialValues(fields: Field[]): Values {
-  return Object.fromEntries(fields.map(({ name, initial = '' }) => [name, initial]));
-}
-
-/** The fields that must be filled and are not. */
-export function missing(fields: Field[], values: Values): string[] {
-  return fields
-    .filter(({ name, isRequired = false, when }) => isRequired && (values[name] ?? '').trim() === '' && when?.(values) !== false)
-    .map(({ name }) => name);
-}
-
-/** The value, or nothing where it is empty: what is not given is not changed. */
-export function given(values: Values, name: string): string | null {
-  const value = (values[name] ?? '').trim();
-  return value === '' ? null : value;
-}
-
-/** Whether the box is ticked. */
-export function isOn(values: Values, name: string): boolean {
-  return values[name] === 'yes';
-}
-
-/** Words on lines or between commas. */
-export function words(values: Values, name: string): string[] {
-  return (values[name] ?? '')
-    .split(/[\n,]/)
-    .map((word) => word.trim())
-    .filter((word) => word !== '');
-}
-
-/** `a=b` on lines, as names and values. */
-export function pairs(values: Values, name: string): { name: string; value: string }[] {
-  return words(values, name).map((word) => {
-    const [key = '', ...value] = word.split('=');
-    return { name: key.trim(), value: value.join('=').trim() };
-  });
-}
-
-/** Asked for where the console wants to know again who it is. */
-export const password: Field = {
-  name: 'currentPassword',
-  label: 'Your own password',
-  kind: 'secret',
-  hint: 'Not needed within ten minutes of signing in. Who has none opens /auth/confirm and enters the code that it shows.',
-};
+export * from './values';
 
 /** The fields of a form, each with its label, hint and fault. */
 export function Fields(props: { fields: Field[]; values: Values; onChange: (values: Values) => void; lacks: string[] }) {

@@ -8,7 +8,7 @@ import type { RowOf } from '../lib/list';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
-import { given, isOn, type Field, type Values } from '../parts/form';
+import { given, isOn, type Field, type Values } from '../parts/values';
 import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Facts, Panel } from '../parts/page';

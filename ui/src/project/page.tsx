@@ -11,7 +11,7 @@ import type { RowOf } from '../lib/list';
 import { counted, quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
-import { given, isOn, words, type Field, type Values } from '../parts/form';
+import { given, isOn, words, type Field, type Values } from '../parts/values';
 import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Empty, Facts, Fault, Panel, Waiting } from '../parts/page';

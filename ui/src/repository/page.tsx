@@ -10,7 +10,7 @@ import { useNext, type RowOf } from '../lib/list';
 import { quoted } from '../lib/text';
 import { Action, Once } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
-import { given, type Field, type Values } from '../parts/form';
+import { given, type Field, type Values } from '../parts/values';
 import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Empty, Facts, Panel } from '../parts/page';

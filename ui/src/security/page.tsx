@@ -9,7 +9,7 @@ import type { PasskeysQuery } from '../generated/graphql';
 import { ask, explain } from '../lib/client';
 import { Action, Copy, Once } from '../parts/action';
 import { text, tracks } from '../parts/cells';
-import { given, isOn, password } from '../parts/form';
+import { given, isOn, password } from '../parts/values';
 import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';

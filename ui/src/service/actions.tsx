@@ -15,7 +15,7 @@ import {
 import { ask } from '../lib/client';
 import { counted, quoted } from '../lib/text';
 import { Action } from '../parts/action';
-import { isOn, type Values } from '../parts/form';
+import { isOn, type Values } from '../parts/values';
 import { Fault, Waiting } from '../parts/page';
 import { Name } from '../parts/text';
 import { Delete, Detach, Kick, Pause, PlanService, Promote, Release, Resume, Sync } from './mutations';

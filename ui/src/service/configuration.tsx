@@ -6,7 +6,7 @@ import type { ConfigAttributes, ServiceConfigurationOfQuery } from '../generated
 import { ask, explain } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Action, Copy } from '../parts/action';
-import type { Field, Values } from '../parts/form';
+import type { Field, Values } from '../parts/values';
 import { Empty, Fault, Panel, Waiting } from '../parts/page';
 import { Table, type Columns } from '../parts/table';
 import { Name, RouteLink } from '../parts/text';

@@ -6,7 +6,7 @@ import { clustersQuery } from '../cluster/queries';
 import { ask } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
-import { given, isOn, type Values } from '../parts/form';
+import { given, isOn, type Values } from '../parts/values';
 import { repositoriesQuery } from '../repository/queries';
 import { paths } from '../paths';
 import { Create } from './mutations';

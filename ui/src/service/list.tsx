@@ -1,6 +1,7 @@
 import { Group } from '@mantine/core';
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
+import { useMemo } from 'react';
 
 import type { ServiceDeploymentStatus } from '../generated/graphql';
 import { isAnswered, isFilter, PAGE, useNext } from '../lib/list';
@@ -33,6 +34,18 @@ export function ServicesPage() {
   const all = known && [...known.values()].reduce((sum, count) => sum + count, 0);
   const total = search.status === undefined ? all : known?.get(search.status);
   const isFiltered = isFilter(filter);
+  const { clusters, projects } = facets.data ?? {};
+  const ofClusters = useMemo(
+    () =>
+      (clusters ?? []).flatMap(({ cluster, count }) =>
+        cluster?.handle == null ? [] : [{ value: cluster.handle, label: cluster.handle, count }],
+      ),
+    [clusters],
+  );
+  const ofProjects = useMemo(
+    () => (projects ?? []).flatMap(({ project, count }) => (project ? [{ value: project.id, label: project.name, count }] : [])),
+    [projects],
+  );
   return (
     <Page
       title="Services"
@@ -61,22 +74,8 @@ export function ServicesPage() {
           ]}
         />
         <Choices>
-          <Choose
-            label="Cluster"
-            value={search.cluster}
-            onChange={(cluster) => set({ cluster })}
-            choices={(facets.data?.clusters ?? []).flatMap(({ cluster, count }) =>
-              cluster?.handle == null ? [] : [{ value: cluster.handle, label: cluster.handle, count }],
-            )}
-          />
-          <Choose
-            label="Project"
-            value={search.project}
-            onChange={(project) => set({ project })}
-            choices={(facets.data?.projects ?? []).flatMap(({ project, count }) =>
-              project ? [{ value: project.id, label: project.name, count }] : [],
-            )}
-          />
+          <Choose label="Cluster" value={search.cluster} onChange={(cluster) => set({ cluster })} choices={ofClusters} />
+          <Choose label="Project" value={search.project} onChange={(project) => set({ project })} choices={ofProjects} />
         </Choices>
       </Group>
       <Shown query={list} what="services">

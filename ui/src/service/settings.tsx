@@ -7,7 +7,7 @@ import { ask } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Bindings } from '../access/bindings';
 import { Action } from '../parts/action';
-import { given, isOn, words, type Field } from '../parts/form';
+import { given, isOn, words, type Field } from '../parts/values';
 import { Facts, Panel } from '../parts/page';
 import { Name } from '../parts/text';
 import { Clone, RotateSeed, Update } from './mutations';

@@ -9,7 +9,7 @@ import type { RowOf } from '../lib/list';
 import { quoted } from '../lib/text';
 import { Action, Once } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
-import { given, password } from '../parts/form';
+import { given, password } from '../parts/values';
 import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Empty, Facts, Fault, Panel, Waiting } from '../parts/page';

@@ -9,7 +9,7 @@ import { ask } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { text, tracks } from '../parts/cells';
-import { given } from '../parts/form';
+import { given } from '../parts/values';
 import { Empty, Fault, Page } from '../parts/page';
 import { componentStates, State } from '../parts/state';
 import { Table, type Columns } from '../parts/table';

@@ -58,11 +58,13 @@ async fn seen(mut command: Command) -> anyhow::Result<Value> {
     Ok(seen)
 }
 
-/// One part of the pages, on a made world; how many pages it has.
-fn pages_pass(part: &str, pages: u64) {
+/// One part of the pages, on a made world; how many pages it has at least. Which they are stands in
+/// `ui/tests/gallery/pages.mjs`, to which each new page is added.
+fn pages_pass(part: &str, least: u64) {
     let Some(ui) = built() else { return };
     run_case(async {
-        assert_eq!(walk(&ui, "tests/walk.mjs", &["world", part]).await?["pages"], pages);
+        let seen = walk(&ui, "tests/walk.mjs", &["world", part]).await?;
+        assert!(seen["pages"].as_u64() >= Some(least), "{seen}");
         anyhow::Ok(())
     });
 }

@@ -575,7 +575,7 @@ impl AgentService for Console {
         request: Request<v1::TakeRunRequest>,
     ) -> Result<Response<v1::TakeRunResponse>, Status> {
         self.admit(&request)?;
-        self.take(request.into_inner()).map(Response::new)
+        self.take(&request.into_inner()).map(Response::new)
     }
 
     async fn artifact(

@@ -45,8 +45,8 @@ fn run(status: RunStatus, phase: RunPhase) -> StackRun {
     }
 }
 
-fn planned(add: u64) -> Option<RunPlan> {
-    Some(RunPlan {
+fn planned(add: u64) -> RunPlan {
+    RunPlan {
         digest: "d1".to_owned(),
         file_digest: None,
         file_size: 0,
@@ -54,11 +54,11 @@ fn planned(add: u64) -> Option<RunPlan> {
         state_serial: None,
         lock_digest: None,
         at: at(0),
-    })
+    }
 }
 
 fn waiting() -> StackRun {
-    StackRun { plan: planned(1), ..run(RunStatus::PendingApproval, RunPhase::Plan) }
+    StackRun { plan: Some(planned(1)), ..run(RunStatus::PendingApproval, RunPhase::Plan) }
 }
 
 fn report(succeeded: bool) -> RunReport {
@@ -74,9 +74,9 @@ fn status(turn: &Turn) -> Option<RunStatus> {
 
 #[test]
 fn a_plan_leads_to_what_its_kind_and_content_ask_for() {
-    let ended = StackRun { plan: planned(1), ..run(RunStatus::Running, RunPhase::Plan) };
+    let ended = StackRun { plan: Some(planned(1)), ..run(RunStatus::Running, RunPhase::Plan) };
     assert_eq!(after_job(&ended, &report(true)), Turn::Applies);
-    let empty = StackRun { plan: planned(0), ..ended.clone() };
+    let empty = StackRun { plan: Some(planned(0)), ..ended.clone() };
     assert_eq!(after_job(&empty, &report(true)), Turn::Over(RunStatus::Successful, None));
     let dry = StackRun { kind: RunKind::DryRun, ..ended.clone() };
     assert_eq!(after_job(&dry, &report(true)), Turn::Over(RunStatus::Successful, None));
@@ -84,7 +84,7 @@ fn a_plan_leads_to_what_its_kind_and_content_ask_for() {
     approved.snapshot.spec.approval.required = true;
     assert_eq!(after_job(&approved, &report(true)), Turn::Waits);
     // A dry run waits for nobody, and an empty plan is approved by itself.
-    let empty = StackRun { plan: planned(0), ..approved.clone() };
+    let empty = StackRun { plan: Some(planned(0)), ..approved.clone() };
     assert_eq!(after_job(&empty, &report(true)), Turn::Over(RunStatus::Successful, None));
     let dry = StackRun { kind: RunKind::DryRun, ..approved };
     assert_eq!(after_job(&dry, &report(true)), Turn::Over(RunStatus::Successful, None));
@@ -99,7 +99,7 @@ fn a_plan_leads_to_what_its_kind_and_content_ask_for() {
 
 #[test]
 fn an_apply_says_whether_it_may_have_changed_something() {
-    let run = StackRun { plan: planned(1), ..run(RunStatus::Running, RunPhase::Apply) };
+    let run = StackRun { plan: Some(planned(1)), ..run(RunStatus::Running, RunPhase::Apply) };
     assert_eq!(after_job(&run, &report(true)), Turn::Over(RunStatus::Successful, None));
     // It was done before it heard.
     let asked = StackRun { cancel_asked: true, ..run.clone() };

@@ -330,9 +330,9 @@ impl Build<'_, '_> {
                 self.look_into(&path, oid, Parsed::Plugin, base);
                 Ok(())
             }
-            (ReferenceKind::MaybeFile, Some((Mode::Tree, _))) => Ok(()),
+            (ReferenceKind::MaybeFile, Some((Mode::Tree, _)))
+            | (ReferenceKind::Maybe | ReferenceKind::MaybeFile | ReferenceKind::MaybeFolder, None) => Ok(()),
             (_, Some(_)) => self.include(&path).map(|_| ()),
-            (ReferenceKind::Maybe | ReferenceKind::MaybeFile | ReferenceKind::MaybeFolder, None) => Ok(()),
             (_, None) => {
                 let kind = if looks_remote(target) { NoteKind::Remote } else { NoteKind::Missing };
                 self.note(file, target, kind);

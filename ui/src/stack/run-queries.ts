@@ -1,0 +1,176 @@
+import { queryOptions } from '@tanstack/react-query';
+
+import { graphql } from '../generated';
+import type { StackRunQuery } from '../generated/graphql';
+import { ask } from '../lib/client';
+import { isOver } from './states';
+
+const Run = graphql(/* GraphQL */ `
+  query StackRun($id: ID!) {
+    stackRun(id: $id) {
+      ...RunFacts
+      cancelAsked
+      commitAuthor
+      approval
+      requiredApprovals
+      manageState
+      workdir
+      git {
+        ref
+        folder
+      }
+      repository {
+        url
+      }
+      configuration {
+        image
+        version
+        tag
+      }
+      jobSpec {
+        namespace
+        serviceAccount
+      }
+      variables
+      approvals {
+        approver
+        digest
+        at
+      }
+      job {
+        namespace
+        name
+      }
+      stack {
+        id
+        name
+        type
+        forbidSelfApproval
+        approvalExpiry
+        cluster {
+          handle
+          connected
+        }
+      }
+      steps {
+        id
+        index
+        phase
+        stage
+        name
+        cmd
+        args
+        status
+        exitCode
+        startedAt
+        finishedAt
+      }
+    }
+  }
+`);
+
+const Plan = graphql(/* GraphQL */ `
+  query StackRunPlan($id: ID!) {
+    stackRun(id: $id) {
+      id
+      plan {
+        digest
+      }
+      state {
+        planJson
+      }
+    }
+  }
+`);
+
+const PlanText = graphql(/* GraphQL */ `
+  query StackRunPlanText($id: ID!) {
+    stackRun(id: $id) {
+      id
+      plan {
+        digest
+        text
+      }
+    }
+  }
+`);
+
+const Logs = graphql(/* GraphQL */ `
+  query StackRunLogs($id: ID!, $from: Int!, $bytes: Int!) {
+    stackRun(id: $id) {
+      id
+      status
+      steps {
+        index
+        status
+        logs(from: $from, bytes: $bytes) {
+          text
+          next
+        }
+      }
+    }
+  }
+`);
+
+export type Run = NonNullable<StackRunQuery['stackRun']>;
+export type Step = NonNullable<NonNullable<Run['steps']>[number]>;
+
+/** Milliseconds between two reads of a run: while something runs, and while it waits for a person or for its turn. */
+const LIVE = 1500;
+const IDLE = 10_000;
+
+export function runQuery(id: string) {
+  return queryOptions({
+    queryKey: ['stack', 'run', id],
+    queryFn: async ({ signal }) => (await ask(Run, { id }, signal)).stackRun,
+    // Somebody who looks at a run waits for it: it is asked for until it is over, and never after that.
+    refetchInterval: ({ state }) => {
+      const status = state.data?.status;
+      if (status === undefined || isOver(status)) return false;
+      return status === 'PENDING' || status === 'RUNNING' ? LIVE : IDLE;
+    },
+  });
+}
+
+/** The plan of this digest as its tool's JSON, without sensitive values. It does not change any more. */
+export function planQuery(id: string, digest: string) {
+  return queryOptions({
+    queryKey: ['stack', 'plan', id, digest],
+    queryFn: async ({ signal }) => (await ask(Plan, { id }, signal)).stackRun?.state?.planJson ?? null,
+    staleTime: Infinity,
+    refetchInterval: false,
+  });
+}
+
+export function planTextQuery(id: string, digest: string) {
+  return queryOptions({
+    queryKey: ['stack', 'plan text', id, digest],
+    queryFn: async ({ signal }) => (await ask(PlanText, { id }, signal)).stackRun?.plan?.text ?? '',
+    staleTime: Infinity,
+    refetchInterval: false,
+  });
+}
+
+export interface Piece {
+  text: string;
+  /** The offset at which the next piece begins. */
+  next: number;
+  /** Nothing is written to it any more. */
+  isOver: boolean;
+}
+
+/** A piece of a step's log, and whether more may come. */
+export async function readLog(
+  run: string,
+  step: number,
+  from: number,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<Piece | undefined> {
+  const { stackRun } = await ask(Logs, { id: run, from, bytes }, signal);
+  const found = (stackRun?.steps ?? []).find((one) => one?.index === step);
+  if (!found) return undefined;
+  // A Job that was killed leaves a step behind that never ended.
+  const isDone = found.status === 'SUCCESSFUL' || found.status === 'FAILED' || (stackRun && isOver(stackRun.status)) === true;
+  return { text: found.logs?.text ?? '', next: found.logs?.next ?? from, isOver: isDone };
+}

@@ -10,6 +10,8 @@ const drawer = (show) => service(`?at=apps%2FDeployment%2Fshop%2Fweb&show=${show
 
 /** Looks the same however many rows there are. */
 const ONCE = { rows: [3] };
+/** Of one thing, which has to be there. */
+const SOME = { rows: [3, 3000] };
 /** Taken at 390 px too. */
 const MAIN = { isMain: true };
 
@@ -82,6 +84,24 @@ export const pages = [
   })),
   { name: 'global-services', area: 'services', path: '/settings/global-services', ...MAIN },
   { name: 'global-service', area: 'services', path: '/settings/global-services/monitoring-0', ...MAIN },
+  { name: 'stacks', area: 'stacks', path: '/stacks', ...MAIN },
+  { name: 'new-stack', area: 'stacks', path: '/new-stack', ...ONCE, ...MAIN },
+  { name: 'stack', area: 'stacks', path: '/stacks/network-0', ...SOME, ...MAIN },
+  { name: 'stack-failed', area: 'stacks', path: '/stacks/database-1', ...ONCE },
+  { name: 'stack-state', area: 'stacks', path: '/stacks/network-0?tab=state', ...SOME, ...MAIN },
+  ...['runs', 'outputs', 'settings'].map((tab) => ({
+    name: `stack-${tab}`,
+    area: 'stacks',
+    path: `/stacks/network-0?tab=${tab}`,
+    ...ONCE,
+  })),
+  { name: 'stack-of-commands', area: 'stacks', path: '/stacks/cluster-3?tab=settings', rows: [3000] },
+  { name: 'run', area: 'stacks', path: '/stacks/network-0/runs/st0-r12', ...SOME, ...MAIN },
+  { name: 'run-plan-text', area: 'stacks', path: '/stacks/network-0/runs/st0-r12?tab=plan&view=text', ...ONCE },
+  { name: 'run-steps', area: 'stacks', path: '/stacks/database-1/runs/st1-r12?tab=steps', ...SOME, ...MAIN },
+  { name: 'run-going', area: 'stacks', path: '/stacks/dns-2/runs/st2-r12', ...ONCE },
+  { name: 'run-made', area: 'stacks', path: '/stacks/network-0/runs/st0-r12?tab=made', ...ONCE },
+  { name: 'approvals', area: 'stacks', path: '/approvals', ...MAIN },
   { name: 'pods', area: 'kubernetes', path: kubernetes(), until: 'changes appear by themselves', ...MAIN },
   { name: 'deployments', area: 'kubernetes', path: kubernetes('?kind=deployments.apps&ns=shop&wide=true'), ...ONCE },
   { name: 'deployment', area: 'kubernetes', path: object('deployments.apps', 'web'), ...ONCE, ...MAIN },

@@ -119,6 +119,12 @@ function makeRun(stack, number, status, rows) {
   });
   const last =
     status === 'FAILED' ? 'FAILED' : status === 'RUNNING' ? 'RUNNING' : status === 'SUCCESSFUL' ? 'SUCCESSFUL' : 'PENDING';
+  const steps = [
+    step(0, 'PLAN', 'INIT', 'init', ['init', '-input=false'], isPlanned ? 'SUCCESSFUL' : 'PENDING'),
+    step(1, 'PLAN', 'PLAN', 'plan', ['plan', '-input=false', '-lock=false', '-out=$PLAN'], isPlanned ? 'SUCCESSFUL' : 'PENDING'),
+    step(2, 'APPLY', 'INIT', 'init', ['init', '-input=false'], isPlanned && !isWaiting ? 'SUCCESSFUL' : 'PENDING'),
+    step(3, 'APPLY', 'APPLY', 'apply', ['apply', '-input=false', '$PLAN'], last),
+  ];
   return {
     id,
     number,
@@ -167,19 +173,7 @@ function makeRun(stack, number, status, rows) {
     jobSpec: { namespace: 'plural-runs' },
     job: isPlanned ? { namespace: 'plural-runs', name: `run-${id}` } : null,
     stack: () => stack,
-    steps: [
-      step(0, 'PLAN', 'INIT', 'init', ['init', '-input=false'], isPlanned ? 'SUCCESSFUL' : 'PENDING'),
-      step(
-        1,
-        'PLAN',
-        'PLAN',
-        'plan',
-        ['plan', '-input=false', '-lock=false', '-out=$PLAN'],
-        isPlanned ? 'SUCCESSFUL' : 'PENDING',
-      ),
-      step(2, 'APPLY', 'INIT', 'init', ['init', '-input=false'], isPlanned && !isWaiting ? 'SUCCESSFUL' : 'PENDING'),
-      step(3, 'APPLY', 'APPLY', 'apply', ['apply', '-input=false', '$PLAN'], last),
-    ],
+    steps: ({ index }) => steps.filter((one) => index == null || one.index === index),
   };
 }
 

@@ -150,7 +150,7 @@ function DeleteActions({ stack, run, noSource }: { stack: StackOne; run: () => P
           if (how === 'keep') await run();
           else await ask(Delete, { id });
         }}
-        done="A run that destroys it is made"
+        done={`${name} is being removed`}
       />
       <Action
         noun="stack"
@@ -173,19 +173,19 @@ function DeleteActions({ stack, run, noSource }: { stack: StackOne; run: () => P
 function Goes({ stack, isDestroyed, isKept = false }: { stack: StackOne; isDestroyed: boolean; isKept?: boolean }) {
   const { stateVersion: state } = stack;
   const resources = useQuery({ ...resourcesQuery(stack.id, state?.id ?? ''), enabled: state != null && state.resources !== 0 });
+  const hasMade = stack.sha != null || (state != null && state.resources !== 0);
   const found = (resources.data?.state ?? []).flatMap((one) => one ?? []);
   return (
     <>
       <Text size="sm">
-        {isDestroyed
-          ? `A run plans the destruction of everything that the stack made${
-              stack.approval === true ? ', waits for approval,' : ' and'
-            } carries it out${isKept ? '. The stack stays.' : '; when all of it is gone, the stack is deleted.'}`
-          : 'The stack is forgotten with all versions of its state. Nothing is destroyed: what it made stays where it is, and nothing knows of it any more.'}
+        {!isDestroyed
+          ? 'The stack is forgotten with all versions of its state. Nothing is destroyed: what it made stays where it is, and nothing knows of it any more.'
+          : !isKept && !hasMade
+            ? 'No run of it made anything: the stack is deleted at once.'
+            : `A run plans the destruction of everything that the stack made${
+                stack.approval === true ? ', waits for approval,' : ' and'
+              } carries it out${isKept ? '. The stack stays.' : '; when all of it is gone, the stack is deleted.'}`}
       </Text>
-      {state == null && stack.manageState === true && (
-        <Text size="sm">It has no state: nothing was made that is known here.</Text>
-      )}
       {state != null && state.resources !== 0 && (
         <div style={{ maxHeight: 220, overflow: 'auto' }} tabIndex={0} role="region" aria-label="What goes">
           <Text size="sm" mt="xs">

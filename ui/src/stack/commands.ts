@@ -1,6 +1,13 @@
 import { quoted } from '../lib/text';
 import type { RunKind } from './states';
 
+/** A run as the command line names it: `network/12`. */
+export interface RunName {
+  stack: string;
+  number: number;
+}
+const runName = ({ stack, number }: RunName): string => quoted(`${stack}/${number}`);
+
 /** Attributes that are no option of their own, as the command reads them. */
 const read = (begin: string, attributes: unknown): string =>
   `${begin} --settings - <<'SETTINGS'\n${JSON.stringify(attributes, null, 2)}\nSETTINGS`;
@@ -15,13 +22,16 @@ export const commands = {
       ? `plural cd stacks plan ${quoted(name)}`
       : `plural cd stacks trigger ${quoted(name)}${kind === 'DESTROY' ? ' --destroy' : ''}`,
   waiting: 'plural cd stacks waiting',
-  approve: (run: string, digest: string) => `plural cd stacks approve ${run} --digest ${digest}`,
-  reject: (run: string, reason: string) => `plural cd stacks reject ${run} --reason ${quoted(reason === '' ? 'REASON' : reason)}`,
-  cancel: (run: string) => `plural cd stacks cancel ${run}`,
-  restart: (run: string) => `plural cd stacks restart ${run}`,
-  describeRun: (run: string) => `plural cd stacks run ${run}`,
-  logs: (run: string, follows: boolean) => `plural cd stacks logs ${run}${follows ? ' --follow' : ''}`,
-  outputs: (name: string) => `plural cd stacks outputs ${quoted(name)}`,
+  approve: (run: RunName, digest: string) => `plural cd stacks approve ${runName(run)} --digest ${digest}`,
+  reject: (run: RunName, reason: string) =>
+    `plural cd stacks reject ${runName(run)} --reason ${quoted(reason === '' ? 'REASON' : reason)}`,
+  cancel: (run: RunName) => `plural cd stacks cancel ${runName(run)}`,
+  restart: (run: RunName) => `plural cd stacks restart ${runName(run)}`,
+  describeRun: (run: RunName) => `plural cd stacks run ${runName(run)}`,
+  logs: (run: RunName, step: number, follows: boolean) =>
+    `plural cd stacks logs ${runName(run)} --step ${step}${follows ? ' --follow' : ''}`,
+  outputs: (name: string, output?: string) =>
+    `plural cd stacks outputs ${quoted(name)}${output === undefined ? '' : ` ${quoted(output)}`}`,
   update: (name: string, ...options: string[]) => `plural cd stacks update ${quoted(name)} ${options.join(' ')}`,
   settings: (name: string, attributes: unknown) => read(`plural cd stacks update ${quoted(name)}`, attributes),
   remove: (name: string) => `plural cd stacks delete ${quoted(name)}`,

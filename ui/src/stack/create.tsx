@@ -374,7 +374,7 @@ function Review({ values, known }: { values: Values; known: Known }) {
       />
       <Text size="sm">
         {isRun(values)
-          ? 'Its first run plans at once. Variables, secrets and files are given under Settings of the stack: where its code needs them, the first plan fails and says so.'
+          ? 'Its newest commit is read at once, and a run plans it. Variables, secrets and files are given under Settings of the stack: where its code needs them, the first plan fails and says so.'
           : 'Its page says how its tool finds the state.'}{' '}
         You need the right to write in its project; <RouteLink to={paths.settings('projects')}>Projects</RouteLink> says who gives
         it.

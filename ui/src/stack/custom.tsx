@@ -9,6 +9,7 @@ import { Facts, Panel } from '../parts/page';
 import { Name } from '../parts/text';
 import { commands, stackRight } from './commands';
 import { Update } from './mutations';
+import { follows } from './overview';
 import type { StackOne } from './queries';
 
 type Commands = StackOne['commands'] | undefined;
@@ -100,7 +101,7 @@ export function CommandsPanel({ stack }: { stack: StackOne }) {
           icon={IconPencil}
           right={stackRight(stack.name, 'update')}
           unless={stack.deletedAt == null ? undefined : 'The stack is being destroyed and deleted.'}
-          explains="Runs that are made from now on run these and no others."
+          explains={`Runs run these and no others. ${follows(stack)}`}
           fields={customFields(stack)}
           command={(values) => commands.settings(stack.name, customAttributes(values, stack))}
           run={(values) => ask(Update, { id: stack.id, attributes: customAttributes(values, stack) })}

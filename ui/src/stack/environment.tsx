@@ -12,6 +12,7 @@ import { Table, type Columns } from '../parts/table';
 import { Name } from '../parts/text';
 import { commands, stackRight } from './commands';
 import { Update } from './mutations';
+import { follows } from './overview';
 import { inputsQuery, type StackOne } from './queries';
 
 interface Variable {
@@ -65,7 +66,7 @@ export function Environment({ stack }: { stack: StackOne }) {
             right={right}
             explains={
               <>
-                Runs that are made from now on get another value of <Name of={one.name} />.
+                Runs get another value of <Name of={one.name} />. {follows(stack)}
               </>
             }
             fields={[
@@ -95,7 +96,7 @@ export function Environment({ stack }: { stack: StackOne }) {
             right={right}
             explains={
               <>
-                Runs that are made from now on have no <Name of={one.name} />.
+                Runs have no <Name of={one.name} /> any more. {follows(stack)}
               </>
             }
             command={commands.update(name, `--unset-env ${quoted(one.name)}`)}
@@ -125,7 +126,7 @@ export function Environment({ stack }: { stack: StackOne }) {
             label="Replace"
             icon={IconPencil}
             right={right}
-            explains="What is in it now is not shown, and is replaced."
+            explains={`What is in it now is not shown, and is replaced. ${follows(stack)}`}
             fields={[{ name: 'content', label: 'What is in it', kind: 'area', isRequired: true }]}
             command={commands.update(name, `--file-content ${quoted(`${file.path}=@FILE`)}`)}
             run={({ content = '' }) =>
@@ -143,7 +144,7 @@ export function Environment({ stack }: { stack: StackOne }) {
             label="Remove"
             icon={IconTrash}
             right={right}
-            explains="Runs that are made from now on do not have it."
+            explains={`Runs do not have it any more. ${follows(stack)}`}
             command={commands.update(name, `--unset-file ${quoted(file.path)}`)}
             run={() => put(files.filter((path) => path !== file.path))}
             done={`Removed ${file.path}`}
@@ -163,7 +164,7 @@ export function Environment({ stack }: { stack: StackOne }) {
             icon={IconPlus}
             right={right}
             unless={waits}
-            explains="Every command of a run gets it. A secret value is kept encrypted, hidden in logs, and shown to nobody again."
+            explains={`Every command of a run gets it. A secret value is kept encrypted, hidden in logs, and shown to nobody again. ${follows(stack)}`}
             fields={[
               { name: 'name', label: 'Name', isRequired: true, placeholder: 'AWS_REGION' },
               { name: 'secret', label: 'The value is secret', kind: 'check', initial: 'yes' },
@@ -208,7 +209,7 @@ export function Environment({ stack }: { stack: StackOne }) {
             icon={IconFilePlus}
             right={right}
             unless={waits}
-            explains="It is there in each run: relative to the folder in which the tool runs, or at an absolute path. It is kept encrypted, and shown to nobody again."
+            explains={`It is there in each run: relative to the folder in which the tool runs, or at an absolute path. It is kept encrypted, and shown to nobody again. ${follows(stack)}`}
             fields={[
               { name: 'path', label: 'Path', isRequired: true, placeholder: 'backend.hcl' },
               { name: 'content', label: 'What is in it', kind: 'area', isRequired: true },

@@ -54,7 +54,7 @@ export function Outputs({ stack }: { stack: StackOne }) {
               icon={IconEye}
               right={stackRight(name, 'state-read')}
               explains="Its tool calls it sensitive. It is shown on this screen, to you alone."
-              command={commands.outputs(name)}
+              command={commands.outputs(name, row.name)}
               run={async () => (await readOutputs(name)).find((one) => one.name === row.name)?.value ?? ''}
               tells={(value) => (
                 <Group gap="xs" wrap="nowrap">

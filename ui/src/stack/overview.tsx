@@ -127,6 +127,12 @@ function Made({ stack }: { stack: StackOne }) {
   );
 }
 
+/** What a change of what runs are made from brings about. */
+export function follows(stack: Pick<StackOne, 'git' | 'paused'>): string {
+  if (stack.git == null) return 'Runs go by it, once there is code to run.';
+  return stack.paused ? 'The next run goes by it: the stack is paused.' : 'A run plans with it at once.';
+}
+
 /** Who has to agree, in words. */
 export function approvalOf(
   stack: Pick<StackOne, 'approval' | 'requiredApprovals' | 'forbidSelfApproval' | 'approvalExpiry'>,

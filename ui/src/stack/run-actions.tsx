@@ -42,6 +42,7 @@ export function Decide({ run, stack, isSmall = false }: { run: Asked; stack: str
   const decided = () => queries.invalidateQueries({ queryKey: ['stack waiting'] });
   const right = stackRight(stack, 'approve');
   const missing = missingOf(run);
+  const named = { stack, number: run.number };
   const destroys = plan.destroy > 0;
   return (
     <>
@@ -73,7 +74,7 @@ export function Decide({ run, stack, isSmall = false }: { run: Asked; stack: str
           </>
         }
         {...(destroys && { confirm: stack })}
-        command={commands.approve(run.id, plan.digest)}
+        command={commands.approve(named, plan.digest)}
         run={async () => {
           await ask(Approve, { id: run.id, digest: plan.digest });
           await decided();
@@ -88,7 +89,7 @@ export function Decide({ run, stack, isSmall = false }: { run: Asked; stack: str
         right={right}
         explains="The run ends, and nothing is changed. Whoever made it reads the reason."
         fields={[{ name: 'reason', label: 'Why', kind: 'area', isRequired: true }]}
-        command={({ reason = '' }) => commands.reject(run.id, reason.trim())}
+        command={({ reason = '' }) => commands.reject(named, reason.trim())}
         run={async ({ reason = '' }) => {
           await ask(Reject, { id: run.id, reason: reason.trim() });
           await decided();
@@ -122,7 +123,7 @@ export function RunActions({ run, stack }: { run: Run; stack: string }) {
                 : 'Its tool is asked to stop. Nothing was changed.'
               : 'It ends at once. Nothing was changed by it since it waits.'
           }
-          command={commands.cancel(run.id)}
+          command={commands.cancel({ stack, number: run.number })}
           run={async () => {
             await ask(Cancel, { id: run.id });
             await queries.invalidateQueries({ queryKey: ['stack waiting'] });
@@ -137,7 +138,7 @@ export function RunActions({ run, stack }: { run: Run; stack: string }) {
           icon={IconRefresh}
           right={right}
           explains="Makes a new run of the same kind, of the stack as it is now: with its newest commit, settings and state. It plans anew."
-          command={commands.restart(run.id)}
+          command={commands.restart({ stack, number: run.number })}
           run={async () => {
             const { restartStackRun: next } = await ask(Restart, { id: run.id });
             if (next) await navigate({ to: paths.stackRun(stack, next.id) });

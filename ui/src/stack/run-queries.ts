@@ -96,12 +96,12 @@ const PlanText = graphql(/* GraphQL */ `
 `);
 
 const Logs = graphql(/* GraphQL */ `
-  query StackRunLogs($id: ID!, $from: Int!, $bytes: Int!) {
+  query StackRunLogs($id: ID!, $step: Int!, $from: Int!, $bytes: Int!) {
     stackRun(id: $id) {
       id
       status
-      steps {
-        index
+      steps(index: $step) {
+        id
         status
         logs(from: $from, bytes: $bytes) {
           text
@@ -167,8 +167,8 @@ export async function readLog(
   bytes: number,
   signal: AbortSignal,
 ): Promise<Piece | undefined> {
-  const { stackRun } = await ask(Logs, { id: run, from, bytes }, signal);
-  const found = (stackRun?.steps ?? []).find((one) => one?.index === step);
+  const { stackRun } = await ask(Logs, { id: run, step, from, bytes }, signal);
+  const found = stackRun?.steps?.[0];
   if (!found) return undefined;
   // A Job that was killed leaves a step behind that never ended.
   const isDone = found.status === 'SUCCESSFUL' || found.status === 'FAILED' || (stackRun && isOver(stackRun.status)) === true;

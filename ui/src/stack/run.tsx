@@ -296,7 +296,7 @@ function Made({ run }: { run: Run }) {
           ]}
         />
       </Panel>
-      <Command line={commands.describeRun(run.id)} />
+      <Command line={commands.describeRun({ stack: run.stack?.name ?? '', number: run.number })} />
     </Stack>
   );
 }

@@ -17,7 +17,7 @@ import { commands, stackRight } from './commands';
 import { CommandsPanel } from './custom';
 import { Environment } from './environment';
 import { Update } from './mutations';
-import { approvalOf } from './overview';
+import { approvalOf, follows } from './overview';
 import type { StackOne } from './queries';
 import { keepsState, types } from './states';
 
@@ -60,11 +60,7 @@ function Source({ stack }: { stack: StackOne }) {
           icon={IconGitBranch}
           right={right(stack)}
           unless={leaves(stack)}
-          explains={
-            stack.paused
-              ? 'The next run plans what is there.'
-              : 'A run plans what is there at once, and waits for approval where the stack asks for it.'
-          }
+          explains={`Runs read it from there. ${follows(stack)}`}
           fields={[
             {
               name: 'repository',
@@ -213,7 +209,7 @@ function Approval({ stack }: { stack: StackOne }) {
           icon={IconUsers}
           right={right(stack)}
           unless={leaves(stack)}
-          explains="Runs that are made from now on go by it. A plan that changes nothing needs nobody."
+          explains={`A plan that changes nothing needs nobody. ${follows(stack)}`}
           fields={approvalFields(stack)}
           command={(values) =>
             // No option ends an expiry.
@@ -346,7 +342,7 @@ function Tool({ stack }: { stack: StackOne }) {
           icon={IconAdjustments}
           right={right(stack)}
           unless={leaves(stack)}
-          explains="Runs that are made from now on go by it."
+          explains={follows(stack)}
           fields={fields}
           command={(values) => commands.settings(name, attributes(values))}
           run={(values) => ask(Update, { id, attributes: attributes(values) })}
@@ -427,7 +423,7 @@ function Job({ stack }: { stack: StackOne }) {
           icon={IconPencil}
           right={right(stack)}
           unless={leaves(stack)}
-          explains="The Kubernetes Job of each run. The limits of the project hold: what they forbid is refused, by the console and by the agent."
+          explains={`The Kubernetes Job of each run. The limits of the project hold: what they forbid is refused, by the console and by the agent. ${follows(stack)}`}
           fields={[
             { name: 'namespace', label: 'Namespace', initial: job?.namespace ?? '', hint: 'plural-runs when empty' },
             { name: 'account', label: 'ServiceAccount', initial: job?.serviceAccount ?? '' },

@@ -85,7 +85,7 @@ export function Steps({ run, chosen, choose }: { run: Run; chosen: number | unde
         </div>
       </div>
       <div style={{ padding: 12 }} data-no-print>
-        <Command line={commands.logs(run.id, !isOver(run.status))} />
+        <Command line={commands.logs({ stack: run.stack?.name ?? '', number: run.number }, shown.index, !isOver(run.status))} />
       </div>
     </Panel>
   );

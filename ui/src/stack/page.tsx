@@ -1,8 +1,9 @@
 import { Alert, Stack, Tabs, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { useQuery, type Query } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { IconAlertTriangle, IconPlayerPause } from '@tabler/icons-react';
 
+import { again } from '../lib/poll';
 import { paths, stackTabs, type StackTab } from '../paths';
 import { Empty, Fault, Page, Waiting } from '../parts/page';
 import { held, Stale } from '../parts/shown';
@@ -37,7 +38,7 @@ export function StackPage() {
   const query = useQuery({
     ...base,
     // While a run goes on, somebody may wait for it here; else as every page.
-    refetchInterval: ({ state }) => (isBusy(state.data) ? BUSY : 30_000),
+    refetchInterval: (asked) => (isBusy(asked.state.data) ? BUSY : again(asked as unknown as Query)),
   });
   const stack = held(query);
   const within = [{ name: 'Stacks', to: paths.stacks() }];

@@ -115,7 +115,7 @@ const Logs = graphql(/* GraphQL */ `
 export type Run = NonNullable<StackRunQuery['stackRun']>;
 export type Step = NonNullable<NonNullable<Run['steps']>[number]>;
 
-/** Milliseconds between two reads of a run: while something runs, and while it waits for a person or for its turn. */
+/** Milliseconds between two reads of a run: while it goes on, and while it waits for people. */
 const LIVE = 1500;
 const IDLE = 10_000;
 
@@ -127,7 +127,7 @@ export function runQuery(id: string) {
     refetchInterval: ({ state }) => {
       const status = state.data?.status;
       if (status === undefined || isOver(status)) return false;
-      return status === 'PENDING' || status === 'RUNNING' ? LIVE : IDLE;
+      return status === 'PENDING_APPROVAL' ? IDLE : LIVE;
     },
   });
 }
@@ -167,10 +167,10 @@ export async function readLog(
   bytes: number,
   signal: AbortSignal,
 ): Promise<Piece | undefined> {
-  const { stackRun } = await ask(Logs, { id: run, step, from, bytes }, signal);
-  const found = stackRun?.steps?.[0];
+  const { stackRun: read } = await ask(Logs, { id: run, step, from, bytes }, signal);
+  const found = read?.steps?.[0];
   if (!found) return undefined;
   // A Job that was killed leaves a step behind that never ended.
-  const isDone = found.status === 'SUCCESSFUL' || found.status === 'FAILED' || (stackRun && isOver(stackRun.status)) === true;
+  const isDone = found.status === 'SUCCESSFUL' || found.status === 'FAILED' || isOver(read.status);
   return { text: found.logs?.text ?? '', next: found.logs?.next ?? from, isOver: isDone };
 }

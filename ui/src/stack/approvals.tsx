@@ -1,4 +1,4 @@
-import { Group, Text } from '@mantine/core';
+import { Text } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 
 import { PAGE, useNext } from '../lib/list';
@@ -9,13 +9,14 @@ import { Shown } from '../parts/shown';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
-import { agreed, Decide } from './run-actions';
+import { commands } from './commands';
+import { agreed } from './run-actions';
 import { kinds } from './states';
 import { Summary } from './summary';
 import { waitingQuery, type WaitingRun } from './waiting';
 
-/** What waits, as a list shows it. */
-export const waitingColumns: Columns<WaitingRun> = [
+/** To agree, one opens the run and reads its plan. */
+const columns: Columns<WaitingRun> = [
   {
     id: 'stack',
     header: 'Stack',
@@ -64,20 +65,6 @@ export const waitingColumns: Columns<WaitingRun> = [
   },
 ];
 
-const columns: Columns<WaitingRun> = [
-  ...waitingColumns,
-  {
-    id: 'do',
-    header: '',
-    meta: { track: '190px', from: 760 },
-    cell: ({ row: { original: run } }) => (
-      <Group gap="xs" wrap="nowrap">
-        <Decide run={run} stack={run.stack?.name ?? ''} isSmall />
-      </Group>
-    ),
-  },
-];
-
 /** Plans that wait for somebody's word, of all stacks that one may see. */
 export function ApprovalsPage() {
   const list = useInfiniteQuery(waitingQuery(PAGE));
@@ -89,7 +76,7 @@ export function ApprovalsPage() {
         <RouteLink to={paths.services()} search={{ status: 'PAUSED' }}>
           Services that need approval
         </RouteLink>
-        .
+        . By command line: <code>{commands.waiting}</code>
       </Text>
       <Shown query={list} what="what waits for approval">
         <Table

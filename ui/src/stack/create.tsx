@@ -1,15 +1,16 @@
 import { Button, Group, Stack, Stepper, Text } from '@mantine/core';
 import { useMediaQuery } from '@mantine/hooks';
-import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
+import { useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
+import { IconPlus } from '@tabler/icons-react';
 import { useState, type SyntheticEvent } from 'react';
 
 import { projectsQuery } from '../access/queries';
 import { clustersQuery } from '../cluster/queries';
 import type { StackAttributes, StackType } from '../generated/graphql';
-import { ask, explain } from '../lib/client';
+import { ask } from '../lib/client';
 import { quoted } from '../lib/text';
-import { Command } from '../parts/action';
+import { Action, Command } from '../parts/action';
 import { Fields, given, initialValues, isOn, missing, type Field, type Values } from '../parts/form';
 import { Facts, Page, Panel } from '../parts/page';
 import { Name, RouteLink } from '../parts/text';
@@ -253,14 +254,7 @@ export function NewStackPage() {
   const [isTried, setTried] = useState(false);
   const [values, setValues] = useState<Values>(() => initialValues(all.flatMap(({ fields }) => fields)));
   const navigate = useNavigate();
-  const queries = useQueryClient();
-  const make = useMutation({
-    mutationFn: () => ask(Create, { attributes: attributesOf(values) }),
-    onSuccess: async ({ createStack: made }) => {
-      await queries.invalidateQueries({ queryKey: ['stack'] });
-      if (made) await navigate({ to: paths.stack(made.name) });
-    },
-  });
+  const project = (projects.find(({ id }) => id === values['project']) ?? projects.find((one) => one.default === true))?.name;
   const part = all[at];
   const isNamed = NAME.test((values['name'] ?? '').trim());
   const lacks = part ? missing(part.fields, values) : [];
@@ -276,9 +270,8 @@ export function NewStackPage() {
     if (part) {
       setTried(true);
       if (isReady) go(at + 1);
-    } else if (firstGap < 0 && !make.isPending) make.mutate();
+    }
   };
-  const failed = make.isError ? explain(make.error) : undefined;
   const command = commandOf(values, known);
   return (
     <Page title="Make a stack" within={[{ name: 'Stacks', to: paths.stacks() }]}>
@@ -291,7 +284,6 @@ export function NewStackPage() {
               size="xs"
               orientation={isNarrow ? 'vertical' : 'horizontal'}
               allowNextStepsSelect={false}
-              aria-label="Parts of the form"
             >
               {[...all, { title: 'Review' }].map(({ title }) => (
                 <Stepper.Step key={title} label={title} />
@@ -314,20 +306,35 @@ export function NewStackPage() {
               <Review values={values} known={known} />
             )}
             <Command line={command} />
-            {failed && (
-              <Text size="sm" role="alert" style={{ color: 'var(--tone-bad)' }}>
-                <Name of={failed.what} />. {failed.next}
-              </Text>
-            )}
             <Group gap="sm">
               {at > 0 && (
                 <Button variant="default" onClick={() => go(at - 1)}>
                   Back
                 </Button>
               )}
-              <Button type="submit" loading={make.isPending}>
-                {part ? 'Next' : 'Make the stack'}
-              </Button>
+              {part ? (
+                <Button type="submit">Next</Button>
+              ) : (
+                <Action
+                  key={project}
+                  noun="stack"
+                  label="Make the stack"
+                  icon={IconPlus}
+                  {...(project !== undefined && { right: { verb: 'create', thing: 'stacks', within: `project/${project}` } })}
+                  unless={firstGap < 0 ? undefined : `Something is missing under ${all[firstGap]?.title ?? ''}: go back to it.`}
+                  explains={
+                    isRun(values)
+                      ? 'Its newest commit is read at once, and a run plans it.'
+                      : 'Its page says how its tool finds the state.'
+                  }
+                  command={command}
+                  run={async () => {
+                    const { createStack: made } = await ask(Create, { attributes: attributesOf(values) });
+                    if (made) await navigate({ to: paths.stack(made.name) });
+                  }}
+                  done="Made the stack"
+                />
+              )}
             </Group>
           </Stack>
         </form>
@@ -374,8 +381,8 @@ function Review({ values, known }: { values: Values; known: Known }) {
       />
       <Text size="sm">
         {isRun(values)
-          ? 'Its newest commit is read at once, and a run plans it. Variables, secrets and files are given under Settings of the stack: where its code needs them, the first plan fails and says so.'
-          : 'Its page says how its tool finds the state.'}{' '}
+          ? 'Variables, secrets and files are given under Settings of the stack: where its code needs them, the first plan fails and says so.'
+          : ''}{' '}
         You need the right to write in its project; <RouteLink to={paths.settings('projects')}>Projects</RouteLink> says who gives
         it.
       </Text>

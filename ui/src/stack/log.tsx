@@ -6,7 +6,7 @@ import { useEffect, useMemo, useRef, useState, useSyncExternalStore, type Keyboa
 import { explain } from '../lib/client';
 import { counted, size, visible } from '../lib/text';
 import { Name } from '../parts/text';
-import { plainOf, spansOf, type LogLine } from './ansi';
+import { LogText, plainOf, spansOf, type LogLine } from './ansi';
 import classes from './log.module.css';
 import { Tail } from './tail';
 
@@ -28,7 +28,34 @@ export function Log({ run, step, name }: LogProps) {
     return () => tail.stop();
   }, [tail]);
   const { lines, bytes, isWhole, error } = useSyncExternalStore(tail.subscribe, tail.snapshot);
-  const [follows, setFollows] = useState(true);
+  return <LinesOf lines={lines} bytes={bytes} isWhole={isWhole} error={error} name={`${name}.log`} what="the log" />;
+}
+
+/** A text that a tool wrote, which is all there. */
+export function Written({ text, name, what }: { text: string; name: string; what: string }) {
+  const lines = useMemo(() => {
+    const read = new LogText();
+    read.push(text);
+    return read.all();
+  }, [text]);
+  return <LinesOf lines={lines} bytes={new Blob([text]).size} isWhole isStill name={name} what={what} />;
+}
+
+interface LinesProps {
+  lines: readonly LogLine[];
+  bytes: number;
+  isWhole: boolean;
+  /** It never grew: it is read from its beginning. */
+  isStill?: boolean;
+  error?: unknown;
+  /** Of the file that is downloaded. */
+  name: string;
+  /** What is searched, in words. */
+  what: string;
+}
+
+function LinesOf({ lines, bytes, isWhole, isStill = false, error, name, what }: LinesProps) {
+  const [follows, setFollows] = useState(!isStill);
   const [wanted, setWanted] = useState('');
   const [at, setAt] = useState(0);
   const found = useMemo(() => find(lines, wanted), [lines, wanted]);
@@ -52,7 +79,7 @@ export function Log({ run, step, name }: LogProps) {
     );
     const link = document.createElement('a');
     link.href = address;
-    link.download = `${name}.log`;
+    link.download = name;
     link.click();
     window.setTimeout(() => URL.revokeObjectURL(address), 1000);
   };
@@ -60,17 +87,19 @@ export function Log({ run, step, name }: LogProps) {
   return (
     <div>
       <div className={classes['tools']} data-no-print>
-        <Checkbox
-          size="xs"
-          label="Follow"
-          checked={follows}
-          disabled={isWhole}
-          onChange={({ currentTarget }) => setFollows(currentTarget.checked)}
-        />
+        {!isStill && (
+          <Checkbox
+            size="xs"
+            label="Follow"
+            checked={follows}
+            disabled={isWhole}
+            onChange={({ currentTarget }) => setFollows(currentTarget.checked)}
+          />
+        )}
         <TextInput
           type="search"
-          aria-label="Search in the log"
-          placeholder="Search in the log"
+          aria-label={`Search in ${what}`}
+          placeholder={`Search in ${what}`}
           w={240}
           maxLength={500}
           value={wanted}

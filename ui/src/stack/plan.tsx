@@ -11,10 +11,10 @@ import { Ago, Name } from '../parts/text';
 import { Facets } from '../parts/filter';
 import { byModule, readPlan, type Attribute, type Planned, type PlanTree } from './plan-json';
 import classes from './plan.module.css';
+import { Written } from './log';
 import { planQuery, planTextQuery, type Run } from './run-queries';
 import { fateOrder, fates, type Fate } from './states';
 import { Summary } from './summary';
-import { spansOf } from './ansi';
 
 export type PlanView = 'tree' | 'text';
 
@@ -80,18 +80,7 @@ function PlanText({ id, digest }: { id: string; digest: string }) {
       {query.data === '' ? (
         <Empty title="Its tool wrote no text">The log of its step holds what it printed.</Empty>
       ) : (
-        <pre className={classes['text']} tabIndex={0} aria-label="Text of the plan">
-          {visible(
-            (query.data ?? '')
-              .split('\n')
-              .map((line) =>
-                spansOf(line, {})
-                  .spans.map(({ text }) => text)
-                  .join(''),
-              )
-              .join('\n'),
-          )}
-        </pre>
+        <Written text={query.data ?? ''} name="plan.txt" what="the plan" />
       )}
     </Shown>
   );

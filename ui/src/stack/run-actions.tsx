@@ -12,13 +12,10 @@ import { commands, stackRight } from './commands';
 import { Approve, Cancel, Reject, Restart } from './mutations';
 import type { Run } from './run-queries';
 import { isOver } from './states';
-import { Summary, type Counts } from './summary';
+import { Summary } from './summary';
 
 interface Asked {
-  id: string;
-  number: number;
-  kind: Run['kind'];
-  plan: (Counts & { digest: string }) | null;
+  plan: { digest: string } | null;
   requiredApprovals: number;
   approvals: ({ digest: string } | null)[] | null;
 }
@@ -29,12 +26,12 @@ export function agreed({ plan, approvals }: Pick<Asked, 'plan' | 'approvals'>): 
 }
 
 /** So many more have to. */
-export function missingOf(run: Pick<Asked, 'plan' | 'approvals' | 'requiredApprovals'>): number {
+export function missingOf(run: Asked): number {
   return Math.max(0, run.requiredApprovals - agreed(run));
 }
 
 /** Agree to the plan that is shown, or refuse it. */
-export function Decide({ run, stack, isSmall = false }: { run: Asked; stack: string; isSmall?: boolean }) {
+function Decide({ run, stack }: { run: Run; stack: string }) {
   const { plan } = run;
   const queries = useQueryClient();
   if (!plan) return null;
@@ -52,7 +49,6 @@ export function Decide({ run, stack, isSmall = false }: { run: Asked; stack: str
         noun="stack"
         label="Approve"
         icon={IconCheck}
-        isSmall={isSmall}
         isDangerous={destroys}
         right={right}
         explains={
@@ -85,7 +81,6 @@ export function Decide({ run, stack, isSmall = false }: { run: Asked; stack: str
         noun="stack"
         label="Reject"
         icon={IconX}
-        isSmall={isSmall}
         right={right}
         explains="The run ends, and nothing is changed. Whoever made it reads the reason."
         fields={[{ name: 'reason', label: 'Why', kind: 'area', isRequired: true }]}

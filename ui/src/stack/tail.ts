@@ -25,7 +25,8 @@ export interface Tailed {
 export class Tail {
   private readonly text = new LogText();
   private readonly listeners = new Set<() => void>();
-  private readonly end = new AbortController();
+  private end = new AbortController();
+  private isReading = false;
   private at = 0;
   private faults = 0;
   private timer: number | undefined;
@@ -37,6 +38,7 @@ export class Tail {
   ) {}
 
   start(): void {
+    this.end = new AbortController();
     document.addEventListener('visibilitychange', this.look);
     this.soon(0);
   }
@@ -44,6 +46,8 @@ export class Tail {
   stop(): void {
     document.removeEventListener('visibilitychange', this.look);
     window.clearTimeout(this.timer);
+    this.timer = undefined;
+    this.isReading = false;
     this.end.abort();
   }
 
@@ -55,7 +59,8 @@ export class Tail {
   readonly snapshot = (): Tailed => this.shown;
 
   private readonly look = (): void => {
-    if (document.visibilityState === 'visible' && this.timer === undefined && !this.shown.isWhole) this.soon(0);
+    if (document.visibilityState === 'visible' && this.timer === undefined && !this.isReading && !this.shown.isWhole)
+      this.soon(0);
   };
 
   private soon(milliseconds: number): void {
@@ -66,10 +71,13 @@ export class Tail {
     }, milliseconds);
   }
 
+  /** One read at a time: two would have the same piece twice. */
   private async read(): Promise<void> {
+    const { signal } = this.end;
+    this.isReading = true;
     try {
-      const piece = await readLog(this.run, this.step, this.at, PIECE, this.end.signal);
-      if (this.end.signal.aborted) return;
+      const piece = await readLog(this.run, this.step, this.at, PIECE, signal);
+      if (signal.aborted) return;
       this.faults = 0;
       const grew = piece !== undefined && piece.next > this.at;
       if (grew) {
@@ -81,10 +89,13 @@ export class Tail {
       this.tell({ lines: this.text.all(), bytes: this.at, isWhole, error: undefined });
       if (!isWhole) this.soon(grew ? 0 : PAUSE);
     } catch (error) {
-      if (this.end.signal.aborted) return;
+      if (signal.aborted) return;
       this.tell({ ...this.shown, error });
       this.soon(Math.min(MOST_AFTER_FAULT, AFTER_FAULT * 2 ** this.faults));
       this.faults += 1;
+    } finally {
+      // One that was given up says nothing of the one after it.
+      if (signal === this.end.signal) this.isReading = false;
     }
   }
 

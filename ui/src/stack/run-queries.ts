@@ -132,11 +132,17 @@ export function runQuery(id: string) {
   });
 }
 
+/** What is read of a plan is of the one whose digest is shown, and that people agree to. */
+function same<Read extends { plan: { digest: string } | null }>(read: Read | null, digest: string): Read | null {
+  if (read?.plan && read.plan.digest !== digest) throw new Error('the run has another plan by now');
+  return read;
+}
+
 /** The plan of this digest as its tool's JSON, without sensitive values. It does not change any more. */
 export function planQuery(id: string, digest: string) {
   return queryOptions({
     queryKey: ['stack', 'plan', id, digest],
-    queryFn: async ({ signal }) => (await ask(Plan, { id }, signal)).stackRun?.state?.planJson ?? null,
+    queryFn: async ({ signal }) => same((await ask(Plan, { id }, signal)).stackRun, digest)?.state?.planJson ?? null,
     staleTime: Infinity,
     refetchInterval: false,
   });
@@ -145,7 +151,7 @@ export function planQuery(id: string, digest: string) {
 export function planTextQuery(id: string, digest: string) {
   return queryOptions({
     queryKey: ['stack', 'plan text', id, digest],
-    queryFn: async ({ signal }) => (await ask(PlanText, { id }, signal)).stackRun?.plan?.text ?? '',
+    queryFn: async ({ signal }) => same((await ask(PlanText, { id }, signal)).stackRun, digest)?.plan?.text ?? '',
     staleTime: Infinity,
     refetchInterval: false,
   });

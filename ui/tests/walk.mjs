@@ -42,7 +42,6 @@ const OTHERS = [
   '/?by=version',
   '/?by=tag',
   '/connect',
-  ...OF_STACKS,
   '/services/eu-prod-0/web-0?view=list',
   '/services/eu-prod-0/web-0?at=apps%2FDeployment%2Fshop%2Fweb',
   '/services/eu-prod-0/web-0?tab=timeline',
@@ -83,7 +82,6 @@ const OTHERS = [
 /** Read at 390 px too. */
 const NARROW = [
   '/connect',
-  ...OF_STACKS,
   '/settings/projects/default',
   '/settings/tokens',
   '/services/eu-prod-0/web-0?tab=settings',
@@ -100,6 +98,7 @@ const PARTS = {
   settings: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? OTHERS.filter(isSetting) : []) },
   many: { rows: 3000, paths: () => PAGES },
   phone: { rows: 3000, paths: () => [], narrow: [...PAGES, ...NARROW] },
+  stacks: { rows: 3000, paths: () => OF_STACKS, narrow: OF_STACKS },
   hands: { rows: 3000, paths: () => [] },
   faults: { rows: 3000, paths: () => [] },
 };
@@ -132,8 +131,8 @@ async function made(part) {
     await orders(console_.url);
     await objects(console_.url);
     await told(console_.url);
-    await runs(console_.url);
   }
+  if (part === 'stacks') await runs(console_.url);
   if (part === 'faults') await faults(console_.url, { open, settled, judge, forgive });
   console_.close();
   return { pages };

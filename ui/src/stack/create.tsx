@@ -22,7 +22,6 @@ import { approvalOf } from './overview';
 import { approvalAttributes, approvalFields, approvalOptions } from './settings';
 import { keepsState, types } from './states';
 
-const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const isRun = (values: Values) => values['from'] !== 'nowhere';
 const typeOf = (values: Values): StackType =>
   (Object.keys(types) as StackType[]).find((one) => one === values['type']) ?? 'TERRAFORM';
@@ -256,9 +255,7 @@ export function NewStackPage() {
   const navigate = useNavigate();
   const project = (projects.find(({ id }) => id === values['project']) ?? projects.find((one) => one.default === true))?.name;
   const part = all[at];
-  const isNamed = NAME.test((values['name'] ?? '').trim());
   const lacks = part ? missing(part.fields, values) : [];
-  const isReady = lacks.length === 0 && (at > 0 || isNamed);
   // What is still missing in an earlier part: one goes back to it.
   const firstGap = all.findIndex(({ fields }) => missing(fields, values).length > 0);
   const go = (to: number) => {
@@ -269,7 +266,7 @@ export function NewStackPage() {
     event.preventDefault();
     if (part) {
       setTried(true);
-      if (isReady) go(at + 1);
+      if (lacks.length === 0) go(at + 1);
     }
   };
   const command = commandOf(values, known);
@@ -296,11 +293,6 @@ export function NewStackPage() {
                   <Text size="sm">Nothing: whoever runs its tool does so elsewhere, and writes the state here.</Text>
                 )}
                 <Fields key={at} fields={part.fields} values={values} onChange={setValues} lacks={isTried ? lacks : []} />
-                {isTried && at === 0 && lacks.length === 0 && !isNamed && (
-                  <Text size="sm" role="alert" style={{ color: 'var(--tone-bad)' }}>
-                    Its name has small letters, digits and hyphens, at most 63.
-                  </Text>
-                )}
               </>
             ) : (
               <Review values={values} known={known} />

@@ -139,8 +139,8 @@ export function approvalOf(
 ): string {
   if (stack.approval !== true) return 'not needed: a plan is applied at once';
   return [
-    `${counted(Math.max(1, stack.requiredApprovals ?? 1), 'person').replace('persons', 'people')} for each plan that changes something`,
-    stack.forbidSelfApproval === true && 'not who started the run or last changed the stack',
+    `${counted(Math.max(1, stack.requiredApprovals), 'person').replace('persons', 'people')} for each plan that changes something`,
+    stack.forbidSelfApproval && 'not who started the run or last changed the stack',
     stack.approvalExpiry != null && stack.approvalExpiry !== '' && `within ${stack.approvalExpiry}`,
   ]
     .filter((part) => typeof part === 'string')

@@ -157,14 +157,14 @@ export function approvalFields(
       name: 'approvers',
       label: 'How many people have to agree',
       kind: 'number',
-      initial: String(Math.max(1, of.requiredApprovals ?? 1)),
+      initial: String(Math.max(1, of.requiredApprovals)),
       when: isAsked,
     },
     {
       name: 'forbidSelf',
       label: 'Whoever started the run or last changed the stack is none of them',
       kind: 'check',
-      initial: of.forbidSelfApproval === true ? 'yes' : '',
+      initial: of.forbidSelfApproval ? 'yes' : '',
       when: isAsked,
     },
     {

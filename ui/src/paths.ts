@@ -28,6 +28,11 @@ export const paths = {
   kubernetesAccess: (handle: string) => `${kubernetes(handle)}/access`,
   services: () => '/services',
   service: (cluster: string, name: string) => `/services/${encodeURIComponent(cluster)}/${encodeURIComponent(name)}`,
+  stacks: () => '/stacks',
+  newStack: () => '/new-stack',
+  stack: (name: string) => `/stacks/${encodeURIComponent(name)}`,
+  stackRun: (name: string, run: string) => `/stacks/${encodeURIComponent(name)}/runs/${encodeURIComponent(run)}`,
+  approvals: () => '/approvals',
   audit: () => '/audit',
   settings: (noun: Setting = 'repositories') => `/settings/${noun}`,
   setting: (noun: Setting, id: string) => `/settings/${noun}/${encodeURIComponent(id)}`,
@@ -71,3 +76,7 @@ export type ServiceTab = (typeof serviceTabs)[number];
 /** What a cluster's page can show below its facts. */
 export const clusterTabs = ['services', 'deprecations', 'audit', 'recordings', 'kubectl', 'metadata', 'settings'] as const;
 export type ClusterTab = (typeof clusterTabs)[number];
+
+/** What a stack's page can show. */
+export const stackTabs = ['overview', 'runs', 'state', 'outputs', 'settings'] as const;
+export type StackTab = (typeof stackTabs)[number];

@@ -7,7 +7,7 @@ import { PAGE } from './lib/list';
 import { clusterSorts, serviceSorts, sortWord, type SortWord } from './lib/sort';
 import { Empty, Fault, Page } from './parts/page';
 import { RouteLink } from './parts/text';
-import { clusterTabs, paths, serviceTabs, type ClusterTab, type ServiceTab } from './paths';
+import { clusterTabs, paths, serviceTabs, stackTabs, type ClusterTab, type ServiceTab, type StackTab } from './paths';
 import { ON_HOME, servicesQuery, statusesQuery } from './service/queries';
 import { Shell } from './shell/shell';
 
@@ -251,6 +251,56 @@ const connect = createRoute({
   component: lazyRouteComponent(() => import('./cluster/connect'), 'ConnectPage'),
 });
 
+const stacks = createRoute({
+  getParentRoute: () => root,
+  path: '/stacks',
+  validateSearch: (search: Record<string, unknown>): { q?: string | undefined; project?: string | undefined } =>
+    given(search, { q: words(search['q']), project: words(search['project']) }),
+  component: lazyRouteComponent(() => import('./stack/list'), 'StacksPage'),
+});
+const newStack = createRoute({
+  getParentRoute: () => root,
+  path: '/new-stack',
+  component: lazyRouteComponent(() => import('./stack/create'), 'NewStackPage'),
+});
+const stack = createRoute({
+  getParentRoute: () => root,
+  path: '/stacks/$name',
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): {
+    tab?: StackTab | undefined;
+    show?: string | undefined;
+    from?: string | undefined;
+    to?: string | undefined;
+  } =>
+    given(search, {
+      tab: oneOf(stackTabs, search['tab']),
+      show: words(search['show']),
+      from: words(search['from']),
+      to: words(search['to']),
+    }),
+  component: lazyRouteComponent(() => import('./stack/page'), 'StackPage'),
+});
+const stackRun = createRoute({
+  getParentRoute: () => root,
+  path: '/stacks/$name/runs/$run',
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): { tab?: 'plan' | 'steps' | 'made' | undefined; view?: 'text' | undefined; step?: number | undefined } =>
+    given(search, {
+      tab: oneOf(['plan', 'steps', 'made'] as const, search['tab']),
+      view: oneOf(['text'] as const, search['view']),
+      step: typeof search['step'] === 'number' ? search['step'] : undefined,
+    }),
+  component: lazyRouteComponent(() => import('./stack/run'), 'RunPage'),
+});
+const approvals = createRoute({
+  getParentRoute: () => root,
+  path: '/approvals',
+  component: lazyRouteComponent(() => import('./stack/approvals'), 'ApprovalsPage'),
+});
+
 const auditFilters = ['actor', 'action', 'target', 'noun', 'request', 'since', 'until'] as const;
 const audit = createRoute({
   getParentRoute: () => root,
@@ -287,6 +337,11 @@ export const router = createRouter({
     kubernetesLogs,
     kubernetesKinds,
     kubernetesAccess,
+    stacks,
+    newStack,
+    stack,
+    stackRun,
+    approvals,
     audit,
     settings.addChildren([setting]),
   ]),

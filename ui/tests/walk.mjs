@@ -7,7 +7,21 @@ import { strict as assert } from 'node:assert';
 import { browser, forgive, judge, open, problems, settled } from './browser.mjs';
 import { faults } from './faults.mjs';
 import { missing, walked } from './gallery/pages.mjs';
+import { DIGEST } from './stacks.mjs';
 import { serve } from './world.mjs';
+
+/** Of stacks, of which there is one at least. */
+const OF_STACKS = [
+  '/new-stack',
+  '/stacks/network-0',
+  ...['runs', 'state', 'outputs', 'settings'].map((tab) => `/stacks/network-0?tab=${tab}`),
+  '/stacks/database-1',
+  '/stacks/network-0/runs/st0-r12',
+  '/stacks/network-0/runs/st0-r12?tab=plan&view=text',
+  '/stacks/network-0/runs/st0-r12?tab=made',
+  '/stacks/database-1/runs/st1-r12?tab=steps',
+  '/stacks/dns-2/runs/st2-r12',
+];
 
 const isSetting = (path) => path.startsWith('/settings/');
 
@@ -19,6 +33,7 @@ const PARTS = {
   settings: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? walked.once.filter(isSetting) : []) },
   many: { rows: 3000, paths: () => walked.each },
   phone: { rows: 3000, paths: () => [], narrow: walked.narrow },
+  stacks: { rows: 3000, paths: () => OF_STACKS, narrow: OF_STACKS },
   hands: { rows: 3000, paths: () => [] },
   faults: { rows: 3000, paths: () => [] },
 };
@@ -52,6 +67,7 @@ async function made(part) {
     await objects(console_.url);
     await told(console_.url);
   }
+  if (part === 'stacks') await runs(console_.url);
   if (part === 'faults') await faults(console_.url, { open, settled, judge, forgive });
   console_.close();
   return { pages };
@@ -206,6 +222,67 @@ async function told(url) {
   await page.getByRole('button', { name: 'Verify' }).click();
   await page.getByText('The log is not as it was written').waitFor();
   await judge(page, 'an audit log that somebody changed');
+  await page.close();
+}
+
+/** The plan of a run is read and approved by its digest; a log is searched; what is secret is asked for. */
+async function runs(url) {
+  const page = await open();
+  const asked = [];
+  page.on('request', (request) => asked.push(request.postData() ?? ''));
+  await page.goto(`${url}/stacks/network-0/runs/st0-r12`);
+  await settled(page);
+  await page.getByText('Its plan waits for approval').waitFor();
+  await page.getByText('2 to destroy').first().waitFor();
+  // What takes something away stands first; attributes are worked out when they are looked at.
+  await page.getByText('aws_instance.bastion', { exact: true }).first().click();
+  await page.getByText('forces the replacement').waitFor();
+  await page.getByText('known after apply').first().waitFor();
+  await page.getByText('<img src=x onerror=alert(1)>').first().waitFor();
+  await page.getByText('module.db.aws_db_instance.main', { exact: true }).click();
+  await page.getByText('sensitive, not shown').first().waitFor();
+  await judge(page, 'a plan with attributes');
+  await page.getByText('Text', { exact: true }).click();
+  await page.getByText('must be replaced').waitFor();
+  assert.match(page.url(), /view=text/);
+  await page.getByRole('button', { name: 'Approve', exact: true }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText(DIGEST, { exact: true }).waitFor();
+  await dialog.getByText(`plural cd stacks approve`).waitFor();
+  await judge(page, 'an approval');
+  await dialog.getByLabel(/Type/).fill('network-0');
+  await dialog.getByRole('button', { name: 'Approve', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const sent = asked.filter((body) => body.includes('mutation ApproveRun'));
+  assert.equal(sent.length, 1, 'approved once');
+  assert.equal(JSON.parse(sent[0]).variables.digest, DIGEST, 'the digest that was shown');
+
+  await page.goto(`${url}/stacks/database-1/runs/st1-r12?tab=steps`);
+  await settled(page);
+  await page.getByText('Why it failed').waitFor();
+  const log = page.getByRole('log', { name: 'Lines' });
+  await log.getByText('the quota of subnets is used up').waitFor();
+  await page.getByLabel('Search in the log').fill('Initializing the backend');
+  await page.getByText('1 of 1 line').waitFor();
+  await page.getByLabel('Search in the log').press('Enter');
+  await log.getByText('Initializing the backend').waitFor();
+  assert.equal(await log.getByText('50 %').count(), 0, 'what was written over is shown');
+  await judge(page, 'a log that is searched');
+
+  await page.goto(`${url}/stacks/network-0?tab=outputs`);
+  await settled(page);
+  assert.ok(!asked.some((body) => /output \{[^}]*\bvalue\b/.test(body)), 'outputs are read unasked');
+  await page.getByRole('button', { name: 'Show values that are not secret' }).click();
+  await page.getByText('10.0.0.4').waitFor();
+  assert.equal(await page.getByText('the secret output').count(), 0, 'a secret output is shown unasked');
+  await page.getByRole('button', { name: 'Show token' }).click();
+  await dialog.getByRole('button', { name: 'Show token' }).click();
+  await dialog.getByText('the secret output').waitFor();
+  await page.keyboard.press('Escape');
+  await page.goto(`${url}/approvals`);
+  await settled(page);
+  await page.getByRole('table', { name: 'Runs that wait for approval' }).getByRole('link').first().waitFor();
+  await page.getByRole('navigation', { name: 'Places' }).getByText(/^50\+/).waitFor();
   await page.close();
 }
 

@@ -9,6 +9,7 @@ import { buildSchema, graphql } from 'graphql';
 
 import { things } from './gallery/things.mjs';
 import { nouns } from './nouns.mjs';
+import { stacks } from './stacks.mjs';
 
 const here = import.meta.dirname;
 const schema = buildSchema(readFileSync(join(here, '../../docs/reference/schema.graphql'), 'utf8'));
@@ -324,6 +325,7 @@ function root({ clusters, services }, rows) {
   return {
     ...things(clusters),
     ...nouns(clusters, rows, named),
+    ...stacks(clusters, rows),
     me: { id: 'u', name: 'Ada', email: 'ada@example.com', roles: { admin: true } },
     clusters: (args) => connection(ordered(clusters.filter(chosen(args)), args.sort), args),
     clusterFacets: (args) => clusterFacets(clusters.filter(chosen(args))),

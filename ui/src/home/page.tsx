@@ -18,6 +18,8 @@ import { ClusterGrid } from './grid';
 import { Failures } from '../service/health';
 import { ON_HOME, recentQuery, servicesQuery, statusesQuery, type ServiceRow } from '../service/queries';
 import { failingColumns, serviceColumns } from '../service/table';
+import { Summary } from '../stack/summary';
+import { waitingQuery } from '../stack/waiting';
 import classes from './page.module.css';
 
 /** The whole fleet at a glance: what is broken comes first, with its reason. */
@@ -34,6 +36,7 @@ export function HomePage() {
       <Attention status="PAUSED" title="Services that need approval" none="No service needs approval" columns={serviceColumns}>
         A change that deletes more objects than a service’s limit waits here until somebody approves it.
       </Attention>
+      <Plans />
       <Rollouts />
       <OutOfDate />
       <Failures />
@@ -104,6 +107,36 @@ function Attention({
           empty={<Empty title={none}>{children}</Empty>}
         />
       </Shown>
+    </Panel>
+  );
+}
+
+/** Plans of stacks that wait for somebody's word. */
+function Plans() {
+  const list = useInfiniteQuery(waitingQuery(ON_HOME));
+  const rows = held(list) ?? [];
+  if (list.isError && rows.length === 0)
+    return <Fault error={list.error} what="plans that wait for approval" retry={() => void list.refetch()} />;
+  if (rows.length === 0) return null;
+  return (
+    <Panel
+      title="Stacks whose plan needs approval"
+      aside={
+        <Text size="sm" component="span">
+          <RouteLink to={paths.approvals()}>All of them</RouteLink>
+        </Text>
+      }
+    >
+      <Stale query={list} what="plans that wait for approval" />
+      <Facts
+        facts={rows.map((run) => [
+          run.stack?.name ?? '',
+          <span key={run.id}>
+            <RouteLink to={paths.stackRun(run.stack?.name ?? '', run.id)}>Run #{run.number}</RouteLink>{' '}
+            {run.plan && <Summary plan={run.plan} />} <Ago at={run.plan?.at ?? run.createdAt} />
+          </span>,
+        ])}
+      />
     </Panel>
   );
 }

@@ -2,7 +2,16 @@ import { Button, Group, Modal, Text, TextInput, UnstyledButton } from '@mantine/
 import { useDebouncedValue } from '@mantine/hooks';
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { IconPlus, IconRoute, IconSearch, IconServer2, IconSettings, IconStack2, type Icon } from '@tabler/icons-react';
+import {
+  IconBlocks,
+  IconPlus,
+  IconRoute,
+  IconSearch,
+  IconServer2,
+  IconSettings,
+  IconStack2,
+  type Icon,
+} from '@tabler/icons-react';
 import { useState, type KeyboardEvent } from 'react';
 
 import { clustersQuery } from '../cluster/queries';
@@ -11,6 +20,7 @@ import { paths, settings } from '../paths';
 import { Name } from '../parts/text';
 import { servicesQuery } from '../service/queries';
 import { titles } from '../settings/nouns';
+import { stacksQuery } from '../stack/queries';
 import classes from './palette.module.css';
 import { places } from './shell';
 
@@ -32,10 +42,12 @@ export default function Palette({ close, tour }: { close: () => void; tour: () =
   const enabled = q !== '';
   const clusters = useInfiniteQuery({ ...clustersQuery({ q }, 8), enabled, placeholderData: keepPreviousData });
   const services = useInfiniteQuery({ ...servicesQuery({ q }, 12), enabled, placeholderData: keepPreviousData });
-  const isSearching = typed.trim() !== q || (enabled && (clusters.isFetching || services.isFetching));
+  const stacks = useInfiniteQuery({ ...stacksQuery({ q }, 8), enabled, placeholderData: keepPreviousData });
+  const isSearching = typed.trim() !== q || (enabled && (clusters.isFetching || services.isFetching || stacks.isFetching));
   const failed = [
     { what: 'clusters', list: clusters },
     { what: 'services', list: services },
+    { what: 'stacks', list: stacks },
   ].filter(({ list }) => enabled && list.isError);
   const wanted = typed.trim().toLowerCase();
   const choices: Choice[] = [
@@ -47,6 +59,9 @@ export default function Palette({ close, tour }: { close: () => void; tour: () =
       .map((noun) => ({ id: noun, to: paths.settings(noun), name: titles[noun], what: 'Settings', icon: IconSettings })),
     ...('connect a cluster'.includes(wanted) && wanted !== ''
       ? [{ id: 'connect', to: paths.connect(), name: 'Connect a cluster', what: 'Page', icon: IconPlus }]
+      : []),
+    ...('make a stack'.includes(wanted) && wanted !== ''
+      ? [{ id: 'new-stack', to: paths.newStack(), name: 'Create a stack', what: 'Page', icon: IconPlus }]
       : []),
     ...('take the tour'.includes(wanted) && wanted !== ''
       ? [{ id: 'tour', name: 'Take the tour', what: 'Help', icon: IconRoute }]
@@ -63,6 +78,13 @@ export default function Palette({ close, tour }: { close: () => void; tour: () =
         ? []
         : [{ id, to: paths.service(cluster.handle, name), name: `${cluster.handle}/${name}`, what: 'Service', icon: IconStack2 }],
     ),
+    ...(enabled ? (stacks.data ?? []) : []).map(({ id, name }) => ({
+      id,
+      to: paths.stack(name),
+      name,
+      what: 'Stack',
+      icon: IconBlocks,
+    })),
   ];
   const chosen = Math.min(at, choices.length - 1);
   const go = (choice: Choice | undefined) => {

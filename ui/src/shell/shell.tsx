@@ -10,11 +10,14 @@ import {
   Text,
   UnstyledButton,
   useMantineColorScheme,
+  VisuallyHidden,
 } from '@mantine/core';
 import { useDisclosure, useHotkeys } from '@mantine/hooks';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
 import {
+  IconBlocks,
+  IconChecklist,
   IconFileSearch,
   IconHelp,
   IconHome,
@@ -39,6 +42,7 @@ import { meQuery } from '../lib/me';
 import { useNow } from '../lib/now';
 import { ago, visible } from '../lib/text';
 import { paths } from '../paths';
+import { waitingCountQuery } from '../stack/waiting';
 import { Offer } from '../tour/offer';
 import { isNew, remember } from '../tour/seen';
 import classes from './shell.module.css';
@@ -52,6 +56,8 @@ export const places: { name: string; to: string; icon: Icon; key: string }[] = [
   { name: 'Fleet', to: paths.home(), icon: IconHome, key: 'h' },
   { name: 'Clusters', to: paths.clusters(), icon: IconServer2, key: 'c' },
   { name: 'Services', to: paths.services(), icon: IconStack2, key: 's' },
+  { name: 'Stacks', to: paths.stacks(), icon: IconBlocks, key: 't' },
+  { name: 'Approvals', to: paths.approvals(), icon: IconChecklist, key: 'p' },
   { name: 'Global services', to: paths.settings('global-services'), icon: IconWorld, key: 'l' },
   { name: 'Audit', to: paths.audit(), icon: IconFileSearch, key: 'a' },
   { name: 'Settings', to: paths.settings(), icon: IconSettings, key: 'e' },
@@ -86,6 +92,7 @@ export function Shell({ readAhead }: { readAhead: () => Promise<void> }) {
     if (to === '/') return pathname === '/';
     if (to === global || pathname.startsWith(global)) return to === global && pathname.startsWith(global);
     if (to === paths.clusters() && pathname === paths.connect()) return true;
+    if (to === paths.stacks() && pathname === paths.newStack()) return true;
     return pathname.startsWith(`/${to.split('/')[1] ?? ''}`);
   };
   return (
@@ -126,6 +133,7 @@ export function Shell({ readAhead }: { readAhead: () => Promise<void> }) {
             to={to}
             label={name}
             leftSection={<Sign size={16} aria-hidden />}
+            rightSection={to === paths.approvals() && <Waiting />}
             active={here(to)}
             {...(here(to) && { 'aria-current': 'page' as const })}
             aria-keyshortcuts={`g ${key}`}
@@ -179,6 +187,18 @@ function useGo(): void {
     window.addEventListener('keydown', hear);
     return () => window.removeEventListener('keydown', hear);
   }, [navigate]);
+}
+
+/** How many runs wait for somebody's word; nothing where none does, or where nobody knows. */
+function Waiting() {
+  const count = useQuery(waitingCountQuery).data ?? '';
+  if (count === '') return null;
+  return (
+    <Text component="span" size="xs" fw={600} style={{ color: 'var(--tone-warn)' }}>
+      {count}
+      <VisuallyHidden> wait</VisuallyHidden>
+    </Text>
+  );
 }
 
 function AsOf() {

@@ -11,6 +11,8 @@ const drawer = (show) => service(`?at=apps%2FDeployment%2Fshop%2Fweb&show=${show
 
 /** Looks the same however many rows there are. */
 const ONCE = { rows: [3] };
+/** Of one thing, which has to be there. */
+const SOME = { rows: [3, 3000] };
 /** Taken and judged at 390 px too. */
 const MAIN = { isMain: true };
 /** Made of parts that others are made of as well: judged with no rows, few and many, in light and dark. */
@@ -88,6 +90,24 @@ export const pages = [
   })),
   { name: 'global-services', area: 'services', path: '/settings/global-services', ...MAIN },
   { name: 'global-service', area: 'services', path: '/settings/global-services/monitoring-0', ...MAIN },
+  { name: 'stacks', area: 'stacks', path: '/stacks', ...WALKED },
+  { name: 'new-stack', area: 'stacks', path: '/new-stack', ...ONCE, ...MAIN },
+  { name: 'stack', area: 'stacks', path: '/stacks/network-0', ...SOME, ...MAIN },
+  { name: 'stack-failed', area: 'stacks', path: '/stacks/database-1', ...ONCE },
+  { name: 'stack-state', area: 'stacks', path: '/stacks/network-0?tab=state', ...SOME, ...MAIN },
+  ...['runs', 'outputs', 'settings'].map((tab) => ({
+    name: `stack-${tab}`,
+    area: 'stacks',
+    path: `/stacks/network-0?tab=${tab}`,
+    ...ONCE,
+  })),
+  { name: 'stack-of-commands', area: 'stacks', path: '/stacks/cluster-3?tab=settings', rows: [3000] },
+  { name: 'run', area: 'stacks', path: '/stacks/network-0/runs/st0-r12', ...SOME, ...MAIN },
+  { name: 'run-plan-text', area: 'stacks', path: '/stacks/network-0/runs/st0-r12?tab=plan&view=text', ...ONCE },
+  { name: 'run-steps', area: 'stacks', path: '/stacks/database-1/runs/st1-r12?tab=steps', ...SOME, ...MAIN },
+  { name: 'run-going', area: 'stacks', path: '/stacks/dns-2/runs/st2-r12', ...ONCE },
+  { name: 'run-made', area: 'stacks', path: '/stacks/network-0/runs/st0-r12?tab=made', ...ONCE },
+  { name: 'approvals', area: 'stacks', path: '/approvals', ...WALKED },
   { name: 'pods', area: 'kubernetes', path: kubernetes(), until: 'watched, as of', ...MAIN },
   { name: 'deployments', area: 'kubernetes', path: kubernetes('?kind=deployments.apps&ns=shop&wide=true'), ...ONCE },
   { name: 'deployment', area: 'kubernetes', path: object('deployments.apps', 'web'), ...ONCE, ...MAIN },
@@ -126,8 +146,10 @@ const answered = pages.filter(({ area, isOfCluster = false }) => area !== 'kuber
 /** What the walk judges: some with all numbers of rows, all others once with a few, and some on a phone. */
 export const walked = {
   each: answered.filter(({ isWalked = false }) => isWalked).map(({ path }) => path),
-  once: answered.filter(({ isWalked = false, rows = [3] }) => !isWalked && rows.includes(3)).map(({ path }) => path),
-  narrow: answered.filter(({ isMain = false }) => isMain).map(({ path }) => path),
+  once: answered
+    .filter(({ isWalked = false, rows = [3], area }) => !isWalked && rows.includes(3) && area !== 'stacks')
+    .map(({ path }) => path),
+  narrow: answered.filter(({ isMain = false, isWalked = false, area }) => isMain && (isWalked || area !== 'stacks')).map(({ path }) => path),
 };
 
 /** Routes, and nouns below Settings, of which there is no page above. */

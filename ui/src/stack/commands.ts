@@ -1,0 +1,51 @@
+import { quoted } from '../lib/text';
+import type { RunKind } from './states';
+
+/** A run as the command line names it: `network/12`. */
+export interface RunName {
+  stack: string;
+  number: number;
+}
+const runName = ({ stack, number }: RunName): string => quoted(`${stack}/${number}`);
+
+/** Attributes that are no option of their own, as the command reads them. */
+const read = (begin: string, attributes: unknown): string =>
+  `${begin} --settings - <<'SETTINGS'\n${JSON.stringify(attributes, null, 2)}\nSETTINGS`;
+
+/** Every command line of a stack that these pages show, so that an option that moves is moved in one place. */
+export const commands = {
+  list: 'plural cd stacks list',
+  create: 'plural cd stacks create --help',
+  runs: (name: string) => `plural cd stacks runs ${quoted(name)}`,
+  run: (name: string, kind: RunKind) =>
+    kind === 'DRY_RUN'
+      ? `plural cd stacks plan ${quoted(name)}`
+      : `plural cd stacks trigger ${quoted(name)}${kind === 'DESTROY' ? ' --destroy' : ''}`,
+  waiting: 'plural cd stacks waiting',
+  approve: (run: RunName, digest: string) => `plural cd stacks approve ${runName(run)} --digest ${digest}`,
+  reject: (run: RunName, reason: string) =>
+    `plural cd stacks reject ${runName(run)} --reason ${quoted(reason === '' ? 'REASON' : reason)}`,
+  cancel: (run: RunName) => `plural cd stacks cancel ${runName(run)}`,
+  restart: (run: RunName) => `plural cd stacks restart ${runName(run)}`,
+  describeRun: (run: RunName) => `plural cd stacks run ${runName(run)}`,
+  logs: (run: RunName, step: number, follows: boolean) =>
+    `plural cd stacks logs ${runName(run)} --step ${step}${follows ? ' --follow' : ''}`,
+  outputs: (name: string, output?: string) =>
+    `plural cd stacks outputs ${quoted(name)}${output === undefined ? '' : ` ${quoted(output)}`}`,
+  update: (name: string, ...options: string[]) => `plural cd stacks update ${quoted(name)} ${options.join(' ')}`,
+  settings: (name: string, attributes: unknown) => read(`plural cd stacks update ${quoted(name)}`, attributes),
+  remove: (name: string) => `plural cd stacks delete ${quoted(name)}`,
+  detach: (name: string) => `plural cd stacks detach ${quoted(name)}`,
+  restore: (name: string) => `plural cd stacks restore ${quoted(name)}`,
+  genBackend: (name: string) => `plural cd stacks gen-backend ${quoted(name)}`,
+  state: {
+    list: (name: string) => `plural cd stacks state list ${quoted(name)}`,
+    diff: (name: string, from: number, to: number) => `plural cd stacks state diff ${quoted(name)} ${from} ${to}`,
+    restore: (name: string, version: string) => `plural cd stacks state restore ${quoted(name)} ${version}`,
+    accept: (name: string, version: string) => `plural cd stacks state accept ${quoted(name)} ${version}`,
+    unlock: (name: string) => `plural cd stacks state unlock ${quoted(name)}`,
+  },
+} as const;
+
+/** What a person may be asked for, as `plural auth can-i` takes it. */
+export const stackRight = (name: string, verb: string) => ({ verb, thing: `stack/${name}` });

@@ -1,0 +1,306 @@
+// Stacks and their runs in the made world: what waits, what fails, what goes on.
+import { ago, connection, HOSTILE } from './world.mjs';
+
+const STATUSES = ['PENDING_APPROVAL', 'FAILED', 'RUNNING', 'SUCCESSFUL', 'CANCELLED', 'QUEUED', 'PENDING'];
+const TYPES = ['TERRAFORM', 'TERRAFORM', 'ANSIBLE', 'CUSTOM', 'TERRAGRUNT', 'PULUMI'];
+const SHA = '4f3a9c1d0e5b7a8f6c2d1e0b9a8f7c6d5e4f3a2b';
+export const DIGEST = '9b74c9897bac770ffc029102a200c5de9b74c9897bac770ffc029102a200c5de';
+const isOver = (status) => ['SUCCESSFUL', 'FAILED', 'CANCELLED'].includes(status);
+
+/** A plan of so many resources as OpenTofu writes it, with one of each fate. */
+function planJson(rows) {
+  const change = (actions, before, after, more = {}) => ({
+    actions,
+    before,
+    after,
+    after_unknown: {},
+    before_sensitive: {},
+    after_sensitive: {},
+    ...more,
+  });
+  const resource = (address, type, one, more = {}) => ({
+    address,
+    module_address: /^(module\.[^.]+)\./.exec(address)?.[1],
+    type,
+    name: address.split('.').at(-1),
+    mode: 'managed',
+    change: one,
+    ...more,
+  });
+  return {
+    format_version: '1.2',
+    terraform_version: '1.12.1',
+    resource_changes: [
+      resource(
+        'aws_instance.bastion',
+        'aws_instance',
+        change(
+          ['delete', 'create'],
+          { ami: 'ami-1', id: 'i-1', tags: { Name: 'bastion', Owner: HOSTILE } },
+          { ami: 'ami-2', tags: { Name: 'bastion', Owner: 'ada' } },
+          { after_unknown: { id: true }, replace_paths: [['ami']] },
+        ),
+        { action_reason: 'replace_because_cannot_update' },
+      ),
+      resource(
+        'module.db.aws_db_instance.main',
+        'aws_db_instance',
+        change(
+          ['update'],
+          { allocated_storage: 20, password: null, rules: [{ port: 5432 }] },
+          { allocated_storage: 40, password: null, rules: [{ port: 5432 }, { port: 5433 }] },
+          { before_sensitive: { password: true }, after_sensitive: { password: true } },
+        ),
+      ),
+      resource('module.db.aws_security_group.old', 'aws_security_group', change(['delete'], { name: HOSTILE }, null), {
+        action_reason: 'delete_because_no_resource_config',
+      }),
+      resource('terraform_data.moved', 'terraform_data', change(['no-op'], { input: 'a' }, { input: 'a' }), {
+        previous_address: 'terraform_data.before',
+      }),
+      resource('data.aws_ami.newest', 'aws_ami', change(['read'], null, { owner: 'self' }, { after_unknown: { id: true } })),
+      ...Array.from({ length: rows }, (_, at) =>
+        resource(
+          `module.subnets.aws_subnet.private[${at}]`,
+          'aws_subnet',
+          change(['create'], null, { cidr_block: `10.0.${at % 256}.0/24` }, { after_unknown: { id: true, arn: true } }),
+        ),
+      ),
+    ],
+    resource_drift: [
+      resource(
+        'aws_instance.bastion',
+        'aws_instance',
+        change(['update'], { tags: { Owner: 'ada' } }, { tags: { Owner: HOSTILE } }),
+      ),
+    ],
+    output_changes: {
+      address: change(['update'], '10.0.0.4', null, { after_unknown: true, before_sensitive: false, after_sensitive: false }),
+      token: change(['create'], null, null, { after_unknown: false, before_sensitive: false, after_sensitive: true }),
+    },
+  };
+}
+
+function logText(rows) {
+  const lines = Array.from(
+    { length: Math.max(3, rows) },
+    (_, at) => `aws_subnet.private[${at}]: \u001b[32mCreation complete\u001b[0m after ${at % 9}s [id=subnet-${at}]`,
+  );
+  return [
+    '\u001b[1mInitializing the backend...\u001b[0m',
+    `10 %\r50 %\rdone ${HOSTILE}`,
+    ...lines,
+    '\u001b[31mError:\u001b[0m the quota of subnets is used up',
+    '',
+  ].join('\n');
+}
+
+function makeRun(stack, number, status, rows) {
+  const id = `${stack.id}-r${number}`;
+  const isPlanned = !['QUEUED', 'PENDING'].includes(status);
+  const isWaiting = status === 'PENDING_APPROVAL';
+  const step = (index, phase, stage, name, args, state) => ({
+    id: `${id}-${index}`,
+    index,
+    phase,
+    stage,
+    name,
+    cmd: 'tofu',
+    args,
+    status: state,
+    exitCode: state === 'SUCCESSFUL' ? 0 : state === 'FAILED' ? 1 : null,
+    startedAt: state === 'PENDING' ? null : ago(300 - index * 20),
+    finishedAt: ['SUCCESSFUL', 'FAILED'].includes(state) ? ago(290 - index * 20) : null,
+    logs: ({ from = 0, bytes = 262144 }) => {
+      const all = Buffer.from(logText(rows));
+      const piece = all.subarray(from, from + bytes);
+      return { text: piece.toString(), next: from + piece.length };
+    },
+  });
+  const last =
+    status === 'FAILED' ? 'FAILED' : status === 'RUNNING' ? 'RUNNING' : status === 'SUCCESSFUL' ? 'SUCCESSFUL' : 'PENDING';
+  const steps = [
+    step(0, 'PLAN', 'INIT', 'init', ['init', '-input=false'], isPlanned ? 'SUCCESSFUL' : 'PENDING'),
+    step(1, 'PLAN', 'PLAN', 'plan', ['plan', '-input=false', '-lock=false', '-out=$PLAN'], isPlanned ? 'SUCCESSFUL' : 'PENDING'),
+    step(2, 'APPLY', 'INIT', 'init', ['init', '-input=false'], isPlanned && !isWaiting ? 'SUCCESSFUL' : 'PENDING'),
+    step(3, 'APPLY', 'APPLY', 'apply', ['apply', '-input=false', '$PLAN'], last),
+  ];
+  return {
+    id,
+    number,
+    kind: number % 7 === 3 ? 'DRY_RUN' : 'APPLY',
+    trigger: ['MANUAL', 'COMMIT', 'SPEC'][number % 3],
+    type: stack.type,
+    status,
+    phase: isWaiting || !isPlanned ? 'PLAN' : 'APPLY',
+    error:
+      status === 'FAILED'
+        ? `the step "apply" ended with 1: ${HOSTILE}`
+        : status === 'CANCELLED'
+          ? 'rejected by ada@example.com: too many at once'
+          : status === 'PENDING'
+            ? 'the Pod cannot be scheduled: no node has 2 processors'
+            : null,
+    cancelAsked: false,
+    sha: SHA,
+    message: number % 2 ? 'Widen the network' : HOSTILE,
+    commitAuthor: 'Ada',
+    author: 'ada@example.com',
+    createdAt: ago(400 + (20 - number) * 5000),
+    startedAt: isPlanned ? ago(330) : null,
+    finishedAt: isOver(status) ? ago(60) : null,
+    approval: true,
+    requiredApprovals: 2,
+    approvals: isPlanned ? [{ approver: 'grace@example.com', digest: DIGEST, at: ago(90) }] : [],
+    plan: isPlanned
+      ? {
+          digest: DIGEST,
+          add: rows + 1,
+          change: 1,
+          destroy: 2,
+          other: true,
+          at: ago(200),
+          text: `\u001b[1mOpenTofu will perform the following actions:\u001b[0m\n\n  # aws_instance.bastion must be replaced\n  # ${HOSTILE}\n`,
+        }
+      : null,
+    state: isPlanned ? { id, planJson: () => planJson(rows) } : null,
+    git: { ref: 'main', folder: 'network' },
+    repository: stack.repository,
+    workdir: null,
+    manageState: true,
+    variables: { region: 'eu-1' },
+    configuration: { version: '1.12' },
+    jobSpec: { namespace: 'plural-runs' },
+    job: isPlanned ? { namespace: 'plural-runs', name: `run-${id}` } : null,
+    stack: () => stack,
+    steps: ({ index }) => steps.filter((one) => index == null || one.index === index),
+  };
+}
+
+function makeStack(at, clusters, rows) {
+  const type = TYPES[at % TYPES.length];
+  const hasCode = at % 11 !== 10;
+  const hasState = type === 'TERRAFORM' || type === 'TERRAGRUNT';
+  const version = (serial, more = {}) => ({
+    id: `v${at}-${serial}`,
+    serial,
+    lineage: 'b2a4c1d0-0000-7000-8000-000000000000',
+    digest: SHA.repeat(2).slice(0, 64),
+    size: 4096 + serial * 100,
+    resources: 12,
+    rejected: null,
+    acceptedAt: null,
+    author: serial % 2 ? 'run:0190b8a2-7c11-7def-8000-0123456789ab' : 'ada@example.com',
+    requestId: `req-${serial}`,
+    fence: serial,
+    insertedAt: ago((50 - serial) * 4000),
+    ...more,
+  });
+  const versions = hasState
+    ? [version(42), { ...version(41), id: `v${at}-x`, rejected: 'its lock was ended', resources: 13 }, version(41), version(40)]
+    : [];
+  const stack = {
+    id: `st${at}`,
+    name: `${['network', 'database', 'dns', 'cluster', 'buckets'][at % 5]}-${at}`,
+    type,
+    status: hasCode ? STATUSES[at % STATUSES.length] : null,
+    paused: at % 13 === 4,
+    protect: at % 17 === 3,
+    deletedAt: null,
+    sourceError: at % 19 === 8 ? 'the folder "network" is not in the commit' : null,
+    sha: SHA,
+    lastSuccessfulAt: ago(9000),
+    insertedAt: ago(90 * 86400),
+    updatedAt: ago(4000),
+    workdir: null,
+    manageState: hasState,
+    variables: { region: 'eu-1' },
+    approval: true,
+    requiredApprovals: 2,
+    forbidSelfApproval: true,
+    approvalExpiry: '86400s',
+    timeout: null,
+    changedBy: { id: 'u', name: 'Ada', email: 'ada@example.com' },
+    git: hasCode ? { ref: 'main', folder: 'network' } : null,
+    repository: hasCode ? { id: 'g0', url: 'https://git.example.com/shop/infrastructure.git' } : null,
+    cluster: hasCode ? clusters[at % clusters.length] : null,
+    project: { id: 'p', name: 'default' },
+    jobSpec: { namespace: 'plural-runs', labels: { team: 'shop' }, requests: { requests: { cpu: '250m', memory: '512Mi' } } },
+    configuration: { version: '1.12', terraform: { tofu: true, parallelism: 10 } },
+    commands: type === 'CUSTOM' ? [{ cmd: 'sh', args: ['-c', `./dns diff # ${HOSTILE}`], stage: 'PLAN' }] : [],
+    deleteCommands: [],
+    environment: [
+      { name: 'AWS_REGION', value: HOSTILE, secret: false },
+      { name: 'AWS_SECRET_ACCESS_KEY', value: '', secret: true },
+    ],
+    files: [{ path: 'backend.hcl', content: '' }],
+    output: [
+      { name: 'address', value: '10.0.0.4', json: '"10.0.0.4"', secret: false },
+      { name: 'token', value: 'the secret output', json: '"the secret output"', secret: true },
+    ],
+    lock:
+      at % 5 === 1
+        ? {
+            id: 'lock-1',
+            operation: 'OperationTypeApply',
+            who: `ada@laptop ${HOSTILE}`,
+            author: 'ada@example.com',
+            fence: 7,
+            insertedAt: ago(700),
+          }
+        : null,
+    stateVersion: versions[0] ?? null,
+    stateVersions: versions,
+    readBindings: [{ id: 'b', group: { id: 'o', name: HOSTILE } }],
+    writeBindings: [],
+  };
+  const runs = hasCode
+    ? Array.from({ length: 12 }, (_, back) =>
+        makeRun(stack, 12 - back, back === 0 ? stack.status : STATUSES[3 + (back % 2)], rows),
+      )
+    : [];
+  return { ...stack, all: runs, runs: (args) => connection(runs, args) };
+}
+
+/** What the queries of stacks answer. */
+export function stacks(clusters, rows) {
+  // Runs know of the stack that they are of, and it of them.
+  const all = clusters.length === 0 ? [] : Array.from({ length: rows }, (_, at) => makeStack(at, clusters, Math.min(rows, 400)));
+  const runOf = ({ id }) => all.find((stack) => id.startsWith(`${stack.id}-`))?.all.find((run) => run.id === id);
+  const stackOf = ({ id, name }) => all.find((stack) => stack.id === id || stack.name === name);
+  const resources = Array.from({ length: Math.max(3, Math.min(rows, 600)) }, (_, at) => ({
+    identifier: at === 1 ? `module.a.aws_instance.web["${HOSTILE}"]` : `module.subnets.aws_subnet.private[${at}]`,
+    resource: 'aws_subnet',
+    name: 'private',
+    provider: 'provider["registry.opentofu.org/hashicorp/aws"]',
+  }));
+  return {
+    infrastructureStacks: (args) =>
+      connection(
+        all.filter(({ name }) => !args.q || name.includes(args.q)),
+        args,
+      ),
+    infrastructureStack: stackOf,
+    stackRun: runOf,
+    stackRunsWaiting: (args) =>
+      connection(
+        all.flatMap((stack) => stack.all.filter(({ status }) => status === 'PENDING_APPROVAL')),
+        args,
+      ),
+    stackState: ({ stackId, version }) => ({
+      id: version,
+      version: stackOf({ id: stackId })?.stateVersion,
+      outputs: ['address', 'token'],
+      state: resources,
+    }),
+    stackStateDiff: [
+      { identifier: 'module.subnets.aws_subnet.private[0]', change: 'CHANGED', attributes: ['cidr_block', HOSTILE] },
+      { identifier: 'module.subnets.aws_subnet.private[7]', change: 'ADDED', attributes: [] },
+      { identifier: 'aws_instance.old', change: 'REMOVED', attributes: [] },
+    ],
+    approveStackRun: runOf,
+    rejectStackRun: runOf,
+    cancelStackRun: runOf,
+    restartStackRun: runOf,
+  };
+}

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 
-import { useNext } from '../lib/list';
+import { isLong, useNext } from '../lib/list';
 import { Command } from '../parts/action';
 import { Empty, Panel } from '../parts/page';
 import { Shown } from '../parts/shown';
@@ -13,7 +13,10 @@ import { runColumns } from './table';
 export function Runs({ stack }: { stack: StackOne }) {
   const { name } = stack;
   const isGoing = isBusy(stack);
-  const list = useInfiniteQuery({ ...runsQuery(name), ...(isGoing && { refetchInterval: BUSY }) });
+  const list = useInfiniteQuery({
+    ...runsQuery(name),
+    ...(isGoing && { refetchInterval: (asked) => (isLong(asked) ? false : BUSY) }),
+  });
   const next = useNext(list);
   return (
     <Panel title="Runs">

@@ -1,6 +1,7 @@
-import { useInfiniteQuery } from '@tanstack/react-query';
+import { useInfiniteQuery, type Query } from '@tanstack/react-query';
 
 import { isLong, useNext } from '../lib/list';
+import { again } from '../lib/poll';
 import { Command } from '../parts/action';
 import { Empty, Panel } from '../parts/page';
 import { Shown } from '../parts/shown';
@@ -15,7 +16,7 @@ export function Runs({ stack }: { stack: StackOne }) {
   const isGoing = isBusy(stack);
   const list = useInfiniteQuery({
     ...runsQuery(name),
-    ...(isGoing && { refetchInterval: (asked) => (isLong(asked) ? false : BUSY) }),
+    refetchInterval: (asked) => (isGoing && !isLong(asked) ? BUSY : again(asked as unknown as Query)),
   });
   const next = useNext(list);
   return (

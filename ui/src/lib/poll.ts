@@ -87,9 +87,9 @@ function whileLive([first, kind]: readonly unknown[]): number {
       return kind === 'list' ? BESIDE : MINUTE;
     case 'me':
       return BESIDE;
-    // Stands beside every page; the inbox itself is read more often by whoever looks at it.
+    // Stands beside every page; the inbox itself is read more often, by whoever looks at it.
     case 'stack waiting':
-      return kind === 'count' ? ROWS : MINUTE;
+      return ROWS;
     default:
       return MINUTE;
   }

@@ -1,7 +1,7 @@
 import { Text } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 
-import { PAGE, useNext } from '../lib/list';
+import { isLong, PAGE, useNext } from '../lib/list';
 import { short } from '../lib/text';
 import { text } from '../parts/cells';
 import { Empty, Page } from '../parts/page';
@@ -65,9 +65,12 @@ const columns: Columns<WaitingRun> = [
   },
 ];
 
+/** Milliseconds between two reads while somebody looks at the inbox. */
+const LOOKED_AT = 15_000;
+
 /** Plans that wait for somebody's word, of all stacks that one may see. */
 export function ApprovalsPage() {
-  const list = useInfiniteQuery(waitingQuery(PAGE));
+  const list = useInfiniteQuery({ ...waitingQuery(PAGE), refetchInterval: (asked) => (isLong(asked) ? false : LOOKED_AT) });
   const next = useNext(list);
   return (
     <Page title="Approvals" isFull>

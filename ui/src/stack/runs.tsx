@@ -1,6 +1,7 @@
-import { useInfiniteQuery } from '@tanstack/react-query';
+import { useInfiniteQuery, type Query } from '@tanstack/react-query';
 
-import { useNext } from '../lib/list';
+import { isLong, useNext } from '../lib/list';
+import { again } from '../lib/poll';
 import { Command } from '../parts/action';
 import { Empty, Panel } from '../parts/page';
 import { Shown } from '../parts/shown';
@@ -13,7 +14,10 @@ import { runColumns } from './table';
 export function Runs({ stack }: { stack: StackOne }) {
   const { name } = stack;
   const isGoing = isBusy(stack);
-  const list = useInfiniteQuery({ ...runsQuery(name), ...(isGoing && { refetchInterval: BUSY }) });
+  const list = useInfiniteQuery({
+    ...runsQuery(name),
+    refetchInterval: (asked) => (isGoing && !isLong(asked) ? BUSY : again(asked as unknown as Query)),
+  });
   const next = useNext(list);
   return (
     <Panel title="Runs">

@@ -147,7 +147,7 @@ pub struct StackRef {
     pub name: String,
 }
 
-/// What a version of a state holds, without values; or what a run planned.
+/// What a version of a state holds, without values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackState {
     /// The id of the version, or of the run.

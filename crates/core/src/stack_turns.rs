@@ -56,9 +56,11 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
             }
         }
         RunPhase::Apply => {
-            let status = match (succeeded, cancelled) {
-                (_, true) => RunStatus::Cancelled,
+            let status = match (succeeded, *cancelled) {
                 (true, false) => return Turn::Over(RunStatus::Successful, None),
+                (_, true) => RunStatus::Cancelled,
+                // The agent may have stopped its Pod before the harness heard of it.
+                (false, false) if run.cancel_asked => RunStatus::Cancelled,
                 (false, false) => RunStatus::Failed,
             };
             let error = told("the apply did not end well");

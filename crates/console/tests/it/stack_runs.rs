@@ -450,14 +450,14 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
     assert_eq!(input["statePath"], format!("/v1/stacks/{}/state", w.stack));
     assert_eq!(w.state(&plan.token, "GET", "", Vec::new()).await, 204);
     // A plan writes nothing, and locks nothing.
-    assert_eq!(w.state(&plan.token, "POST", "", state(1)).await, 404);
-    assert_eq!(w.state(&plan.token, "LOCK", "", lock("one")).await, 404);
+    assert_eq!(w.state(&plan.token, "POST", "", state(1)).await, 403);
+    assert_eq!(w.state(&plan.token, "LOCK", "", lock("one")).await, 403);
     let other = json!({"name": "other", "type": "TERRAFORM", "projectId": w.t.project});
     let create = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
     let other = w.t.owner.data(create, json!({"a": other})).await["createStack"]["id"].clone();
     let url = w.t.url(&format!("/v1/stacks/{}/state", other.as_str().unwrap()));
     let asked = w.t.owner.http().get(url).basic_auth("plural", Some(&plan.token)).send().await.unwrap();
-    assert_eq!(asked.status(), 404);
+    assert_eq!(asked.status(), 403);
     // Nor is it a person's token.
     let asked = w.t.owner.with_token(&plan.token).ask("{ me { id } }", json!({})).await;
     assert_eq!(asked.outcome(), "401");

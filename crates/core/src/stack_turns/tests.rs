@@ -110,6 +110,8 @@ fn an_apply_says_whether_it_may_have_changed_something() {
     let refused = RunReport { error: Some("another lock file".to_owned()), ..report(false) };
     let expected = Turn::Over(RunStatus::Failed, Some("another lock file".to_owned()));
     assert_eq!(after_job(&run, &refused), expected);
+    let asked = StackRun { cancel_asked: true, ..run.clone() };
+    assert_eq!(status(&after_job(&asked, &failed)), Some(RunStatus::Cancelled));
     let cancelled = RunReport { cancelled: true, ..failed };
     assert_eq!(status(&after_job(&run, &cancelled)), Some(RunStatus::Cancelled));
 }

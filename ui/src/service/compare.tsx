@@ -128,7 +128,7 @@ export function Compare({ revisions }: { revisions: Revision[] }) {
             <Text size="sm" px="md" pb="sm" c="dimmed">
               What the syncs in between changed in the cluster, field by field, in sum: {counted(changes.length, 'object')}
               {omitted > 0 && `, and ${counted(omitted, 'object')} that were too many to keep`}.
-              {!hasFields && ' Objects that were created or deleted as a whole have no fields to compare.'}
+              {!hasFields && ' Of what a sync did, only the objects are recorded, and the fields where they were planned before.'}
             </Text>
             <Diff before={before} after={after} names={[label(from), label(to)]} />
           </Suspense>

@@ -211,7 +211,10 @@ async function changes(page) {
   await difference.getByText('Greet more warmly').first().waitFor();
   // What a sync records names the objects.
   await difference.getByText('1 object').first().waitFor(PATIENCE);
-  await difference.getByText(/ConfigMap .*settings/).first().waitFor(PATIENCE);
+  await difference
+    .getByText(/ConfigMap .*settings/)
+    .first()
+    .waitFor(PATIENCE);
   await judge(page, 'the difference between two revisions');
 }
 

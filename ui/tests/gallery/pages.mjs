@@ -149,7 +149,9 @@ export const walked = {
   once: answered
     .filter(({ isWalked = false, rows = [3], area }) => !isWalked && rows.includes(3) && area !== 'stacks')
     .map(({ path }) => path),
-  narrow: answered.filter(({ isMain = false, isWalked = false, area }) => isMain && (isWalked || area !== 'stacks')).map(({ path }) => path),
+  narrow: answered
+    .filter(({ isMain = false, isWalked = false, area }) => isMain && (isWalked || area !== 'stacks'))
+    .map(({ path }) => path),
 };
 
 /** Routes, and nouns below Settings, of which there is no page above. */

@@ -81,7 +81,8 @@ async fn no_line_is_lost_or_doubled_over_a_bad_connection() {
     let f = Fixture::new(vec![shell(0, Stage::Plan, script)]).await;
     f.console.with(|told| told.loses = true);
     assert_eq!(f.run().await, Outcome::Done, "{}", f.printed().len());
-    let lines: Vec<String> = (0..20_000).flat_map(|number| ["line ".to_owned(), number.to_string(), "\n".to_owned()]).collect();
+    let lines: Vec<String> =
+        (0..20_000).flat_map(|number| ["line ".to_owned(), number.to_string(), "\n".to_owned()]).collect();
     let expected = lines.concat() + "the last one";
     assert!(f.console.log(0) == expected, "{} bytes of {}", f.console.log(0).len(), expected.len());
 }

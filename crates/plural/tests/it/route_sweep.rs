@@ -101,11 +101,7 @@ const ROWS: &[Row] = &[
         [401, 401, 401, 403],
     ),
     // The credential of a Job, which is none of these, and nothing else.
-    public(
-        "* /v1/runs/{id}/{*call}",
-        "/v1/runs/0190c8a0-0000-7000-8000-000000000000/heartbeat",
-        [401; 4],
-    ),
+    public("* /v1/runs/{id}/{*call}", "/v1/runs/0190c8a0-0000-7000-8000-000000000000/heartbeat", [401; 4]),
     public(
         "POST /ext/v1/gates/{service}/{token}/{hook}",
         "/ext/v1/gates/0190c8a0-0000-7000-8000-000000000000/token/rollout",

@@ -165,7 +165,8 @@ async fn a_log_is_kept_once_and_without_gaps(database: TestDatabase) {
 async fn of_two_who_write_a_log_none_loses_a_byte(database: TestDatabase) {
     let ground = Ground::new(database).await;
     let run = ground.stepping().await;
-    let text: String = (0..40).flat_map(|line| ["line ".to_owned(), line.to_string(), " of the log\n".to_owned()]).collect();
+    let text: String =
+        (0..40).flat_map(|line| ["line ".to_owned(), line.to_string(), " of the log\n".to_owned()]).collect();
     let writes = async |size: usize| {
         let mut known = 0;
         while known < text.len() {

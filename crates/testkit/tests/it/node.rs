@@ -70,15 +70,15 @@ async fn a_job_runs_as_processes() -> anyhow::Result<()> {
     let secrets: Api<Secret> = Api::namespaced(client, "default");
 
     // It waits for its Secret.
-    let mounts = json!([{"name": "work", "mountPath": "/work"}, {"name": "keys", "mountPath": "/keys"}]);
+    let mounts = json!([{"name": "work", "mountPath": "/scratch"}, {"name": "keys", "mountPath": "/keys"}]);
     let spec = json!({
         "volumes": [{"name": "work", "emptyDir": {}}, {"name": "keys", "secret": {"secretName": "given"}}],
         "initContainers": [{"name": "first", "image": "any", "volumeMounts": mounts,
-            "args": ["-c", "cat /keys/word > \"$0\"", "/work/file"]}],
+            "args": ["-c", "cat /keys/word > \"$0\"", "/scratch/file"]}],
         "containers": [{"name": "then", "image": "any", "volumeMounts": mounts,
             "command": ["/bin/sh", "-c"], "args": ["cat \"$FILE\"; echo $WORD $POD; test \"$(cat \"$FILE\")\" = \"$WORD\" && exit 3"],
             "env": [
-                {"name": "FILE", "value": "/work/file"},
+                {"name": "FILE", "value": "/scratch/file"},
                 {"name": "WORD", "valueFrom": {"secretKeyRef": {"name": "given", "key": "word"}}},
                 {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             ]}],

@@ -29,7 +29,7 @@ use crate::{
 
 const OPTIONS: &str = include_str!("options.txt");
 /// Commands that are no person's, with those below them.
-const ROLES: [&str; 9] = [
+const ROLES: [&str; 10] = [
     "console",
     "console reset-password",
     "agent",
@@ -39,6 +39,7 @@ const ROLES: [&str; 9] = [
     "template raw",
     "health",
     "kubesim",
+    "harness",
 ];
 /// What stands for a canary in cases.
 const MARK: &str = "CANARY";

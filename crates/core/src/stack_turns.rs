@@ -114,12 +114,13 @@ pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: Da
         RunStatus::Running if now - since > SILENT => {
             Some(after_loss(run, &format!("the harness was not heard of for {}", told(now - since)), true))
         }
+        // First: those who agreed did so in time, and the console that was to carry it out ended.
+        RunStatus::PendingApproval if is_approved(run) => Some(Turn::Applies),
         RunStatus::PendingApproval if is_lapsed(run, now) => {
             let within = TimeDelta::seconds(wait(run));
             let error = format!("nobody approved it within {}", told(within));
             Some(Turn::Over(RunStatus::Cancelled, Some(error)))
         }
-        RunStatus::PendingApproval if is_approved(run) => Some(Turn::Applies),
         RunStatus::Queued
         | RunStatus::Pending
         | RunStatus::Running

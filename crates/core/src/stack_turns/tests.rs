@@ -177,6 +177,8 @@ fn no_run_stays_as_it_is_for_ever() {
     // Those who agreed at the same moment, each as the last but one.
     waits.approvals = vec![approval(UserId::new(), "d1")];
     assert_eq!(tended(&waits, 100), Some(Turn::Applies));
+    // The console that was to apply it ended, and is back later than the plan may wait.
+    assert_eq!(tended(&waits, 7201), Some(Turn::Applies));
     for over in [RunStatus::Successful, RunStatus::Failed, RunStatus::Cancelled] {
         assert_eq!(tended(&run(over, RunPhase::Apply), 1_000_000), None);
     }

@@ -167,7 +167,7 @@ impl World {
 
     /// Passes of the loop that looks for silent runs, as many as it takes to lose one.
     pub(super) async fn tend(&self) {
-        for _ in 0..3 {
+        for _ in 0..5 {
             self.t.console.app().stack_runs_tend().await.unwrap();
         }
     }

@@ -245,7 +245,12 @@ async fn a_lost_plan_is_made_again_and_a_lost_apply_is_not(database: TestDatabas
     let w = World::new(&database, json!({})).await;
     let run = w.run(1, "PENDING").await;
     let first = w.take(&run, RunPhase::Plan, 0).await;
-    first.input().await;
+    // Two calls at once, the first of which nobody waits for any more: both came in while the run was pending.
+    let app = w.t.console.app();
+    let one = app.harness_authenticate(&first.token, first.run).await.unwrap();
+    let two = app.harness_authenticate(&first.token, first.run).await.unwrap();
+    app.harness_input(&one).await.unwrap();
+    app.harness_input(&two).await.unwrap();
     assert_eq!(first.log(0, 0, "of the first\n").await.0, 200);
     first.plan(1).await;
     w.falls_silent().await;

@@ -142,17 +142,25 @@ impl App {
             "a run of a stack is over"
         );
         if run.kind == RunKind::Destroy && run.status == RunStatus::Successful {
-            let system = self.system_ctx();
-            match self.authorized::<Stack, Admin>(&system, &StackSelector::Id(run.stack_id)).await {
-                Ok(stack) if stack.deleted_at.is_some() => {
-                    return self.store.stack_delete(stack.audited(&system, "stack.delete"), None).await;
-                }
-                Ok(_) => {}
-                Err(Error::NotFound { .. }) => return Ok(()),
-                Err(error) => return Err(error),
+            // The run has ended well all the same. What keeps its stack may pass: the loop tries again.
+            if let Err(error) = self.stack_destroyed(run.stack_id).await {
+                let error = error.log_text();
+                tracing::warn!(stack.id = %run.stack_id, error, "cannot delete a stack that was destroyed; trying again");
             }
         }
         self.run_next(run.stack_id).await
+    }
+
+    /// Deletes a stack that was destroyed, if it is to be deleted.
+    async fn stack_destroyed(&self, stack: StackId) -> Result<()> {
+        let system = self.system_ctx();
+        match self.authorized::<Stack, Admin>(&system, &StackSelector::Id(stack)).await {
+            Ok(stack) if stack.deleted_at.is_some() => {
+                self.store.stack_delete(stack.audited(&system, "stack.delete"), None).await
+            }
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Releases the lock of the stack's state that this run holds and cannot give back. The lock of anybody else stays.
@@ -217,7 +225,24 @@ impl App {
             .filter(|stack| !active.contains(stack))
             .collect();
         for stack in waiting {
-            self.run_next(stack).await?;
+            // One that cannot go on does not hold up the others.
+            if let Err(error) = self.run_next(stack).await {
+                let error = error.log_text();
+                tracing::warn!(stack.id = %stack, error, "cannot let the next run of a stack have its turn; trying again");
+            }
+        }
+        for stack in self.store.stacks_destroyed().await? {
+            match self.stack_destroyed(stack).await {
+                Ok(()) => moved += 1,
+                // It is protected by now, or somebody holds its state: each pass would say so.
+                Err(error @ Error::Conflict { .. }) => {
+                    tracing::debug!(stack.id = %stack, error = error.log_text(), "a stack that was destroyed stays");
+                }
+                Err(error) => {
+                    let error = error.log_text();
+                    tracing::warn!(stack.id = %stack, error, "cannot delete a stack that was destroyed; trying again");
+                }
+            }
         }
         Ok(moved)
     }

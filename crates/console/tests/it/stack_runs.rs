@@ -377,7 +377,14 @@ async fn a_stack_is_destroyed_before_it_goes(database: TestDatabase) {
     let run = w.run(3, "PENDING").await;
     let apply = w.take(&run, RunPhase::Apply, 0).await;
     assert_eq!(apply.input().await["steps"][0]["cmd"], "undo");
+    // The console ends when it has the report, and before the stack is gone: here the protection keeps it.
+    assert_eq!(w.update(json!({"protect": true})).await.outcome(), "OK");
     assert_eq!(apply.done(true).await, 204);
+    w.run(3, "SUCCESSFUL").await;
+    w.tend().await;
+    assert_ne!(w.known(&t.owner).await["deletedAt"], Value::Null);
+    assert_eq!(w.update(json!({"protect": false})).await.outcome(), "OK");
+    w.tend().await;
     let gone = t.owner.ask(world::STACK, id).await;
     assert_eq!(gone.outcome(), "NOT_FOUND", "{gone:?}");
     w.t.stop().await;

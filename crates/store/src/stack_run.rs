@@ -68,6 +68,10 @@ impl StackRunStore for Database {
         let mut write = self.write().await?;
         self.check_stacks_are_known_in_tx(&write).await?;
         let stack = stack::lock_in_tx(&write, by.target().id).await?;
+        // Whoever read the stack a moment before that: a plan that came now would take the place of its destruction.
+        if stack.deleted_at.is_some() && run.kind != RunKind::Destroy {
+            return Err(Error::conflict("the stack is being deleted: restore it first"));
+        }
         let made = StackRun {
             stack_id: StackId::from_uuid(stack.id),
             number: (stack.runs + 1).cast_unsigned(),
@@ -146,7 +150,19 @@ impl StackRunStore for Database {
             .await
             .map_err(db("reading runs that are not over"))?;
         open.sort_by_key(|run| run.id);
-        open.into_iter().map(StackRun::try_from).collect()
+        let mut runs = Vec::with_capacity(open.len());
+        for row in open {
+            let id = row.id;
+            match StackRun::try_from(row) {
+                Ok(run) => runs.push(run),
+                // One that is damaged, or of a later release, does not keep the others where they are.
+                Err(error) => {
+                    let error = error.log_text();
+                    tracing::error!(stack_run.id = %id, error, "cannot read a run that is not over: it stays as it is");
+                }
+            }
+        }
+        Ok(runs)
     }
 
     async fn stacks_destroyed(&self) -> Result<Vec<StackId>> {

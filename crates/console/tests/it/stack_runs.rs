@@ -495,12 +495,27 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
     .await;
     assert_eq!(w.state(&apply.token, "POST", "?ID=one", state(2)).await, 401);
 
+    // One that is not heard of any more keeps its lock until its Pod is known to be gone: it may still be at work.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    let run = w.run(2, "PENDING").await;
+    let apply = w.take(&run, RunPhase::Apply, 0).await;
+    w.says(&apply, ReportedRunState::Created, "").await;
+    apply.input().await;
+    assert_eq!(w.state(&apply.token, "LOCK", "", lock("two")).await, 200);
+    w.falls_silent().await;
+    w.tend().await;
+    w.run(2, "FAILED").await;
+    assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "two");
+    w.says(&apply, ReportedRunState::Gone, "").await;
+    assert_eq!(w.known(&w.t.owner).await["lock"], Value::Null);
+
     // The lock of a person stays, whatever becomes of runs.
     let owner = w.t.owner.token.clone().unwrap();
     assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
     assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
-    w.plans(2, 0).await;
-    w.run(2, "SUCCESSFUL").await;
+    w.plans(3, 0).await;
+    w.run(3, "SUCCESSFUL").await;
     assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "mine");
     w.t.stop().await;
 }

@@ -2,7 +2,7 @@
 //! acknowledged.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
@@ -40,6 +40,8 @@ struct State {
     /// The same of runs.
     pending_runs: BTreeMap<StackRunId, StackRunReport>,
     told_runs: HashMap<StackRunId, u64>,
+    /// Runs of which only one thing is still to be told: then they are forgotten.
+    last_runs: HashSet<StackRunId>,
     acked: u64,
 }
 
@@ -85,6 +87,7 @@ impl Reports {
     /// Puts the newest report of a run into the box; one that says nothing new is dropped.
     pub(crate) fn submit_run(&self, run: StackRunId, report: StackRunReport) {
         let mut state = self.lock();
+        state.last_runs.remove(&run);
         let known = state.told_runs.get(&run) == Some(&hash_of(&report));
         if known && !state.pending_runs.contains_key(&run) {
             return;
@@ -94,9 +97,22 @@ impl Reports {
         self.ready.notify_one();
     }
 
-    /// Forgets what was told of a run.
+    /// Puts the last report of a run into the box. When the console has it, the run is forgotten.
+    pub(crate) fn submit_last_run(&self, run: StackRunId, report: StackRunReport) {
+        let mut state = self.lock();
+        state.told_runs.remove(&run);
+        state.last_runs.insert(run);
+        state.pending_runs.insert(run, report);
+        drop(state);
+        self.ready.notify_one();
+    }
+
+    /// Forgets what was told of a run, but for its last report.
     pub(crate) fn forget_run(&self, run: StackRunId) {
         let mut state = self.lock();
+        if state.last_runs.contains(&run) {
+            return;
+        }
         state.pending_runs.remove(&run);
         state.told_runs.remove(&run);
     }
@@ -130,7 +146,10 @@ impl Reports {
             let stack_runs = batch.runs.iter().map(|(_, report)| report.clone()).collect();
             let request = ReportRequest { report_id, services, cluster: None, stack_runs };
             match self.send(console, uplink, request).await {
-                Ok(()) => backoff.reset(),
+                Ok(()) => {
+                    self.taken(&batch);
+                    backoff.reset();
+                }
                 Err(message) => {
                     tracing::debug!(reason = %message, "a report was not taken; it is kept");
                     self.put_back(batch);
@@ -166,6 +185,17 @@ impl Reports {
             }
         }
         batch
+    }
+
+    /// Forgets the runs whose last report the console has taken.
+    fn taken(&self, batch: &Batch) {
+        let mut state = self.lock();
+        for (run, _) in &batch.runs {
+            // Where there is one in the box, this was not the last.
+            if !state.pending_runs.contains_key(run) && state.last_runs.remove(run) {
+                state.told_runs.remove(run);
+            }
+        }
     }
 
     /// Keeps a batch that was not taken, except where something newer came meanwhile.
@@ -285,6 +315,28 @@ mod tests {
         reports.forget_run(run);
         reports.put_back(batch);
         assert!(reports.is_empty());
+    }
+
+    #[test]
+    fn the_last_report_of_a_run_is_told_and_then_nothing_is_known_of_it() {
+        let reports = Reports::default();
+        let run = StackRunId::new();
+        let said = |attempt| StackRunReport { attempt, ..StackRunReport::default() };
+        reports.submit_run(run, said(1));
+        let earlier = reports.take_batch();
+        reports.submit_last_run(run, said(2));
+        reports.forget_run(run);
+        // Neither an earlier one that was taken, nor one that was not, is the last.
+        reports.taken(&earlier);
+        reports.put_back(earlier);
+        let batch = reports.take_batch();
+        assert_eq!(batch.runs, [(run, said(2))]);
+        reports.put_back(batch);
+        let batch = reports.take_batch();
+        assert_eq!(batch.runs, [(run, said(2))]);
+        reports.taken(&batch);
+        let state = reports.lock();
+        assert!(state.told_runs.is_empty() && state.last_runs.is_empty() && state.pending_runs.is_empty());
     }
 
     #[test]

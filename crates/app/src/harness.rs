@@ -114,10 +114,13 @@ impl App {
                 tells_agent: true,
                 ..by.change(self)
             };
-            self.store
-                .stack_run_move(&by.actor(), by.run.id, &change)
-                .await?
-                .ok_or(Error::Unauthenticated)?;
+            if self.store.stack_run_move(&by.actor(), by.run.id, &change).await?.is_none() {
+                // Its first call may have come so far, though nobody waited for the answer any more.
+                let run = self.stack_run_again(by.run.id).await?;
+                if run.status != RunStatus::Running || !run.is_at(by.run.phase, by.run.attempt) {
+                    return Err(Error::Unauthenticated);
+                }
+            }
         }
         let OpenInputs { environment, files } = self.run_inputs_of(&by.run).await?;
         let RunSource { sha, artifact_digest, folder, .. } = source;

@@ -190,6 +190,9 @@ pub trait StackRunStore: Send + Sync + 'static {
     /// Runs that are not over, those that wait for approval too, of all stacks, oldest first, at most 1 000: for the loop that moves them
     /// on, and for whoever is to approve some.
     async fn stack_runs_open(&self) -> Result<Vec<StackRun>>;
+    /// Stacks that are to be deleted and were destroyed: their newest run that is no dry run destroyed them. They go as soon as their run is
+    /// over; one that is still there has outlived the console that was to remove it.
+    async fn stacks_destroyed(&self) -> Result<Vec<StackId>>;
     /// Moves a run on, for a person: with their line in the audit log.
     async fn stack_run_decide(
         &self,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
 use plural_core::access::{Actor, RunActor};
 use plural_core::cluster::Cluster;
@@ -20,8 +20,10 @@ use crate::jobs::{PrepareStackRun, PreparedRun};
 use crate::stack::StackSelector;
 use crate::stack_run::{RunMove, SealedOutput};
 
-/// So many passes in a row find a Job silent before it counts as lost: a clock that jumps makes all of them silent for one.
-const SILENT_PASSES: u32 = 3;
+/// So many passes in a row find a Job silent, and at the same sign of life, before it counts as lost. A clock that jumps, or differs from
+/// that of the replica that takes the signs, makes all of them silent, but each new sign begins the count anew: between the first pass
+/// and the last one there is time for two.
+const SILENT_PASSES: u32 = 5;
 /// Code that is not put together after so long has lost its job.
 const UNPREPARED: TimeDelta = TimeDelta::seconds(60);
 /// A job that died is enqueued again after so long.
@@ -36,17 +38,23 @@ pub(crate) enum Proof {
     Silence,
 }
 
-/// In how many passes in a row each run was found silent.
+/// A sign of life.
+type Sign = Option<DateTime<Utc>>;
+
+/// In how many passes in a row each run was found silent, and after which sign of life.
 #[derive(Default)]
 pub(crate) struct SilentRuns {
-    passes: Mutex<HashMap<StackRunId, u32>>,
+    passes: Mutex<HashMap<StackRunId, (Sign, u32)>>,
 }
 
 impl SilentRuns {
-    /// One more pass finds it silent: whether it is lost.
-    fn are_enough(&self, id: StackRunId) -> bool {
+    /// One more pass finds it silent after this sign of life: whether it is lost.
+    fn are_enough(&self, id: StackRunId, sign: Sign) -> bool {
         let mut passes = self.passes.lock();
-        let count = passes.entry(id).or_insert(0);
+        let (last, count) = passes.entry(id).or_insert((sign, 0));
+        if *last != sign {
+            (*last, *count) = (sign, 0);
+        }
         *count += 1;
         *count >= SILENT_PASSES
     }
@@ -134,17 +142,25 @@ impl App {
             "a run of a stack is over"
         );
         if run.kind == RunKind::Destroy && run.status == RunStatus::Successful {
-            let system = self.system_ctx();
-            match self.authorized::<Stack, Admin>(&system, &StackSelector::Id(run.stack_id)).await {
-                Ok(stack) if stack.deleted_at.is_some() => {
-                    return self.store.stack_delete(stack.audited(&system, "stack.delete"), None).await;
-                }
-                Ok(_) => {}
-                Err(Error::NotFound { .. }) => return Ok(()),
-                Err(error) => return Err(error),
+            // The run has ended well all the same. What keeps its stack may pass: the loop tries again.
+            if let Err(error) = self.stack_destroyed(run.stack_id).await {
+                let error = error.log_text();
+                tracing::warn!(stack.id = %run.stack_id, error, "cannot delete a stack that was destroyed; trying again");
             }
         }
         self.run_next(run.stack_id).await
+    }
+
+    /// Deletes a stack that was destroyed, if it is to be deleted.
+    async fn stack_destroyed(&self, stack: StackId) -> Result<()> {
+        let system = self.system_ctx();
+        match self.authorized::<Stack, Admin>(&system, &StackSelector::Id(stack)).await {
+            Ok(stack) if stack.deleted_at.is_some() => {
+                self.store.stack_delete(stack.audited(&system, "stack.delete"), None).await
+            }
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Releases the lock of the stack's state that this run holds and cannot give back. The lock of anybody else stays.
@@ -209,7 +225,24 @@ impl App {
             .filter(|stack| !active.contains(stack))
             .collect();
         for stack in waiting {
-            self.run_next(stack).await?;
+            // One that cannot go on does not hold up the others.
+            if let Err(error) = self.run_next(stack).await {
+                let error = error.log_text();
+                tracing::warn!(stack.id = %stack, error, "cannot let the next run of a stack have its turn; trying again");
+            }
+        }
+        for stack in self.store.stacks_destroyed().await? {
+            match self.stack_destroyed(stack).await {
+                Ok(()) => moved += 1,
+                // It is protected by now, or somebody holds its state: each pass would say so.
+                Err(error @ Error::Conflict { .. }) => {
+                    tracing::debug!(stack.id = %stack, error = error.log_text(), "a stack that was destroyed stays");
+                }
+                Err(error) => {
+                    let error = error.log_text();
+                    tracing::warn!(stack.id = %stack, error, "cannot delete a stack that was destroyed; trying again");
+                }
+            }
         }
         Ok(moved)
     }
@@ -220,7 +253,7 @@ impl App {
         let Some(turn) = tend(run, "", None, now) else { return Ok(false) };
         if run.status == RunStatus::Running {
             silent.insert(run.id);
-            if !self.silent_runs.are_enough(run.id) {
+            if !self.silent_runs.are_enough(run.id, run.heartbeat_at) {
                 return Ok(false);
             }
             let moved = self.run_turns(&Actor::System, run, turn, (None, Proof::Silence)).await?;
@@ -264,12 +297,15 @@ mod tests {
     #[test]
     fn a_run_is_lost_when_passes_in_a_row_find_it_silent() {
         let (runs, id) = (SilentRuns::default(), StackRunId::new());
-        assert!(!runs.are_enough(id));
-        assert!(!runs.are_enough(id));
-        assert!(runs.are_enough(id));
+        let passes =
+            |sign: Sign, count: u32| (0..count).map(|_| runs.are_enough(id, sign)).collect::<Vec<_>>();
+        let sign = |seconds| DateTime::from_timestamp(seconds, 0);
+        assert_eq!(passes(sign(1), SILENT_PASSES), [false, false, false, false, true]);
         runs.keep(&HashSet::new());
-        assert!(!runs.are_enough(id));
+        assert_eq!(passes(sign(1), 2), [false; 2]);
         runs.keep(&HashSet::from([id]));
-        assert!(!runs.are_enough(id));
+        assert_eq!(passes(sign(1), 2), [false; 2]);
+        // It lives: only the clocks differ.
+        assert_eq!(passes(sign(2), SILENT_PASSES), [false, false, false, false, true]);
     }
 }

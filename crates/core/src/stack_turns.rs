@@ -111,15 +111,18 @@ pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: Da
             );
             Some(Turn::Over(RunStatus::Failed, Some(error)))
         }
-        RunStatus::Running if now - since > SILENT => {
-            Some(after_loss(run, &format!("the harness was not heard of for {}", told(now - since)), true))
+        // Also where it was heard of in the future: a clock was set back, and would have to come there again first.
+        RunStatus::Running if (now - since).abs() > SILENT => {
+            let silence = (now - since).abs();
+            Some(after_loss(run, &format!("the harness was not heard of for {}", told(silence)), true))
         }
+        // First: those who agreed did so in time, and the console that was to carry it out ended.
+        RunStatus::PendingApproval if is_approved(run) => Some(Turn::Applies),
         RunStatus::PendingApproval if is_lapsed(run, now) => {
             let within = TimeDelta::seconds(wait(run));
             let error = format!("nobody approved it within {}", told(within));
             Some(Turn::Over(RunStatus::Cancelled, Some(error)))
         }
-        RunStatus::PendingApproval if is_approved(run) => Some(Turn::Applies),
         RunStatus::Queued
         | RunStatus::Pending
         | RunStatus::Running

@@ -19,7 +19,7 @@ use plural_core::access::Actor;
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::Direction;
 use plural_core::stack::Stack;
-use plural_core::stack_run::{RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::stack_run::{RunKind, RunStatus, RunStep, StackRun, StepStatus};
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{
@@ -68,6 +68,10 @@ impl StackRunStore for Database {
         let mut write = self.write().await?;
         self.check_stacks_are_known_in_tx(&write).await?;
         let stack = stack::lock_in_tx(&write, by.target().id).await?;
+        // Whoever read the stack a moment before that: a plan that came now would take the place of its destruction.
+        if stack.deleted_at.is_some() && run.kind != RunKind::Destroy {
+            return Err(Error::conflict("the stack is being deleted: restore it first"));
+        }
         let made = StackRun {
             stack_id: StackId::from_uuid(stack.id),
             number: (stack.runs + 1).cast_unsigned(),
@@ -146,7 +150,52 @@ impl StackRunStore for Database {
             .await
             .map_err(db("reading runs that are not over"))?;
         open.sort_by_key(|run| run.id);
-        open.into_iter().map(StackRun::try_from).collect()
+        let mut runs = Vec::with_capacity(open.len());
+        for row in open {
+            let id = row.id;
+            match StackRun::try_from(row) {
+                Ok(run) => runs.push(run),
+                // One that is damaged, or of a later release, does not keep the others where they are.
+                Err(error) => {
+                    let error = error.log_text();
+                    tracing::error!(stack_run.id = %id, error, "cannot read a run that is not over: it stays as it is");
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    async fn stacks_destroyed(&self) -> Result<Vec<StackId>> {
+        let doing = "looking for stacks that were destroyed";
+        // Those that are to be deleted have an index, which holds all that is asked for, and are few.
+        let leaving: Vec<Uuid> = stack::row::Entity::find()
+            .select_only()
+            .column(stack::row::Column::Id)
+            .filter(stack::row::Column::DeletedAt.is_not_null())
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db(doing))?;
+        let mut destroyed = Vec::new();
+        for id in leaving {
+            let newest: Option<(String, String)> = run::Entity::find()
+                .select_only()
+                .columns([run::Column::Kind, run::Column::Status])
+                .filter(run::Column::StackId.eq(id))
+                .filter(run::Column::Kind.ne(RunKind::DryRun.as_str()))
+                .order_by_desc(run::Column::Number)
+                .limit(1)
+                .into_tuple()
+                .one(&self.reader)
+                .await
+                .map_err(db(doing))?;
+            if newest.is_some_and(|(kind, status)| {
+                kind == RunKind::Destroy.as_str() && status == RunStatus::Successful.as_str()
+            }) {
+                destroyed.push(StackId::from_uuid(id));
+            }
+        }
+        Ok(destroyed)
     }
 
     async fn stack_run_decide(

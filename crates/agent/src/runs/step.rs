@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use plural_core::ids::StackRunId;
+use plural_core::{ids::StackRunId, stack_run::RunPhase};
 use plural_kit::Backoff;
 use plural_tunnel::{
     TunnelError,
@@ -58,6 +58,8 @@ pub(super) struct Track {
     /// Where its Jobs are.
     namespace: Option<String>,
     taken: Option<Taken>,
+    /// The latest Job of it that there was, as far as is known.
+    at: Option<At>,
     /// The Job whose end was told, and the sequence of what was wanted then.
     ended: Option<(At, u64)>,
     /// What was known when the console did not give a credential.
@@ -72,6 +74,7 @@ impl Default for Track {
         Self {
             namespace: None,
             taken: None,
+            at: None,
             ended: None,
             refused: None,
             left: None,
@@ -167,6 +170,7 @@ impl Stepper {
         let there = jobs.iter().filter_map(At::of).max();
         let at = [Some(known), track.taken.as_ref().map(|taken| taken.at), there].into_iter().flatten().max();
         let at = at.unwrap_or(known);
+        track.at = Some(at);
         let mut current = None;
         for job in &jobs {
             if At::of(job) == Some(at) {
@@ -391,6 +395,7 @@ impl Stepper {
         };
         let left = *track.left.get_or_insert_with(Instant::now);
         let jobs = self.api.jobs(namespace, id).await?;
+        track.at = track.at.max(jobs.iter().filter_map(At::of).max());
         let mut stays = Duration::ZERO;
         for job in jobs.iter().filter(|job| !is_leaving(job)) {
             let rest = LEAVE.saturating_sub(left.elapsed());
@@ -406,7 +411,20 @@ impl Stepper {
         for secret in self.api.secrets(namespace, id).await? {
             self.api.delete_secret(&secret).await?;
         }
-        self.core.reports.forget_run(id);
+        // Its Pods are gone, too: what such a Job still holds of its stack's state may be released.
+        if let Some(at) = track.at.filter(|at| at.phase == RunPhase::Apply && at.attempt > 0) {
+            let gone = Told {
+                phase: at.phase.as_str(),
+                attempt: at.attempt,
+                state: State::Gone,
+                message: "its Job was removed, as its run is over".to_owned(),
+                place: Some((namespace.as_str(), objects::name(id, at))),
+                code: 0,
+            };
+            self.core.reports.submit_last_run(id, gone.report(id));
+        } else {
+            self.core.reports.forget_run(id);
+        }
         Ok(Next::Gone)
     }
 
@@ -436,23 +454,7 @@ impl Stepper {
     }
 
     fn tell(&self, id: StackRunId, told: &Told<'_>) {
-        let (namespace, job) = match &told.place {
-            Some((namespace, job)) => ((*namespace).to_owned(), job.clone()),
-            None => (String::new(), String::new()),
-        };
-        self.core.reports.submit_run(
-            id,
-            v1::StackRunReport {
-                run_id: id.to_string(),
-                phase: told.phase.to_owned(),
-                attempt: told.attempt,
-                state: told.state.into(),
-                message: shortened(told.message.clone()),
-                namespace,
-                job,
-                exit_code: told.code,
-            },
-        );
+        self.core.reports.submit_run(id, told.report(id));
     }
 }
 
@@ -470,5 +472,22 @@ struct Told<'a> {
 impl<'a> Told<'a> {
     fn of(run: &'a v1::StackRunJob, state: State, message: String) -> Self {
         Self { phase: &run.phase, attempt: run.attempt, state, message, place: None, code: 0 }
+    }
+
+    fn report(&self, id: StackRunId) -> v1::StackRunReport {
+        let (namespace, job) = match &self.place {
+            Some((namespace, job)) => ((*namespace).to_owned(), job.clone()),
+            None => (String::new(), String::new()),
+        };
+        v1::StackRunReport {
+            run_id: id.to_string(),
+            phase: self.phase.to_owned(),
+            attempt: self.attempt,
+            state: self.state.into(),
+            message: shortened(self.message.clone()),
+            namespace,
+            job,
+            exit_code: self.code,
+        }
     }
 }

@@ -25,6 +25,7 @@ each_cluster!(
     killed_before_the_job_was_let_begin_it_goes_on,
     a_run_that_is_to_end_has_its_job_ended,
     a_run_that_is_over_leaves_nothing,
+    an_apply_that_is_over_is_told_to_be_gone,
     what_an_earlier_agent_left_is_removed,
     another_job_is_made_when_the_console_asks_for_one,
     several_runs_go_on_beside_each_other_and_beside_services,
@@ -299,6 +300,21 @@ async fn a_run_that_is_over_leaves_nothing(cluster: TestCluster) -> anyhow::Resu
     f.console.want_run(run);
     f.console.run_report(id, "tells the end", |report| report.state() == State::Ended).await?;
     f.console.end_run(id);
+    f.until_nothing_is_left().await;
+    Ok(())
+}
+
+/// The console releases what it held of the state of its stack.
+async fn an_apply_that_is_over_is_told_to_be_gone(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let (id, run) = waiting_run();
+    f.console.want_run(v1::StackRunJob { phase: "apply".to_owned(), ..run });
+    f.created(id, 1).await?;
+    // It was not heard of any more, and is over for the console.
+    f.console.end_run(id);
+    let told =
+        f.console.run_report(id, "says that it is gone", |report| report.state() == State::Gone).await?;
+    assert_eq!((told.phase.as_str(), told.attempt), ("apply", 1));
     f.until_nothing_is_left().await;
     Ok(())
 }

@@ -245,7 +245,12 @@ async fn a_lost_plan_is_made_again_and_a_lost_apply_is_not(database: TestDatabas
     let w = World::new(&database, json!({})).await;
     let run = w.run(1, "PENDING").await;
     let first = w.take(&run, RunPhase::Plan, 0).await;
-    first.input().await;
+    // Two calls at once, the first of which nobody waits for any more: both came in while the run was pending.
+    let app = w.t.console.app();
+    let one = app.harness_authenticate(&first.token, first.run).await.unwrap();
+    let two = app.harness_authenticate(&first.token, first.run).await.unwrap();
+    app.harness_input(&one).await.unwrap();
+    app.harness_input(&two).await.unwrap();
     assert_eq!(first.log(0, 0, "of the first\n").await.0, 200);
     first.plan(1).await;
     w.falls_silent().await;
@@ -372,7 +377,14 @@ async fn a_stack_is_destroyed_before_it_goes(database: TestDatabase) {
     let run = w.run(3, "PENDING").await;
     let apply = w.take(&run, RunPhase::Apply, 0).await;
     assert_eq!(apply.input().await["steps"][0]["cmd"], "undo");
+    // The console ends when it has the report, and before the stack is gone: here the protection keeps it.
+    assert_eq!(w.update(json!({"protect": true})).await.outcome(), "OK");
     assert_eq!(apply.done(true).await, 204);
+    w.run(3, "SUCCESSFUL").await;
+    w.tend().await;
+    assert_ne!(w.known(&t.owner).await["deletedAt"], Value::Null);
+    assert_eq!(w.update(json!({"protect": false})).await.outcome(), "OK");
+    w.tend().await;
     let gone = t.owner.ask(world::STACK, id).await;
     assert_eq!(gone.outcome(), "NOT_FOUND", "{gone:?}");
     w.t.stop().await;
@@ -483,12 +495,27 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
     .await;
     assert_eq!(w.state(&apply.token, "POST", "?ID=one", state(2)).await, 401);
 
+    // One that is not heard of any more keeps its lock until its Pod is known to be gone: it may still be at work.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    let run = w.run(2, "PENDING").await;
+    let apply = w.take(&run, RunPhase::Apply, 0).await;
+    w.says(&apply, ReportedRunState::Created, "").await;
+    apply.input().await;
+    assert_eq!(w.state(&apply.token, "LOCK", "", lock("two")).await, 200);
+    w.falls_silent().await;
+    w.tend().await;
+    w.run(2, "FAILED").await;
+    assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "two");
+    w.says(&apply, ReportedRunState::Gone, "").await;
+    assert_eq!(w.known(&w.t.owner).await["lock"], Value::Null);
+
     // The lock of a person stays, whatever becomes of runs.
     let owner = w.t.owner.token.clone().unwrap();
     assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
     assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
-    w.plans(2, 0).await;
-    w.run(2, "SUCCESSFUL").await;
+    w.plans(3, 0).await;
+    w.run(3, "SUCCESSFUL").await;
     assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "mine");
     w.t.stop().await;
 }

@@ -69,6 +69,8 @@ CREATE INDEX stacks_repository_id_idx ON stacks (repository_id);
 
 CREATE INDEX stacks_cluster_id_idx ON stacks (cluster_id);
 
+CREATE INDEX stacks_deleted_at_idx ON stacks (deleted_at, id) WHERE deleted_at IS NOT NULL;
+
 CREATE TABLE stack_runs (
     id @UUID NOT NULL PRIMARY KEY,
     stack_id @UUID NOT NULL REFERENCES stacks (id) ON DELETE CASCADE,

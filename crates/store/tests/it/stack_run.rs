@@ -39,6 +39,7 @@ each_database!(
     artifacts_of_open_and_newest_runs_are_named_and_old_runs_go,
     what_a_stack_uses_stays,
     a_repository_knows_the_stacks_that_follow_it,
+    a_destroyed_stack_is_named_until_it_is_gone,
 );
 
 /// A console with a stack that runs on a cluster.
@@ -571,4 +572,27 @@ async fn a_repository_knows_the_stacks_that_follow_it(database: TestDatabase) {
     let pause = StackChange { paused: Some(true), ..StackChange::default() };
     app.stack_update(admin, stack, &pause).await.unwrap();
     assert!(follow().await.is_empty());
+}
+
+async fn a_destroyed_stack_is_named_until_it_is_gone(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let (app, admin, store) = (&ground.door.app, &ground.door.admin, &ground.door.database);
+    let applied = ground.running().await;
+    let change = RunMove {
+        to: Some(RunStatus::Successful),
+        applied: Some(("c1".to_owned(), None)),
+        ..ground.change()
+    };
+    ground.moved(applied.id, change).await.unwrap();
+    app.stack_delete(admin, ground.stack.id, None).await.unwrap();
+    let open = store.stack_runs_open().await.unwrap();
+    let destroys = open.into_iter().find(|run| run.kind == RunKind::Destroy).unwrap();
+    assert!(store.stacks_destroyed().await.unwrap().is_empty(), "it waits");
+    // The console that moved it ended then.
+    ground.end(destroys.id, RunStatus::Successful).await;
+    assert_eq!(store.stacks_destroyed().await.unwrap(), [ground.stack.id]);
+    app.stack_runs_tend().await.unwrap();
+    assert!(store.stacks_destroyed().await.unwrap().is_empty());
+    let gone = app.get::<Stack>(admin, &StackSelector::Id(ground.stack.id)).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
 }

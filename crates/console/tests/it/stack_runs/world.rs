@@ -5,7 +5,7 @@ use std::time::Duration;
 use plural_app::agent::AgentHandle;
 use plural_app::agent_run::{ReportedRun, ReportedRunState};
 use plural_core::ids::StackRunId;
-use plural_core::stack_run::RunPhase;
+use plural_core::stack_run::{JobRef, RunPhase};
 use plural_testkit::{GitRemote, TestDatabase, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ impl World {
             attempt: harness.attempt,
             state,
             message: message.to_owned(),
-            job: None,
+            job: Some(JobRef { namespace: "plural-runs".to_owned(), name: "job".to_owned() }),
             exit_code: 137,
         };
         self.t.console.app().agent_runs_report(&self.agent, vec![report]).await.unwrap();
@@ -167,7 +167,7 @@ impl World {
 
     /// Passes of the loop that looks for silent runs, as many as it takes to lose one.
     pub(super) async fn tend(&self) {
-        for _ in 0..3 {
+        for _ in 0..5 {
             self.t.console.app().stack_runs_tend().await.unwrap();
         }
     }

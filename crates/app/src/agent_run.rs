@@ -24,6 +24,9 @@ use crate::stack::StackSelector;
 use crate::stack_run::RunMove;
 use crate::stack_run_turns::Proof;
 
+/// Jobs of one phase that are begun at most, those too that an agent was killed before: after so many, something else is wrong than what it
+/// was killed by.
+const MOST_TAKES: u32 = 20;
 /// A harness whose container has ended has so long to be heard.
 const GRACE: Duration = Duration::from_secs(15);
 
@@ -135,6 +138,12 @@ impl App {
         if run.status != RunStatus::Pending || !run.is_at(phase, attempt) {
             return Err(moved_on());
         }
+        if attempt >= MOST_TAKES {
+            // Each one gives the agent its time anew: without an end, the run would be pending for ever.
+            return Err(Error::conflict(format!(
+                "{attempt} Jobs of the run were begun, and none has spoken: no more are"
+            )));
+        }
         let token = NewToken::generate(RUN_TOKEN_PREFIX)?;
         let change = RunMove {
             from: vec![RunStatus::Pending],
@@ -151,15 +160,26 @@ impl App {
     /// What an agent sees of the Jobs of runs. What it says of others than its own, and of Jobs that do not count any more, changes nothing.
     pub async fn agent_runs_report(&self, agent: &AgentHandle, runs: Vec<ReportedRun>) -> Result<()> {
         agent.check()?;
-        if runs.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<StackRunId> = runs.iter().map(|run| run.id).collect();
-        let known = self.store.agent_runs(agent.cluster_id(), &ids).await?;
+        let mut away = None;
         for reported in runs {
-            if let Some(run) = known.iter().find(|run| run.id == reported.id) {
-                self.agent_run_reported(agent, run, reported).await?;
+            let id = reported.id;
+            match self.agent_run_heard(agent, reported).await {
+                Ok(()) => {}
+                // The agent says it all again.
+                Err(error @ Error::Unavailable { .. }) => away = Some(error),
+                // What fails for one of them, each time, keeps neither the others nor the services beside them from being told.
+                Err(error) => {
+                    let error = error.log_text();
+                    tracing::warn!(stack_run.id = %id, error, "cannot take what an agent says of a run");
+                }
             }
+        }
+        away.map_or(Ok(()), Err)
+    }
+
+    async fn agent_run_heard(&self, agent: &AgentHandle, reported: ReportedRun) -> Result<()> {
+        for run in self.store.agent_runs(agent.cluster_id(), &[reported.id]).await? {
+            self.agent_run_reported(agent, &run, reported.clone()).await?;
         }
         Ok(())
     }

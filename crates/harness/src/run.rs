@@ -173,12 +173,20 @@ async fn finished(
         words.chars().take(LONGEST_ERROR).collect::<String>()
     });
     let cancelled = matches!(worked, Err(End::Cancelled));
-    let report = RunReport { succeeded: worked.is_ok(), cancelled, error, changed, outputs };
-    let reported = match worked {
+    let mut report = RunReport { succeeded: worked.is_ok(), cancelled, error, changed, outputs };
+    let mut reported = match worked {
         // Nobody listens to this Job any more.
         Err(End::Unknown) => Ok(()),
         Ok(()) | Err(_) => console.done(&report).await,
     };
+    if let Err(End::Refused(why)) = &reported
+        && report.outputs.take().is_some()
+    {
+        // There are too many, or too large ones. It is applied all the same, and that is to be known.
+        let told = secrets.hidden(&format!("the console does not take the outputs: {why}\n"));
+        log::write(echo, told.as_bytes()).await;
+        reported = console.done(&report).await;
+    }
     let end = match (worked, reported) {
         (Err(end), _) | (Ok(()), Err(end)) => Err(end),
         (Ok(()), Ok(())) => Ok(()),

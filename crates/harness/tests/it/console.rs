@@ -39,6 +39,8 @@ pub(crate) struct Told {
     pub(crate) loses: bool,
     /// The report arrives, and its answer is lost.
     pub(crate) loses_done: bool,
+    /// A report with outputs is refused.
+    pub(crate) refuses_outputs: bool,
     /// How a state is answered.
     pub(crate) state_answer: Option<(StatusCode, &'static str)>,
     calls: u32,
@@ -123,7 +125,12 @@ async fn answer(State(told): State<Arc<Mutex<Told>>>, request: Request) -> Respo
             }
         }
         ("done", _) => {
-            told.done = Some(serde_json::from_slice(&body).unwrap());
+            let report: RunReport = serde_json::from_slice(&body).unwrap();
+            if told.refuses_outputs && report.outputs.is_some() {
+                let message = json!({"message": "outputs: must be at most 1000"});
+                return (StatusCode::UNPROCESSABLE_ENTITY, Json(message)).into_response();
+            }
+            told.done = Some(report);
             told.ended = true;
             let status = if told.loses_done { StatusCode::BAD_GATEWAY } else { StatusCode::NO_CONTENT };
             status.into_response()

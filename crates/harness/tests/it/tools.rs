@@ -97,6 +97,17 @@ async fn a_plan_that_was_approved_is_applied_and_its_outputs_are_read() {
 }
 
 #[tokio::test]
+async fn what_was_applied_is_reported_also_where_its_outputs_are_not_taken() {
+    let f = tofu(RunPhase::Apply, applying()).await;
+    f.change(|input| input.plan = Some(approved(b"lock\n")));
+    f.console.with(|told| (told.plan_file, told.refuses_outputs) = (b"planned\n".to_vec(), true));
+    assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+    let done = f.console.done();
+    assert!(done.succeeded && done.changed && done.outputs.is_none());
+    assert!(f.printed().contains("does not take the outputs: "), "{}", f.printed());
+}
+
+#[tokio::test]
 async fn other_providers_than_those_of_the_plan_apply_nothing() {
     let f = tofu(RunPhase::Apply, applying()).await;
     f.change(|input| input.plan = Some(approved(b"another lock\n")));

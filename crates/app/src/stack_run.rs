@@ -414,11 +414,12 @@ impl App {
         let Some(user) = user_of(ctx) else {
             return Err(Error::forbidden("only people and service accounts approve plans"));
         };
-        let approver = Approver { user, digest, changed_by: stack.changed_by };
+        let name = actor_name(ctx.actor());
+        let approver = Approver { user, name: &name, digest, changed_by: stack.changed_by };
         check_approver(&run, &approver, ctx.now())?;
         let approval = RunApproval {
             user_id: user,
-            by: actor_name(ctx.actor()),
+            by: name,
             digest: digest.unwrap_or_default().to_owned(),
             at: ctx.now(),
         };

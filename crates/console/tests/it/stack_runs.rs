@@ -18,6 +18,7 @@ each_database!(
     a_newer_plan_takes_the_place_of_one_that_waits,
     of_commits_only_those_that_reach_the_stack_make_runs,
     whoever_made_it_does_not_approve_it,
+    whoever_writes_it_decides_neither_who_agrees_nor_as_whom_it_acts,
     two_people_agree,
     a_lost_plan_is_made_again_and_a_lost_apply_is_not,
     a_job_that_ends_without_a_word_is_not_waited_for,
@@ -223,6 +224,39 @@ async fn whoever_made_it_does_not_approve_it(database: TestDatabase) {
     let run = w.run(2, "PENDING_APPROVAL").await;
     let own = w.approve(&w.t.admin, &run, &run["plan"]["digest"]).await;
     assert!(own.outcome() == "FORBIDDEN" && own.message().contains("started"), "{own:?}");
+    w.t.stop().await;
+}
+
+async fn whoever_writes_it_decides_neither_who_agrees_nor_as_whom_it_acts(database: TestDatabase) {
+    const UPDATE: &str =
+        "mutation ($id: ID!, $a: StackAttributes!) { updateStack(id: $id, attributes: $a) { id } }";
+    let asks =
+        json!({"approval": true, "requiredApprovals": 2, "forbidSelfApproval": true, "approvalExpiry": "1h"});
+    let w = World::new(&database, asks).await;
+    let writer = &w.t.stranger;
+    let bound = w.update(json!({"writeBindings": [{"userId": writer.id}]})).await;
+    assert_eq!(bound.outcome(), "OK", "{bound:?}");
+    let tries = async |attributes: Value| writer.ask(UPDATE, json!({"id": w.stack, "a": attributes})).await;
+    for (named, attributes) in [
+        ("approval", json!({"approval": false})),
+        ("approval", json!({"requiredApprovals": 1})),
+        ("approval", json!({"forbidSelfApproval": false})),
+        ("approval", json!({"approvalExpiry": "2h"})),
+        ("approval", json!({"approvalExpiry": ""})),
+        ("jobSpec.serviceAccount", json!({"jobSpec": {"serviceAccount": "tofu"}})),
+    ] {
+        let refused = tries(attributes).await;
+        assert_eq!(refused.outcome(), "FORBIDDEN", "{named}: {refused:?}");
+        assert!(refused.message().starts_with(&format!("attributes.{named}")), "{named}: {refused:?}");
+    }
+    // More of it anybody asks for who writes; and whoever administers it decides both.
+    assert_eq!(tries(json!({"requiredApprovals": 3, "approvalExpiry": "30m"})).await.outcome(), "OK");
+    let both = json!({"requiredApprovals": 1, "jobSpec": {"serviceAccount": "tofu"}});
+    assert_eq!(w.update(both).await.outcome(), "OK");
+    // What an administrator named stays, in its place.
+    assert_eq!(tries(json!({"timeout": "1h"})).await.outcome(), "OK");
+    let moved = tries(json!({"jobSpec": {"serviceAccount": "tofu", "namespace": "other"}})).await;
+    assert_eq!(moved.outcome(), "FORBIDDEN", "{moved:?}");
     w.t.stop().await;
 }
 

@@ -25,6 +25,7 @@ each_database!(
     what_is_cancelled_ends,
     a_stack_is_destroyed_before_it_goes,
     a_plan_that_was_altered_is_not_applied,
+    a_run_that_was_altered_after_its_approval_is_not_applied,
     a_state_that_moved_refuses_the_plan,
     a_run_reaches_the_state_of_its_own_stack,
     a_changed_stack_is_planned_again,
@@ -425,6 +426,32 @@ async fn a_plan_that_was_altered_is_not_applied(database: TestDatabase) {
     w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await;
     let run = w.run(1, "FAILED").await;
     assert!(run["error"].as_str().unwrap().contains("plan in the store is not the one"), "{run}");
+    w.t.stop().await;
+}
+
+/// What the Job would do is in the run's row, and so is who agreed.
+async fn a_run_that_was_altered_after_its_approval_is_not_applied(database: TestDatabase) {
+    let other = "replace(CAST(snapshot AS text), '\"make\"', '\"steal\"')";
+    let other = if database.is_postgres() { format!("CAST({other} AS jsonb)") } else { other.to_owned() };
+    let w = World::new(&database, json!({"approval": true})).await;
+    for (number, altered, why) in [
+        (1, format!("snapshot = {other}"), "not the one that was planned"),
+        (2, "approvals = '[]'".to_owned(), "not approved by as many people"),
+    ] {
+        if number > 1 {
+            assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+        }
+        w.plans(number, 1).await;
+        let run = w.run(number, "PENDING_APPROVAL").await;
+        assert_eq!(w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+        let run = w.run(number, "PENDING").await;
+        let apply = w.take(&run, RunPhase::Apply, 0).await;
+        w.t.sql(&format!("UPDATE stack_runs SET {altered} WHERE number = {number}")).await;
+        let (status, body) = apply.get("input").await;
+        assert_eq!(status, 409, "{}", String::from_utf8_lossy(&body));
+        let run = w.run(number, "FAILED").await;
+        assert!(run["error"].as_str().unwrap().contains(why), "{run}");
+    }
     w.t.stop().await;
 }
 

@@ -185,6 +185,9 @@ impl App {
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
+        if makes && stack.source.is_some() && !stack.paused {
+            self.stack_has_room(id).await?;
+        }
         // Who changes a name needs no key.
         let before = if makes { self.stack_inputs_of(&stack).await? } else { OpenInputs::default() };
         let after = before.changed(change)?;

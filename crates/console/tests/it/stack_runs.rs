@@ -28,6 +28,7 @@ each_database!(
     a_run_that_was_altered_after_its_approval_is_not_applied,
     a_state_that_moved_refuses_the_plan,
     a_run_reaches_the_state_of_its_own_stack,
+    a_stack_has_only_so_many_runs_under_way,
     a_changed_stack_is_planned_again,
     what_a_stack_may_not_be_made_of,
 );
@@ -551,6 +552,23 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
     w.plans(2, 0).await;
     w.run(2, "SUCCESSFUL").await;
     assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "mine");
+    w.t.stop().await;
+}
+
+async fn a_stack_has_only_so_many_runs_under_way(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.run(1, "PENDING").await;
+    for _ in 1..50 {
+        assert_eq!(w.trigger(&w.t.owner, true, false).await.outcome(), "OK");
+    }
+    let refused = w.trigger(&w.t.owner, true, false).await;
+    assert!(refused.outcome() == "CONFLICT" && refused.message().contains("50 runs"), "{refused:?}");
+    // Nothing of it is changed, either: the change would begin one more.
+    let refused = w.update(json!({"environment": [{"name": "A", "value": "1"}]})).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    let known = w.known(&w.t.owner).await;
+    assert!(!known["environment"].to_string().contains("\"A\""), "{known}");
+    assert_eq!(w.update(json!({"name": "renamed"})).await.outcome(), "OK");
     w.t.stop().await;
 }
 

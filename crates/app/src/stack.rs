@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use plural_core::access::Scope;
 use plural_core::cluster::Cluster;
-use plural_core::ids::{ProjectId, StackId, StateVersionId};
+use plural_core::ids::{ClusterId, ProjectId, StackId, StateVersionId};
 use plural_core::policy::Policy;
 use plural_core::project::Project;
 use plural_core::repository::Repository;
@@ -112,6 +112,9 @@ impl App {
             check_runs(tool, &spec)?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
+        if spec.job.account().is_some() {
+            self.stack_account_allowed(ctx, project.id).await?;
+        }
         let (id, at) = (StackId::new(), ctx.now());
         let grant = if bindings.is_empty() {
             None
@@ -165,6 +168,14 @@ impl App {
         }
         if let Some(spec) = &change.spec {
             spec.check(stack.tool)?;
+            if spec.approval.is_looser_than(&stack.spec.approval) {
+                self.stack_approval_allowed(ctx, id).await?;
+            }
+        }
+        let (source, spec) = (change.source.as_ref(), change.spec.as_ref());
+        let acts = acts_as(source.or(stack.source.as_ref()), spec.unwrap_or(&stack.spec));
+        if acts.is_some() && acts != acts_as(stack.source.as_ref(), &stack.spec) {
+            self.stack_account_allowed(ctx, stack.project_id).await?;
         }
         if makes && (change.source.is_some() || stack.source.is_some()) {
             check_runs(stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
@@ -173,6 +184,9 @@ impl App {
             let project =
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
             self.stack_source_allowed(ctx, &project, source).await?;
+        }
+        if makes && stack.source.is_some() && !stack.paused {
+            self.stack_has_room(id).await?;
         }
         // Who changes a name needs no key.
         let before = if makes { self.stack_inputs_of(&stack).await? } else { OpenInputs::default() };
@@ -313,12 +327,43 @@ impl App {
         Ok(())
     }
 
+    /// Whoever writes a stack does not decide that fewer people agree to its plans: they could apply their own at once.
+    async fn stack_approval_allowed(&self, ctx: &OpCtx, id: StackId) -> Result<()> {
+        match self.authorized::<Stack, Admin>(ctx, &StackSelector::Id(id)).await {
+            Ok(_) => Ok(()),
+            Err(Error::Forbidden { .. }) => Err(Error::forbidden(
+                "attributes.approval: only administrators of the stack let its plans through with less approval than now",
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whoever writes a stack does not decide as whom its Jobs act: the namespace of runs has the accounts of other projects, too.
+    async fn stack_account_allowed(&self, ctx: &OpCtx, project: ProjectId) -> Result<()> {
+        match self.authorized::<Project, Admin>(ctx, &ProjectSelector::Id(project)).await {
+            Ok(_) => Ok(()),
+            Err(Error::Forbidden { .. } | Error::NotFound { .. }) => Err(Error::forbidden(
+                "attributes.jobSpec.serviceAccount: only administrators of the stack's project say as whom its Jobs act, and \
+                 where",
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Has the repository of a stack looked at soon, and not only with its next fetch.
     fn stack_kicks(&self, stack: &Stack) {
         if let Some(source) = stack.source.as_ref().filter(|_| !stack.paused) {
             self.repositories.kick(BTreeSet::from([source.repository_id]));
         }
     }
+}
+
+/// An account of Jobs: in which cluster and namespace it is, and its name.
+type JobAccount<'a> = (Option<ClusterId>, (Option<&'a str>, &'a str));
+
+/// As whom the Jobs of a stack act, where somebody named an account.
+fn acts_as<'a>(source: Option<&StackSource>, spec: &'a StackSpec) -> Option<JobAccount<'a>> {
+    Some((source.map(|source| source.cluster_id), spec.job.account()?))
 }
 
 /// Refuses what no run could be made of: said with the change, and not when a commit comes.

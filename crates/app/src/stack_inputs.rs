@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use plural_core::data_key::KeyOwner;
-use plural_core::ids::{ProjectId, StackId, StackRunId};
+use plural_core::ids::{ProjectId, RepositoryId, StackId, StackRunId};
 use plural_core::run_call::InputVariable;
-use plural_core::stack::{ChangedVariable, Stack, StackChange};
+use plural_core::service::GitRef;
+use plural_core::stack::{ChangedVariable, Stack, StackChange, StackTool};
 use plural_core::stack_checks::{check_environment, check_files};
-use plural_core::stack_run::StackRun;
+use plural_core::stack_run::{RunSnapshot, StackRun};
+use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, Result};
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
@@ -99,6 +101,13 @@ impl App {
     pub(crate) fn is_inputs_digest(&self, stack: &Stack, inputs: &OpenInputs, digest: &str) -> Result<bool> {
         let given = hex::decode(digest).unwrap_or_default();
         Ok(self.sealer.is_tag(&inputs_text(stack, inputs)?, &given))
+    }
+
+    /// Whether what a run is to do is what it was made with: whoever writes the database cannot make the digest of something else.
+    pub(crate) fn is_own_inputs_digest(&self, run: &StackRun, inputs: &OpenInputs) -> Result<bool> {
+        let RunSnapshot { tool, repository_id, git, spec, inputs_digest } = &run.snapshot;
+        let text = made_of_text(*tool, Some((*repository_id, git)), spec, inputs)?;
+        Ok(self.sealer.is_tag(&text, &hex::decode(inputs_digest).unwrap_or_default()))
     }
 
     async fn inputs_sealed(&self, project: ProjectId, of: &str, inputs: &OpenInputs) -> Result<SealedInputs> {
@@ -197,7 +206,16 @@ fn of_run(id: StackRunId) -> String {
 /// What the digest of inputs is made for.
 fn inputs_text(stack: &Stack, inputs: &OpenInputs) -> Result<String> {
     let source = stack.source.as_ref().map(|source| (source.repository_id, &source.git));
-    let all = (stack.tool, source, &stack.spec, &inputs.environment, &inputs.files);
+    made_of_text(stack.tool, source, &stack.spec, inputs)
+}
+
+fn made_of_text(
+    tool: StackTool,
+    source: Option<(RepositoryId, &GitRef)>,
+    spec: &StackSpec,
+    inputs: &OpenInputs,
+) -> Result<String> {
+    let all = (tool, source, spec, &inputs.environment, &inputs.files);
     let json = serde_json::to_vec(&all)
         .map_err(|cause| Error::internal("writing what goes into a stack", cause.to_string()))?;
     Ok(format!("stack inputs {}", hex::encode(Sha256::digest(&json))))

@@ -25,6 +25,9 @@ use crate::seal::Sealed;
 use crate::secret::TokenHash;
 use crate::stack::StackSelector;
 
+/// Runs of one stack that people may have under way at once.
+const MAX_OPEN: usize = 50;
+
 /// What of a stack is sealed and goes into its runs.
 #[derive(Debug, Clone, Default)]
 pub struct SealedInputs {
@@ -284,7 +287,20 @@ impl App {
         if stack.deleted_at.is_some() && new.kind != RunKind::Destroy {
             return Err(Error::conflict("the stack is being deleted: restore it first"));
         }
+        self.stack_has_room(stack.id).await?;
         self.stack_run_of(ctx, &stack, new).await
+    }
+
+    /// Refuses one more run of a stack that has so many under way: the loop that looks after all of them sees so many, and each that
+    /// no agent starts takes its time.
+    pub(crate) async fn stack_has_room(&self, stack: StackId) -> Result<()> {
+        let open = self.store.stack_runs_open().await?;
+        if open.iter().filter(|run| run.stack_id == stack).count() < MAX_OPEN {
+            return Ok(());
+        }
+        Err(Error::conflict(format!(
+            "the stack has {MAX_OPEN} runs that are not over: cancel some, or wait until they have ended"
+        )))
     }
 
     /// The run itself, of whatever there is of the stack.
@@ -417,11 +433,12 @@ impl App {
         let Some(user) = user_of(ctx) else {
             return Err(Error::forbidden("only people and service accounts approve plans"));
         };
-        let approver = Approver { user, digest, changed_by: stack.changed_by };
+        let name = actor_name(ctx.actor());
+        let approver = Approver { user, name: &name, digest, changed_by: stack.changed_by };
         check_approver(&run, &approver, ctx.now())?;
         let approval = RunApproval {
             user_id: user,
-            by: actor_name(ctx.actor()),
+            by: name,
             digest: digest.unwrap_or_default().to_owned(),
             at: ctx.now(),
         };

@@ -7,6 +7,7 @@ use plural_core::run_call::MAX_PLAN_PART;
 use plural_core::stack::Stack;
 use plural_core::stack_plan::{plan_digest, plan_shown};
 use plural_core::stack_run::{RunPlan, StackRun};
+use plural_core::stack_turns::is_approved;
 use plural_core::{Error, Result};
 use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
@@ -118,6 +119,15 @@ impl App {
         let inputs = self.stack_inputs_of(&stack).await?;
         if !self.is_inputs_digest(&stack, &inputs, &run.snapshot.inputs_digest)? {
             return Ok(Some("the stack was changed since the plan was made: plan again".to_owned()));
+        }
+        // The stack's digest says nothing of the run's own row, from which the commands and their environment come.
+        if !self.is_own_inputs_digest(run, &self.run_inputs_of(run).await?)? {
+            return Ok(Some("the run in the store is not the one that was planned: plan again".to_owned()));
+        }
+        if run.snapshot.spec.approval.required && !is_approved(run) {
+            return Ok(Some(
+                "the plan is not approved by as many people as the stack asks for: plan again".to_owned(),
+            ));
         }
         let altered = "the plan in the store is not the one that was made: it is not applied; plan again";
         match self.plan_stored_digest(run).await {

@@ -117,7 +117,7 @@ impl Keyed for Stack {
 }
 
 /// What a new stack is made from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NewStack {
     /// Unique in the installation.
     pub name: Name,
@@ -140,7 +140,7 @@ pub struct NewStack {
 }
 
 /// What changes of a stack; `None` leaves a part as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct StackChange {
     /// A new name.
     pub name: Option<Name>,
@@ -171,8 +171,36 @@ pub struct ChangedVariable {
     pub secret: bool,
 }
 
+// Files, as values of variables, may be secrets.
+impl std::fmt::Debug for NewStack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let files: Vec<&String> = self.files.keys().collect();
+        f.debug_struct("NewStack").field("name", &self.name).field("files", &files).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for StackChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let files: Option<Vec<&String>> = self.files.as_ref().map(|files| files.keys().collect());
+        f.debug_struct("StackChange").field("name", &self.name).field("files", &files).finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for ChangedVariable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChangedVariable").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_files_is_not_printed() {
+        let file = ("key.pem".to_owned(), Some("hunter2".to_owned()));
+        let change = StackChange { files: Some(BTreeMap::from([file])), ..StackChange::default() };
+        let told = format!("{change:?}");
+        assert!(told.contains("key.pem") && !told.contains("hunter2"), "{told}");
     }
 }

@@ -323,7 +323,7 @@ pub struct RunStep {
 }
 
 /// A value that a stack gives to others.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StackOutput {
     /// Name.
     pub name: String,
@@ -331,4 +331,11 @@ pub struct StackOutput {
     pub value: Option<serde_json::Value>,
     /// The tool says that it is sensitive.
     pub secret: bool,
+}
+
+impl std::fmt::Debug for StackOutput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, value: _, secret } = self;
+        f.debug_struct("StackOutput").field("name", name).field("secret", secret).finish_non_exhaustive()
+    }
 }

@@ -42,6 +42,19 @@ pub struct StackApproval {
     pub expires_seconds: u64,
 }
 
+impl StackApproval {
+    /// Whether plans are applied under it that wait under `other`.
+    pub fn is_looser_than(&self, other: &Self) -> bool {
+        let Self { required, approvers, forbid_self, expires_seconds } = *self;
+        let wait = |seconds: u64| if seconds == 0 { u64::MAX } else { seconds };
+        other.required
+            && (!required
+                || approvers.max(1) < other.approvers.max(1)
+                || (other.forbid_self && !forbid_self)
+                || wait(expires_seconds) > wait(other.expires_seconds))
+    }
+}
+
 /// The tool's own settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -214,6 +227,15 @@ pub struct JobSpec {
     pub limits: BTreeMap<String, String>,
 }
 
+impl JobSpec {
+    /// The account that it names, after the namespace that it is in; none where that is the one that every namespace has, which is nobody.
+    pub fn account(&self) -> Option<(Option<&str>, &str)> {
+        let account =
+            self.service_account.as_deref().filter(|name| !name.is_empty() && *name != "default")?;
+        Some((self.namespace.as_deref().filter(|name| !name.is_empty()), account))
+    }
+}
+
 /// A taint that a run stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -226,4 +248,44 @@ pub struct JobToleration {
     pub value: Option<String>,
     /// Effect; absent: all.
     pub effect: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lets_a_plan_through_is_looser() {
+        let asks = StackApproval { required: true, approvers: 2, forbid_self: true, expires_seconds: 60 };
+        for looser in [
+            StackApproval { required: false, ..asks.clone() },
+            StackApproval { approvers: 1, ..asks.clone() },
+            StackApproval { approvers: 0, ..asks.clone() },
+            StackApproval { forbid_self: false, ..asks.clone() },
+            StackApproval { expires_seconds: 61, ..asks.clone() },
+            StackApproval { expires_seconds: 0, ..asks.clone() },
+        ] {
+            assert!(looser.is_looser_than(&asks), "{looser:?}");
+            assert!(!asks.is_looser_than(&looser), "{looser:?}");
+        }
+        assert!(!asks.is_looser_than(&asks));
+        // One person agrees, whether it is said or not; and where nobody has to, nothing is looser.
+        let one = StackApproval { approvers: 1, ..asks.clone() };
+        assert!(!StackApproval { approvers: 0, ..asks.clone() }.is_looser_than(&one));
+        assert!(!StackApproval::default().is_looser_than(&StackApproval { required: false, ..asks }));
+    }
+
+    #[test]
+    fn an_account_is_one_of_a_namespace() {
+        let of = |namespace: Option<&str>, account: Option<&str>| JobSpec {
+            namespace: namespace.map(str::to_owned),
+            service_account: account.map(str::to_owned),
+            ..JobSpec::default()
+        };
+        for nobody in [None, Some(""), Some("default")] {
+            assert_eq!(of(Some("a"), nobody).account(), None);
+        }
+        assert_eq!(of(Some("a"), Some("tofu")).account(), Some((Some("a"), "tofu")));
+        assert_eq!(of(Some(""), Some("tofu")).account(), Some((None, "tofu")));
+    }
 }

@@ -138,6 +138,8 @@ pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: Da
 pub struct Approver<'a> {
     /// Who.
     pub user: UserId,
+    /// As the audit log names them: a service account together with whoever assumed it.
+    pub name: &'a str,
     /// The digest of the plan that they read.
     pub digest: Option<&'a str>,
     /// Who last changed what the stack is made of.
@@ -150,7 +152,7 @@ pub struct Approver<'a> {
 /// [`Error::Invalid`] without a digest, [`Error::Conflict`] where the plan is another one, has lapsed, or the run does not wait for them, and
 /// [`Error::Forbidden`] for those who may not approve what is their own.
 pub fn check_approver(run: &StackRun, approver: &Approver<'_>, now: DateTime<Utc>) -> Result<()> {
-    let Approver { user, digest, changed_by } = *approver;
+    let Approver { user, name, digest, changed_by } = *approver;
     let Some(digest) = digest.filter(|digest| !digest.is_empty()) else {
         return Err(Error::invalid("digest", "name the digest of the plan that you read"));
     };
@@ -169,11 +171,12 @@ pub fn check_approver(run: &StackRun, approver: &Approver<'_>, now: DateTime<Utc
     if is_lapsed(run, now) {
         return Err(Error::conflict("the plan waited for too long and does not count any more: plan again"));
     }
-    if run.approvals.iter().any(|approval| approval.user_id == user) {
+    let is_same = |by: &str| person(by) == person(name);
+    if run.approvals.iter().any(|approval| approval.user_id == user || is_same(&approval.by)) {
         return Err(Error::conflict("you approved this plan already; somebody else has to agree, too"));
     }
     if run.snapshot.spec.approval.forbid_self {
-        if run.created_by == Some(user) {
+        if run.created_by == Some(user) || is_same(&run.author) {
             return Err(Error::forbidden("you started this run: somebody else has to approve it"));
         }
         if changed_by == Some(user) {
@@ -188,9 +191,17 @@ pub fn check_approver(run: &StackRun, approver: &Approver<'_>, now: DateTime<Utc
 /// Enough people agreed to the plan that there is.
 pub fn is_approved(run: &StackRun) -> bool {
     let Some(plan) = &run.plan else { return false };
-    let agreed = run.approvals.iter().filter(|approval| approval.digest == plan.digest);
-    let people: BTreeSet<UserId> = agreed.map(|approval| approval.user_id).collect();
-    people.len() as u64 >= u64::from(run.snapshot.spec.approval.approvers.max(1))
+    let agreed: Vec<_> = run.approvals.iter().filter(|approval| approval.digest == plan.digest).collect();
+    let users: BTreeSet<UserId> = agreed.iter().map(|approval| approval.user_id).collect();
+    let people: BTreeSet<&str> = agreed.iter().map(|approval| person(&approval.by)).collect();
+    users.len().min(people.len()) as u64 >= u64::from(run.snapshot.spec.approval.approvers.max(1))
+}
+
+/// Who acts under a name of the audit log: whoever assumed a service account, also over others. Somebody and the accounts that they assume
+/// are one, and do not agree with each other.
+fn person(name: &str) -> &str {
+    let last = name.rsplit_once(" (assumed by ").map_or(name, |(_, by)| by);
+    last.trim_end_matches(')')
 }
 
 /// The plan waited for too long.

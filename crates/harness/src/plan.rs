@@ -133,6 +133,19 @@ impl Job {
         }
         crate::workspace::write(&self.space.plan, &bytes).map_err(End::Failed)
     }
+
+    /// The plan file is still the approved one: the commands before this one could have written it.
+    pub(crate) fn check_plan(&self) -> Result<(), End> {
+        let Some(wanted) = self.input.plan.as_ref().and_then(|plan| plan.file_digest.as_ref()) else {
+            return Ok(());
+        };
+        if digest_of(&self.space.plan).as_ref() == Some(wanted) {
+            return Ok(());
+        }
+        Err(End::failed(
+            "the plan file is not the one that was approved any more: a command before this one changed it",
+        ))
+    }
 }
 
 fn digest(bytes: &[u8]) -> String {

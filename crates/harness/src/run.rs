@@ -320,6 +320,9 @@ impl Job {
                 is_configured = self.configure(step).await?;
             }
             if matches!(step.stage, Stage::Apply | Stage::Destroy) {
+                if !step.custom {
+                    self.check_plan()?;
+                }
                 changed.changed = true;
                 if !step.custom {
                     program = Some(step.cmd.as_str());

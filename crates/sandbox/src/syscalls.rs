@@ -226,6 +226,14 @@ const NOT_OF_WORKERS: &[libc::c_long] = &[
     libc::SYS_swapon,
     libc::SYS_syslog,
 ];
+/// The bit of the numbers of the x32 interface, which kernels may have beside that of x86-64: to a filter it is the same architecture, and a
+/// list of what is denied does not hold there unless it names these numbers, too.
+#[cfg(target_arch = "x86_64")]
+const X32: Option<i64> = Some(0x4000_0000);
+#[cfg(not(target_arch = "x86_64"))]
+const X32: Option<i64> = None;
+/// What of the above has a number of its own there: `ptrace`, `kexec_load`, `process_vm_readv`, `process_vm_writev`.
+const OF_X32: &[i64] = &[521, 528, 539, 540];
 /// Protocol of `socket` that says TCP; 0 says the same of a stream.
 const TCP: u64 = 6;
 
@@ -286,6 +294,12 @@ fn denied() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError
         sockets.push(SeccompRule::new(vec![condition(1, SeccompCmpOp::MaskedEq(0xf), kind)?])?);
     }
     rules.insert(libc::SYS_socket, sockets);
+    // Nobody here is built for it, so there is no way of any of these that is allowed.
+    if let Some(bit) = X32 {
+        let others: Vec<i64> =
+            rules.keys().copied().chain([libc::SYS_clone3]).chain(OF_X32.iter().copied()).collect();
+        rules.extend(others.into_iter().map(|call| (call | bit, Vec::new())));
+    }
     Ok(rules)
 }
 

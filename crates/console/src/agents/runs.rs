@@ -67,7 +67,9 @@ pub(super) fn reported(report: v1::StackRunReport) -> Result<Option<ReportedRun>
         attempt,
         state,
         message,
-        job: (!job.is_empty()).then_some(JobRef { namespace, name: job }),
+        // As long as Kubernetes' names are: people are shown it, and it is kept.
+        job: (!job.is_empty() && job.len() <= 253 && namespace.len() <= 253)
+            .then_some(JobRef { namespace, name: job }),
         exit_code,
     }))
 }

@@ -18,14 +18,17 @@ each_database!(
     a_newer_plan_takes_the_place_of_one_that_waits,
     of_commits_only_those_that_reach_the_stack_make_runs,
     whoever_made_it_does_not_approve_it,
+    whoever_writes_it_decides_neither_who_agrees_nor_as_whom_it_acts,
     two_people_agree,
     a_lost_plan_is_made_again_and_a_lost_apply_is_not,
     a_job_that_ends_without_a_word_is_not_waited_for,
     what_is_cancelled_ends,
     a_stack_is_destroyed_before_it_goes,
     a_plan_that_was_altered_is_not_applied,
+    a_run_that_was_altered_after_its_approval_is_not_applied,
     a_state_that_moved_refuses_the_plan,
     a_run_reaches_the_state_of_its_own_stack,
+    a_stack_has_only_so_many_runs_under_way,
     a_changed_stack_is_planned_again,
     what_a_stack_may_not_be_made_of,
 );
@@ -226,6 +229,39 @@ async fn whoever_made_it_does_not_approve_it(database: TestDatabase) {
     w.t.stop().await;
 }
 
+async fn whoever_writes_it_decides_neither_who_agrees_nor_as_whom_it_acts(database: TestDatabase) {
+    const UPDATE: &str =
+        "mutation ($id: ID!, $a: StackAttributes!) { updateStack(id: $id, attributes: $a) { id } }";
+    let asks =
+        json!({"approval": true, "requiredApprovals": 2, "forbidSelfApproval": true, "approvalExpiry": "1h"});
+    let w = World::new(&database, asks).await;
+    let writer = &w.t.stranger;
+    let bound = w.update(json!({"writeBindings": [{"userId": writer.id}]})).await;
+    assert_eq!(bound.outcome(), "OK", "{bound:?}");
+    let tries = async |attributes: Value| writer.ask(UPDATE, json!({"id": w.stack, "a": attributes})).await;
+    for (named, attributes) in [
+        ("approval", json!({"approval": false})),
+        ("approval", json!({"requiredApprovals": 1})),
+        ("approval", json!({"forbidSelfApproval": false})),
+        ("approval", json!({"approvalExpiry": "2h"})),
+        ("approval", json!({"approvalExpiry": ""})),
+        ("jobSpec.serviceAccount", json!({"jobSpec": {"serviceAccount": "tofu"}})),
+    ] {
+        let refused = tries(attributes).await;
+        assert_eq!(refused.outcome(), "FORBIDDEN", "{named}: {refused:?}");
+        assert!(refused.message().starts_with(&format!("attributes.{named}")), "{named}: {refused:?}");
+    }
+    // More of it anybody asks for who writes; and whoever administers it decides both.
+    assert_eq!(tries(json!({"requiredApprovals": 3, "approvalExpiry": "30m"})).await.outcome(), "OK");
+    let both = json!({"requiredApprovals": 1, "jobSpec": {"serviceAccount": "tofu"}});
+    assert_eq!(w.update(both).await.outcome(), "OK");
+    // What an administrator named stays, in its place.
+    assert_eq!(tries(json!({"timeout": "1h"})).await.outcome(), "OK");
+    let moved = tries(json!({"jobSpec": {"serviceAccount": "tofu", "namespace": "other"}})).await;
+    assert_eq!(moved.outcome(), "FORBIDDEN", "{moved:?}");
+    w.t.stop().await;
+}
+
 async fn two_people_agree(database: TestDatabase) {
     let w = World::new(&database, json!({"approval": true, "requiredApprovals": 2})).await;
     w.plans(1, 1).await;
@@ -406,6 +442,32 @@ async fn a_plan_that_was_altered_is_not_applied(database: TestDatabase) {
     w.t.stop().await;
 }
 
+/// What the Job would do is in the run's row, and so is who agreed.
+async fn a_run_that_was_altered_after_its_approval_is_not_applied(database: TestDatabase) {
+    let other = "replace(CAST(snapshot AS text), '\"make\"', '\"steal\"')";
+    let other = if database.is_postgres() { format!("CAST({other} AS jsonb)") } else { other.to_owned() };
+    let w = World::new(&database, json!({"approval": true})).await;
+    for (number, altered, why) in [
+        (1, format!("snapshot = {other}"), "not the one that was planned"),
+        (2, "approvals = '[]'".to_owned(), "not approved by as many people"),
+    ] {
+        if number > 1 {
+            assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+        }
+        w.plans(number, 1).await;
+        let run = w.run(number, "PENDING_APPROVAL").await;
+        assert_eq!(w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+        let run = w.run(number, "PENDING").await;
+        let apply = w.take(&run, RunPhase::Apply, 0).await;
+        w.t.sql(&format!("UPDATE stack_runs SET {altered} WHERE number = {number}")).await;
+        let (status, body) = apply.get("input").await;
+        assert_eq!(status, 409, "{}", String::from_utf8_lossy(&body));
+        let run = w.run(number, "FAILED").await;
+        assert!(run["error"].as_str().unwrap().contains(why), "{run}");
+    }
+    w.t.stop().await;
+}
+
 /// A Terraform state.
 fn state(serial: u64) -> Vec<u8> {
     json!({"version": 4, "serial": serial, "lineage": "a", "outputs": {}, "resources": []})
@@ -517,6 +579,23 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
     w.plans(3, 0).await;
     w.run(3, "SUCCESSFUL").await;
     assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "mine");
+    w.t.stop().await;
+}
+
+async fn a_stack_has_only_so_many_runs_under_way(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.run(1, "PENDING").await;
+    for _ in 1..50 {
+        assert_eq!(w.trigger(&w.t.owner, true, false).await.outcome(), "OK");
+    }
+    let refused = w.trigger(&w.t.owner, true, false).await;
+    assert!(refused.outcome() == "CONFLICT" && refused.message().contains("50 runs"), "{refused:?}");
+    // Nothing of it is changed, either: the change would begin one more.
+    let refused = w.update(json!({"environment": [{"name": "A", "value": "1"}]})).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    let known = w.known(&w.t.owner).await;
+    assert!(!known["environment"].to_string().contains("\"A\""), "{known}");
+    assert_eq!(w.update(json!({"name": "renamed"})).await.outcome(), "OK");
     w.t.stop().await;
 }
 

@@ -186,14 +186,15 @@ fn no_run_stays_as_it_is_for_ever() {
 }
 
 fn approval(user_id: UserId, digest: &str) -> RunApproval {
-    RunApproval { user_id, by: "x".to_owned(), digest: digest.to_owned(), at: at(1) }
+    RunApproval { user_id, by: user_id.to_string(), digest: digest.to_owned(), at: at(1) }
 }
 
 #[test]
 fn who_may_agree_to_what() {
     let (ada, bob) = (UserId::new(), UserId::new());
-    let code = |run: &StackRun, user, digest: Option<&str>, changed_by, seconds| {
-        let approver = Approver { user, digest, changed_by };
+    let code = |run: &StackRun, user: UserId, digest: Option<&str>, changed_by, seconds| {
+        let name = user.to_string();
+        let approver = Approver { user, name: &name, digest, changed_by };
         check_approver(run, &approver, at(seconds)).err().map(|error| error.code())
     };
     let mut run = StackRun { created_by: Some(ada), ..waiting() };
@@ -202,7 +203,7 @@ fn who_may_agree_to_what() {
     assert_eq!(code(&run, bob, None, None, 1), Some(ErrorCode::Invalid));
     assert_eq!(code(&run, bob, Some(""), None, 1), Some(ErrorCode::Invalid));
     assert_eq!(code(&run, bob, Some("d2"), None, 1), Some(ErrorCode::Conflict));
-    let other = Approver { user: bob, digest: Some("d2"), changed_by: None };
+    let other = Approver { user: bob, name: "bob", digest: Some("d2"), changed_by: None };
     let refused = check_approver(&run, &other, at(1)).unwrap_err().to_string();
     assert!(refused.contains("its digest is d1"), "{refused}");
 
@@ -220,6 +221,38 @@ fn who_may_agree_to_what() {
     for status in RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::PendingApproval) {
         let run = StackRun { status, approvals: Vec::new(), ..run.clone() };
         assert_eq!(code(&run, bob, Some("d1"), None, 1), Some(ErrorCode::Conflict), "{status:?}");
+    }
+}
+
+/// A service account that somebody assumes is no second person: neither beside them, nor beside another one that they assume.
+#[test]
+fn whoever_assumes_an_account_is_one_with_it() {
+    let code = |run: &StackRun, name| {
+        let approver = Approver { user: UserId::new(), name, digest: Some("d1"), changed_by: None };
+        check_approver(run, &approver, at(1)).err().map(|error| error.code())
+    };
+    let robot = "robot@example.com (assumed by ada@example.com)";
+    let nested = "other@example.com (assumed by robot@example.com (assumed by ada@example.com))";
+    let mut run = waiting();
+    run.snapshot.spec.approval.approvers = 2;
+    run.approvals.push(RunApproval { by: robot.to_owned(), ..approval(UserId::new(), "d1") });
+    for name in ["ada@example.com", robot, nested] {
+        assert_eq!(code(&run, name), Some(ErrorCode::Conflict), "{name}");
+    }
+    assert_eq!(code(&run, "bob@example.com"), None);
+    run.approvals.push(RunApproval { by: "ada@example.com".to_owned(), ..approval(UserId::new(), "d1") });
+    assert!(!is_approved(&run));
+    run.approvals.push(RunApproval { by: "bob@example.com".to_owned(), ..approval(UserId::new(), "d1") });
+    assert!(is_approved(&run));
+
+    for author in ["ada@example.com", robot] {
+        let mut run = StackRun { author: author.to_owned(), created_by: Some(UserId::new()), ..waiting() };
+        assert_eq!(code(&run, nested), None);
+        run.snapshot.spec.approval.forbid_self = true;
+        for name in ["ada@example.com", robot, nested] {
+            assert_eq!(code(&run, name), Some(ErrorCode::Forbidden), "{author} {name}");
+        }
+        assert_eq!(code(&run, "bob@example.com"), None);
     }
 }
 

@@ -10,7 +10,7 @@ use plural_harness::Outcome;
 use serde_json::{Value, json};
 
 use crate::console::TOKEN;
-use crate::fixture::{Fixture, digest, input, program, tool, variable};
+use crate::fixture::{Fixture, digest, input, program, shell, tool, variable};
 
 /// Keeps to `tofu init | plan -out=FILE | show | apply FILE | output -json`.
 const TOFU: &str = r#"
@@ -116,6 +116,21 @@ async fn other_providers_than_those_of_the_plan_apply_nothing() {
     assert!(f.console.error().contains("the providers are not those of the plan"), "{}", f.console.error());
     assert!(!f.console.done().changed);
     assert_eq!(f.console.log(3), "");
+}
+
+/// A hook of the stack knows where the file is: it is that of the next command, too.
+#[tokio::test]
+async fn a_plan_that_a_command_exchanged_is_not_applied() {
+    let [init, apply] = <[InputStep; 2]>::try_from(applying()).unwrap();
+    let exchange = shell(3, Stage::Init, "echo other >\"$PLAN\"");
+    let f = tofu(RunPhase::Apply, vec![init, exchange, InputStep { index: 4, ..apply }]).await;
+    f.change(|input| input.plan = Some(approved(b"lock\n")));
+    f.console.with(|told| told.plan_file = b"planned\n".to_vec());
+    assert_eq!(f.run().await, Outcome::Failed);
+    let error = f.console.error();
+    assert!(error.contains("the plan file is not the one that was approved any more"), "{error}");
+    assert!(!f.console.done().changed);
+    assert_eq!(f.console.log(4), "");
 }
 
 #[tokio::test]

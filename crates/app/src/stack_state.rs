@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use plural_core::access::Actor;
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::{StackId, StateVersionId};
 use plural_core::stack::Stack;
@@ -271,6 +272,12 @@ impl App {
         lock: Option<&str>,
     ) -> Result<StateUnlocked> {
         let stack = self.authorized::<Stack, WriteState>(ctx, &StackSelector::Id(id)).await?;
+        // The Job of a run ends its own lock and nobody else's: whoever is refused a lock is told its id.
+        if let (Actor::Run(by), Some(held)) = (ctx.actor(), &stack.lock)
+            && held.author != by.name()
+        {
+            return Ok(StateUnlocked::Held(held.clone()));
+        }
         let action = if lock.is_some() { "stack.state.unlock" } else { "stack.state.force-unlock" };
         self.store.stack_state_unlock(stack.audited(ctx, action), lock).await
     }

@@ -35,8 +35,8 @@ const MAX_TIMEOUT: u64 = 24 * 60 * 60;
 const MAX_WAIT: u64 = 366 * 24 * 60 * 60;
 /// Names of the environment that the console and the harness give: `PATH` and what the loader reads decide which program runs.
 const RESERVED: [&str; 4] = ["TF_HTTP_", "PLURAL_", "LD_", "PATH"];
-/// Files that the harness writes.
-const OURS: [&str; 2] = ["plural_backend_override.tf", "plural.auto.tfvars.json"];
+/// Files that the harness writes, and the one that it takes for a state that the tool could not write.
+const OURS: [&str; 3] = ["plural_backend_override.tf", "plural.auto.tfvars.json", "errored.tfstate"];
 
 impl StackSpec {
     /// Checks the document.
@@ -157,7 +157,7 @@ pub fn check_files(files: &BTreeMap<String, String>) -> Result<()> {
             return Err(Error::invalid(FIELD, "each must have a path that ends with a name"));
         }
         if OURS.contains(&path.rsplit('/').next().unwrap_or_default()) {
-            return Err(Error::invalid(FIELD, format!("{path:?} is written by the console")));
+            return Err(Error::invalid(FIELD, format!("{path:?} is written by the console or the tool")));
         }
         if content.len() > MAX_FILE {
             return Err(Error::invalid(FIELD, format!("{path:?} must not exceed {} KiB", MAX_FILE >> 10)));
@@ -486,6 +486,7 @@ mod tests {
             ("a/", false),
             ("x/plural_backend_override.tf", false),
             ("plural.auto.tfvars.json", false),
+            ("a/errored.tfstate", false),
         ] {
             assert_eq!(check(path, "x").is_ok(), good, "{path:?}");
         }

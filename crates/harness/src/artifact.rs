@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     console::{Console, Trouble, cause},
     end::End,
+    rescue::ERRORED,
 };
 
 /// What an artifact may hold.
@@ -128,6 +129,10 @@ fn unpack(tar: impl Read, folder: &Path, limits: Limits) -> Result<(), String> {
             }
         };
         let path = folder.join(clean(&raw, limits.depth)?);
+        // With the code it would be taken for what the tool could not write, and would become the stack's state, whatever was approved.
+        if !is_folder && path.file_name().is_some_and(|name| name == ERRORED) {
+            continue;
+        }
         let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
         if is_folder {
             fs::create_dir_all(&path).map_err(failed)?;
@@ -226,6 +231,18 @@ mod tests {
             assert!(told.contains(why), "{path}: {told}");
         }
         assert!(!folder.path().join("b").exists());
+    }
+
+    #[test]
+    fn no_state_comes_with_the_code() {
+        let folder = tempfile::tempdir().unwrap();
+        let into = folder.path().join("source");
+        let forged = packed(tar::EntryType::Regular, "a/errored.tfstate", b"{}", 0o644);
+        let code = packed(tar::EntryType::Regular, "a/main.tf", b"x", 0o644);
+        // Without the blocks that end an archive.
+        let both = [&forged[..1024], &code[..]].concat();
+        unpack(both.as_slice(), &into, LIMITS).unwrap();
+        assert!(into.join("a/main.tf").exists() && !into.join("a/errored.tfstate").exists());
     }
 
     #[test]

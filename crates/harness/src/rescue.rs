@@ -8,7 +8,7 @@ use std::{
 use crate::run::Job;
 
 /// As Terraform and OpenTofu name it.
-const ERRORED: &str = "errored.tfstate";
+pub(crate) const ERRORED: &str = "errored.tfstate";
 /// Folders below each other that are looked into: Terragrunt runs the tool below its cache.
 const DEPTH: usize = 6;
 /// Entries that are looked at.

@@ -11,6 +11,7 @@ use plural_core::policy::PolicyNoun;
 use plural_core::project::Project;
 use plural_core::stack::{Stack, StackChange, StackSource, StackTool};
 use plural_core::stack_run::RunStatus;
+use plural_core::stack_spec::StackSpec;
 use plural_core::stack_state::StateLock;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, LockType, Query};
@@ -375,6 +376,15 @@ impl StackStore for Database {
             row.git = set(Some(to_json(&source.git, "the git reference of a stack")?));
             // Nothing is known of the new place.
             row.source_error = set(None);
+        }
+        if source.is_some() || spec.is_some() {
+            // Whoever asks may make of it what they saw, and not take back what somebody else says meanwhile of who has to agree.
+            let found = lock_in_tx(&write, by.target().id).await?;
+            let found: StackSpec =
+                found.spec.map(|spec| json(spec, "what a stack is made of")).transpose()?.unwrap_or_default();
+            if found != by.target().spec {
+                return Err(Error::conflict("somebody else changed the stack at the same time: try again"));
+            }
         }
         if let Some(spec) = spec {
             row.spec = set(Some(to_json(spec, "what a stack is made of")?));

@@ -542,6 +542,14 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
     let run = w.run(1, "PENDING").await;
     let apply = w.take(&run, RunPhase::Apply, 0).await;
     apply.input().await;
+    // The lock of a person is not the run's to end, whether it names it or not.
+    let owner = w.t.owner.token.clone().unwrap();
+    assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
+    for body in [Vec::new(), lock("mine")] {
+        assert_eq!(w.state(&apply.token, "UNLOCK", "", body).await, 409);
+    }
+    assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "mine");
+    assert_eq!(w.state(&owner, "UNLOCK", "", lock("mine")).await, 200);
     assert_eq!(w.state(&apply.token, "LOCK", "", lock("one")).await, 200);
     let held = w.known(&w.t.owner).await["lock"].clone();
     assert_eq!(held, json!({"id": "one", "author": format!("run:{}", id_of(&run))}));
@@ -573,7 +581,6 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
     assert_eq!(w.known(&w.t.owner).await["lock"], Value::Null);
 
     // The lock of a person stays, whatever becomes of runs.
-    let owner = w.t.owner.token.clone().unwrap();
     assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
     assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
     w.plans(3, 0).await;

@@ -102,7 +102,7 @@ export async function passkeys(console_url, address, email, password, secret, li
     await page.goto(link);
     await page.getByRole('button', { name: 'Continue' }).click();
     await page.locator('#name2').fill('Grace');
-    await page.getByRole('button', { name: 'Make the account with a passkey' }).click();
+    await page.getByRole('button', { name: 'Create the account with a passkey' }).click();
     await page.getByText('You can sign in as').waitFor();
     seen.invited = await text();
     seen.told = asked.filter((url) => url.includes('invite-'));

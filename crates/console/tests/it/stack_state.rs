@@ -209,7 +209,6 @@ async fn what_is_no_state_changes_nothing(database: TestDatabase) {
     socket.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 413");
     for (field, value, told) in [
-        ("type", json!("PULUMI"), "TERRAFORM"),
         ("name", json!(""), "name"),
         ("name", json!("infra"), "already"),
     ] {

@@ -208,10 +208,7 @@ async fn what_is_no_state_changes_nothing(database: TestDatabase) {
     let mut answer = [0; 12];
     socket.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 413");
-    for (field, value, told) in [
-        ("name", json!(""), "name"),
-        ("name", json!("infra"), "already"),
-    ] {
+    for (field, value, told) in [("name", json!(""), "name"), ("name", json!("infra"), "already")] {
         let mut attributes = json!({"name": "other", "type": "TERRAFORM", "projectId": t.project});
         attributes[field] = value;
         let refused = t.owner.ask(CREATE, json!({"a": attributes})).await;

@@ -32,6 +32,8 @@ impl Environment {
             StackTool::Ansible => {
                 put("ANSIBLE_FORCE_COLOR", "1".into());
                 put("ANSIBLE_NOCOWS", "1".into());
+                // It does not start without UTF-8, and images seldom say so.
+                put("LC_ALL", "C.UTF-8".into());
                 let ansible = input.spec.configuration.ansible.as_ref();
                 if let Some(file) = ansible.and_then(|ansible| ansible.config_file.as_ref()) {
                     put("ANSIBLE_CONFIG", file.into());

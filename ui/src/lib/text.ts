@@ -47,7 +47,16 @@ export function short(sha: string): string {
 
 /** How long from one to the other: `3 s`, `2 min 5 s`. */
 export function took(from: string, to: string): string {
-  const seconds = Math.max(0, Math.round((Date.parse(to) - Date.parse(from)) / 1000));
+  return span(Math.max(0, Math.round((Date.parse(to) - Date.parse(from)) / 1000)));
+}
+
+/** A time that the API answers in seconds, `86400s`, in words. */
+export function lasting(time: string): string {
+  const seconds = /^(\d+)s$/.exec(time)?.[1];
+  return seconds === undefined ? time : span(Number(seconds)).replace(/ 0 (s|min|h)$/, '');
+}
+
+function span(seconds: number): string {
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
   if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;

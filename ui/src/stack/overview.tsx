@@ -2,7 +2,7 @@ import { Group, Stack, Text } from '@mantine/core';
 import { IconLockOpen } from '@tabler/icons-react';
 
 import { ask } from '../lib/client';
-import { counted, short, size } from '../lib/text';
+import { counted, lasting, short, size } from '../lib/text';
 import { Action, Copy } from '../parts/action';
 import { Empty, Facts, Panel } from '../parts/page';
 import { State } from '../parts/state';
@@ -141,7 +141,7 @@ export function approvalOf(
   return [
     `${counted(Math.max(1, stack.requiredApprovals), 'person').replace('persons', 'people')} for each plan that changes something`,
     stack.forbidSelfApproval && 'not who started the run or last changed the stack',
-    stack.approvalExpiry != null && stack.approvalExpiry !== '' && `within ${stack.approvalExpiry}`,
+    stack.approvalExpiry != null && stack.approvalExpiry !== '' && `within ${lasting(stack.approvalExpiry)}`,
   ]
     .filter((part) => typeof part === 'string')
     .join(', ');

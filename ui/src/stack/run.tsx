@@ -4,7 +4,7 @@ import { getRouteApi } from '@tanstack/react-router';
 import { IconAlertTriangle, IconInfoCircle, IconPlayerPause } from '@tabler/icons-react';
 
 import { useNow } from '../lib/now';
-import { counted, short, took } from '../lib/text';
+import { counted, lasting, short, took } from '../lib/text';
 import { Command, Copy } from '../parts/action';
 import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import { held, Stale } from '../parts/shown';
@@ -150,7 +150,7 @@ function Why({ run }: { run: Run }) {
         <Text size="sm">
           {missing === 1 ? 'One person has' : `${missing} people have`} to agree
           {run.stack?.forbidSelfApproval === true && ', and not whoever started the run or last changed the stack'}.{' '}
-          {run.stack?.approvalExpiry != null && `It ends if nobody does within ${run.stack.approvalExpiry}. `}
+          {run.stack?.approvalExpiry != null && `It ends if nobody does within ${lasting(run.stack.approvalExpiry)}. `}
           Exactly this plan is applied, or none.
         </Text>
       </Alert>

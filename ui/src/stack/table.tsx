@@ -39,6 +39,7 @@ export const stackColumns: Columns<StackRow> = [
         {stack.deletedAt != null && <Mark text="being deleted" />}
         {stack.paused && <Mark text="paused" />}
         {stack.protect && <Mark text="protected" />}
+        {stack.sourceError != null && <Mark text="code cannot be read" />}
       </>
     ),
   },
@@ -58,7 +59,7 @@ export const stackColumns: Columns<StackRow> = [
     id: 'source',
     header: 'Code',
     meta: { track: 'minmax(160px, 2fr)', from: 760, isCutAtStart: true },
-    cell: ({ row: { original: stack } }) => text(stack.sourceError ?? sourceOf(stack)),
+    cell: ({ row: { original: stack } }) => text(sourceOf(stack)),
   },
   {
     id: 'cluster',

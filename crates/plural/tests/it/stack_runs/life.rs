@@ -10,6 +10,7 @@ one_database!(
     sqlite,
     "the cluster is what is different here: the simulated one has each database";
     opentofu_on_a_real_control_plane,
+    a_playbook_of_ansible,
     a_plan_that_was_not_read_is_not_approved
 );
 
@@ -166,6 +167,52 @@ async fn commands_of_a_stack_of_its_own(database: TestDatabase) -> anyhow::Resul
 }
 
 /// On the real control plane: Ansible needs semaphores in `/dev/shm`, which the runner of simulated clusters keeps from it.
+async fn a_playbook_of_ansible(database: TestDatabase) -> anyhow::Result<()> {
+    if program_or_report("ansible-playbook").is_none() {
+        return Ok(());
+    }
+    let Some(world) = World::real(&database).await? else { return Ok(()) };
+    let file = world.home.path().join("written");
+    let playbook = |state: &str| {
+        format!(
+            "- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n    - ansible.builtin.{state}\n"
+        )
+    };
+    let write = format!("copy:\n        dest: {}\n        content: \"{{{{ word }}}}\"", file.display());
+    let remove = format!("file:\n        path: {}\n        state: absent", file.display());
+    world
+        .remote
+        .push_files([("machines/main.yaml", playbook(&write)), ("machines/undo.yaml", playbook(&remove))])?;
+    let more = json!({
+        "variables": {"word": "hello"},
+        "configuration": {"image": "example.org/ansible", "tag": "1",
+            "ansible": {"playbook": "main.yaml", "deletePlaybook": "undo.yaml"}},
+    });
+    let stack = world.stack("ANSIBLE", "machines", more).await?;
+    let run = world.planned(&stack, None).await;
+    assert_eq!(run["plan"]["change"], 1, "{}", world.told(&run));
+    assert!(!file.exists(), "it was only planned");
+    world.approve(&run).await?;
+    world.until(&run, "SUCCESSFUL").await;
+    assert_eq!(std::fs::read_to_string(&file)?, "hello");
+    // It is as it should be: nothing is to be approved.
+    let again = world.trigger(&stack).await?;
+    world.until(&json!({"id": again}), "SUCCESSFUL").await;
+
+    world.does("deleteStack", &stack).await?;
+    let destruction = eventually(PATIENCE, async || {
+        let run = world.newest(&stack).await.map_err(|error| format!("{error:#}"))?;
+        let waits = run["kind"] == "DESTROY" && run["status"] == "PENDING_APPROVAL";
+        if waits { Ok(run) } else { Err(world.told(&run)) }
+    })
+    .await;
+    world.approve(&destruction).await?;
+    is_gone(&world, &stack).await;
+    assert!(!file.exists(), "it was undone");
+    world.end();
+    Ok(())
+}
+
 async fn a_plan_that_was_not_read_is_not_approved(database: TestDatabase) -> anyhow::Result<()> {
     let world = World::simulated(&database).await?;
     world.remote.push_files([("shop/say.sh", "echo \"$1\"\n")])?;

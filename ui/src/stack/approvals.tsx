@@ -31,8 +31,8 @@ const columns: Columns<WaitingRun> = [
   {
     id: 'plan',
     header: 'Plan',
-    meta: { track: 'minmax(150px, 1.4fr)' },
-    cell: ({ row }) => row.original.plan && <Summary plan={row.original.plan} />,
+    meta: { track: 'minmax(150px, 1.8fr)' },
+    cell: ({ row }) => row.original.plan && <Summary plan={row.original.plan} isCell />,
   },
   {
     id: 'commit',

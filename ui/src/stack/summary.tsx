@@ -15,8 +15,9 @@ export interface Counts {
 export const changesNothing = ({ add, change, destroy, other }: Counts): boolean =>
   add === 0 && change === 0 && destroy === 0 && !other;
 
-/** What a plan would do, by number: what it destroys stands first, in red, with a sign and the word. */
-export function Summary({ plan }: { plan: Counts }) {
+/** What a plan would do, by number: what it destroys stands first, in red, with a sign and the word. In a cell, on one line. */
+export function Summary({ plan, isCell = false }: { plan: Counts; isCell?: boolean }) {
+  const to = (count: number, word: string) => `${count.toLocaleString('en')} ${isCell ? '' : 'to '}${word}`;
   if (changesNothing(plan))
     return (
       <Text component="span" size="sm">
@@ -24,15 +25,15 @@ export function Summary({ plan }: { plan: Counts }) {
       </Text>
     );
   return (
-    <span style={{ display: 'inline-flex', flexWrap: 'wrap', gap: '2px 12px' }}>
+    <span style={{ display: 'inline-flex', flexWrap: isCell ? 'nowrap' : 'wrap', gap: '2px 12px' }}>
       {plan.destroy > 0 && (
         <strong style={{ color: 'var(--tone-bad)' }}>
-          <State look={{ ...fates.destroy, word: `${plan.destroy.toLocaleString('en')} to destroy` }} />
+          <State look={{ ...fates.destroy, word: to(plan.destroy, 'destroy') }} />
         </strong>
       )}
-      {plan.change > 0 && <State look={{ ...fates.update, word: `${plan.change.toLocaleString('en')} to change` }} />}
-      {plan.add > 0 && <State look={{ ...fates.create, word: `${plan.add.toLocaleString('en')} to create` }} />}
-      {plan.other && (
+      {plan.change > 0 && <State look={{ ...fates.update, word: to(plan.change, 'change') }} />}
+      {plan.add > 0 && <State look={{ ...fates.create, word: to(plan.add, 'create') }} />}
+      {plan.other && !(isCell && plan.add + plan.change + plan.destroy > 0) && (
         <Text component="span" size="sm">
           outputs or more
         </Text>

@@ -138,8 +138,8 @@ export function runColumns(stack: string): Columns<RunRow> {
     {
       id: 'plan',
       header: 'Plan',
-      meta: { track: 'minmax(150px, 1.4fr)', from: 620 },
-      cell: ({ row }) => (row.original.plan ? <Summary plan={row.original.plan} /> : '–'),
+      meta: { track: 'minmax(150px, 1.8fr)', from: 620 },
+      cell: ({ row }) => (row.original.plan ? <Summary plan={row.original.plan} isCell /> : '–'),
     },
     {
       id: 'commit',

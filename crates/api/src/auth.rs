@@ -140,7 +140,7 @@ pub(crate) async fn bearer(
     identified(api, parts, request_id, user(&api.app, token.expose_secret())).await
 }
 
-/// The Job of a run, by a token that [`run_token`] found: only the doors of runs and of states ask for it.
+/// The Job of a run, by a token that [`run_token`] found: only the door of runs asks for it.
 ///
 /// # Errors
 /// As [`caller`].
@@ -153,12 +153,25 @@ pub(crate) async fn run(
     identified(api, parts, request_id, api.app.run_authenticate(token.expose_secret())).await
 }
 
-/// Whether a token says that it is the credential of a run.
+/// The same by its credential for the state, which its commands have: only the door of states asks for it.
+///
+/// # Errors
+/// As [`caller`].
+pub(crate) async fn run_state(
+    api: &Api,
+    parts: &Parts,
+    request_id: RequestId,
+    token: &SecretString,
+) -> std::result::Result<Caller, Box<Response>> {
+    identified(api, parts, request_id, api.app.run_state_authenticate(token.expose_secret())).await
+}
+
+/// Whether a token says that it is a credential of a run, whichever of the two: the doors tell them apart.
 pub(crate) fn is_of_run(token: &SecretString) -> bool {
     token.expose_secret().starts_with(RUN_TOKEN_PREFIX)
 }
 
-/// The bearer token, if it says that it is the credential of a run.
+/// The bearer token, if it says that it is a credential of a run.
 pub(crate) fn run_token(headers: &HeaderMap) -> Option<SecretString> {
     let token = token(headers).ok().flatten().map(SecretString::from)?;
     is_of_run(&token).then_some(token)
@@ -436,9 +449,10 @@ mod tests {
     }
 
     #[test]
-    fn the_credential_of_a_run_is_known_by_its_beginning() {
+    fn a_credential_of_a_run_is_known_by_its_beginning() {
         let found = |values| run_token(&headers(values)).map(|found| found.expose_secret().to_owned());
         assert_eq!(found(&["Bearer run-1"]).as_deref(), Some("run-1"));
+        assert_eq!(found(&["Bearer run-state-1"]).as_deref(), Some("run-state-1"));
         for values in [&["Bearer console-1"][..], &["Bearer xrun-1"], &["Basic cnVuLTE="], &[]] {
             assert_eq!(found(values), None, "{values:?}");
         }

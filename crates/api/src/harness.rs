@@ -1,7 +1,8 @@
 //! `/v1/runs/{id}/…`: what the Job of a run and the console say to each other, as [`plural_core::run_call`] writes it.
 //!
-//! The credential of that Job opens this door, and no other credential does. Whoever has none learns nothing, not even which calls
-//! there are. A browser is refused as at the door of states. Bodies hold secrets: no log line and no error has any of them.
+//! The credential of that Job opens this door, and no other credential does: also not the one for the state, which the commands of the
+//! run have. Whoever has none learns nothing, not even which calls there are. A browser is refused as at the door of states. Bodies
+//! hold secrets: no log line and no error has any of them.
 
 use std::time::Duration;
 

@@ -7,7 +7,8 @@
 //! Browsers keep the credentials of basic authentication, and send them along with forms of other sites. So they are not asked for any
 //! here, and what a page sends is refused.
 //!
-//! The tool of a run has the credential of its Job in the place of an access token.
+//! The tool of a run has the credential of its Job for the state in the place of an access token. The credential of the Job itself opens
+//! nothing here: no tool has it.
 
 use std::time::Duration;
 
@@ -94,7 +95,7 @@ pub(crate) async fn serve(
         return message(StatusCode::FORBIDDEN, "states are for tools: a browser reads and writes none");
     }
     let caller = match password(&parts.headers).or_else(|| auth::run_token(&parts.headers)) {
-        Some(token) if auth::is_of_run(&token) => auth::run(&api, &parts, request_id, &token).await,
+        Some(token) if auth::is_of_run(&token) => auth::run_state(&api, &parts, request_id, &token).await,
         Some(token) => auth::bearer(&api, &parts, request_id, &token).await,
         // A browser's session is no credential here.
         None if !parts.headers.contains_key(AUTHORIZATION) => return challenge(request_id),

@@ -5,13 +5,13 @@ use std::time::Duration;
 use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
 use plural_core::project::Project;
-use plural_core::run_call::RUN_TOKEN_PREFIX;
+use plural_core::run_call::{RUN_TOKEN_PREFIX, state_token};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{JobRef, RunPhase, RunStatus, StackRun};
 use plural_core::stack_steps::image;
 use plural_core::stack_turns::Turn;
 use plural_core::{Error, Result};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::agent::AgentHandle;
 use crate::app::App;
@@ -19,7 +19,7 @@ use crate::harness::cut;
 use crate::job::NewJob;
 use crate::jobs::{EndStackRun, EndedRun};
 use crate::project::ProjectSelector;
-use crate::secret::NewToken;
+use crate::secret::{NewToken, TokenHash};
 use crate::stack::StackSelector;
 use crate::stack_run::RunMove;
 use crate::stack_run_turns::Proof;
@@ -144,17 +144,17 @@ impl App {
                 "{attempt} Jobs of the run were begun, and none has spoken: no more are"
             )));
         }
-        let token = NewToken::generate(RUN_TOKEN_PREFIX)?;
+        let NewToken { text: token, .. } = NewToken::generate(RUN_TOKEN_PREFIX)?;
         let change = RunMove {
             from: vec![RunStatus::Pending],
             of: Some((phase, attempt)),
-            begins: Some(token.hash),
+            begins: Some(TokenHash::of(&state_token(token.expose_secret()))),
             tells_agent: true,
             ..RunMove::at(self.now())
         };
         let by = Actor::Cluster(agent.cluster_id());
         let run = self.store.stack_run_move(&by, id, &change).await?.ok_or_else(moved_on)?;
-        Ok((token.text, run.attempt))
+        Ok((token, run.attempt))
     }
 
     /// What an agent sees of the Jobs of runs. What it says of others than its own, and of Jobs that do not count any more, changes nothing.

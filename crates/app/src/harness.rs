@@ -5,8 +5,8 @@ use plural_core::access::{Actor, RunActor};
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::StackRunId;
 use plural_core::run_call::{
-    InputPlan, InputStep, LogsKept, MAX_LOG_CHUNK, MAX_STEP_LOG, OutputReport, PlanReport, RUN_TOKEN_PREFIX,
-    RunBeat, RunInput, RunReport, StepReport,
+    InputPlan, InputStep, LogsKept, MAX_LOG_CHUNK, MAX_STEP_LOG, OutputReport, PlanReport, RunBeat, RunInput,
+    RunReport, StepReport, is_run_token, is_state_token, state_token,
 };
 use plural_core::stack::Stack;
 use plural_core::stack_plan::plan_digest;
@@ -67,25 +67,42 @@ impl App {
     /// Opens a handle for the credential of the run that the address names.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`] for one that is wrong, of another run, or has ended.
+    /// [`Error::Unauthenticated`] for one that is wrong, of another run, for the state alone, or has ended.
     pub async fn harness_authenticate(&self, token: &str, id: StackRunId) -> Result<HarnessHandle> {
-        let RunCredential { run, stack } = self.run_credential(token).await?;
+        let RunCredential { run, stack } = self.run_credential_of(token).await?;
         if run.id == id { Ok(HarnessHandle { run, stack }) } else { Err(Error::Unauthenticated) }
     }
 
-    /// Who the credential of a run speaks for, at the state of its stack.
+    /// Who the credential of a run speaks for.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`] for one that is wrong, or has ended.
+    /// As [`App::harness_authenticate`].
     pub async fn run_authenticate(&self, token: &str) -> Result<Actor> {
+        Ok(actor(&self.run_credential_of(token).await?.run))
+    }
+
+    /// Who the credential of a run for the state of its stack speaks for.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for one that is wrong, or has ended, and for the credential of the run itself: a tool never has it.
+    pub async fn run_state_authenticate(&self, token: &str) -> Result<Actor> {
+        if !is_state_token(token) || token.len() > 256 {
+            return Err(Error::Unauthenticated);
+        }
         Ok(actor(&self.run_credential(token).await?.run))
     }
 
-    async fn run_credential(&self, token: &str) -> Result<RunCredential> {
-        if !token.starts_with(RUN_TOKEN_PREFIX) || token.len() > 256 {
+    /// By the credential of the run itself, of which nothing is stored.
+    async fn run_credential_of(&self, token: &str) -> Result<RunCredential> {
+        if !is_run_token(token) || token.len() > 256 {
             return Err(Error::Unauthenticated);
         }
-        let found = self.store.stack_run_credential(&TokenHash::of(token)).await?;
+        self.run_credential(&state_token(token)).await
+    }
+
+    /// By the credential for the state.
+    async fn run_credential(&self, state_token: &str) -> Result<RunCredential> {
+        let found = self.store.stack_run_credential(&TokenHash::of(state_token)).await?;
         // The store says the same: a run that is over has no Job that counts.
         found.filter(|found| found.run.status.is_active()).ok_or(Error::Unauthenticated)
     }

@@ -107,7 +107,8 @@ pub struct RunMove {
     pub to: Option<RunStatus>,
     /// Into which phase; the attempt begins at 0 again, and the credential ends.
     pub phase: Option<RunPhase>,
-    /// One more Job: `attempt` grows by one, the credential is this one.
+    /// One more Job: `attempt` grows by one, the credential is this one. This is the hash of the credential for the state, which follows
+    /// from that of the Job ([`plural_core::run_call::state_token`]): so one hash is enough for both.
     pub begins: Option<TokenHash>,
     /// The credential ends.
     pub ends_credential: bool,
@@ -250,7 +251,7 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_plan_put(&self, id: StackRunId, write: &PlanPartWrite) -> Result<()>;
     /// A part of the plan of a run.
     async fn stack_plan_get(&self, id: StackRunId, part: PlanPart) -> Result<Option<PlanPartRead>>;
-    /// The run whose running or pending Job has this credential.
+    /// The run whose running or pending Job has this credential for the state.
     async fn stack_run_credential(&self, hash: &TokenHash) -> Result<Option<RunCredential>>;
     /// The outputs of a stack, by name; secret values are not opened for a list.
     async fn stack_outputs(&self, stack: StackId) -> Result<Vec<SealedOutput>>;

@@ -1,5 +1,6 @@
 //! What the harness of a run and the console say to each other, as JSON below `/v1/runs/{id}`. Each call carries
-//! `Authorization: Bearer run-…`, the credential of one Job of one run.
+//! `Authorization: Bearer run-…`, the credential of one Job of one run. The harness keeps it to itself: the commands of the run have
+//! [`state_token`], which opens the state of the stack and none of these calls.
 //!
 //! | call | body | answer |
 //! |---|---|---|
@@ -18,6 +19,7 @@
 
 use std::collections::BTreeMap;
 
+use ring::hmac;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::StackRunId;
@@ -27,6 +29,8 @@ use crate::stack_spec::{StackSpec, Stage};
 
 /// How the credential of a run begins.
 pub const RUN_TOKEN_PREFIX: &str = "run-";
+/// How the credential for the state begins that the commands of a run have.
+const STATE_TOKEN_PREFIX: &str = "run-state-";
 /// Bytes of one piece of a log.
 pub const MAX_LOG_CHUNK: usize = 64 << 10;
 /// Bytes of the log of a step that are kept; the rest is counted, and the end of it is kept beside the beginning.
@@ -35,6 +39,23 @@ pub const MAX_STEP_LOG: u64 = 16 << 20;
 pub const MAX_PLAN_PART: usize = 32 << 20;
 /// Seconds between two heartbeats.
 pub const HEARTBEAT_SECONDS: u64 = 10;
+
+/// The credential for the state that belongs to the credential of a run. The other cannot be computed from it: so code inside a plan
+/// cannot speak for the harness.
+pub fn state_token(run_token: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, run_token.as_bytes());
+    format!("{STATE_TOKEN_PREFIX}{}", hex::encode(hmac::sign(&key, b"plural run state")))
+}
+
+/// Whether a text says that it is the credential of a run, and not the one for the state.
+pub fn is_run_token(text: &str) -> bool {
+    text.starts_with(RUN_TOKEN_PREFIX) && !is_state_token(text)
+}
+
+/// Whether a text says that it is the credential for the state of a run's stack.
+pub fn is_state_token(text: &str) -> bool {
+    text.starts_with(STATE_TOKEN_PREFIX)
+}
 
 /// All that a harness needs of its run.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,3 +217,23 @@ macro_rules! quiet {
 }
 
 quiet!(RunInput: id, InputVariable: name, RunReport: succeeded, OutputReport: name);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_credential_for_the_state_is_another_one() {
+        let token = format!("run-{}", "0".repeat(64));
+        let state = state_token(&token);
+        // HMAC-SHA256 as another program computes it: harness and console may be of different releases.
+        assert_eq!(state, "run-state-b625344979ef134d6d6797a86c063bd168b7d44a1d5ac094373b71ae3a0c2994");
+        assert_ne!(state, state_token(&format!("run-{}1", "0".repeat(63))));
+        assert_ne!(state, state_token(&state));
+        assert!(is_run_token(&token) && !is_state_token(&token));
+        assert!(is_state_token(&state) && !is_run_token(&state));
+        for other in ["console-0", "", "xrun-0", "xrun-state-0"] {
+            assert!(!is_run_token(other) && !is_state_token(other), "{other}");
+        }
+    }
+}

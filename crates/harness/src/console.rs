@@ -8,11 +8,11 @@ use std::{
 use bytes::Bytes;
 use plural_core::ids::StackRunId;
 use plural_core::run_call::{
-    InputStep, LogsKept, MAX_PLAN_PART, PlanReport, RunBeat, RunInput, RunReport, StepReport,
+    InputStep, LogsKept, MAX_PLAN_PART, PlanReport, RunBeat, RunInput, RunReport, StepReport, state_token,
 };
 use plural_kit::{Backoff, tls_words};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, header::HeaderValue};
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::watch;
 
 use crate::{
@@ -50,6 +50,7 @@ pub(crate) struct Console {
     base: String,
     run: StackRunId,
     authorization: HeaderValue,
+    state_token: SecretString,
     pace: Pace,
     stop: watch::Sender<Option<End>>,
 }
@@ -106,6 +107,7 @@ impl Console {
             base: parsed.as_str().trim_end_matches('/').to_owned(),
             run: *run,
             authorization,
+            state_token: state_token(token).into(),
             pace: pace.clone(),
             stop,
         })
@@ -114,6 +116,11 @@ impl Console {
     /// The address without a slash at its end.
     pub(crate) fn base(&self) -> &str {
         &self.base
+    }
+
+    /// The credential for the state: the only one that commands have.
+    pub(crate) fn state_token(&self) -> &SecretString {
+        &self.state_token
     }
 
     /// Tells when to stop, and why.
@@ -233,7 +240,7 @@ impl Console {
             let request = self
                 .client
                 .post(&url)
-                .header("authorization", self.authorization.clone())
+                .bearer_auth(self.state_token.expose_secret())
                 .header("content-type", "application/json")
                 .body(state.clone());
             let why = match request.send().await {

@@ -10,6 +10,9 @@ use tokio::process::Command;
 
 use crate::run::TOKEN_VARIABLE;
 
+/// The user that a tool names at the state: any would do.
+pub(crate) const STATE_USER: &str = "run";
+
 /// What commands find in their environment, beside that of the image.
 pub(crate) struct Environment {
     set: BTreeMap<OsString, OsString>,
@@ -17,7 +20,7 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// That of a run: settings of the tool, then what the stack says, then how to reach the state.
-    pub(crate) fn of(input: &RunInput, (console, token): (&str, &SecretString), folder: &Path) -> Self {
+    pub(crate) fn of(input: &RunInput, (console, state_token): (&str, &SecretString), folder: &Path) -> Self {
         let mut set = BTreeMap::new();
         let mut put = |name: &str, value: OsString| set.insert(OsString::from(name), value);
         if !has_home() {
@@ -55,8 +58,8 @@ impl Environment {
                 ("TF_HTTP_UNLOCK_ADDRESS", address.as_str()),
                 ("TF_HTTP_LOCK_METHOD", "LOCK"),
                 ("TF_HTTP_UNLOCK_METHOD", "UNLOCK"),
-                ("TF_HTTP_USERNAME", "run"),
-                ("TF_HTTP_PASSWORD", token.expose_secret()),
+                ("TF_HTTP_USERNAME", STATE_USER),
+                ("TF_HTTP_PASSWORD", state_token.expose_secret()),
             ] {
                 put(name, value.into());
             }

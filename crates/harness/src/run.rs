@@ -18,7 +18,7 @@ use crate::{
     child::{self, Cmd, Ended, Limits},
     console::Console,
     end::End,
-    environment::Environment,
+    environment::{Environment, STATE_USER},
     log::{self, Echoes, StepLog, Transcript},
     mask::{Collected, Secrets},
     workspace::Workspace,
@@ -153,7 +153,7 @@ async fn finished(
     input: RunInput,
 ) -> (Option<RunReport>, Result<(), End>) {
     let mut changed = Changed { changed: false, outputs: None };
-    let secrets = match secrets(config, &input) {
+    let secrets = match secrets(config, console.state_token(), &input) {
         Ok(secrets) => secrets,
         Err(why) => {
             let error = Some(why.clone());
@@ -197,12 +197,17 @@ async fn finished(
 }
 
 /// All that no log may show.
-fn secrets(config: &HarnessConfig, input: &RunInput) -> Result<Arc<Secrets>, String> {
+fn secrets(
+    config: &HarnessConfig,
+    state_token: &SecretString,
+    input: &RunInput,
+) -> Result<Arc<Secrets>, String> {
     let mut collected = Collected::default();
-    let token = config.token.expose_secret();
-    collected.value(token);
-    // As basic authentication writes it.
-    collected.value(&format!("run:{token}"));
+    for token in [config.token.expose_secret(), state_token.expose_secret()] {
+        collected.value(token);
+        // As basic authentication writes it.
+        collected.value(&format!("{STATE_USER}:{token}"));
+    }
     for variable in input.environment.iter().filter(|variable| variable.secret) {
         collected.value(&variable.value);
     }
@@ -240,7 +245,7 @@ impl Job {
         Workspace::prepare(&root).map_err(End::Failed)?;
         let source = artifact::fetch(console, &input.artifact_digest, &root).await?;
         let space = Workspace::fill(&root, &source, &input).map_err(End::Failed)?;
-        let mut environment = Environment::of(&input, (console.base(), &config.token), &root);
+        let mut environment = Environment::of(&input, (console.base(), console.state_token()), &root);
         if let Some(pem) = &config.ca_pem {
             environment.trust(pem);
         }

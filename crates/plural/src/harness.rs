@@ -12,6 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 use plural_core::ids::StackRunId;
+use plural_core::run_call::is_run_token;
 use plural_harness::{HarnessConfig, Outcome, Pace, TOKEN_VARIABLE};
 use plural_kit::Shutdown;
 use secrecy::SecretString;
@@ -83,10 +84,7 @@ fn ran(args: Args) -> anyhow::Result<Outcome> {
     keep_private();
     hide_environment();
     let token = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
-    anyhow::ensure!(
-        token.trim().starts_with("run-"),
-        "the variable {TOKEN_VARIABLE} holds no credential of a run"
-    );
+    anyhow::ensure!(is_run_token(token.trim()), "the variable {TOKEN_VARIABLE} holds no credential of a run");
     let ca_pem = match console_ca_file {
         None => None,
         Some(file) => Some(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?),

@@ -209,7 +209,7 @@ export function Environment({ stack }: { stack: StackOne }) {
             icon={IconFilePlus}
             right={right}
             unless={waits}
-            explains={`It is there in each run: relative to the folder in which the tool runs, or at an absolute path. It is kept encrypted, and shown to nobody again. ${follows(stack)}`}
+            explains={`It is there in each run: relative to the folder in which the tool runs. It is kept encrypted, and shown to nobody again. ${follows(stack)}`}
             fields={[
               { name: 'path', label: 'Path', isRequired: true, placeholder: 'backend.hcl' },
               { name: 'content', label: 'What is in it', kind: 'area', isRequired: true },

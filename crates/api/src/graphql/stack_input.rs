@@ -113,7 +113,7 @@ pub(crate) struct StackAttributes {
 /// A file of the runs of a stack.
 #[derive(InputObject)]
 pub(crate) struct StackFileAttributes {
-    /// Where it is written: relative to the folder in which the tool runs, or absolute.
+    /// Where it is written: relative to the folder in which the tool runs.
     path: String,
     /// What is in it. Absent in an update: what is in it already.
     content: Option<String>,

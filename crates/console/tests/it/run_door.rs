@@ -33,6 +33,11 @@ fn run_token() -> String {
     format!("run-{}", "0".repeat(64))
 }
 
+/// What the commands of that run have.
+fn of_commands() -> String {
+    plural_core::run_call::state_token(&run_token())
+}
+
 /// Status and body.
 async fn ask(
     person: &Person,
@@ -66,6 +71,7 @@ async fn nobody_else_is_let_in(database: TestDatabase) {
         ("nobody", Vec::new()),
         ("a run that there is not", bearer(&run_token())),
         ("a long token", bearer(&run_token().repeat(100))),
+        ("its commands", bearer(&of_commands())),
         ("an administrator", bearer(&admin)),
         ("an agent", bearer(&deploy)),
         ("a password", basic),
@@ -107,15 +113,19 @@ async fn the_credential_of_a_run_opens_no_other_door(database: TestDatabase) {
         ("POST", state.as_str()),
         ("LOCK", state.as_str()),
     ] {
-        let mut headers = bearer(&run_token());
-        headers.push(("content-type", "application/json".to_owned()));
-        let told = ask(&t.nobody, (method, path), &headers, body.clone()).await;
-        assert_eq!(told.0, 401, "{method} {path}: {told:?}");
+        for token in [run_token(), of_commands()] {
+            let mut headers = bearer(&token);
+            headers.push(("content-type", "application/json".to_owned()));
+            let told = ask(&t.nobody, (method, path), &headers, body.clone()).await;
+            assert_eq!(told.0, 401, "{method} {path}: {told:?}");
+        }
     }
     // As Terraform's backend sends it.
     let url = format!("{}{state}", t.nobody.next_url());
-    let sent = t.nobody.http().get(url).basic_auth("run", Some(run_token())).send().await.unwrap();
-    assert_eq!(sent.status(), 401);
+    for token in [run_token(), of_commands(), of_commands().repeat(10)] {
+        let sent = t.nobody.http().get(&url).basic_auth("run", Some(token)).send().await.unwrap();
+        assert_eq!(sent.status(), 401);
+    }
     t.stop().await;
 }
 

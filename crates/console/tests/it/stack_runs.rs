@@ -3,12 +3,13 @@
 use plural_app::agent_run::ReportedRunState;
 use plural_core::ErrorCode;
 use plural_core::stack_run::RunPhase;
-use plural_testkit::{TestDatabase, each_database, eventually};
+use plural_testkit::{TestDatabase, each_database};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use world::{FILE, World, hex, id_of};
 
+mod states;
 mod world;
 
 each_database!(
@@ -26,8 +27,6 @@ each_database!(
     a_stack_is_destroyed_before_it_goes,
     a_plan_that_was_altered_is_not_applied,
     a_run_that_was_altered_after_its_approval_is_not_applied,
-    a_state_that_moved_refuses_the_plan,
-    a_run_reaches_the_state_of_its_own_stack,
     a_stack_has_only_so_many_runs_under_way,
     a_changed_stack_is_planned_again,
     what_a_stack_may_not_be_made_of,
@@ -298,6 +297,8 @@ async fn a_lost_plan_is_made_again_and_a_lost_apply_is_not(database: TestDatabas
     let second = w.take(&run, RunPhase::Plan, 1).await;
     assert_eq!(second.attempt, 2);
     second.input().await;
+    // The credential for the state ended with the Job, too.
+    assert_eq!(w.state(&first.state_token(), "GET", "", Vec::new()).await, 401);
     // Its log begins anew, and so does its plan.
     assert_eq!(second.log(0, 0, "two\n").await, (200, json!({"offset": 4})));
     second.plan(1).await;
@@ -465,127 +466,6 @@ async fn a_run_that_was_altered_after_its_approval_is_not_applied(database: Test
         let run = w.run(number, "FAILED").await;
         assert!(run["error"].as_str().unwrap().contains(why), "{run}");
     }
-    w.t.stop().await;
-}
-
-/// A Terraform state.
-fn state(serial: u64) -> Vec<u8> {
-    json!({"version": 4, "serial": serial, "lineage": "a", "outputs": {}, "resources": []})
-        .to_string()
-        .into_bytes()
-}
-
-fn lock(id: &str) -> Vec<u8> {
-    json!({"ID": id, "Operation": "OperationTypeApply", "Who": "harness@pod"}).to_string().into_bytes()
-}
-
-impl World {
-    /// A call at the door of states.
-    async fn state(&self, token: &str, method: &str, query: &str, body: Vec<u8>) -> u16 {
-        let url = self.t.url(&format!("/v1/stacks/{}/state{query}", self.stack));
-        let method = Method::from_bytes(method.as_bytes()).unwrap();
-        let request = self.t.owner.http().request(method, url).basic_auth("plural", Some(token)).body(body);
-        request.send().await.unwrap().status().as_u16()
-    }
-}
-
-async fn a_state_that_moved_refuses_the_plan(database: TestDatabase) {
-    let attributes = json!({"type": "TERRAFORM", "manageState": true, "approval": true});
-    let w = World::new(&database, attributes).await;
-    let owner = w.t.owner.token.clone().unwrap();
-    assert_eq!(w.state(&owner, "POST", "", state(1)).await, 200);
-    w.plans(1, 1).await;
-    let run = w.run(1, "PENDING_APPROVAL").await;
-    assert_eq!(w.state(&owner, "POST", "", state(2)).await, 200);
-    w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await;
-    let run = w.run(1, "FAILED").await;
-    let error = run["error"].as_str().unwrap();
-    assert!(error.contains("the state moved since the plan was made (serial 1 then, 2 now)"), "{error}");
-
-    // The same between the approval and the Job.
-    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
-    w.plans(2, 1).await;
-    let run = w.run(2, "PENDING_APPROVAL").await;
-    assert_eq!(w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await.outcome(), "OK");
-    let run = w.run(2, "PENDING").await;
-    let apply = w.take(&run, RunPhase::Apply, 0).await;
-    assert_eq!(w.state(&owner, "POST", "", state(3)).await, 200);
-    assert_eq!(apply.get("input").await.0, 409);
-    assert_eq!(apply.get("input").await.0, 401);
-    w.run(2, "FAILED").await;
-    w.t.stop().await;
-}
-
-async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
-    let w = World::new(&database, json!({"type": "TERRAFORM", "manageState": true})).await;
-    let run = w.run(1, "PENDING").await;
-    let plan = w.take(&run, RunPhase::Plan, 0).await;
-    let input = plan.input().await;
-    assert_eq!(input["statePath"], format!("/v1/stacks/{}/state", w.stack));
-    assert_eq!(w.state(&plan.token, "GET", "", Vec::new()).await, 204);
-    // A plan writes nothing, and locks nothing.
-    assert_eq!(w.state(&plan.token, "POST", "", state(1)).await, 403);
-    assert_eq!(w.state(&plan.token, "LOCK", "", lock("one")).await, 403);
-    let other = json!({"name": "other", "type": "TERRAFORM", "projectId": w.t.project});
-    let create = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
-    let other = w.t.owner.data(create, json!({"a": other})).await["createStack"]["id"].clone();
-    let url = w.t.url(&format!("/v1/stacks/{}/state", other.as_str().unwrap()));
-    let asked = w.t.owner.http().get(url).basic_auth("plural", Some(&plan.token)).send().await.unwrap();
-    assert_eq!(asked.status(), 403);
-    // Nor is it a person's token.
-    let asked = w.t.owner.with_token(&plan.token).ask("{ me { id } }", json!({})).await;
-    assert_eq!(asked.outcome(), "401");
-    plan.plan(1).await;
-    assert_eq!(plan.done(true).await, 204);
-    assert_eq!(w.state(&plan.token, "GET", "", Vec::new()).await, 401);
-
-    let run = w.run(1, "PENDING").await;
-    let apply = w.take(&run, RunPhase::Apply, 0).await;
-    apply.input().await;
-    // The lock of a person is not the run's to end, whether it names it or not.
-    let owner = w.t.owner.token.clone().unwrap();
-    assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
-    for body in [Vec::new(), lock("mine")] {
-        assert_eq!(w.state(&apply.token, "UNLOCK", "", body).await, 409);
-    }
-    assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "mine");
-    assert_eq!(w.state(&owner, "UNLOCK", "", lock("mine")).await, 200);
-    assert_eq!(w.state(&apply.token, "LOCK", "", lock("one")).await, 200);
-    let held = w.known(&w.t.owner).await["lock"].clone();
-    assert_eq!(held, json!({"id": "one", "author": format!("run:{}", id_of(&run))}));
-    assert_eq!(w.state(&apply.token, "POST", "?ID=one", state(1)).await, 200);
-    // Its Pod is gone, and with it whoever could give the lock back.
-    w.says(&apply, ReportedRunState::Gone, "the node is gone").await;
-    let run = w.run(1, "FAILED").await;
-    assert!(run["error"].as_str().unwrap().contains("may have changed something"), "{run}");
-    eventually(std::time::Duration::from_mins(1), async || {
-        let known = w.known(&w.t.owner).await;
-        known["lock"].is_null().then_some(()).ok_or(format!("{known}"))
-    })
-    .await;
-    assert_eq!(w.state(&apply.token, "POST", "?ID=one", state(2)).await, 401);
-
-    // One that is not heard of any more keeps its lock until its Pod is known to be gone: it may still be at work.
-    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
-    w.plans(2, 1).await;
-    let run = w.run(2, "PENDING").await;
-    let apply = w.take(&run, RunPhase::Apply, 0).await;
-    w.says(&apply, ReportedRunState::Created, "").await;
-    apply.input().await;
-    assert_eq!(w.state(&apply.token, "LOCK", "", lock("two")).await, 200);
-    w.falls_silent().await;
-    w.tend().await;
-    w.run(2, "FAILED").await;
-    assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "two");
-    w.says(&apply, ReportedRunState::Gone, "").await;
-    assert_eq!(w.known(&w.t.owner).await["lock"], Value::Null);
-
-    // The lock of a person stays, whatever becomes of runs.
-    assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
-    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
-    w.plans(3, 0).await;
-    w.run(3, "SUCCESSFUL").await;
-    assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "mine");
     w.t.stop().await;
 }
 

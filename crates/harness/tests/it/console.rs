@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use parking_lot::Mutex;
-use plural_core::run_call::{LogsKept, PlanReport, RunBeat, RunInput, RunReport, StepReport};
+use plural_core::run_call::{LogsKept, PlanReport, RunBeat, RunInput, RunReport, StepReport, state_token};
 use serde_json::json;
 
 /// The credential of the run.
@@ -90,7 +90,7 @@ async fn answer(State(told): State<Arc<Mutex<Told>>>, request: Request) -> Respo
     let body = to_bytes(body, 64 << 20).await.unwrap().to_vec();
     let (path, query) = (parts.uri.path().to_owned(), parts.uri.query().unwrap_or_default().to_owned());
     let mut told = told.lock();
-    if told.ended || !is_ours(&parts.headers) {
+    if told.ended || !is_ours(&parts.headers, &path) {
         return (StatusCode::UNAUTHORIZED, Json(json!({"message": "unauthenticated"}))).into_response();
     }
     if path.starts_with("/v1/stacks/") {
@@ -139,8 +139,10 @@ async fn answer(State(told): State<Arc<Mutex<Told>>>, request: Request) -> Respo
     }
 }
 
-fn is_ours(headers: &HeaderMap) -> bool {
-    headers.get(AUTHORIZATION).is_some_and(|value| *value == format!("Bearer {TOKEN}"))
+/// Each of the two credentials opens its own door.
+fn is_ours(headers: &HeaderMap, path: &str) -> bool {
+    let token = if path.starts_with("/v1/stacks/") { state_token(TOKEN) } else { TOKEN.to_owned() };
+    headers.get(AUTHORIZATION).is_some_and(|value| *value == format!("Bearer {token}"))
 }
 
 /// Keeps a piece of a log, each byte once.

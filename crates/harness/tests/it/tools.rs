@@ -2,7 +2,7 @@
 //! of the whole.
 
 use axum::http::StatusCode;
-use plural_core::run_call::{InputPlan, InputStep, OutputReport};
+use plural_core::run_call::{InputPlan, InputStep, OutputReport, state_token};
 use plural_core::stack::StackTool;
 use plural_core::stack_run::{PlanSummary, RunPhase};
 use plural_core::stack_spec::Stage;
@@ -154,6 +154,22 @@ async fn a_state_that_could_not_be_written_is_handed_in() {
         assert!(f.console.done().changed);
         f.console.with(|told| assert_eq!(told.states, [b"{\"serial\": 2}\n"]));
     }
+}
+
+#[tokio::test]
+async fn a_command_has_the_credential_for_the_state_and_no_log_shows_it() {
+    // As it is, as basic authentication writes it, and as `base64` breaks it.
+    let script = "printf %s \"$TF_HTTP_PASSWORD\" >password; env >environment; echo \"as $TF_HTTP_PASSWORD\"; \
+                  printf %s \"$TF_HTTP_USERNAME:$TF_HTTP_PASSWORD\" | base64 | tr -d '\\n'; echo; \
+                  printf %s \"$TF_HTTP_PASSWORD\" | base64";
+    let f = Fixture::new(vec![shell(0, Stage::Plan, script)]).await;
+    f.change(|input| input.state_path = Some("/v1/stacks/7/state".to_owned()));
+    assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+    let read = |name: &str| std::fs::read_to_string(f.work().join(name)).unwrap();
+    assert_eq!(read("password"), state_token(TOKEN));
+    assert!(!read("environment").contains(TOKEN), "{}", read("environment"));
+    let hidden = "as ***\n***\n***\n***=\n";
+    assert_eq!((f.console.log(0).as_str(), f.printed().as_str()), (hidden, hidden));
 }
 
 #[tokio::test]

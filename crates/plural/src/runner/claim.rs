@@ -211,6 +211,10 @@ mod tests {
                 both(pod, job, "/containers/0/env/0/valueFrom/secretKeyRef/name", "admin".into());
             }),
             ("not one of a run", |_, _, secret| secret["data"]["token"] = "ZGVwbG95LTE=".into()),
+            // The one for the state: "run-state-" and 64 times "a".
+            ("not one of a run", |_, _, secret| {
+                secret["data"]["token"] = format!("cnVuLXN0YXRlLWFh{}YWE=", "YWFh".repeat(20)).into();
+            }),
             ("Secret is not there", |_, _, secret| *secret = json!({})),
         ];
         for (why, change) in cases {

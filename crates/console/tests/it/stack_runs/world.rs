@@ -5,6 +5,7 @@ use std::time::Duration;
 use plural_app::agent::AgentHandle;
 use plural_app::agent_run::{ReportedRun, ReportedRunState};
 use plural_core::ids::StackRunId;
+use plural_core::run_call::state_token;
 use plural_core::stack_run::{JobRef, RunPhase};
 use plural_testkit::{GitRemote, TestDatabase, eventually};
 use reqwest::Method;
@@ -201,6 +202,21 @@ pub(super) struct Harness {
 pub(super) const FILE: &[u8] = b"the plan, as the tool keeps it";
 
 impl Harness {
+    /// The credential for the state, which its commands have.
+    pub(super) fn state_token(&self) -> String {
+        state_token(&self.token)
+    }
+
+    /// One of its commands, in its place.
+    pub(super) fn command(&self) -> Self {
+        Self { token: self.state_token(), ..self.clone() }
+    }
+
+    /// With its own credential, at the address of another run.
+    pub(super) fn of(&self, other: &Self) -> Self {
+        Self { url: other.url.clone(), ..self.clone() }
+    }
+
     /// Status and body.
     pub(super) async fn call(&self, method: Method, path: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
         let request = self.http.request(method, format!("{}/{path}", self.url)).bearer_auth(&self.token);

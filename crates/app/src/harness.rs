@@ -218,13 +218,15 @@ impl App {
             let told = format!("must not exceed {} KiB", MAX_LOG_CHUNK >> 10);
             return Err(Error::invalid("log", told));
         }
-        self.harness_beat(by).await?;
         check_step(by, index)?;
         if offset >= MAX_STEP_LOG {
+            self.harness_beat(by).await?;
             return Ok(LogsKept { offset: offset.saturating_add(bytes.len() as u64) });
         }
         let piece = LogPiece { offset, at: self.now(), bytes: bytes.to_vec() };
-        Ok(LogsKept { offset: self.store.stack_run_log(by.run.id, index, &piece).await? })
+        let of = (by.run.phase, by.run.attempt);
+        let known = self.store.stack_run_log(by.run.id, of, index, &piece).await?;
+        Ok(LogsKept { offset: known.ok_or(Error::Unauthenticated)? })
     }
 
     /// A part of the plan; may be repeated until the plan is taken.

@@ -96,6 +96,8 @@ pub mod source;
 pub mod stack;
 mod stack_inputs;
 pub mod stack_run;
+mod stack_run_made;
+mod stack_run_open;
 mod stack_run_plan;
 mod stack_run_turns;
 pub mod stack_state;

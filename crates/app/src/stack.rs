@@ -10,7 +10,7 @@ use plural_core::policy::Policy;
 use plural_core::project::Project;
 use plural_core::repository::Repository;
 use plural_core::stack::{NewStack, Stack, StackChange, StackSource, StackTool};
-use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger};
+use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::stack_steps::steps;
 use plural_core::{Error, Result};
@@ -26,7 +26,7 @@ use crate::records::record;
 use crate::repository::RepositorySelector;
 use crate::source::SourceLimits;
 use crate::stack_inputs::OpenInputs;
-use crate::stack_run::{NewRun, RunMove, SealedInputs, user_of};
+use crate::stack_run::{MadeRun, NewRun, RunMove, SealedInputs, user_of};
 
 /// Which stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,8 +90,20 @@ pub trait StackStore: Send + Sync + 'static {
         inputs: &SealedInputs,
         grant: Option<&Grant>,
     ) -> Result<()>;
-    /// Says that a stack is to be destroyed and deleted, or takes that back; [`Error::Conflict`] for a protected one.
-    async fn stack_deleting(&self, by: Audited<'_, Stack, Admin>, deleted: bool) -> Result<()>;
+    /// Says that a stack is to be destroyed and deleted, and makes the run that destroys it, at once: no run of another kind comes between
+    /// the two, and takes its place. The run is stored as by [`crate::stack_run::StackRunStore::stack_run_create`], and `made` has
+    /// its line of the audit log.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a protected stack, and for one that a run destroys already.
+    async fn stack_destroy(
+        &self,
+        by: Audited<'_, Stack, Admin>,
+        made: Audited<'_, Stack, Write>,
+        run: &MadeRun,
+    ) -> Result<StackRun>;
+    /// Takes the deletion of a stack back; [`Error::Conflict`] while a run is to destroy it.
+    async fn stack_restore(&self, by: Audited<'_, Stack, Admin>) -> Result<()>;
     /// Removes a stack with its policy and all versions of its state; [`Error::Conflict`] for a protected one, one whose state is
     /// locked, and one whose state has resources and is not the version `forget`.
     async fn stack_delete(&self, by: Audited<'_, Stack, Admin>, forget: Option<StateVersionId>)
@@ -231,27 +243,20 @@ impl App {
         if stack.source.is_none() || !has_made || forget.is_some() {
             return self.stack_detach(ctx, id, forget).await;
         }
-        let open = self.store.stack_runs_open().await?;
-        let destroying = open.iter().find(|run| run.stack_id == id && run.kind == RunKind::Destroy);
-        if let Some(run) = destroying.filter(|_| stack.deleted_at.is_some()) {
-            return Err(Error::conflict(format!(
-                "the stack is being destroyed already, by run {}",
-                run.number
-            )));
-        }
         if stack.protect {
             return Err(Error::conflict("the stack is protected: take the protection away first"));
         }
         let writable = self.authorized::<Stack, Write>(ctx, &selector).await?;
         // First: of a stack that cannot be destroyed nothing is said.
         let new = NewRun { kind: RunKind::Destroy, trigger: RunTrigger::Manual };
-        self.stack_run_of(ctx, &writable, new).await.map_err(|error| match error {
+        let made = self.stack_run_made(ctx, &writable, new).await.map_err(|error| match error {
             Error::Invalid { field, reason } => {
                 Error::invalid(field, format!("{reason}; or detach the stack, which forgets what it made"))
             }
             error => error,
         })?;
-        self.store.stack_deleting(stack.audited(ctx, "stack.delete"), true).await?;
+        let line = writable.audited(ctx, "stack.run.create");
+        self.store.stack_destroy(stack.audited(ctx, "stack.delete"), line, &made).await?;
         self.get::<Stack>(ctx, &selector).await
     }
 
@@ -264,8 +269,8 @@ impl App {
         forget: Option<StateVersionId>,
     ) -> Result<Stack> {
         let stack = self.authorized::<Stack, Admin>(ctx, &StackSelector::Id(id)).await?;
-        let open = self.store.stack_runs_open().await?;
-        if let Some(run) = open.iter().find(|run| run.stack_id == id && run.status.is_active()) {
+        let open = self.store.stack_runs_open_of(id).await?;
+        if let Some(run) = open.iter().find(|run| run.status.is_active()) {
             return Err(Error::conflict(format!(
                 "run {} of the stack is {}: cancel it, or wait until it has ended",
                 run.number,
@@ -283,10 +288,8 @@ impl App {
         if stack.deleted_at.is_none() {
             return Err(Error::conflict("the stack is not being deleted"));
         }
-        for run in self.store.stack_runs_open().await? {
-            if run.stack_id != id || run.kind != RunKind::Destroy {
-                continue;
-            }
+        let open = self.store.stack_runs_open_of(id).await?;
+        for run in open.into_iter().filter(|run| run.kind == RunKind::Destroy) {
             let change = RunMove {
                 from: vec![RunStatus::Queued, RunStatus::PendingApproval],
                 to: Some(RunStatus::Cancelled),
@@ -305,7 +308,7 @@ impl App {
                 }
             }
         }
-        self.store.stack_deleting(stack.audited(ctx, "stack.restore"), false).await?;
+        self.store.stack_restore(stack.audited(ctx, "stack.restore")).await?;
         self.get::<Stack>(ctx, &selector).await
     }
 

@@ -1,32 +1,26 @@
 //! Runs of stacks: made, put together, started by an agent, approved, and ended.
 
-use std::collections::HashSet;
-
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::{Action, Actor};
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
-use plural_core::page::{Direction, Keyed as _, Page, PageRequest};
+use plural_core::page::{Page, PageRequest};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{
-    JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunSnapshot, RunSource, RunStatus, RunStep, RunTrigger,
-    StackOutput, StackRun, StepStatus,
+    JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunSource, RunStatus, RunStep, RunTrigger, StackOutput,
+    StackRun, StepStatus,
 };
-use plural_core::stack_steps::steps;
-use plural_core::stack_turns::{Approver, check_approver, is_approved};
+use plural_core::stack_turns::{Approver, OpenRun, check_approver, is_approved};
 use plural_core::{Error, Result};
+use uuid::Uuid;
 
 use crate::access::{Act, Approve, Audited, Authorized, Read, Write, actor_name};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
-use crate::jobs::{PrepareStackRun, PreparedRun};
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
 use crate::stack::StackSelector;
-
-/// Runs of one stack that people may have under way at once.
-const MAX_OPEN: usize = 50;
 
 /// What of a stack is sealed and goes into its runs.
 #[derive(Debug, Clone, Default)]
@@ -153,10 +147,22 @@ pub struct SealedOutput {
 pub struct LogPiece {
     /// Place of its first byte in the log of its step.
     pub offset: u64,
-    /// When it was kept.
+    /// When its last byte was kept, or one behind it.
     pub at: DateTime<Utc>,
     /// The bytes, secrets already hidden.
     pub bytes: Vec<u8>,
+}
+
+/// A page of the runs that are not over, for the loop that moves them on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenRuns {
+    /// The runs, oldest first, without those that cannot be read.
+    pub runs: Vec<OpenRun>,
+    /// The next page begins behind this one; none where this is the last.
+    pub next: Option<StackRunId>,
+    /// Stacks that are to be deleted and were destroyed, in the first page: their newest run that is no dry run destroyed them. They go as
+    /// soon as their run is over; one that is still there has outlived the console that was to remove it.
+    pub destroyed: Vec<StackId>,
 }
 
 /// Who presents the credential of a run.
@@ -175,13 +181,7 @@ pub struct RunCredential {
 pub trait StackRunStore: Send + Sync + 'static {
     /// A new run, queued: `run.number` and `run.sequence` are chosen by the store. Environment and files are those of the stack, copied as
     /// they are sealed here. The job that puts its code together is enqueued with it.
-    async fn stack_run_create(
-        &self,
-        by: Audited<'_, Stack, Write>,
-        run: &StackRun,
-        inputs: &SealedInputs,
-        prepare: &NewJob,
-    ) -> Result<StackRun>;
+    async fn stack_run_create(&self, by: Audited<'_, Stack, Write>, run: &MadeRun) -> Result<StackRun>;
     /// What of a stack is sealed.
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs>;
     /// One run, for the console itself.
@@ -191,12 +191,13 @@ pub trait StackRunStore: Send + Sync + 'static {
     /// Runs of a stack that may be read, newest first.
     async fn stack_runs(&self, stack: &Authorized<Stack, Read>, page: &PageRequest)
     -> Result<Page<StackRun>>;
-    /// Runs that are not over, those that wait for approval too, of all stacks, oldest first, at most 1 000: for the loop that moves them
-    /// on, and for whoever is to approve some.
-    async fn stack_runs_open(&self) -> Result<Vec<StackRun>>;
-    /// Stacks that are to be deleted and were destroyed: their newest run that is no dry run destroyed them. They go as soon as their run is
-    /// over; one that is still there has outlived the console that was to remove it.
-    async fn stacks_destroyed(&self) -> Result<Vec<StackId>>;
+    /// Runs that are not over, of all stacks, oldest first, from behind `after`: a page of them, in one statement.
+    async fn stack_runs_open(&self, after: Option<StackRunId>) -> Result<OpenRuns>;
+    /// All runs of a stack that are not over, oldest first.
+    async fn stack_runs_open_of(&self, stack: StackId) -> Result<Vec<StackRun>>;
+    /// Runs that wait for approval, of all stacks, in the direction of the page: at most its limit, and the key behind which there may be
+    /// more.
+    async fn stack_runs_waiting(&self, page: &PageRequest) -> Result<(Vec<StackRun>, Option<Uuid>)>;
     /// Moves a run on, for a person: with their line in the audit log.
     async fn stack_run_decide(
         &self,
@@ -235,8 +236,16 @@ pub trait StackRunStore: Send + Sync + 'static {
         at: DateTime<Utc>,
     ) -> Result<()>;
     /// Appends to the log of a step what lies beyond what is known, and answers how many bytes are known then. Bytes before the known
-    /// end are not kept twice; a gap is refused with [`plural_core::Error::Conflict`].
-    async fn stack_run_log(&self, id: StackRunId, index: u32, piece: &LogPiece) -> Result<u64>;
+    /// end are not kept twice; a gap is refused with [`plural_core::Error::Conflict`]. It is a sign of life, too, kept in the same
+    /// write, also of a piece that is refused; where the run is not running, in this phase and attempt, nothing is kept, and the answer
+    /// is `None`.
+    async fn stack_run_log(
+        &self,
+        id: StackRunId,
+        of: (RunPhase, u32),
+        index: u32,
+        piece: &LogPiece,
+    ) -> Result<Option<u64>>;
     /// The log of a step from a place on, at most so many bytes.
     async fn stack_run_logs(
         &self,
@@ -268,8 +277,20 @@ pub trait StackRunStore: Send + Sync + 'static {
     ) -> Result<()>;
     /// The closure digest that was seen last.
     async fn stack_seen(&self, stack: StackId) -> Result<Option<String>>;
-    /// Removes runs that are over beyond the newest `keep` of each stack, with their plans and logs; how many.
+    /// Removes runs that are over beyond the newest `keep` of each stack, with their plans and logs; how many. Each is gone for whoever asks
+    /// before the first of its pieces goes, and these go in small writes; what one pass leaves, the next one takes.
     async fn stack_runs_prune(&self, keep: u32) -> Result<u64>;
+}
+
+/// A run that is ready to be stored.
+#[derive(Debug)]
+pub struct MadeRun {
+    /// The run; its number and sequence are chosen by the store.
+    pub run: StackRun,
+    /// What of it is sealed.
+    pub inputs: SealedInputs,
+    /// The job that puts its code together.
+    pub prepare: NewJob,
 }
 
 /// A run that somebody asks for.
@@ -292,78 +313,6 @@ impl App {
         self.stack_run_of(ctx, &stack, new).await
     }
 
-    /// Refuses one more run of a stack that has so many under way: the loop that looks after all of them sees so many, and each that
-    /// no agent starts takes its time.
-    pub(crate) async fn stack_has_room(&self, stack: StackId) -> Result<()> {
-        let open = self.store.stack_runs_open().await?;
-        if open.iter().filter(|run| run.stack_id == stack).count() < MAX_OPEN {
-            return Ok(());
-        }
-        Err(Error::conflict(format!(
-            "the stack has {MAX_OPEN} runs that are not over: cancel some, or wait until they have ended"
-        )))
-    }
-
-    /// The run itself, of whatever there is of the stack.
-    pub(crate) async fn stack_run_of(
-        &self,
-        ctx: &OpCtx,
-        stack: &Authorized<Stack, Write>,
-        new: NewRun,
-    ) -> Result<StackRun> {
-        let NewRun { kind, trigger } = new;
-        let Some(source) = &stack.source else {
-            return Err(Error::conflict(
-                "the stack has no source: give it a repository, a git ref and a cluster to run it from here",
-            ));
-        };
-        if kind == RunKind::Destroy && stack.protect {
-            return Err(Error::conflict("the stack is protected: take the protection away first"));
-        }
-        // Refused now, and not by the Job: a tool that cannot do it as the stack is.
-        for phase in RunPhase::ALL {
-            steps(stack.tool, &stack.spec, kind, phase)?;
-        }
-        let (id, at) = (StackRunId::new(), ctx.now());
-        let inputs = self.stack_inputs_of(stack).await?;
-        let run = StackRun {
-            id,
-            stack_id: stack.id,
-            project_id: stack.project_id,
-            cluster_id: source.cluster_id,
-            number: 0,
-            kind,
-            trigger,
-            status: RunStatus::Queued,
-            phase: RunPhase::Plan,
-            attempt: 0,
-            snapshot: RunSnapshot {
-                tool: stack.tool,
-                repository_id: source.repository_id,
-                git: source.git.clone(),
-                spec: stack.spec.clone(),
-                inputs_digest: self.stack_inputs_digest(stack, &inputs)?,
-            },
-            source: None,
-            plan: None,
-            approvals: Vec::new(),
-            cancel_asked: false,
-            error: None,
-            job: None,
-            heartbeat_at: None,
-            created_by: user_of(ctx),
-            author: actor_name(ctx.actor()),
-            created_at: at,
-            started_at: None,
-            finished_at: None,
-            sequence: 0,
-        };
-        let sealed = self.run_inputs_sealed(stack.project_id, id, &inputs).await?;
-        let prepare = NewJob::of::<PrepareStackRun>(&PreparedRun { run: id })?;
-        let by = stack.audited(ctx, "stack.run.create");
-        self.store.stack_run_create(by, &run, &sealed, &prepare).await
-    }
-
     /// A run of a stack that may be read.
     pub async fn stack_run_get(&self, ctx: &OpCtx, id: StackRunId) -> Result<StackRun> {
         Ok(self.stack_run_for::<Read>(ctx, id).await?.1)
@@ -378,26 +327,6 @@ impl App {
     ) -> Result<Page<StackRun>> {
         let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(stack)).await?;
         self.store.stack_runs(&stack, page).await
-    }
-
-    /// All runs that wait for approval and that the caller may read, oldest first.
-    pub async fn runs_waiting(&self, ctx: &OpCtx, page: &PageRequest) -> Result<Page<StackRun>> {
-        plural_core::access::visibility(ctx.actor())?;
-        let mut runs = self.store.stack_runs_open().await?;
-        runs.retain(|run| run.status == RunStatus::PendingApproval);
-        let stacks: HashSet<StackId> = runs.iter().map(|run| run.stack_id).collect();
-        let stacks: Vec<StackId> = stacks.into_iter().collect();
-        let readable: HashSet<StackId> =
-            self.authorized_many::<Stack, Read>(ctx, &stacks).await?.iter().map(|stack| stack.id).collect();
-        runs.retain(|run| readable.contains(&run.stack_id));
-        runs.sort_by_key(|run| run.id);
-        runs.retain(|run| page.after.is_none_or(|key| run.key() > key));
-        runs.retain(|run| page.before.is_none_or(|key| run.key() < key));
-        if page.direction == Direction::Backward {
-            runs.reverse();
-        }
-        runs.truncate(page.limit as usize + 1);
-        Ok(Page::from_rows(page, runs))
     }
 
     /// The commands of a run, in order.

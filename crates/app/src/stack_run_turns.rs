@@ -196,34 +196,43 @@ impl App {
     /// # Errors
     /// When they cannot be read. What one of them fails with is logged, and does not hold up the others.
     pub async fn stack_runs_tend(&self) -> Result<u64> {
-        let (mut moved, mut silent, mut unprepared) = (0, HashSet::new(), Vec::new());
-        let runs = self.store.stack_runs_open().await?;
-        for run in &runs {
-            match self.run_tended(run, &mut silent).await {
-                Ok(true) => moved += 1,
-                Ok(false) => {}
-                Err(error) => {
-                    let error = error.log_text();
-                    tracing::warn!(stack_run.id = %run.id, error, "cannot move a run on; trying again");
+        let (mut moved, mut silent) = (0, HashSet::new());
+        let (mut active, mut waiting) = (HashSet::new(), BTreeSet::new());
+        let (mut destroyed, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.store.stack_runs_open(after).await?;
+            let mut unprepared = Vec::new();
+            for run in &page.runs {
+                if run.status.is_active() {
+                    active.insert(run.stack_id);
+                } else if run.status == RunStatus::Queued && run.is_prepared {
+                    waiting.insert(run.stack_id);
+                } else if run.status == RunStatus::Queued && self.now() - run.created_at > UNPREPARED {
+                    unprepared.push(NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?);
+                }
+                if !run.is_due(self.now()) {
+                    continue;
+                }
+                match self.run_due(run.id, &mut silent).await {
+                    Ok(true) => moved += 1,
+                    Ok(false) => {}
+                    Err(error) => {
+                        let error = error.log_text();
+                        tracing::warn!(stack_run.id = %run.id, error, "cannot move a run on; trying again");
+                    }
                 }
             }
-            let waits = run.status == RunStatus::Queued && run.source.is_none();
-            if waits && self.now() - run.created_at > UNPREPARED {
-                unprepared.push(NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?);
+            if !unprepared.is_empty() {
+                self.store.jobs_enqueue_absent(&unprepared, self.now() - DEAD, self.now()).await?;
+            }
+            destroyed.extend(page.destroyed);
+            after = page.next;
+            if after.is_none() {
+                break;
             }
         }
         self.silent_runs.keep(&silent);
-        if !unprepared.is_empty() {
-            self.store.jobs_enqueue_absent(&unprepared, self.now() - DEAD, self.now()).await?;
-        }
-        let active: HashSet<StackId> =
-            runs.iter().filter(|run| run.status.is_active()).map(|run| run.stack_id).collect();
-        let waiting: BTreeSet<StackId> = runs
-            .iter()
-            .filter(|run| run.status == RunStatus::Queued && run.source.is_some())
-            .map(|run| run.stack_id)
-            .filter(|stack| !active.contains(stack))
-            .collect();
+        waiting.retain(|stack| !active.contains(stack));
         for stack in waiting {
             // One that cannot go on does not hold up the others.
             if let Err(error) = self.run_next(stack).await {
@@ -231,7 +240,7 @@ impl App {
                 tracing::warn!(stack.id = %stack, error, "cannot let the next run of a stack have its turn; trying again");
             }
         }
-        for stack in self.store.stacks_destroyed().await? {
+        for stack in destroyed {
             match self.stack_destroyed(stack).await {
                 Ok(()) => moved += 1,
                 // It is protected by now, or somebody holds its state: each pass would say so.
@@ -245,6 +254,15 @@ impl App {
             }
         }
         Ok(moved)
+    }
+
+    /// It may be time for something about a run: whether there was something to do, and it was done.
+    async fn run_due(&self, id: StackRunId, silent: &mut HashSet<StackRunId>) -> Result<bool> {
+        match self.store.stack_run(id).await? {
+            Some(run) => self.run_tended(&run, silent).await,
+            // Gone a moment ago, with its stack.
+            None => Ok(false),
+        }
     }
 
     /// Whether there was something to do about a run, and it was done.

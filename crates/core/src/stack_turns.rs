@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::error::{Error, Result};
-use crate::ids::UserId;
+use crate::ids::{StackId, StackRunId, UserId};
 use crate::run_call::RunReport;
-use crate::stack_run::{RunKind, RunPhase, RunStatus, StackRun};
+use crate::stack_run::{RunApproval, RunKind, RunPhase, RunPlan, RunStatus, StackRun};
+use crate::stack_spec::StackApproval;
 
 /// A Job that was not heard of for so long is lost.
 const SILENT: TimeDelta = TimeDelta::seconds(60);
@@ -90,6 +91,46 @@ pub fn after_loss(run: &StackRun, why: &str, spoken: bool) -> Turn {
     }
 }
 
+/// What of a run that is not over says whether it is time for something: whoever looks after all of them reads no more of each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenRun {
+    /// Id.
+    pub id: StackRunId,
+    /// Of this stack.
+    pub stack_id: StackId,
+    /// How far it is.
+    pub status: RunStatus,
+    /// Its code is put together.
+    pub is_prepared: bool,
+    /// When its Job was last heard of.
+    pub heartbeat_at: Option<DateTime<Utc>>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// What it planned, where that waits for people.
+    pub plan: Option<RunPlan>,
+    /// Who agreed to that.
+    pub approvals: Vec<RunApproval>,
+    /// Who has to.
+    pub approval: StackApproval,
+}
+
+impl OpenRun {
+    /// Whether [`tend`] may have something to say of it.
+    pub fn is_due(&self, now: DateTime<Utc>) -> bool {
+        let Self { status, is_prepared, heartbeat_at, created_at, plan, approvals, approval, .. } = self;
+        let since = heartbeat_at.unwrap_or(*created_at);
+        match status {
+            RunStatus::Queued => !is_prepared && now - *created_at > UNPREPARED,
+            RunStatus::Pending => now - since > UNSTARTED,
+            RunStatus::Running => (now - since).abs() > SILENT,
+            RunStatus::PendingApproval => plan
+                .as_ref()
+                .is_some_and(|plan| agree(plan, approvals, approval) || lapses(plan, approval, now)),
+            RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => false,
+        }
+    }
+}
+
 /// What is to be done about a run now, if anything is. `cluster` and `heard` are the name of its cluster and when its agent was last heard of.
 pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Turn> {
     let since = run.heartbeat_at.unwrap_or(run.created_at);
@@ -119,7 +160,7 @@ pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: Da
         // First: those who agreed did so in time, and the console that was to carry it out ended.
         RunStatus::PendingApproval if is_approved(run) => Some(Turn::Applies),
         RunStatus::PendingApproval if is_lapsed(run, now) => {
-            let within = TimeDelta::seconds(wait(run));
+            let within = TimeDelta::seconds(wait(&run.snapshot.spec.approval));
             let error = format!("nobody approved it within {}", told(within));
             Some(Turn::Over(RunStatus::Cancelled, Some(error)))
         }
@@ -190,11 +231,15 @@ pub fn check_approver(run: &StackRun, approver: &Approver<'_>, now: DateTime<Utc
 
 /// Enough people agreed to the plan that there is.
 pub fn is_approved(run: &StackRun) -> bool {
-    let Some(plan) = &run.plan else { return false };
-    let agreed: Vec<_> = run.approvals.iter().filter(|approval| approval.digest == plan.digest).collect();
+    run.plan.as_ref().is_some_and(|plan| agree(plan, &run.approvals, &run.snapshot.spec.approval))
+}
+
+/// Of those who agreed, enough did so to this plan.
+fn agree(plan: &RunPlan, approvals: &[RunApproval], approval: &StackApproval) -> bool {
+    let agreed: Vec<_> = approvals.iter().filter(|approval| approval.digest == plan.digest).collect();
     let users: BTreeSet<UserId> = agreed.iter().map(|approval| approval.user_id).collect();
     let people: BTreeSet<&str> = agreed.iter().map(|approval| person(&approval.by)).collect();
-    users.len().min(people.len()) as u64 >= u64::from(run.snapshot.spec.approval.approvers.max(1))
+    users.len().min(people.len()) as u64 >= u64::from(approval.approvers.max(1))
 }
 
 /// Who acts under a name of the audit log: whoever assumed a service account, also over others. Somebody and the accounts that they assume
@@ -206,14 +251,18 @@ fn person(name: &str) -> &str {
 
 /// The plan waited for too long.
 fn is_lapsed(run: &StackRun, now: DateTime<Utc>) -> bool {
-    let wait = wait(run);
-    wait > 0 && run.plan.as_ref().is_some_and(|plan| now - plan.at > TimeDelta::seconds(wait))
+    run.plan.as_ref().is_some_and(|plan| lapses(plan, &run.snapshot.spec.approval, now))
+}
+
+fn lapses(plan: &RunPlan, approval: &StackApproval, now: DateTime<Utc>) -> bool {
+    let wait = wait(approval);
+    wait > 0 && now - plan.at > TimeDelta::seconds(wait)
 }
 
 /// Seconds that a plan may wait; 0: for ever. What is stored may be of a build that checked otherwise.
-fn wait(run: &StackRun) -> i64 {
+fn wait(approval: &StackApproval) -> i64 {
     const YEAR: u64 = 366 * 24 * 60 * 60;
-    run.snapshot.spec.approval.expires_seconds.min(YEAR) as i64
+    approval.expires_seconds.min(YEAR) as i64
 }
 
 /// A span in words: "90 seconds", "15 minutes", "2 days".

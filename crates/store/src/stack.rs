@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use plural_app::access::{Admin, Audited, Grant, Write};
 use plural_app::seal::Sealed;
 use plural_app::stack::{StackFilter, StackSelector, StackStore, forgets};
-use plural_app::stack_run::SealedInputs;
+use plural_app::stack_run::{MadeRun, SealedInputs};
 use plural_core::access::Visibility;
 use plural_core::ids::{ClusterId, ProjectId, RepositoryId, StackId, StateVersionId, UserId};
 use plural_core::policy::PolicyNoun;
 use plural_core::project::Project;
 use plural_core::stack::{Stack, StackChange, StackSource, StackTool};
-use plural_core::stack_run::RunStatus;
+use plural_core::stack_run::{RunStatus, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::stack_state::StateLock;
 use plural_core::{Error, Result};
@@ -408,23 +408,17 @@ impl StackStore for Database {
         write.commit().await
     }
 
-    async fn stack_deleting(&self, by: Audited<'_, Stack, Admin>, deleted: bool) -> Result<()> {
-        let write = self.write().await?;
-        let row = lock_in_tx(&write, by.target().id).await?;
-        if deleted && row.protect {
-            return Err(Error::conflict("the stack is protected: set protect to false first"));
-        }
-        let at = by.entry().at;
-        let change = row::ActiveModel {
-            id: ActiveValue::Unchanged(row.id),
-            // Asked again, it is deleted since the first time.
-            deleted_at: set(deleted.then_some(row.deleted_at.unwrap_or(at))),
-            updated_at: set(at),
-            ..Default::default()
-        };
-        change.update(&write.tx).await.map_err(gone_or("stack", db("deleting a stack")))?;
-        write.audit(by.entry()).await?;
-        write.commit().await
+    async fn stack_destroy(
+        &self,
+        by: Audited<'_, Stack, Admin>,
+        made: Audited<'_, Stack, Write>,
+        run: &MadeRun,
+    ) -> Result<StackRun> {
+        self.stack_destroyed_by(by.target().id, by.entry(), made.entry(), run).await
+    }
+
+    async fn stack_restore(&self, by: Audited<'_, Stack, Admin>) -> Result<()> {
+        self.stack_kept(by.target().id, by.entry()).await
     }
 
     async fn stack_delete(

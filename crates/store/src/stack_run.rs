@@ -1,8 +1,11 @@
 //! Runs of stacks.
 
 mod log;
+mod made;
 mod moves;
+mod open;
 mod plan;
+mod prune;
 mod row;
 
 use async_trait::async_trait;
@@ -28,8 +31,8 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use self::moves::{Mover, stack_follows_in_tx};
-use self::row::{output, row_of, run, step};
+use self::moves::Mover;
+use self::row::{inputs, output, run, runs, step};
 use crate::database::Database;
 use crate::error::{db, gone_or};
 use crate::records::AT_ONCE;
@@ -38,10 +41,6 @@ use crate::transaction::set;
 
 pub(crate) use self::moves::active_in_tx;
 
-/// Runs that are moved on at once.
-const OPEN: u64 = 1_000;
-/// Runs that are forgotten in one transaction, each with up to 96 MiB of a plan.
-const FORGOTTEN: u64 = 50;
 /// Newest runs of a stack whose artifacts are kept though they are over: people look at what they were made from.
 pub(crate) const NEWEST: u32 = 10;
 
@@ -57,35 +56,8 @@ fn inputs_of((environment, files): (Option<Vec<u8>>, Option<Vec<u8>>)) -> Sealed
 
 #[async_trait]
 impl StackRunStore for Database {
-    async fn stack_run_create(
-        &self,
-        by: Audited<'_, Stack, Write>,
-        run: &StackRun,
-        inputs: &SealedInputs,
-        prepare: &NewJob,
-    ) -> Result<StackRun> {
-        let at = by.entry().at;
-        let mut write = self.write().await?;
-        self.check_stacks_are_known_in_tx(&write).await?;
-        let stack = stack::lock_in_tx(&write, by.target().id).await?;
-        // Whoever read the stack a moment before that: a plan that came now would take the place of its destruction.
-        if stack.deleted_at.is_some() && run.kind != RunKind::Destroy {
-            return Err(Error::conflict("the stack is being deleted: restore it first"));
-        }
-        let made = StackRun {
-            stack_id: StackId::from_uuid(stack.id),
-            number: (stack.runs + 1).cast_unsigned(),
-            sequence: 1,
-            ..run.clone()
-        };
-        let row = row_of(&made, inputs)?;
-        run::Entity::insert(row).exec_without_returning(&write.tx).await.map_err(db("making a run"))?;
-        let change = stack::row::ActiveModel { runs: set(stack.runs + 1), ..Default::default() };
-        stack_follows_in_tx(&write, stack.id, change).await?;
-        write.audit(by.entry()).await?;
-        write.enqueue(std::slice::from_ref(prepare), at).await?;
-        write.commit().await?;
-        Ok(made)
+    async fn stack_run_create(&self, by: Audited<'_, Stack, Write>, made: &MadeRun) -> Result<StackRun> {
+        self.run_create(by.target().id, by.entry(), made).await
     }
 
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs> {
@@ -100,14 +72,14 @@ impl StackRunStore for Database {
     }
 
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>> {
-        let found = run::Entity::find_by_id(id.uuid()).one(&self.reader).await;
+        let found = runs().filter(run::Column::Id.eq(id.uuid())).one(&self.reader).await;
         found.map_err(db("reading a run"))?.map(StackRun::try_from).transpose()
     }
 
     async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs> {
-        let found: Option<(Option<Vec<u8>>, Option<Vec<u8>>)> = run::Entity::find_by_id(id.uuid())
+        let found: Option<(Option<Vec<u8>>, Option<Vec<u8>>)> = inputs::Entity::find_by_id(id.uuid())
             .select_only()
-            .columns([run::Column::Environment, run::Column::Files])
+            .columns([inputs::Column::Environment, inputs::Column::Files])
             .into_tuple()
             .one(&self.reader)
             .await
@@ -121,7 +93,7 @@ impl StackRunStore for Database {
         request: &PageRequest,
     ) -> Result<Page<StackRun>> {
         // Newest first: what comes after a run is older.
-        let mut query = run::Entity::find().filter(run::Column::StackId.eq(stack.id.uuid()));
+        let mut query = runs().filter(run::Column::StackId.eq(stack.id.uuid()));
         if let Some(after) = request.after {
             query = query.filter(run::Column::Id.lt(after));
         }
@@ -138,64 +110,16 @@ impl StackRunStore for Database {
         Ok(Page::from_rows(request, runs))
     }
 
-    async fn stack_runs_open(&self) -> Result<Vec<StackRun>> {
-        // Where there are more, those that wait for people hold up none that waits for the console.
-        let waits = Expr::cust("CASE WHEN stack_runs.status = 'pending_approval' THEN 1 ELSE 0 END");
-        let mut open = run::Entity::find()
-            .filter(run::Column::FinishedAt.is_null())
-            .order_by(waits, Order::Asc)
-            .order_by_asc(run::Column::Id)
-            .limit(OPEN)
-            .all(&self.reader)
-            .await
-            .map_err(db("reading runs that are not over"))?;
-        open.sort_by_key(|run| run.id);
-        let mut runs = Vec::with_capacity(open.len());
-        for row in open {
-            let id = row.id;
-            match StackRun::try_from(row) {
-                Ok(run) => runs.push(run),
-                // One that is damaged, or of a later release, does not keep the others where they are.
-                Err(error) => {
-                    let error = error.log_text();
-                    tracing::error!(stack_run.id = %id, error, "cannot read a run that is not over: it stays as it is");
-                }
-            }
-        }
-        Ok(runs)
+    async fn stack_runs_open(&self, after: Option<StackRunId>) -> Result<OpenRuns> {
+        self.runs_open(after).await
     }
 
-    async fn stacks_destroyed(&self) -> Result<Vec<StackId>> {
-        let doing = "looking for stacks that were destroyed";
-        // Those that are to be deleted have an index, which holds all that is asked for, and are few.
-        let leaving: Vec<Uuid> = stack::row::Entity::find()
-            .select_only()
-            .column(stack::row::Column::Id)
-            .filter(stack::row::Column::DeletedAt.is_not_null())
-            .into_tuple()
-            .all(&self.reader)
-            .await
-            .map_err(db(doing))?;
-        let mut destroyed = Vec::new();
-        for id in leaving {
-            let newest: Option<(String, String)> = run::Entity::find()
-                .select_only()
-                .columns([run::Column::Kind, run::Column::Status])
-                .filter(run::Column::StackId.eq(id))
-                .filter(run::Column::Kind.ne(RunKind::DryRun.as_str()))
-                .order_by_desc(run::Column::Number)
-                .limit(1)
-                .into_tuple()
-                .one(&self.reader)
-                .await
-                .map_err(db(doing))?;
-            if newest.is_some_and(|(kind, status)| {
-                kind == RunKind::Destroy.as_str() && status == RunStatus::Successful.as_str()
-            }) {
-                destroyed.push(StackId::from_uuid(id));
-            }
-        }
-        Ok(destroyed)
+    async fn stack_runs_open_of(&self, stack: StackId) -> Result<Vec<StackRun>> {
+        self.runs_open_of(stack).await
+    }
+
+    async fn stack_runs_waiting(&self, page: &PageRequest) -> Result<(Vec<StackRun>, Option<Uuid>)> {
+        self.runs_waiting(page).await
     }
 
     async fn stack_run_decide(
@@ -268,8 +192,14 @@ impl StackRunStore for Database {
         write.commit().await
     }
 
-    async fn stack_run_log(&self, id: StackRunId, index: u32, piece: &LogPiece) -> Result<u64> {
-        self.log_append(id, index, piece).await
+    async fn stack_run_log(
+        &self,
+        id: StackRunId,
+        of: (RunPhase, u32),
+        index: u32,
+        piece: &LogPiece,
+    ) -> Result<Option<u64>> {
+        self.log_append(id, of, index, piece).await
     }
 
     async fn stack_run_logs(
@@ -283,16 +213,10 @@ impl StackRunStore for Database {
     }
 
     async fn stack_run_beat(&self, id: StackRunId, at: DateTime<Utc>) -> Result<Option<StackRun>> {
-        let doing = "taking a run's sign of life";
         let write = self.write().await?;
-        run::Entity::update_many()
-            .col_expr(run::Column::HeartbeatAt, Expr::value(at))
-            .filter(run::Column::Id.eq(id.uuid()))
-            .filter(run::Column::Status.eq(RunStatus::Running.as_str()))
-            .exec(&write.tx)
-            .await
-            .map_err(db(doing))?;
-        let found = run::Entity::find_by_id(id.uuid()).one(&write.tx).await.map_err(db(doing))?;
+        log::beat_in_tx(&write, id, None, at).await?;
+        let found = runs().filter(run::Column::Id.eq(id.uuid())).one(&write.tx).await;
+        let found = found.map_err(db("taking a run's sign of life"))?;
         write.commit().await?;
         found.map(StackRun::try_from).transpose()
     }
@@ -341,7 +265,7 @@ impl StackRunStore for Database {
             Condition::all().add(run::Column::FinishedAt.is_not_null()).add(run::Column::Job.is_not_null());
         let mut runs = Vec::with_capacity(ids.len());
         for chunk in ids.chunks(AT_ONCE) {
-            let found = run::Entity::find()
+            let found = runs()
                 .filter(run::Column::Id.is_in(chunk.iter().map(|id| id.uuid())))
                 .filter(run::Column::ClusterId.eq(cluster.uuid()))
                 .filter(Condition::any().add(is_active()).add(left.clone()))
@@ -408,31 +332,6 @@ impl StackRunStore for Database {
     }
 
     async fn stack_runs_prune(&self, keep: u32) -> Result<u64> {
-        let doing = "forgetting old runs";
-        // Only old ones go, so the newest of a stack have the last of its numbers.
-        let sql = "SELECT r.id FROM stack_runs r JOIN stacks s ON s.id = r.stack_id \
-                   WHERE r.finished_at IS NOT NULL AND r.number <= s.runs - $1 ORDER BY r.id LIMIT $2";
-        let mut forgotten = 0;
-        loop {
-            let values = [i64::from(keep).into(), FORGOTTEN.cast_signed().into()];
-            let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(doing))?;
-            let ids = rows.iter().map(|row| row.try_get::<Uuid>("", "id"));
-            let ids = ids.collect::<std::result::Result<Vec<_>, _>>().map_err(db(doing))?;
-            let count = ids.len() as u64;
-            if count == 0 {
-                return Ok(forgotten);
-            }
-            let write = self.write().await?;
-            let gone = run::Entity::delete_many()
-                .filter(run::Column::Id.is_in(ids))
-                .exec(&write.tx)
-                .await
-                .map_err(db(doing))?;
-            write.commit().await?;
-            forgotten += gone.rows_affected;
-            if count < FORGOTTEN {
-                return Ok(forgotten);
-            }
-        }
+        self.prune(keep).await
     }
 }

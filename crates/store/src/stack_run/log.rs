@@ -1,16 +1,22 @@
 //! Logs of steps. A step's row knows how much of its log is known, and is locked by whoever appends: of two writers one comes second.
 
+use chrono::{DateTime, Utc};
 use plural_app::stack_run::LogPiece;
 use plural_core::ids::StackRunId;
+use plural_core::stack_run::{RunPhase, RunStatus};
 use plural_core::{Error, Result};
+use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
 };
 
-use super::row::{log, step};
+use super::row::{log, run, step};
 use crate::database::Database;
 use crate::error::{db, gone_or};
-use crate::transaction::set;
+use crate::transaction::{self, set};
+
+/// Bytes of one row.
+const ROW: usize = 64 << 10;
 
 /// A place in a log as it is stored. No log is as long as what has none.
 fn place(bytes: u64) -> i64 {
@@ -28,42 +34,107 @@ pub(super) fn step_at(id: StackRunId, index: u32) -> Select<step::Entity> {
         .filter(step::Column::Number.eq(i64::from(index)))
 }
 
+/// Takes the sign of life of a run that is running, in this phase and attempt where they are given; whether it is.
+pub(super) async fn beat_in_tx(
+    write: &transaction::Write<'_>,
+    id: StackRunId,
+    of: Option<(RunPhase, u32)>,
+    at: DateTime<Utc>,
+) -> Result<bool> {
+    let mut beat = run::Entity::update_many()
+        .col_expr(run::Column::HeartbeatAt, Expr::value(at))
+        .filter(run::Column::Id.eq(id.uuid()))
+        .filter(run::Column::Status.eq(RunStatus::Running.as_str()));
+    if let Some((phase, attempt)) = of {
+        beat = beat
+            .filter(run::Column::Phase.eq(phase.as_str()))
+            .filter(run::Column::Attempt.eq(i64::from(attempt)));
+    }
+    let beat = beat.exec(&write.tx).await.map_err(db("taking a run's sign of life"))?;
+    Ok(beat.rows_affected > 0)
+}
+
+/// Puts bytes behind all that is known of the log of a step that is locked.
+async fn append_in_tx(
+    write: &transaction::Write<'_>,
+    step: &step::Model,
+    bytes: &[u8],
+    at: DateTime<Utc>,
+) -> Result<()> {
+    let doing = "keeping a piece of a log";
+    let last: Option<(i64, Vec<u8>)> = log::Entity::find()
+        .select_only()
+        .columns([log::Column::Place, log::Column::Content])
+        .filter(log::Column::StepId.eq(step.id))
+        .order_by_desc(log::Column::Place)
+        .limit(1)
+        .into_tuple()
+        .one(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    let (mut rest, mut end) = (bytes, step.logged);
+    // However small the pieces are that a harness sends, rows are few.
+    if let Some((begins, mut content)) = last
+        && let Some(room) = ROW.checked_sub(content.len()).filter(|room| *room > 0)
+    {
+        let (head, tail) = rest.split_at(rest.len().min(room));
+        content.extend_from_slice(head);
+        let change = log::ActiveModel { at: set(at), content: set(content), ..Default::default() };
+        log::Entity::update_many()
+            .set(change)
+            .filter(log::Column::StepId.eq(step.id))
+            .filter(log::Column::Place.eq(begins))
+            .exec(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        end += place(head.len() as u64);
+        rest = tail;
+    }
+    for chunk in rest.chunks(ROW) {
+        let row = log::ActiveModel {
+            step_id: set(step.id),
+            place: set(end),
+            at: set(at),
+            content: set(chunk.to_vec()),
+        };
+        log::Entity::insert(row).exec_without_returning(&write.tx).await.map_err(db(doing))?;
+        end += place(chunk.len() as u64);
+    }
+    let change =
+        step::ActiveModel { id: ActiveValue::Unchanged(step.id), logged: set(end), ..Default::default() };
+    change.update(&write.tx).await.map(drop).map_err(gone_or("run step", db(doing)))
+}
+
 impl Database {
     /// Keeps what of a piece is not known yet; how many bytes are known then.
-    pub(super) async fn log_append(&self, id: StackRunId, index: u32, piece: &LogPiece) -> Result<u64> {
+    pub(super) async fn log_append(
+        &self,
+        id: StackRunId,
+        of: (RunPhase, u32),
+        index: u32,
+        piece: &LogPiece,
+    ) -> Result<Option<u64>> {
         let LogPiece { offset, at, bytes } = piece;
         let write = self.write().await?;
+        if !beat_in_tx(&write, id, Some(of), *at).await? {
+            return Ok(None);
+        }
         let step = step_at(id, index).lock_exclusive().one(&write.tx).await;
         let step = step.map_err(db("reading a step"))?.ok_or(Error::not_found("run step"))?;
         let known = step.logged.cast_unsigned();
         let Some(skipped) = known.checked_sub(*offset) else {
+            // It lives, whatever it says.
+            write.commit().await?;
             return Err(Error::conflict(format!(
                 "the log is known up to byte {known}, and the piece begins at {offset}: send what is between them first"
             )));
         };
-        let Some(new) = bytes.get(length(skipped)..).filter(|new| !new.is_empty()) else { return Ok(known) };
-        let end = known + new.len() as u64;
-        let row = log::ActiveModel {
-            step_id: set(step.id),
-            place: set(step.logged),
-            at: set(*at),
-            content: set(new.to_vec()),
-        };
-        log::Entity::insert(row)
-            .exec_without_returning(&write.tx)
-            .await
-            .map_err(db("keeping a piece of a log"))?;
-        let change = step::ActiveModel {
-            id: ActiveValue::Unchanged(step.id),
-            logged: set(place(end)),
-            ..Default::default()
-        };
-        change
-            .update(&write.tx)
-            .await
-            .map_err(gone_or("run step", db("keeping how much of a log is known")))?;
+        let new = bytes.get(length(skipped)..).unwrap_or_default();
+        if !new.is_empty() {
+            append_in_tx(&write, &step, new, *at).await?;
+        }
         write.commit().await?;
-        Ok(end)
+        Ok(Some(known + new.len() as u64))
     }
 
     /// At most so many bytes of a log, from a place on.

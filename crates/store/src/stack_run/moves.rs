@@ -22,7 +22,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::row::{artifact_of, output, phase_of, run, status_of, step, step_row_of};
+use super::row::{artifact_of, output, phase_of, run, runs, status_of, step, step_row_of};
 use crate::convert::{json, to_json, word};
 use crate::database::Database;
 use crate::error::{db, gone_or};
@@ -61,7 +61,7 @@ pub(super) async fn stack_follows_in_tx(
     stack: Uuid,
     change: stack::row::ActiveModel,
 ) -> Result<()> {
-    let newest: Option<String> = run::Entity::find()
+    let newest: Option<String> = runs()
         .select_only()
         .column(run::Column::Status)
         .filter(run::Column::StackId.eq(stack))
@@ -85,7 +85,8 @@ impl Database {
         change: &RunMove,
     ) -> Result<Option<StackRun>> {
         let mut write = self.write().await?;
-        let of: Option<Uuid> = run::Entity::find_by_id(id.uuid())
+        let of: Option<Uuid> = runs()
+            .filter(run::Column::Id.eq(id.uuid()))
             .select_only()
             .column(run::Column::StackId)
             .into_tuple()
@@ -197,7 +198,7 @@ impl Database {
 type Rank = (RunPhase, RunTrigger, Reverse<i64>);
 
 async fn lock_in_tx(write: &transaction::Write<'_>, id: Uuid) -> Result<Option<run::Model>> {
-    let found = run::Entity::find_by_id(id).lock_exclusive().one(&write.tx).await;
+    let found = runs().filter(run::Column::Id.eq(id)).lock_exclusive().one(&write.tx).await;
     found.map_err(db("reading a run"))
 }
 

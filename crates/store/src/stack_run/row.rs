@@ -1,13 +1,14 @@
 //! Rows of runs, their steps, logs and plans, and of outputs.
 
 use plural_app::seal::Sealed;
-use plural_app::stack_run::{SealedInputs, SealedOutput};
+use plural_app::stack_run::SealedOutput;
 use plural_core::ids::{ClusterId, ProjectId, RunStepId, StackId, StackRunId, UserId};
 use plural_core::stack_run::{
     RunKind, RunPhase, RunSource, RunStatus, RunStep, RunTrigger, StackRun, StepStatus,
 };
 use plural_core::stack_spec::Stage;
 use plural_core::{Error, Result};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, Select};
 
 use crate::convert::{json, to_json, word};
 use crate::database::corrupt;
@@ -24,6 +25,7 @@ pub(crate) mod run {
         pub stack_id: Uuid,
         pub project_id: Uuid,
         pub cluster_id: Uuid,
+        /// Below zero from when the run is forgotten until all of it is gone.
         pub number: i64,
         pub kind: String,
         /// What made it; its own word is one of SQL's.
@@ -32,8 +34,6 @@ pub(crate) mod run {
         pub phase: String,
         pub attempt: i64,
         pub snapshot: Json,
-        pub environment: Option<Vec<u8>>,
-        pub files: Option<Vec<u8>>,
         pub source: Option<Json>,
         /// That of `source`, for the collection of artifacts.
         pub artifact_digest: Option<Vec<u8>>,
@@ -52,6 +52,24 @@ pub(crate) mod run {
         /// It is over if, and only if, this is there.
         pub finished_at: Option<DateTimeUtc>,
         pub sequence: i64,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+/// What of a run is sealed: columns of the same table that are read only where they are opened.
+pub(crate) mod inputs {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "stack_runs")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub environment: Option<Vec<u8>>,
+        pub files: Option<Vec<u8>>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -164,6 +182,11 @@ pub(crate) mod output {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
+/// Runs that are not forgotten.
+pub(super) fn runs() -> Select<run::Entity> {
+    run::Entity::find().filter(run::Column::Number.gt(0_i64))
+}
+
 /// The status of a row.
 pub(super) fn status_of(row: &run::Model) -> Result<RunStatus> {
     word(RunStatus::parse(&row.status), "the status of a run")
@@ -197,8 +220,6 @@ impl TryFrom<run::Model> for StackRun {
             phase: _,
             attempt,
             snapshot,
-            environment: _,
-            files: _,
             source,
             artifact_digest: _,
             planned,
@@ -244,8 +265,8 @@ impl TryFrom<run::Model> for StackRun {
     }
 }
 
-/// The row of a new run, which is queued.
-pub(super) fn row_of(run: &StackRun, inputs: &SealedInputs) -> Result<run::ActiveModel> {
+/// The row of a new run, which is queued, without what of it is sealed.
+pub(super) fn row_of(run: &StackRun) -> Result<run::ActiveModel> {
     let StackRun {
         id,
         stack_id,
@@ -272,8 +293,6 @@ pub(super) fn row_of(run: &StackRun, inputs: &SealedInputs) -> Result<run::Activ
         finished_at,
         sequence,
     } = run;
-    let SealedInputs { environment, files } = inputs;
-    let bytes = |sealed: &Sealed| sealed.as_bytes().to_vec();
     let source_json = source.as_ref().map(|source| to_json(source, "the code of a run")).transpose()?;
     let job = job.as_ref().map(|job| to_json(job, "the Job of a run")).transpose()?;
     let planned = plan.as_ref().map(|plan| to_json(plan, "the plan of a run")).transpose()?;
@@ -289,8 +308,6 @@ pub(super) fn row_of(run: &StackRun, inputs: &SealedInputs) -> Result<run::Activ
         phase: set(phase.as_str().to_owned()),
         attempt: set(i64::from(*attempt)),
         snapshot: set(to_json(snapshot, "what goes into a run")?),
-        environment: set(environment.as_ref().map(bytes)),
-        files: set(files.as_ref().map(bytes)),
         source: set(source_json),
         artifact_digest: set(source.as_ref().map(artifact_of).transpose()?),
         planned: set(planned),

@@ -1,0 +1,86 @@
+//! Runs as they are made: of what there is of a stack now.
+
+use plural_core::ids::StackRunId;
+use plural_core::stack::Stack;
+use plural_core::stack_run::{RunKind, RunPhase, RunSnapshot, RunStatus, StackRun};
+use plural_core::stack_steps::steps;
+use plural_core::{Error, Result};
+
+use crate::access::{Authorized, Write, actor_name};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::job::NewJob;
+use crate::jobs::{PrepareStackRun, PreparedRun};
+use crate::stack_run::{MadeRun, NewRun, user_of};
+
+impl App {
+    /// The run itself, of whatever there is of the stack.
+    pub(crate) async fn stack_run_of(
+        &self,
+        ctx: &OpCtx,
+        stack: &Authorized<Stack, Write>,
+        new: NewRun,
+    ) -> Result<StackRun> {
+        let made = self.stack_run_made(ctx, stack, new).await?;
+        self.store.stack_run_create(stack.audited(ctx, "stack.run.create"), &made).await
+    }
+
+    /// A run that is not stored yet.
+    pub(crate) async fn stack_run_made(
+        &self,
+        ctx: &OpCtx,
+        stack: &Authorized<Stack, Write>,
+        new: NewRun,
+    ) -> Result<MadeRun> {
+        let NewRun { kind, trigger } = new;
+        let Some(source) = &stack.source else {
+            return Err(Error::conflict(
+                "the stack has no source: give it a repository, a git ref and a cluster to run it from here",
+            ));
+        };
+        if kind == RunKind::Destroy && stack.protect {
+            return Err(Error::conflict("the stack is protected: take the protection away first"));
+        }
+        // Refused now, and not by the Job: a tool that cannot do it as the stack is.
+        for phase in RunPhase::ALL {
+            steps(stack.tool, &stack.spec, kind, phase)?;
+        }
+        let (id, at) = (StackRunId::new(), ctx.now());
+        let inputs = self.stack_inputs_of(stack).await?;
+        let run = StackRun {
+            id,
+            stack_id: stack.id,
+            project_id: stack.project_id,
+            cluster_id: source.cluster_id,
+            number: 0,
+            kind,
+            trigger,
+            status: RunStatus::Queued,
+            phase: RunPhase::Plan,
+            attempt: 0,
+            snapshot: RunSnapshot {
+                tool: stack.tool,
+                repository_id: source.repository_id,
+                git: source.git.clone(),
+                spec: stack.spec.clone(),
+                inputs_digest: self.stack_inputs_digest(stack, &inputs)?,
+            },
+            source: None,
+            plan: None,
+            approvals: Vec::new(),
+            cancel_asked: false,
+            error: None,
+            job: None,
+            heartbeat_at: None,
+            created_by: user_of(ctx),
+            author: actor_name(ctx.actor()),
+            created_at: at,
+            started_at: None,
+            finished_at: None,
+            sequence: 0,
+        };
+        let inputs = self.run_inputs_sealed(stack.project_id, id, &inputs).await?;
+        let prepare = NewJob::of::<PrepareStackRun>(&PreparedRun { run: id })?;
+        Ok(MadeRun { run, inputs, prepare })
+    }
+}

@@ -1,0 +1,110 @@
+//! Runs that are forgotten. Each has up to 96 MiB of a plan, and logs: it is hidden at once, and what there is of it goes in small writes,
+//! so that nobody who writes waits for long. Where the console ends between two of them, the next pass finds the run again, and nobody else.
+
+use plural_core::Result;
+use plural_core::ids::StackRunId;
+use sea_orm::sea_query::{Expr, Value};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
+use uuid::Uuid;
+
+use super::row::{inputs, run, step};
+use crate::database::Database;
+use crate::error::db;
+
+/// Runs that are hidden in one write.
+const HIDDEN: i64 = 50;
+/// Rows of logs that one write removes, each with at most 64 KiB.
+const ROWS: u64 = 64;
+/// Pieces of plans that one write removes, each with 256 KiB.
+const PIECES: u64 = 16;
+
+const DOING: &str = "forgetting old runs";
+
+impl Database {
+    /// Removes runs that are over beyond the newest ones of each stack.
+    pub(super) async fn prune(&self, keep: u32) -> Result<u64> {
+        let mut forgotten = 0;
+        loop {
+            let hidden = self.hide(keep).await?;
+            if hidden.is_empty() {
+                return Ok(forgotten);
+            }
+            for id in hidden {
+                forgotten += self.forget(id).await?;
+            }
+        }
+    }
+
+    /// Hides some that are to go, and answers them with those that were hidden before.
+    async fn hide(&self, keep: u32) -> Result<Vec<StackRunId>> {
+        // Only old ones go, so the newest of a stack have the last of its numbers.
+        let sql = "SELECT r.id FROM stack_runs r JOIN stacks s ON s.id = r.stack_id WHERE r.finished_at IS NOT NULL \
+                   AND (r.number < 0 OR r.number <= s.runs - $1) ORDER BY r.id LIMIT $2";
+        let values = [i64::from(keep).into(), HIDDEN.into()];
+        let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(DOING))?;
+        let ids = rows.iter().map(|row| row.try_get::<Uuid>("", "id"));
+        let ids = ids.collect::<std::result::Result<Vec<_>, _>>().map_err(db(DOING))?;
+        if !ids.is_empty() {
+            let write = self.write().await?;
+            run::Entity::update_many()
+                .col_expr(run::Column::Number, Expr::cust("-number"))
+                .filter(run::Column::Id.is_in(ids.iter().copied()))
+                .filter(run::Column::Number.gt(0_i64))
+                .exec(&write.tx)
+                .await
+                .map_err(db(DOING))?;
+            // Whoever lists what is sealed lists none of them.
+            inputs::Entity::update_many()
+                .col_expr(inputs::Column::Environment, Expr::value(None::<Vec<u8>>))
+                .col_expr(inputs::Column::Files, Expr::value(None::<Vec<u8>>))
+                .filter(inputs::Column::Id.is_in(ids.iter().copied()))
+                .exec(&write.tx)
+                .await
+                .map_err(db(DOING))?;
+            write.commit().await?;
+        }
+        Ok(ids.into_iter().map(StackRunId::from_uuid).collect())
+    }
+
+    /// Removes what there is of a run that is hidden, and then its row.
+    async fn forget(&self, id: StackRunId) -> Result<u64> {
+        let pieces = "DELETE FROM stack_plan_pieces WHERE run_id = $1 AND number IN \
+                      (SELECT number FROM stack_plan_pieces WHERE run_id = $1 ORDER BY number LIMIT $2)";
+        self.remove(pieces, id.uuid(), PIECES).await?;
+        let steps: Vec<Uuid> = step::Entity::find()
+            .select_only()
+            .column(step::Column::Id)
+            .filter(step::Column::RunId.eq(id.uuid()))
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db(DOING))?;
+        let logs = "DELETE FROM stack_run_logs WHERE step_id = $1 AND place IN \
+                    (SELECT place FROM stack_run_logs WHERE step_id = $1 ORDER BY place LIMIT $2)";
+        for step in steps {
+            self.remove(logs, step, ROWS).await?;
+        }
+        let write = self.write().await?;
+        let gone = run::Entity::delete_many()
+            .filter(run::Column::Id.eq(id.uuid()))
+            .filter(run::Column::Number.lt(0_i64))
+            .exec(&write.tx)
+            .await
+            .map_err(db(DOING))?;
+        write.commit().await?;
+        Ok(gone.rows_affected)
+    }
+
+    /// Removes rows, so many in a write, until there are no more.
+    async fn remove(&self, sql: &str, of: Uuid, most: u64) -> Result<()> {
+        loop {
+            let values: [Value; 2] = [of.into(), most.cast_signed().into()];
+            let write = self.write().await?;
+            let gone = write.tx.execute_raw(self.statement(sql, values)).await.map_err(db(DOING))?;
+            write.commit().await?;
+            if gone.rows_affected() < most {
+                return Ok(());
+            }
+        }
+    }
+}

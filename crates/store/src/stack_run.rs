@@ -11,23 +11,21 @@ mod row;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Approve, Audited, Authorized, Read, Write};
-use plural_app::job::NewJob;
 use plural_app::seal::Sealed;
 use plural_app::secret::TokenHash;
 use plural_app::stack_run::{
-    LogPiece, PlanPart, PlanPartRead, PlanPartWrite, RunCredential, RunMove, SealedInputs, SealedOutput,
-    StackRunStore,
+    LogPiece, MadeRun, OpenRuns, PlanPart, PlanPartRead, PlanPartWrite, RunCredential, RunMove, SealedInputs,
+    SealedOutput, StackRunStore,
 };
 use plural_core::access::Actor;
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::Direction;
 use plural_core::stack::Stack;
-use plural_core::stack_run::{RunKind, RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::stack_run::{RunPhase, RunStatus, RunStep, StackRun, StepStatus};
 use plural_core::{Error, Page, PageRequest, Result};
-use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::sea_query::Condition;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder,
-    QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 use uuid::Uuid;
 
@@ -263,7 +261,7 @@ impl StackRunStore for Database {
     async fn agent_runs(&self, cluster: ClusterId, ids: &[StackRunId]) -> Result<Vec<StackRun>> {
         let left =
             Condition::all().add(run::Column::FinishedAt.is_not_null()).add(run::Column::Job.is_not_null());
-        let mut runs = Vec::with_capacity(ids.len());
+        let mut known = Vec::with_capacity(ids.len());
         for chunk in ids.chunks(AT_ONCE) {
             let found = runs()
                 .filter(run::Column::Id.is_in(chunk.iter().map(|id| id.uuid())))
@@ -274,10 +272,10 @@ impl StackRunStore for Database {
                 .await
                 .map_err(db("reading the runs of a cluster"))?;
             for run in found {
-                runs.push(run.try_into()?);
+                known.push(run.try_into()?);
             }
         }
-        Ok(runs)
+        Ok(known)
     }
 
     async fn stack_sources(&self, repository: RepositoryId) -> Result<Vec<Stack>> {

@@ -73,7 +73,7 @@ impl Ground {
         let stack = door.app.stack_create(&door.admin, new).await.unwrap();
         let ground = Self { door, cluster, repository, stack };
         // Whatever a new stack begins with is none of these tests.
-        for run in ground.door.database.stack_runs_open().await.unwrap() {
+        for run in ground.door.database.stack_runs_open(None).await.unwrap().runs {
             ground.end(run.id, RunStatus::Cancelled).await;
         }
         ground
@@ -536,7 +536,7 @@ async fn what_a_stack_uses_stays(database: TestDatabase) {
     app.repository_delete(admin, repository).await.unwrap();
 
     // A run that is under way keeps its stack, and the rest goes with that.
-    for run in ground.door.database.stack_runs_open().await.unwrap() {
+    for run in ground.door.database.stack_runs_open(None).await.unwrap().runs {
         ground.end(run.id, RunStatus::Cancelled).await;
     }
     let run = ground.running().await;
@@ -585,14 +585,15 @@ async fn a_destroyed_stack_is_named_until_it_is_gone(database: TestDatabase) {
     };
     ground.moved(applied.id, change).await.unwrap();
     app.stack_delete(admin, ground.stack.id, None).await.unwrap();
-    let open = store.stack_runs_open().await.unwrap();
+    let open = store.stack_runs_open_of(ground.stack.id).await.unwrap();
     let destroys = open.into_iter().find(|run| run.kind == RunKind::Destroy).unwrap();
-    assert!(store.stacks_destroyed().await.unwrap().is_empty(), "it waits");
+    let destroyed = async || store.stack_runs_open(None).await.unwrap().destroyed;
+    assert!(destroyed().await.is_empty(), "it waits");
     // The console that moved it ended then.
     ground.end(destroys.id, RunStatus::Successful).await;
-    assert_eq!(store.stacks_destroyed().await.unwrap(), [ground.stack.id]);
+    assert_eq!(destroyed().await, [ground.stack.id]);
     app.stack_runs_tend().await.unwrap();
-    assert!(store.stacks_destroyed().await.unwrap().is_empty());
+    assert!(destroyed().await.is_empty());
     let gone = app.get::<Stack>(admin, &StackSelector::Id(ground.stack.id)).await;
     assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
 }

@@ -53,7 +53,15 @@ impl Ground {
 
     async fn write(&self, run: StackRunId, offset: u64, text: &[u8]) -> Result<u64> {
         let piece = LogPiece { offset, at: self.now(), bytes: text.to_vec() };
-        self.door.database.stack_run_log(run, 0, &piece).await
+        let of = self.place(run).await;
+        let known = self.door.database.stack_run_log(run, of, 0, &piece).await?;
+        Ok(known.expect("the run is running"))
+    }
+
+    /// Where a run is now.
+    async fn place(&self, run: StackRunId) -> (RunPhase, u32) {
+        let run = self.run(run).await;
+        (run.phase, run.attempt)
     }
 
     /// The pieces of a log, with their places.
@@ -155,10 +163,23 @@ async fn a_log_is_kept_once_and_without_gaps(database: TestDatabase) {
     assert_eq!(ground.write(run, 6, b"world\nagain\n").await.unwrap(), 18);
     let gap = ground.write(run, 19, b"lost").await.unwrap_err();
     assert!(matches!(gap, Error::Conflict { .. }) && gap.to_string().contains("byte 18"), "{gap}");
-    let kept = [(0, "hello ".to_owned()), (6, "world\n".to_owned()), (12, "again\n".to_owned())];
-    assert_eq!(ground.log(run, 0, 100).await, kept);
+    // Small pieces are one row.
+    assert_eq!(ground.log(run, 0, 100).await, [(0, "hello world\nagain\n".to_owned())]);
+    let (phase, attempt) = ground.place(run).await;
+    let late = LogPiece { offset: 18, at: ground.now(), bytes: b"late".to_vec() };
+    for of in [(RunPhase::Apply, attempt), (phase, attempt + 1)] {
+        let answer = ground.door.database.stack_run_log(run, of, 0, &late).await.unwrap();
+        assert_eq!(answer, None, "of another Job: {of:?}");
+    }
+    let big = "x".repeat(150_000);
+    let end = 18 + big.len() as u64;
+    assert_eq!(ground.write(run, 18, big.as_bytes()).await.unwrap(), end);
+    let pieces = ground.log(run, 0, end).await;
+    assert!(pieces.len() > 1 && pieces.iter().all(|(_, piece)| piece.len() <= 64 << 10), "{}", pieces.len());
+    let read: String = pieces.into_iter().map(|(_, piece)| piece).collect();
+    assert_eq!(read, format!("hello world\nagain\n{big}"));
     let elsewhere = LogPiece { offset: 0, at: ground.now(), bytes: b"x".to_vec() };
-    let unknown = ground.door.database.stack_run_log(run, 9, &elsewhere).await;
+    let unknown = ground.door.database.stack_run_log(run, ground.place(run).await, 9, &elsewhere).await;
     assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
 }
 

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -392,22 +393,27 @@ async fn list_and_watch(
     take_list(inner, place, &names, list);
     backoff.reset();
     loop {
-        tokio::select! {
-            followed = follow(inner, api, place, &path, &mut version) => match followed {
-                Ok(()) => {}
-                Err(error) if error.code() == 410 => return Ok(()),
-                Err(error) if error.is_transient() && backoff.attempts() < 5 => {
-                    tokio::time::sleep(backoff.next_wait()).await;
+        let mut follows = pin!(follow(inner, api, place, &path, &mut version));
+        // A watch goes on while what is asked was listed: who asked before the list began left a permit.
+        let followed = loop {
+            tokio::select! {
+                followed = &mut follows => break followed,
+                () = asked.notified() => {
+                    let now = names_of(inner, place);
+                    if now.is_empty() || !now.is_subset(&names) {
+                        return Ok(());
+                    }
+                    names = now;
                 }
-                Err(error) => return Err(error),
-            },
-            () = asked.notified() => {
-                let now = names_of(inner, place);
-                if now.is_empty() || !now.is_subset(&names) {
-                    return Ok(());
-                }
-                names = now;
             }
+        };
+        match followed {
+            Ok(()) => {}
+            Err(error) if error.code() == 410 => return Ok(()),
+            Err(error) if error.is_transient() && backoff.attempts() < 5 => {
+                tokio::time::sleep(backoff.next_wait()).await;
+            }
+            Err(error) => return Err(error),
         }
     }
 }

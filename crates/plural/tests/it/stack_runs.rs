@@ -6,4 +6,5 @@ mod forged;
 mod life;
 mod place;
 mod tool_days;
+mod web;
 mod world;

@@ -15,7 +15,7 @@ one_database!(
 );
 
 /// A resource of the kind that is built in, and an output.
-fn configuration(input: &str) -> String {
+pub(super) fn configuration(input: &str) -> String {
     format!(
         "resource \"terraform_data\" \"one\" {{\n  input = \"{input}\"\n}}\n\n\
          output \"word\" {{\n  value = terraform_data.one.output\n}}\n\n\

@@ -61,13 +61,13 @@ pub(super) async fn run(world: &mut World, commits: usize, times: usize) -> anyh
         let run = world.until(&stack, "a commit's plan", is_it).await?;
         whole.add(moved.elapsed());
         parts.add(at, &run);
-        runs.push(run.id);
         // It says that it is done, and ends: the next commit does not wait for that on its core.
         let started = Instant::now();
-        while watch.running() > 0 {
+        while watch.is_running(&run.id) {
             anyhow::ensure!(started.elapsed() < WITHIN, "the harness of a plan does not end");
             tokio::time::sleep(LOOK).await;
         }
+        runs.push(run.id);
     }
     let seen = watch.stop()?;
     let mut lives = Samples::default();

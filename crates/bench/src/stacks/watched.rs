@@ -1,17 +1,18 @@
 //! The harnesses of this machine, while they run.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
@@ -30,19 +31,21 @@ pub(super) struct Harness {
 /// Looks at the processes of this machine again and again.
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
-    running: Arc<AtomicUsize>,
+    /// Runs whose harness runs.
+    running: Arc<Mutex<HashSet<String>>>,
     thread: JoinHandle<Vec<Harness>>,
 }
 
 impl Watch {
     pub(super) fn start() -> anyhow::Result<Self> {
-        let (stop, running) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (asked, count) = (Arc::clone(&stop), Arc::clone(&running));
+        let (stop, running) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::<HashSet<String>>::default()));
+        let (asked, told) = (Arc::clone(&stop), Arc::clone(&running));
         let watch = move || {
             let mut seen = Seen::default();
             while !asked.load(Ordering::Acquire) {
                 seen.look();
-                count.store(seen.running.len(), Ordering::Release);
+                *told.lock() = seen.running.values().map(|harness| harness.run.clone()).collect();
                 thread::sleep(LOOK);
             }
             seen.ended.extend(seen.running.into_values());
@@ -52,9 +55,9 @@ impl Watch {
         Ok(Self { stop, running, thread })
     }
 
-    /// How many run.
-    pub(super) fn running(&self) -> usize {
-        self.running.load(Ordering::Acquire)
+    /// Whether the harness of a run runs.
+    pub(super) fn is_running(&self, run: &str) -> bool {
+        self.running.lock().contains(run)
     }
 
     /// All that were seen.

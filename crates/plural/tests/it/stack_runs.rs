@@ -5,4 +5,6 @@ mod days;
 mod forged;
 mod life;
 mod place;
+mod tool_days;
+mod web;
 mod world;

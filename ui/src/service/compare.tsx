@@ -75,6 +75,9 @@ export function Compare({ revisions }: { revisions: Revision[] }) {
     : [text(changes, 'before'), text(changes, 'after')];
   const hasFields = changes.some(({ fields }) => fields.size > 0);
   const omitted = between.reduce((count, { plan }) => count + (plan?.omitted ?? 0), 0);
+  const fieldsOmitted = between
+    .flatMap(({ plan }) => plan?.objects ?? [])
+    .reduce((count, planned) => count + (planned?.fieldsOmitted ?? 0), 0);
   const set = (change: { from?: string; to?: string }) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const data = revisions.map((revision) => ({ value: revision.id, label: label(revision) }));
@@ -127,8 +130,9 @@ export function Compare({ revisions }: { revisions: Revision[] }) {
           <Suspense fallback={<Waiting lines={8} />}>
             <Text size="sm" px="md" pb="sm" c="dimmed">
               What the syncs in between changed in the cluster, field by field, in sum: {counted(changes.length, 'object')}
-              {omitted > 0 && `, and ${counted(omitted, 'object')} that were too many to keep`}.
-              {!hasFields && ' Of what a sync did, only the objects are recorded, and the fields where they were planned before.'}
+              {omitted > 0 && `, and ${counted(omitted, 'object')} that were too many to keep`}
+              {fieldsOmitted > 0 && `, and ${counted(fieldsOmitted, 'field')} that were too many to keep`}.
+              {!hasFields && ' Objects that were created or deleted as a whole have no fields to compare.'}
             </Text>
             <Diff before={before} after={after} names={[label(from), label(to)]} />
           </Suspense>

@@ -45,6 +45,7 @@ const History = graphql(/* GraphQL */ `
                   hidden
                   manager
                 }
+                fieldsOmitted
               }
             }
           }

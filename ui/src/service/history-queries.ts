@@ -26,6 +26,43 @@ const History = graphql(/* GraphQL */ `
             plan {
               id
               insertedAt
+            }
+          }
+        }
+      }
+      events(last: 50) {
+        edges {
+          node {
+            id
+            action
+            actorName
+            insertedAt
+            times
+          }
+        }
+      }
+    }
+  }
+`);
+
+/** What it was, and who did what to it: the newest fifty of each. */
+export function historyQuery(cluster: string, name: string) {
+  return queryOptions({
+    queryKey: ['service', 'history', cluster, name],
+    queryFn: async ({ signal }) => (await ask(History, { cluster, name }, signal)).serviceDeployment,
+  });
+}
+
+const Compared = graphql(/* GraphQL */ `
+  query ServiceCompared($cluster: String!, $name: String!) {
+    serviceDeployment(cluster: $cluster, name: $name) {
+      id
+      revisions(last: 50) {
+        edges {
+          node {
+            id
+            plan {
+              id
               error
               omitted
               objects {
@@ -51,26 +88,15 @@ const History = graphql(/* GraphQL */ `
           }
         }
       }
-      events(last: 50) {
-        edges {
-          node {
-            id
-            action
-            actorName
-            insertedAt
-            times
-          }
-        }
-      }
     }
   }
 `);
 
-/** What it was, and who did what to it: the newest fifty of each. */
-export function historyQuery(cluster: string, name: string) {
+/** What the syncs of each of those revisions changed. Apart from what it was: a page of a service that is watched reads that often. */
+export function comparedQuery(cluster: string, name: string) {
   return queryOptions({
-    queryKey: ['service', 'history', cluster, name],
-    queryFn: async ({ signal }) => (await ask(History, { cluster, name }, signal)).serviceDeployment,
+    queryKey: ['service', 'compared', cluster, name],
+    queryFn: async ({ signal }) => (await ask(Compared, { cluster, name }, signal)).serviceDeployment,
   });
 }
 

@@ -1,5 +1,7 @@
 //! What a sync changed, field by field: for the record of the sync, which tells one revision from another.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::{
@@ -11,6 +13,9 @@ use crate::{
     write::Written,
 };
 
+/// The record of a sync is not worth that the sync waits for longer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 impl Sync<'_> {
     /// The object before it is written, where the record has room for what changes of it. What is created has no fields to
     /// compare, and what somebody changed is told as drift.
@@ -18,11 +23,16 @@ impl Sync<'_> {
         if *verdict != Verdict::Differs || !self.compared.contains(&item.key) {
             return None;
         }
-        match self.live(&item.resource.object(&item.key)).await {
-            Ok(live) => live,
-            // It is written all the same: only the record lacks its fields.
-            Err(error) => {
+        let path = item.resource.object(&item.key);
+        // It is written all the same: only the record lacks its fields.
+        match tokio::time::timeout(PATIENCE, self.live(&path)).await {
+            Ok(Ok(live)) => live,
+            Ok(Err(error)) => {
                 tracing::debug!(%error, object = %item.key.words(), "cannot see what changes of an object");
+                None
+            }
+            Err(_) => {
+                tracing::debug!(object = %item.key.words(), "cannot see in time what changes of an object");
                 None
             }
         }

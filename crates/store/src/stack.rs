@@ -435,7 +435,9 @@ impl StackStore for Database {
         }
         // Restored since it was decided that it goes, as after the run that destroyed it.
         if by.target().deleted_at.is_some() && row.deleted_at.is_none() {
-            return Err(Error::conflict("the stack was restored a moment ago: delete it again if it is to go"));
+            return Err(Error::conflict(
+                "the stack was restored a moment ago: delete it again if it is to go",
+            ));
         }
         if let Some(number) = stack_run::active_in_tx(&write, id).await? {
             return Err(Error::conflict(format!(

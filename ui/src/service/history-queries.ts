@@ -7,6 +7,13 @@ const History = graphql(/* GraphQL */ `
   query ServiceHistory($cluster: String!, $name: String!) {
     serviceDeployment(cluster: $cluster, name: $name) {
       id
+      revision {
+        id
+        plan {
+          id
+          insertedAt
+        }
+      }
       revisions(last: 50) {
         edges {
           node {
@@ -22,10 +29,6 @@ const History = graphql(/* GraphQL */ `
             git {
               ref
               folder
-            }
-            plan {
-              id
-              insertedAt
             }
           }
         }

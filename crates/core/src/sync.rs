@@ -14,6 +14,8 @@ use crate::ids::{DriftId, PlanId, RevisionId, ServiceId};
 use crate::page::Keyed;
 use crate::promotion::{Promoted, PromotionRequest};
 
+/// Fields of an object of what several syncs did in sum, as many as of one of them.
+const MOST_FIELDS: usize = 50;
 /// Objects that one request may choose at most.
 pub const MAX_CHOSEN: usize = 500;
 
@@ -416,7 +418,8 @@ impl PlannedObject {
                     known.after = field.after;
                     known.hidden |= field.hidden;
                 }
-                None => self.fields.push(field),
+                None if self.fields.len() < MOST_FIELDS => self.fields.push(field),
+                None => self.fields_omitted = self.fields_omitted.saturating_add(1),
             }
         }
     }
@@ -610,5 +613,11 @@ mod tests {
             ["change a /data/a 1-3 /data/c 1-2", "change b /data/b 1-2", "create new", "prune old"]
         );
         assert_eq!((sum.id, sum.omitted), (id, 1));
+
+        let paths: Vec<String> = (0..60).map(|at| format!("/data/{at}")).collect();
+        let many: Vec<(&str, &str, &str)> = paths.iter().map(|path| (path.as_str(), "1", "2")).collect();
+        let mut wide = record(vec![planned("ConfigMap/shop/a", change, &many[..40])]);
+        wide.then(record(vec![planned("ConfigMap/shop/a", change, &many[30..])]), 4);
+        assert_eq!((wide.objects[0].fields.len(), wide.objects[0].fields_omitted), (50, 10));
     }
 }

@@ -210,12 +210,15 @@ async function changes(page) {
   await stands(page, sha);
   const difference = page.getByRole('region', { name: 'Difference between two revisions' });
   await difference.getByText('Greet more warmly').first().waitFor();
-  // What a sync records names the objects.
+  // What a sync records names the object, the field, and what it was and is.
   await difference.getByText('1 object').first().waitFor(PATIENCE);
   await difference
     .getByText(/ConfigMap .*settings/)
     .first()
     .waitFor(PATIENCE);
+  await difference.getByText('/data/greeting').first().waitFor(PATIENCE);
+  await difference.getByText('good morning').first().waitFor();
+  await difference.getByText(/hello/).first().waitFor();
   await judge(page, 'the difference between two revisions');
 }
 

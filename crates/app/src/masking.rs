@@ -423,8 +423,17 @@ pub(crate) fn sync(masker: &Masker, sync: &mut ServiceSync) {
 fn plan(masker: &Masker, plan: &mut SyncPlan) {
     option(masker, &mut plan.error);
     for planned in &mut plan.objects {
-        let PlannedObject { object, version: _, action: _, phase: _, wave: _, why, fields, location } =
-            planned;
+        let PlannedObject {
+            object,
+            version: _,
+            action: _,
+            phase: _,
+            wave: _,
+            why,
+            fields,
+            fields_omitted: _,
+            location,
+        } = planned;
         object_ref(masker, object);
         option(masker, why);
         option(masker, location);

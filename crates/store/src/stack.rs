@@ -433,6 +433,12 @@ impl StackStore for Database {
         if row.protect {
             return Err(Error::conflict("the stack is protected: set protect to false first"));
         }
+        // Restored since it was decided that it goes, as after the run that destroyed it.
+        if by.target().deleted_at.is_some() && row.deleted_at.is_none() {
+            return Err(Error::conflict(
+                "the stack was restored a moment ago: delete it again if it is to go",
+            ));
+        }
         if let Some(number) = stack_run::active_in_tx(&write, id).await? {
             return Err(Error::conflict(format!(
                 "run {number} of the stack is under way: cancel it, or wait until it has ended, first"

@@ -78,6 +78,9 @@ impl Database {
         if stack.deleted_at.is_some() && run.kind != RunKind::Destroy {
             return Err(Error::conflict("the stack is being deleted: restore it first"));
         }
+        if stack.protect && run.kind == RunKind::Destroy {
+            return Err(Error::conflict("the stack is protected: set protect to false first"));
+        }
         let change = <stack::row::ActiveModel as sea_orm::ActiveModelTrait>::default();
         let made = make_in_tx(&write, &stack, run, inputs, change).await?;
         write.audit(entry).await?;

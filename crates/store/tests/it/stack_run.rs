@@ -1,5 +1,7 @@
 //! Runs of stacks: which one is next, who moves it, and what is told of it.
 
+mod open;
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};

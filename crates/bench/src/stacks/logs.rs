@@ -100,8 +100,8 @@ async fn follow(world: &mut World, name: &str, script: &str, printed: usize) -> 
             let Some(at) = at else { continue };
             let first = *first.get_or_insert((number, at));
             last = at;
-            if at > first.1 {
-                followed.rate = (number - first.0) as f64 / (at - first.1).as_secs_f64();
+            if let Some(passed) = at.checked_sub(first.1).filter(|passed| !passed.is_zero()) {
+                followed.rate = (number - first.0) as f64 / passed.as_secs_f64();
             }
             if at >= since {
                 followed.took.add(arrived.saturating_sub(at));

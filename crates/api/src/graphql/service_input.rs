@@ -20,6 +20,7 @@ use super::{
         ServiceSourceAttributes,
     },
     service_context::ContextBindingAttributes,
+    service_import::ServiceImportAttributes,
     shared::{PolicyBindingAttributes, RbacAttributes},
 };
 

@@ -10,6 +10,7 @@ use plural_core::policy::BindingsChange;
 use plural_core::service::{Service, ServiceChange};
 use plural_core::stack::StackChange;
 use plural_core::stack_run::RunStatus;
+use plural_core::user::User;
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::door::{service_id, subject};
@@ -133,8 +134,11 @@ async fn sensitive_outputs_are_for_services_whose_importer_may_read_the_state(da
     let web = ground.web("web").await;
     ground.gives(&[("address", false)]).await;
     let ada = door.user("ada").await;
-    let write = BindingsChange { write: Some(vec![subject(&ada)]), ..BindingsChange::default() };
-    let read_only = BindingsChange { read: Some(vec![subject(&ada)]), ..BindingsChange::default() };
+    let of = |read: &[&User], write: &[&User]| {
+        let subjects = |users: &[&User]| Some(users.iter().map(|user| subject(user)).collect());
+        BindingsChange { read: subjects(read), write: subjects(write), ..BindingsChange::default() }
+    };
+    let (read_only, write) = (of(&[&ada], &[]), of(&[], &[&ada]));
     door.app.binding_replace(&door.admin, web.id, write.clone()).await.unwrap();
     let as_ada = door.as_user(&ada).await;
     let import = async || door.app.service_update(&as_ada, &service_id(&web), importing(&[stack])).await;

@@ -18,7 +18,7 @@ const NAMESPACE: &str = "shop";
 const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: given}\ndata:\n  \
     word: {{ imports[\"infra\"][\"word\"] }}\n  \
     second: {{ imports[\"infra\"][\"zones\"][1] | upcase }}\n  \
-    size: {{ imports.infra.hidden | size | append: \"\" | toJson }}\n";
+    size: \"{{ imports.infra.hidden | size }}\"\n";
 
 fn configuration(word: &str) -> String {
     format!(

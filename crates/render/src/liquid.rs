@@ -139,7 +139,12 @@ fn unknown_name(source: &str, message: &str) -> Option<(usize, String)> {
         // Of the names at the root the engine tells none.
         None if variable.is_none() => "see the page about services for those that there are".to_owned(),
         None | Some("") => "there are none".to_owned(),
-        Some(known) => format!("there are: {known}"),
+        Some(known) => {
+            // The engine tells them in any order: the same error must be the same text.
+            let mut names: Vec<&str> = known.split(", ").collect();
+            names.sort_unstable();
+            format!("there are: {}", names.join(", "))
+        }
     };
     let words = match variable.as_deref() {
         Some("configuration") => format!(

@@ -147,15 +147,11 @@ impl App {
         Ok(imports)
     }
 
-    /// The sensitive values of an import, as texts.
+    /// The sensitive values of an import: each text and number in them.
     pub(crate) async fn import_secrets(&self, row: &ServiceImportRow) -> Result<Vec<String>> {
         let mut values = Vec::new();
         for output in row.outputs.iter().filter(|output| output.secret) {
-            values.push(match self.output_of(row.stack, output).await? {
-                Value::String(text) => text,
-                // Whoever hides it hides what a document holds, too.
-                value => value.to_string(),
-            });
+            texts_of(&self.output_of(row.stack, output).await?, &mut values);
         }
         Ok(values)
     }
@@ -191,6 +187,17 @@ impl App {
     async fn output_of(&self, stack: StackId, output: &SealedOutput) -> Result<Value> {
         let opened = self.sealer.open(&output_context(stack), &output.value).await?;
         output_opened(&output.name, &opened)
+    }
+}
+
+/// All texts and numbers inside a value.
+fn texts_of(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(number) => found.push(number.to_string()),
+        Value::String(text) => found.push(text.clone()),
+        Value::Array(items) => items.iter().for_each(|item| texts_of(item, found)),
+        Value::Object(fields) => fields.values().for_each(|field| texts_of(field, found)),
     }
 }
 

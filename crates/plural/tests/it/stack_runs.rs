@@ -6,4 +6,6 @@ mod forged;
 mod imports;
 mod life;
 mod place;
+mod tool_days;
+mod web;
 mod world;

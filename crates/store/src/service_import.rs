@@ -235,17 +235,22 @@ pub(crate) async fn renew_importers_in_tx(
     renew_in_tx(write, service::row::Column::Id.in_subquery(importers_of(stack)), at).await
 }
 
-/// Other outputs than before: the services that import the stack are rendered anew, and what was told of them and may hold a sensitive
-/// value of before is hidden. The assumptions of [`renew_importers_in_tx`] are this one's.
-pub(crate) async fn outputs_changed_in_tx(
-    write: &mut transaction::Write<'_>,
-    stack: Uuid,
-    at: DateTime<Utc>,
-) -> Result<()> {
-    let of = health_change::row::Column::ServiceId
-        .in_subquery(importers_of(stack).and_where(row::Column::Secrets.eq(true)).to_owned());
-    health_change::hide_reasons_on(&write.tx, of).await?;
-    renew_importers_in_tx(write, stack, at).await
+/// The outputs of a stack are about to be replaced: what was told of services that read its sensitive ones may hold one, and nobody hides
+/// those of before any more.
+pub(crate) async fn hide_former_outputs_in_tx(write: &transaction::Write<'_>, stack: Uuid) -> Result<()> {
+    let sensitive = output::Entity::find()
+        .filter(output::Column::StackId.eq(stack))
+        .filter(output::Column::Secret.eq(true))
+        .count(&write.tx)
+        .await
+        .map_err(db("looking for sensitive outputs of a stack"))?;
+    if sensitive == 0 {
+        return Ok(());
+    }
+    let mut readers = importers_of(stack);
+    readers.and_where(row::Column::Secrets.eq(true));
+    let of = health_change::row::Column::ServiceId.in_subquery(readers);
+    health_change::hide_reasons_on(&write.tx, of).await
 }
 
 /// Refuses to delete a stack that services import. Its row is locked, so that nobody begins to import it meanwhile.

@@ -134,9 +134,11 @@ impl Database {
             told.sha = set(Some(sha.clone()));
             told.last_successful_at = set(Some(change.at));
             if let Some(outputs) = outputs {
+                // Before they go: what was told of services may hold a sensitive one.
+                service_import::hide_former_outputs_in_tx(&write, stack.id).await?;
                 let had_any = replace_outputs_in_tx(&write, stack.id, outputs).await?;
                 if had_any || !outputs.is_empty() {
-                    service_import::outputs_changed_in_tx(&mut write, stack.id, change.at).await?;
+                    service_import::renew_importers_in_tx(&mut write, stack.id, change.at).await?;
                 }
             }
         }

@@ -254,6 +254,7 @@ impl App {
         if stack.protect {
             return Err(Error::conflict("the stack is protected: take the protection away first"));
         }
+        self.check_unimported(ctx, &stack).await?;
         let writable = self.authorized::<Stack, Write>(ctx, &selector).await?;
         // First: of a stack that cannot be destroyed nothing is said.
         let new = NewRun { kind: RunKind::Destroy, trigger: RunTrigger::Manual };
@@ -277,6 +278,7 @@ impl App {
         forget: Option<StateVersionId>,
     ) -> Result<Stack> {
         let stack = self.authorized::<Stack, Admin>(ctx, &StackSelector::Id(id)).await?;
+        self.check_unimported(ctx, &stack).await?;
         let open = self.store.stack_runs_open_of(id).await?;
         if let Some(run) = open.iter().find(|run| run.status.is_active()) {
             return Err(Error::conflict(format!(

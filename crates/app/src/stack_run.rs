@@ -127,7 +127,7 @@ pub struct RunMove {
     /// Runs of the same stack that this one supersedes: waiting for approval, or queued, no dry runs, made earlier. Each becomes
     /// cancelled with the reason "superseded by run N".
     pub supersedes: bool,
-    /// What the stack is told where the run ends well: the commit and its outputs.
+    /// What the stack is told where the run ends well: the commit, and its outputs where they are others than before.
     pub applied: Option<(String, Option<Vec<SealedOutput>>)>,
 }
 
@@ -523,7 +523,7 @@ pub(crate) fn output_context(stack: StackId) -> String {
 }
 
 /// The value of an output; the name was sealed with it, so that values cannot be exchanged.
-fn output_opened(name: &str, opened: &[u8]) -> Result<serde_json::Value> {
+pub(crate) fn output_opened(name: &str, opened: &[u8]) -> Result<serde_json::Value> {
     let failed = |why: &'static str| Error::internal(format!("opening output {name} of a stack"), why);
     let (sealed, value): (String, serde_json::Value) =
         serde_json::from_slice(opened).map_err(|_| failed("it is no name and value"))?;

@@ -413,13 +413,13 @@ impl PlannedObject {
         (self.version, self.location) = (version, location.or(self.location.take()));
         self.fields_omitted = self.fields_omitted.max(fields_omitted);
         for field in fields {
-            match self.fields.iter_mut().find(|known| known.path == field.path) {
-                Some(known) => {
-                    known.after = field.after;
-                    known.hidden |= field.hidden;
-                }
-                None if self.fields.len() < MOST_FIELDS => self.fields.push(field),
-                None => self.fields_omitted = self.fields_omitted.saturating_add(1),
+            if let Some(known) = self.fields.iter_mut().find(|known| known.path == field.path) {
+                known.after = field.after;
+                known.hidden |= field.hidden;
+            } else if self.fields.len() < MOST_FIELDS {
+                self.fields.push(field);
+            } else {
+                self.fields_omitted = self.fields_omitted.saturating_add(1);
             }
         }
     }

@@ -3,6 +3,7 @@
 
 mod days;
 mod forged;
+mod imports;
 mod life;
 mod place;
 mod tool_days;

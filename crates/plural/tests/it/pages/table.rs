@@ -361,6 +361,11 @@ pub(super) const PAGES: &[Followed] = &[
     },
     Followed { page: "docs/stacks.md", not_run: &[("plural cd stacks", RUNS)], ..NOTHING },
     Followed {
+        page: "docs/stack-imports.md",
+        before: "gone blue/web && plural cd stacks create network && plural cd stacks create database",
+        ..NOTHING
+    },
+    Followed {
         page: "docs/sync/drift.md",
         before: "gone blue/web; plural cd services create blue/web --repository @REPOSITORY@ --ref main --folder web --wait && \
                  plural cd services update blue/web --self-heal=false --wait && \

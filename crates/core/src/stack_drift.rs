@@ -3,11 +3,15 @@
 //! Terraform and OpenTofu say it as `resource_drift` of the plan's JSON: `before` is what the state knows, `after` what there is. Of the other
 //! tools the printed text is read, which names resources and not their fields.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::Index;
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::ids::{StackDriftId, StackId, StackRunId};
+use crate::page::Keyed;
 use crate::stack::StackTool;
 
 /// Resources that are kept of one look.
@@ -86,6 +90,86 @@ pub struct DriftedResource {
     pub fields: Vec<DriftField>,
     /// Further fields that differ.
     pub left_out: u64,
+}
+
+/// A resource that drifted, as it is known from one look to the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackDrift {
+    /// Id. It stays as long as each look finds the address.
+    pub id: StackDriftId,
+    /// Of this stack.
+    pub stack_id: StackId,
+    /// What is known of it.
+    pub resource: DriftedResource,
+    /// The run that found it last.
+    pub run_id: StackRunId,
+    /// The number of that run.
+    pub run: u64,
+    /// When it was found first, since when each look found it.
+    pub first_seen_at: DateTime<Utc>,
+    /// When it was found last.
+    pub last_seen_at: DateTime<Utc>,
+}
+
+impl Keyed for StackDrift {
+    fn key(&self) -> Uuid {
+        self.id.uuid()
+    }
+}
+
+/// How a stack stands by what the last look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriftStatus {
+    /// Nobody has looked yet.
+    Unknown,
+    /// There is what the tool knows.
+    InSync,
+    /// Something else changed resources.
+    Drifted,
+}
+
+/// What is told of a stack's looks for drift. One that failed leaves what the last good one found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DriftCheck {
+    /// When the last good look ended.
+    pub checked_at: Option<DateTime<Utc>>,
+    /// The number of its run.
+    pub run: Option<u64>,
+    /// Resources that it found, and that are kept.
+    pub count: u64,
+    /// Further resources that it found.
+    pub left_out: u64,
+    /// Why the newest look failed; absent where it was a good one.
+    pub error: Option<String>,
+    /// When it failed.
+    pub failed_at: Option<DateTime<Utc>>,
+}
+
+/// What the clock does next for a stack, and what it found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StackWatch {
+    /// When it makes a run next.
+    pub next_run_at: Option<DateTime<Utc>>,
+    /// When it looks for drift next.
+    pub next_drift_at: Option<DateTime<Utc>>,
+    /// Why it made no run when it was time for one.
+    pub error: Option<String>,
+    /// Since when resources are found that drifted.
+    pub drifted_at: Option<DateTime<Utc>>,
+    /// What is told of the looks; absent before the first one.
+    pub drift: Option<DriftCheck>,
+}
+
+impl StackWatch {
+    /// How the stack stands.
+    pub fn status(&self) -> DriftStatus {
+        if self.drifted_at.is_some() {
+            return DriftStatus::Drifted;
+        }
+        let is_checked = self.drift.as_ref().is_some_and(|check| check.checked_at.is_some());
+        if is_checked { DriftStatus::InSync } else { DriftStatus::Unknown }
+    }
 }
 
 /// What one look found.

@@ -121,7 +121,7 @@ impl Keyed for StackDrift {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriftStatus {
     /// Nobody has looked yet.
-    Unknown,
+    Unchecked,
     /// There is what the tool knows.
     InSync,
     /// Something else changed resources.
@@ -168,7 +168,7 @@ impl StackWatch {
             return DriftStatus::Drifted;
         }
         let is_checked = self.drift.as_ref().is_some_and(|check| check.checked_at.is_some());
-        if is_checked { DriftStatus::InSync } else { DriftStatus::Unknown }
+        if is_checked { DriftStatus::InSync } else { DriftStatus::Unchecked }
     }
 }
 

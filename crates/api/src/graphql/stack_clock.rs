@@ -193,7 +193,7 @@ impl StackDriftSchedule {
 #[graphql(remote = "plural_core::stack_drift::DriftStatus")]
 pub(crate) enum StackDriftStatus {
     /// Nobody has looked yet.
-    Unknown,
+    Unchecked,
     /// There is what the tool knows.
     InSync,
     /// Something else changed resources.

@@ -341,6 +341,11 @@ impl World {
             "name": "infra", "type": "TERRAFORM", "projectId": t.project, "clusterId": cluster, "repositoryId": repository_id,
             "git": {"ref": "main", "folder": ""}, "approval": true, "approvalExpiry": "24h", "timeout": "2h",
             "manageState": true, "variables": {"region": "eu"},
+            "cron": {
+                "crontab": "@yearly", "timeZone": "Europe/Berlin", "autoApprove": true,
+                "overrides": {"terraform": {"parallelism": 2}},
+            },
+            "drift": {"crontab": "@yearly", "timeZone": "Europe/Berlin"},
             "jobSpec": {
                 "namespace": "runs", "labels": {"a": "b"}, "annotations": {"a": "b"}, "nodeSelector": {"a": "b"},
                 "serviceAccount": "tofu", "tolerations": [{"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"}],

@@ -57,7 +57,7 @@ impl World {
     async fn finds(&self, number: u64, drift: &[Value]) {
         let harness = self.look(number).await;
         let plan = json!({"format_version": "1.2", "resource_changes": [], "resource_drift": drift});
-        harness.planned(&plan.to_string(), "").await;
+        harness.planned(&plan.to_string(), "looked").await;
         assert_eq!(harness.done(true).await, 204);
     }
 
@@ -179,7 +179,7 @@ async fn a_look_that_failed_leaves_what_is_known(database: TestDatabase) {
     // A plan that is none says nothing either.
     assert_eq!(w.check(&w.t.owner).await.outcome(), "OK");
     let harness = w.look(4).await;
-    harness.planned("[\"s3cret\"]", "").await;
+    harness.planned("[\"s3cret\"]", "looked").await;
     assert_eq!(harness.done(true).await, 204);
     let run = w.run(4, "FAILED").await;
     let error = run["error"].as_str().unwrap();

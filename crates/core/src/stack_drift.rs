@@ -277,7 +277,7 @@ fn given(value: Option<&Value>) -> Option<&Value> {
 }
 
 /// A field or an item of a value.
-fn part<'v>(value: Option<&'v Value>, at: impl Index) -> Option<&'v Value> {
+fn part(value: Option<&Value>, at: impl Index) -> Option<&Value> {
     given(value.and_then(|value| value.get(at)))
 }
 

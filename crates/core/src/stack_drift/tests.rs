@@ -3,25 +3,25 @@ use serde_json::json;
 use super::*;
 
 /// A change as a plan holds it, with nothing that is sensitive.
-fn change(actions: &[&str], before: Value, after: Value) -> Value {
+fn change(actions: &[&str], before: &Value, after: &Value) -> Value {
     json!({"actions": actions, "before": before, "after": after, "before_sensitive": {}, "after_sensitive": {}})
 }
 
-fn resource(address: &str, change: Value) -> Value {
+fn resource(address: &str, change: &Value) -> Value {
     json!({
         "address": address, "mode": "managed", "type": "local_file",
         "provider_name": "registry.opentofu.org/hashicorp/local", "change": change,
     })
 }
 
-fn found(drift: Vec<Value>) -> DriftFound {
+fn found(drift: &[Value]) -> DriftFound {
     let plan = json!({"format_version": "1.2", "resource_changes": [], "resource_drift": drift});
     DriftFound::of(StackTool::Terraform, Some(plan.to_string().as_bytes()), "").unwrap()
 }
 
 /// The fields of the only resource, each as "path: before -> after".
-fn fields(change: Value) -> Vec<String> {
-    let found = found(vec![resource("a.b", change)]);
+fn fields(change: &Value) -> Vec<String> {
+    let found = found(&[resource("a.b", change)]);
     let [resource] = found.resources.as_slice() else { panic!("{found:?}") };
     let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
     let line = |field: &DriftField| {
@@ -39,11 +39,11 @@ fn fields(change: Value) -> Vec<String> {
 fn what_happened_to_each_resource_is_told() {
     let moved = json!({
         "address": "a.new", "previous_address": "a.old", "type": "local_file",
-        "change": change(&["no-op"], json!({"id": 1}), json!({"id": 1})),
+        "change": change(&["no-op"], &json!({"id": 1}), &json!({"id": 1})),
     });
-    let found = found(vec![
-        resource("a.changed", change(&["update"], json!({"content": "x"}), json!({"content": "y"}))),
-        resource("a.gone", change(&["delete"], json!({"content": "x"}), Value::Null)),
+    let found = found(&[
+        resource("a.changed", &change(&["update"], &json!({"content": "x"}), &json!({"content": "y"}))),
+        resource("a.gone", &change(&["delete"], &json!({"content": "x"}), &Value::Null)),
         moved,
     ]);
     let told: Vec<_> =
@@ -59,11 +59,11 @@ fn what_happened_to_each_resource_is_told() {
 
 #[test]
 fn a_moved_resource_that_also_drifted_has_its_new_address() {
-    let mut moved = resource("a.new", change(&["update"], json!({"id": 1}), json!({"id": 2})));
+    let mut moved = resource("a.new", &change(&["update"], &json!({"id": 1}), &json!({"id": 2})));
     moved["previous_address"] = json!("a.old");
-    let mut deposed = resource("a.new", change(&["delete"], json!({"id": 0}), Value::Null));
+    let mut deposed = resource("a.new", &change(&["delete"], &json!({"id": 0}), &Value::Null));
     deposed["deposed"] = json!("8675309");
-    let found = found(vec![moved, deposed]);
+    let found = found(&[moved, deposed]);
     let addresses: Vec<_> = found.resources.iter().map(|it| it.address.as_str()).collect();
     assert_eq!(addresses, ["a.new", "a.new (deposed 8675309)"]);
 }
@@ -79,7 +79,7 @@ fn fields_are_told_by_where_they_are() {
         "rule": [{"port": 81}, {"port": 443}], "list": [1], "null": {},
     });
     assert_eq!(
-        fields(change(&["update"], before, after)),
+        fields(&change(&["update"], &before, &after)),
         [
             "empty: [] -> none",
             "gone: true -> none",
@@ -96,7 +96,7 @@ fn fields_are_told_by_where_they_are() {
 #[test]
 fn what_is_sensitive_is_told_by_its_place_alone() {
     let of = |before: Value, after: Value, mask_before: Value, mask_after: Value| {
-        fields(json!({
+        fields(&json!({
             "actions": ["update"], "before": before, "after": after,
             "before_sensitive": mask_before, "after_sensitive": mask_after,
         }))
@@ -125,7 +125,7 @@ fn what_is_sensitive_is_told_by_its_place_alone() {
     assert_eq!(of(json!({"a": {"b": "s3cret"}}), json!({"a": null}), parts, json!({})), ["a.b: hidden"]);
     // Without a mask nobody knows.
     assert_eq!(
-        fields(json!({"actions": ["update"], "before": {"a": "s3cret"}, "after": {"a": 1}})),
+        fields(&json!({"actions": ["update"], "before": {"a": "s3cret"}, "after": {"a": 1}})),
         [": hidden"]
     );
 }
@@ -133,20 +133,20 @@ fn what_is_sensitive_is_told_by_its_place_alone() {
 #[test]
 fn much_is_cut_and_what_is_left_out_is_counted() {
     let many = |value: u64| Value::Object((0..60).map(|at| (format!("f{at:02}"), json!(value))).collect());
-    let found_fields = found(vec![resource("a.b", change(&["update"], many(1), many(2)))]);
+    let found_fields = found(&[resource("a.b", &change(&["update"], &many(1), &many(2)))]);
     let only = &found_fields.resources[0];
     assert_eq!((only.fields.len(), only.left_out), (MAX_FIELDS, 10));
 
     let long = |letter: &str| json!({"text": letter.repeat(5000)});
-    let found_long = found(vec![resource("a.b", change(&["update"], long("ä"), long("b")))]);
+    let found_long = found(&[resource("a.b", &change(&["update"], &long("ä"), &long("b")))]);
     let field = &found_long.resources[0].fields[0];
     assert!(field.cut && field.before.as_ref().unwrap().len() <= MAX_VALUE);
 
     let every = |at: usize| {
         let name = if at == 0 { "x".repeat(2000) } else { format!("a.r{at}") };
-        resource(&name, change(&["delete"], json!({}), Value::Null))
+        resource(&name, &change(&["delete"], &json!({}), &Value::Null))
     };
-    let found_many = found((0..MAX_RESOURCES + 11).map(every).collect());
+    let found_many = found(&(0..MAX_RESOURCES + 11).map(every).collect::<Vec<_>>());
     assert_eq!((found_many.resources.len(), found_many.left_out), (MAX_RESOURCES, 11));
 }
 
@@ -162,7 +162,7 @@ fn what_is_no_plan_says_nothing_of_drift() {
             DriftFound::of(StackTool::Terragrunt, json.map(str::as_bytes), "").unwrap_err().to_string();
         assert!(error.contains(told) && !error.contains("s3cret"), "{error}");
     }
-    assert_eq!(found(Vec::new()), DriftFound::default());
+    assert_eq!(found(&[]), DriftFound::default());
 }
 
 #[test]

@@ -8,20 +8,23 @@ use plural_app::seal::SealedColumn;
 use plural_app::stack::StackFilter;
 use plural_app::stack_drift::{DriftWrite, SealedResource};
 use plural_app::stack_run::{NewRun, RunMove, StackRunStore as _};
-use plural_core::PageArgs;
+use plural_core::access::Action;
 use plural_core::ids::StackRunId;
+use plural_core::policy::NamedRole;
 use plural_core::stack::{Stack, StackChange};
 use plural_core::stack_cron::{StackCron, StackDriftSettings, StackOverrides};
 use plural_core::stack_drift::{DriftAction, DriftStatus, StackDrift};
 use plural_core::stack_run::{RunKind, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
+use plural_core::{Error, PageArgs};
 use plural_store::DatabaseOptions;
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::clock::Wrong;
 use crate::data_keys::others;
-use crate::door::Door;
+use crate::door::{Door, subject};
 use crate::git::FakeGit;
+use crate::role::{give, role};
 use crate::stack_run::Ground;
 
 each_database!(
@@ -30,6 +33,7 @@ each_database!(
     a_look_takes_the_place_of_the_one_before,
     an_apply_of_what_had_drifted_is_looked_at_again,
     fields_of_drift_are_sealed_anew_with_a_replaced_key,
+    who_may_not_approve_has_nothing_applied_unseen,
 );
 
 const HOUR: i64 = 3600;
@@ -246,4 +250,34 @@ async fn fields_of_drift_are_sealed_anew_with_a_replaced_key(database: TestDatab
     assert_eq!(app.reseal().await.unwrap().failed, 0);
     assert_eq!(others(&ground.door).await, 0);
     assert_eq!(ground.drifted().await, before);
+}
+
+async fn who_may_not_approve_has_nothing_applied_unseen(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let (app, id) = (&ground.door.app, ground.stack.id);
+    ground.schedules(|spec| spec.approval.required = true).await;
+    let ada = ground.door.user("ada").await;
+    let writer = role(&ground.door, "writer", &[Action::Read, Action::Write]).await;
+    let project = ground.stack.project_id;
+    give(app, &ground.door.admin, project, NamedRole::Custom(writer), subject(&ada)).await.unwrap();
+    let as_ada = ground.door.as_user(&ada).await;
+    let spec = ground.stack_now().await.spec;
+    let asks = async |auto_approve, seconds| {
+        let cron = Some(StackCron { auto_approve, ..cron("@daily") });
+        let spec = StackSpec { cron, timeout_seconds: seconds, ..spec.clone() };
+        let change = StackChange { spec: Some(spec), ..StackChange::default() };
+        app.stack_update(&as_ada, id, &change).await
+    };
+    let refused = asks(true, 0).await;
+    assert!(
+        matches!(&refused, Err(Error::Forbidden { reason }) if reason.contains("autoApprove")),
+        "{refused:?}"
+    );
+    asks(false, 0).await.unwrap();
+    ground.schedules(|spec| spec.cron.as_mut().unwrap().auto_approve = true).await;
+    // While it is so, what would be applied is not theirs to change; that it is applied no more, is.
+    assert!(matches!(asks(true, 60).await, Err(Error::Forbidden { .. })));
+    let paused = StackChange { paused: Some(true), ..StackChange::default() };
+    app.stack_update(&as_ada, id, &paused).await.unwrap();
+    asks(false, 60).await.unwrap();
 }

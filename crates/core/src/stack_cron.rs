@@ -120,9 +120,9 @@ impl StackSpec {
         of(self) == of(other)
     }
 
-    /// Plans are applied that nobody looks at, though the stack asks for approval.
+    /// Plans of the schedule are applied that nobody looks at, whether the stack asks for approval by now or will do so later.
     pub fn skips_approval(&self) -> bool {
-        self.approval.required && self.cron.as_ref().is_some_and(|cron| cron.auto_approve)
+        self.cron.as_ref().is_some_and(|cron| cron.auto_approve)
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct StackAttributes {
     project_id: Option<ID>,
     /// It cannot be deleted.
     protect: Option<bool>,
-    /// Neither commits nor changes of the stack make runs.
+    /// Neither commits nor the clock nor changes of the stack make runs.
     paused: Option<bool>,
     /// The repository of its code. It, `clusterId` and `git` are given together; a stack without them has a state and no runs.
     repository_id: Option<ID>,

@@ -209,6 +209,14 @@ impl App {
             check_runs(stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
         }
         if let Some(source) = &change.source {
+            let uses_state = change.spec.as_ref().unwrap_or(&stack.spec).manage_state;
+            if stack.source.is_none() && stack.state.is_some() && !uses_state {
+                return Err(Error::invalid(
+                    "attributes.manageState",
+                    "the console keeps a state of the stack, and its runs would make everything anew without it: give true, or \
+                     delete the stack and make one whose code has a backend of its own",
+                ));
+            }
             let project =
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
             self.stack_source_allowed(ctx, &project, source).await?;

@@ -11,7 +11,10 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::{folder::OwnedFolder, process::isolate};
+use crate::{
+    folder::OwnedFolder,
+    process::{in_path, isolate},
+};
 
 /// The first commit's time; each later one is a minute younger, so the same commits have the same ids.
 const EPOCH: i64 = 1_767_225_600;
@@ -279,7 +282,7 @@ fn quoted(path: &str) -> String {
 
 /// The `git` program in a folder, apart from the caller's configuration, prompts and credentials.
 pub fn git(folder: &Path) -> Command {
-    let mut command = Command::new("git");
+    let mut command = Command::new(in_path("git"));
     isolate(&mut command, folder);
     command
         .env("GIT_CONFIG_GLOBAL", "/dev/null")

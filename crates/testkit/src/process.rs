@@ -161,7 +161,7 @@ impl Program {
             StopSignal::Interrupt => "INT",
             StopSignal::Terminate => "TERM",
         };
-        let mut command = Command::new("sh");
+        let mut command = Command::new(in_path("sh"));
         command.args(["-c", SUPERVISOR, "plural-testkit-supervisor", signal]).arg(self.log());
         if let Some(cgroup) = &self.cgroup {
             // The shell goes there first, and becomes the program.
@@ -188,6 +188,14 @@ impl Program {
         let pid = first_line.trim().parse().with_context(|| format!("{name} did not start"))?;
         Ok(Running { name, log: self.log(), pid, shell, lifeline })
     }
+}
+
+/// A program of the PATH, as a file. With a bare name and an environment of its own, a program is started by `fork`, which copies the
+/// page tables of a test program that has hundreds of megabytes; with the file's name it is not.
+pub(crate) fn in_path(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    found.unwrap_or_else(|| name.into())
 }
 
 /// The environment of a program that must not see the caller's: no proxies, no configuration, no locale.

@@ -450,12 +450,17 @@ fn a_thousand_references_cost_a_list_and_a_watch() {
             })
             .await;
         }
-        let reads = |verb: &str| {
-            let of_secrets = |key: &AuditKey| key.resource == "secrets" && key.verb == verb;
-            audit.counts().iter().filter(|(key, _)| of_secrets(key)).map(|(_, count)| count).sum::<u64>()
+        let reads = |resource: &str, verb: &str| {
+            let is_one = |key: &AuditKey| key.resource == resource && key.verb == verb;
+            audit.counts().iter().filter(|(key, _)| is_one(key)).map(|(_, count)| count).sum::<u64>()
         };
-        println!("1000 references: list {}, watch {}, get {}", reads("list"), reads("watch"), reads("get"));
-        assert_eq!((reads("list"), reads("watch")), (1, 1), "{:?}", audit.counts());
+        // Of what an agent before it made for runs of stacks, it lists Jobs and Secrets, once.
+        let of_references =
+            || (reads("secrets", "list").checked_sub(reads("jobs", "list")), reads("secrets", "watch"));
+        let once = async || {
+            if of_references() == (Some(1), 1) { Ok(()) } else { Err(format!("{:?}", audit.counts())) }
+        };
+        eventually(PATIENCE, once).await;
         // One change of one Secret: no request but what it leads to.
         merge(&secrets, "s7", &json!({"stringData": {"v3": "value-new"}})).await?;
         eventually(PATIENCE, async || {
@@ -464,7 +469,7 @@ fn a_thousand_references_cost_a_list_and_a_watch() {
             if found["k7"] == "value-new" { Ok(()) } else { Err(found["k7"].clone()) }
         })
         .await;
-        assert_eq!((reads("list"), reads("watch")), (1, 1));
+        assert_eq!(of_references(), (Some(1), 1), "{:?}", audit.counts());
         w.end().await
     });
 }

@@ -6,4 +6,6 @@ mod drift;
 mod forged;
 mod life;
 mod place;
+mod tool_days;
+mod web;
 mod world;

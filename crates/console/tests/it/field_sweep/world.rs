@@ -123,7 +123,7 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::StackEnvironment | SealedColumn::StackRunEnvironment => Ok("environment of a stack"),
         SealedColumn::StackFiles | SealedColumn::StackRunFiles => Ok("file of a stack"),
         SealedColumn::StackPlan | SealedColumn::StackOutput | SealedColumn::StackDrift => {
-            Err("a Job makes it, and no Job runs here: console: stack_runs.rs, stack_runs/clock.rs")
+            Err("a Job makes it, and no Job runs here: console: stack_runs.rs, stack_runs/schedules.rs")
         }
         SealedColumn::RecordingCommand => Err("plural: secrets.rs: attack_19_no_secret_leaves_its_place"),
         SealedColumn::IdentityRefresh => {

@@ -395,6 +395,9 @@ fn acts_as<'a>(source: Option<&StackSource>, spec: &'a StackSpec) -> Option<JobA
 
 /// Refuses what no run could be made of: said with the change, and not when a commit comes.
 fn check_runs(tool: StackTool, spec: &StackSpec) -> Result<()> {
+    if spec.drift.as_ref().is_some_and(|drift| drift.crontab.is_some()) {
+        steps(tool, spec, RunKind::Drift, RunPhase::Plan)?;
+    }
     RunPhase::ALL.into_iter().try_for_each(|phase| steps(tool, spec, RunKind::Apply, phase).map(drop))
 }
 

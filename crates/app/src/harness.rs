@@ -271,7 +271,7 @@ impl App {
             lock_digest,
             at: self.now(),
         };
-        let supersedes = by.run.kind != RunKind::DryRun;
+        let supersedes = !by.run.kind.only_plans();
         let change = RunMove { plan: Some(plan), supersedes, ..by.change(self) };
         self.store.stack_run_move(&by.actor(), by.run.id, &change).await?.ok_or(Error::Unauthenticated)?;
         Ok(())
@@ -292,6 +292,10 @@ impl App {
         let run = self.stack_run_again(by.run.id).await?;
         if run.status != RunStatus::Running || !run.is_at(by.run.phase, by.run.attempt) {
             return Err(Error::Unauthenticated);
+        }
+        if run.kind == RunKind::Drift {
+            let moved = Box::pin(self.drift_done(&by.actor(), &run, report)).await?;
+            return moved.map(drop).ok_or(Error::Unauthenticated);
         }
         let turn = after_job(&run, &report);
         let moved = self.run_turns(&by.actor(), &run, turn, (outputs, Proof::Ended)).await?;

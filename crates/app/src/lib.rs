@@ -95,6 +95,8 @@ mod shared_counts;
 pub mod sign_in_link;
 pub mod source;
 pub mod stack;
+pub mod stack_clock;
+pub mod stack_drift;
 mod stack_inputs;
 pub mod stack_run;
 mod stack_run_made;

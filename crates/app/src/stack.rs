@@ -10,6 +10,8 @@ use plural_core::policy::Policy;
 use plural_core::project::Project;
 use plural_core::repository::Repository;
 use plural_core::stack::{NewStack, Stack, StackChange, StackSource, StackTool};
+use plural_core::stack_cron::Clockwork;
+use plural_core::stack_drift::StackWatch;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::stack_steps::steps;
@@ -25,6 +27,7 @@ use crate::project::ProjectSelector;
 use crate::records::record;
 use crate::repository::RepositorySelector;
 use crate::source::SourceLimits;
+use crate::stack_clock::Unattended;
 use crate::stack_inputs::OpenInputs;
 use crate::stack_run::{MadeRun, NewRun, RunMove, SealedInputs, user_of};
 
@@ -44,6 +47,8 @@ pub struct StackFilter {
     pub project_id: Option<ProjectId>,
     /// Name contains this.
     pub q: Option<String>,
+    /// Something else changed resources of it, or nothing that is known of did.
+    pub drifted: Option<bool>,
 }
 
 record!(Stack, StackId, StackSelector, StackFilter);
@@ -127,11 +132,17 @@ impl App {
         if spec.job.account().is_some() {
             self.stack_account_allowed(ctx, project.id).await?;
         }
+        self.stack_unattended_allowed(ctx, &spec, Unattended::New(project.id)).await?;
         let (id, at) = (StackId::new(), ctx.now());
         let grant = if bindings.is_empty() {
             None
         } else {
             Some(policy::grant(ctx, self.authorized::<Project, _>(ctx, &selector).await, id, &bindings)?)
+        };
+        let watch = StackWatch {
+            next_run_at: spec.next(Clockwork::Run, at),
+            next_drift_at: spec.next(Clockwork::Drift, at),
+            ..StackWatch::default()
         };
         let stack = Stack {
             id,
@@ -150,6 +161,7 @@ impl App {
             changed_by: user_of(ctx),
             lock: None,
             state: None,
+            watch,
             created_at: at,
             updated_at: at,
         };
@@ -183,6 +195,10 @@ impl App {
             if spec.approval.is_looser_than(&stack.spec.approval) {
                 self.stack_approval_allowed(ctx, id).await?;
             }
+        }
+        if makes {
+            let spec = change.spec.as_ref().unwrap_or(&stack.spec);
+            self.stack_unattended_allowed(ctx, spec, Unattended::Changed(id)).await?;
         }
         let (source, spec) = (change.source.as_ref(), change.spec.as_ref());
         let acts = acts_as(source.or(stack.source.as_ref()), spec.unwrap_or(&stack.spec));
@@ -381,6 +397,9 @@ fn acts_as<'a>(source: Option<&StackSource>, spec: &'a StackSpec) -> Option<JobA
 
 /// Refuses what no run could be made of: said with the change, and not when a commit comes.
 fn check_runs(tool: StackTool, spec: &StackSpec) -> Result<()> {
+    if spec.drift.as_ref().is_some_and(|drift| drift.crontab.is_some()) {
+        steps(tool, spec, RunKind::Drift, RunPhase::Plan)?;
+    }
     RunPhase::ALL.into_iter().try_for_each(|phase| steps(tool, spec, RunKind::Apply, phase).map(drop))
 }
 

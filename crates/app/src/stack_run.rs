@@ -21,6 +21,7 @@ use crate::job::NewJob;
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
 use crate::stack::StackSelector;
+use crate::stack_drift::DriftWrite;
 
 /// What of a stack is sealed and goes into its runs.
 #[derive(Debug, Clone, Default)]
@@ -127,6 +128,8 @@ pub struct RunMove {
     /// Runs of the same stack that this one supersedes: waiting for approval, or queued, no dry runs, made earlier. Each becomes
     /// cancelled with the reason "superseded by run N".
     pub supersedes: bool,
+    /// What a look for drift found, where it ends well: all that there is of drift from then on.
+    pub drift: Option<DriftWrite>,
     /// What the stack is told where the run ends well: the commit, and its outputs where they are others than before.
     pub applied: Option<(String, Option<Vec<SealedOutput>>)>,
 }

@@ -117,7 +117,8 @@ impl App {
             return Ok(Some(moved));
         }
         let inputs = self.stack_inputs_of(&stack).await?;
-        if !self.is_inputs_digest(&stack, &inputs, &run.snapshot.inputs_digest)? {
+        let made_of = Stack { spec: stack.spec.made_by(run.kind, run.trigger), ..stack };
+        if !self.is_inputs_digest(&made_of, &inputs, &run.snapshot.inputs_digest)? {
             return Ok(Some("the stack was changed since the plan was made: plan again".to_owned()));
         }
         // The stack's digest says nothing of the run's own row, from which the commands and their environment come.

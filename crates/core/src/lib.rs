@@ -67,6 +67,8 @@ pub mod service_reason;
 pub mod sort;
 pub mod stack;
 pub mod stack_checks;
+pub mod stack_cron;
+pub mod stack_drift;
 pub mod stack_plan;
 pub mod stack_run;
 pub mod stack_spec;

@@ -1,5 +1,7 @@
 //! Runs of stacks.
 
+mod clock;
+mod drift;
 mod log;
 mod made;
 mod moves;

@@ -13,10 +13,10 @@ use super::{
     error::{List, id_in, items, parse, parse_option, unsupported},
     service_input::GitRefAttributes,
     shared::{PolicyBindingAttributes, RbacAttributes, TagAttributes},
+    stack_clock::{ClockAttributes, StackCronAttributes, StackDriftAttributes},
     stack_policy::{PolicyEngineType, VulnSeverity},
     stack_spec_input::{
-        CustomStepAttributes, GateJobAttributes, PulumiConfigurationAttributes, SpecAttributes,
-        StackConfigurationAttributes, TerraformConfigurationAttributes, TerragruntConfigurationAttributes,
+        CustomStepAttributes, GateJobAttributes, SpecAttributes, StackConfigurationAttributes,
     },
 };
 
@@ -48,7 +48,7 @@ pub(crate) struct StackAttributes {
     project_id: Option<ID>,
     /// It cannot be deleted.
     protect: Option<bool>,
-    /// Neither commits nor changes of the stack make runs.
+    /// Neither commits nor the clock nor changes of the stack make runs.
     paused: Option<bool>,
     /// The repository of its code. It, `clusterId` and `git` are given together; a stack without them has a state and no runs.
     repository_id: Option<ID>,
@@ -98,8 +98,10 @@ pub(crate) struct StackAttributes {
     definition_id: Option<ID>,
     /// Refused: agents for coding are not part of this console.
     agent_id: Option<ID>,
-    /// Refused: the clock makes no runs yet.
+    /// When the clock makes runs.
     cron: Option<StackCronAttributes>,
+    /// How it is looked at for drift.
+    drift: Option<StackDriftAttributes>,
     /// Refused: plans are checked by no policies yet.
     policy_engine: Option<PolicyEngineAttributes>,
     /// Refused: repositories are fetched as the console's settings say.
@@ -143,30 +145,6 @@ macro_rules! quiet {
 
 quiet!(StackFileAttributes: path, StackEnvironmentAttributes: name);
 
-/// Runs by the clock. Refused.
-#[derive(Debug, InputObject)]
-pub(crate) struct StackCronAttributes {
-    /// When.
-    crontab: String,
-    /// Without approval.
-    auto_approve: Option<bool>,
-    /// Other settings of the tool.
-    overrides: Option<StackOverridesAttributes>,
-    /// With the newest commit.
-    track_ref: Option<bool>,
-}
-
-/// Settings of a tool for some runs. Refused.
-#[derive(Debug, InputObject)]
-pub(crate) struct StackOverridesAttributes {
-    /// Of Terraform and OpenTofu.
-    terraform: Option<TerraformConfigurationAttributes>,
-    /// Of Terragrunt.
-    terragrunt: Option<TerragruntConfigurationAttributes>,
-    /// Of Pulumi.
-    pulumi: Option<PulumiConfigurationAttributes>,
-}
-
 /// What checks plans. Refused.
 #[derive(Debug, InputObject)]
 pub(crate) struct PolicyEngineAttributes {
@@ -201,6 +179,7 @@ struct Sorted {
     paused: Option<bool>,
     source: SourceAttributes,
     spec: SpecAttributes,
+    clock: ClockAttributes,
     files: List<StackFileAttributes>,
     environment: List<StackEnvironmentAttributes>,
     bindings: RbacAttributes,
@@ -210,8 +189,19 @@ impl StackAttributes {
     /// A new stack.
     pub(crate) fn new_stack(self) -> Result<NewStack> {
         let sorted = self.sorted()?;
-        let Sorted { name, kind, project_id, protect, paused, source, spec, files, environment, bindings } =
-            sorted;
+        let Sorted {
+            name,
+            kind,
+            project_id,
+            protect,
+            paused,
+            source,
+            spec,
+            clock,
+            files,
+            environment,
+            bindings,
+        } = sorted;
         unsupported(
             "attributes.paused",
             paused == Some(true),
@@ -242,7 +232,7 @@ impl StackAttributes {
             project_id: id_in("attributes.projectId", project_id.as_deref())?,
             protect: protect.unwrap_or_default(),
             source: source.over(None)?,
-            spec: spec.over(StackSpec::default())?,
+            spec: clock.over(spec.over(StackSpec::default())?)?,
             environment: given,
             files: contents,
             bindings: bindings.change()?,
@@ -252,8 +242,19 @@ impl StackAttributes {
     /// What changes of the stack `of`.
     pub(crate) fn change(self, of: &Stack) -> Result<StackChange> {
         let sorted = self.sorted()?;
-        let Sorted { name, kind, project_id, protect, paused, source, spec, files, environment, bindings } =
-            sorted;
+        let Sorted {
+            name,
+            kind,
+            project_id,
+            protect,
+            paused,
+            source,
+            spec,
+            clock,
+            files,
+            environment,
+            bindings,
+        } = sorted;
         if kind.is_some_and(|kind| StackTool::from(kind) != of.tool) {
             let reason = format!("a stack keeps its type, which is {:?} here", of.tool);
             return Err(Error::invalid("attributes.type", reason));
@@ -268,7 +269,7 @@ impl StackAttributes {
         let mut is = of.spec.clone();
         // The state is here before the code: runs that did not read it would make everything anew.
         is.manage_state |= of.source.is_none() && source.is_some() && of.state.is_some();
-        let spec = spec.over(is)?;
+        let spec = clock.over(spec.over(is)?)?;
         Ok(StackChange {
             name: parse_option("attributes.name", name.as_deref())?,
             protect,
@@ -314,6 +315,7 @@ impl StackAttributes {
             definition_id,
             agent_id,
             cron,
+            drift,
             policy_engine,
             interval,
             tags,
@@ -346,11 +348,6 @@ impl StackAttributes {
                 "attributes.agentId",
                 named(agent_id),
                 "is not supported: agents for coding are not part of this console. Leave it out",
-            ),
-            (
-                "attributes.cron",
-                cron.is_some(),
-                "is not supported yet: let a pipeline call triggerRun by the clock",
             ),
             (
                 "attributes.policyEngine",
@@ -393,6 +390,7 @@ impl StackAttributes {
                 commands,
                 delete_commands,
             },
+            clock: ClockAttributes { cron, drift },
             files,
             environment,
             bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None },

@@ -55,6 +55,8 @@ pub(crate) enum StackRunKind {
     DryRun,
     /// Plan the destruction of everything, and do it.
     Destroy,
+    /// Compare what the tool knows with what there is: nothing is changed.
+    Drift,
 }
 
 /// Which Job of a run.
@@ -256,7 +258,7 @@ impl StackRun {
 
     /// It changes nothing, whatever its plan says.
     async fn dry_run(&self) -> bool {
-        self.0.kind == RunKind::DryRun
+        self.0.kind.only_plans()
     }
 
     /// The console keeps the state of its tool.

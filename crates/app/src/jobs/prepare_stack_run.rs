@@ -115,8 +115,8 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
     }
     let stack = app.get::<Stack>(&system, &StackSelector::Id(run.stack_id)).await?;
     let git = &run.snapshot.git;
-    // What was applied last is what there is to destroy, unless nobody has that commit any more.
-    let applied = stack.sha.as_deref().filter(|_| run.kind == RunKind::Destroy);
+    // What was applied last is what there is to destroy, and to compare with the world, unless nobody has that commit any more.
+    let applied = stack.sha.as_deref().filter(|_| matches!(run.kind, RunKind::Destroy | RunKind::Drift));
     let commit = match applied {
         Some(sha) => match app.git.resolve(&access, sha).await {
             Ok(commit) => Ok(commit),

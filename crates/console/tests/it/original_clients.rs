@@ -369,7 +369,7 @@ async fn what_cannot_be_honoured_is_refused() {
             "attributes.disableInsights",
             "set it to true",
         ),
-        (stack("cron", json!({"crontab": "@daily"})), "attributes.cron", "triggerRun"),
+        (stack("cron", json!({"crontab": "nightly"})), "attributes.cron", "five fields"),
         (stack("actorId", json!(id)), "attributes.actorId", "acts as nobody else"),
         (stack("definitionId", json!(id)), "attributes.definitionId", "deleteCommands"),
         (stack("policyEngine", json!({"type": "TRIVY"})), "attributes.policyEngine", "hook"),

@@ -11,6 +11,7 @@ use world::{FILE, World, hex, id_of};
 
 mod clocks;
 mod imports;
+mod schedules;
 mod states;
 mod world;
 

@@ -54,7 +54,11 @@ pub(crate) struct Ground {
 
 impl Ground {
     pub(crate) async fn new(database: TestDatabase) -> Self {
-        let door = Door::new(database).await;
+        Self::behind(Door::new(database).await).await
+    }
+
+    /// The same behind a door that is there.
+    pub(crate) async fn behind(door: Door) -> Self {
         let cluster = door.cluster("blue").await;
         let repository = door.repository("https://example.com/infra").await;
         let new = NewStack {
@@ -134,7 +138,7 @@ impl Ground {
         self.door.database.stack_run(id).await.unwrap().unwrap()
     }
 
-    async fn stack_now(&self) -> Stack {
+    pub(crate) async fn stack_now(&self) -> Stack {
         let selector = StackSelector::Id(self.stack.id);
         self.door.app.get::<Stack>(&self.door.admin, &selector).await.unwrap()
     }
@@ -177,7 +181,7 @@ impl Ground {
     }
 
     /// Lines of this action, and of nothing else.
-    async fn lines(&self, action: &str) -> Vec<AuditRow> {
+    pub(crate) async fn lines(&self, action: &str) -> Vec<AuditRow> {
         let filter = AuditFilter { action: Some(action.to_owned()), ..AuditFilter::default() };
         let lines = self.door.app.audit_find(&self.door.admin, &filter, &PageArgs::default()).await;
         lines.unwrap().into_nodes()

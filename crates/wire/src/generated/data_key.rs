@@ -132,7 +132,7 @@ pub enum SecretKind {
     StackInputs,
     /// Outputs of stacks.
     StackOutputs,
-    /// Plans of stacks' runs.
+    /// Plans of stacks' runs, and what they found to have drifted.
     StackPlans,
     /// Versions of stacks' state.
     StackStates,

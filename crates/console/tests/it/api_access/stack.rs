@@ -61,6 +61,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"id": w.sourced["id"]}),
     },
     Line {
+        field: "checkStackDrift",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { checkStackDrift(id: $id) { id status } }",
+        variables: |w| json!({"id": w.sourced["id"]}),
+    },
+    Line {
         field: "stackRun",
         expected: MEMBERS_READ,
         document: "query ($id: ID!) { stackRun(id: $id) { id status steps { name } plan { text } } }",

@@ -76,6 +76,7 @@ pub mod repository_reach;
 pub mod repository_webhook;
 pub mod revision;
 pub mod role;
+mod run_limits;
 pub mod saved_view;
 pub mod seal;
 pub mod second_factor;

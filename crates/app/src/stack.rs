@@ -24,6 +24,7 @@ use crate::policy;
 use crate::project::ProjectSelector;
 use crate::records::record;
 use crate::repository::RepositorySelector;
+use crate::run_limits::jobs_allowed;
 use crate::source::SourceLimits;
 use crate::stack_inputs::OpenInputs;
 use crate::stack_run::{MadeRun, NewRun, RunMove, SealedInputs, user_of};
@@ -122,6 +123,7 @@ impl App {
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         if let Some(source) = &source {
             check_runs(tool, &spec)?;
+            jobs_allowed(&project, tool, &spec)?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
         if spec.job.account().is_some() {
@@ -192,10 +194,13 @@ impl App {
         if makes && (change.source.is_some() || stack.source.is_some()) {
             check_runs(stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
         }
-        if let Some(source) = &change.source {
+        if change.source.is_some() || (change.spec.is_some() && stack.source.is_some()) {
             let project =
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
-            self.stack_source_allowed(ctx, &project, source).await?;
+            jobs_allowed(&project, stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
+            if let Some(source) = &change.source {
+                self.stack_source_allowed(ctx, &project, source).await?;
+            }
         }
         if makes && stack.source.is_some() && !stack.paused {
             self.stack_has_room(id).await?;

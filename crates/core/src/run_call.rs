@@ -85,7 +85,7 @@ pub struct RunInput {
     pub steps: Vec<InputStep>,
     /// Variables of the environment.
     pub environment: Vec<InputVariable>,
-    /// Files, by path: relative ones below the folder in which the tool runs, absolute ones where the container may write.
+    /// Files, by path below the folder in which the tool runs. The console refuses absolute paths, and those that lead out of it.
     pub files: BTreeMap<String, String>,
     /// Where the tool's state is, below the console's address: `/v1/stacks/{id}/state`; absent where the console keeps none.
     pub state_path: Option<String>,

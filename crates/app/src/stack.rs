@@ -56,6 +56,10 @@ impl Noun for Stack {
         (Some(self.id.uuid()), self.name.to_string())
     }
 
+    fn project(&self) -> Option<ProjectId> {
+        Some(self.project_id)
+    }
+
     /// Besides people, the Jobs of its runs reach its state.
     fn guarded_by(&self, scope: Scope) -> Scope {
         match scope {
@@ -129,6 +133,7 @@ impl App {
         if spec.job.account().is_some() {
             self.stack_account_allowed(ctx, project.id).await?;
         }
+        self.stack_actor_allowed(ctx, spec.actor).await?;
         let (id, at) = (StackId::new(), ctx.now());
         let grant = if bindings.is_empty() {
             None
@@ -190,6 +195,9 @@ impl App {
         let acts = acts_as(source.or(stack.source.as_ref()), spec.unwrap_or(&stack.spec));
         if acts.is_some() && acts != acts_as(stack.source.as_ref(), &stack.spec) {
             self.stack_account_allowed(ctx, stack.project_id).await?;
+        }
+        if makes {
+            self.stack_actor_allowed(ctx, spec.unwrap_or(&stack.spec).actor).await?;
         }
         if makes && (change.source.is_some() || stack.source.is_some()) {
             check_runs(stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;

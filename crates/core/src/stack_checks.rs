@@ -54,6 +54,7 @@ impl StackSpec {
             delete_commands,
             variables,
             timeout_seconds,
+            actor: _,
         } = self;
         check_path("attributes.workdir", workdir)?;
         if *manage_state && !tool.has_state() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{Enum, ID, InputObject};
+use plural_core::ids::UserId;
 use plural_core::run_call::InputVariable;
 use plural_core::stack::{ChangedVariable, NewStack, Stack, StackChange, StackSource, StackTool};
 use plural_core::stack_spec::StackSpec;
@@ -88,7 +89,7 @@ pub(crate) struct StackAttributes {
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it and its state, besides those of its project; replaces the list.
     write_bindings: List<PolicyBindingAttributes>,
-    /// Refused: a run has a credential of its own, and acts as nobody else.
+    /// In whose name its applies ask the console: the id of whoever saves it, or of a service account that they may assume. An empty text: in nobody's.
     actor_id: Option<ID>,
     /// Refused: a stack is not made by a service here.
     parent_id: Option<ID>,
@@ -192,6 +193,15 @@ pub(crate) struct ObservableMetricAttributes {
     provider_id: ID,
 }
 
+/// In whose name its applies ask the console; an empty text is nobody's.
+fn actor_over(given: Option<ID>, was: Option<UserId>) -> Result<Option<UserId>> {
+    match given {
+        None => Ok(was),
+        Some(id) if id.is_empty() => Ok(None),
+        Some(id) => id_in("attributes.actorId", Some(&id.0)),
+    }
+}
+
 /// A stack's attributes, sorted by what they are for.
 struct Sorted {
     name: Option<String>,
@@ -199,6 +209,7 @@ struct Sorted {
     project_id: Option<ID>,
     protect: Option<bool>,
     paused: Option<bool>,
+    actor: Option<ID>,
     source: SourceAttributes,
     spec: SpecAttributes,
     files: List<StackFileAttributes>,
@@ -210,8 +221,19 @@ impl StackAttributes {
     /// A new stack.
     pub(crate) fn new_stack(self) -> Result<NewStack> {
         let sorted = self.sorted()?;
-        let Sorted { name, kind, project_id, protect, paused, source, spec, files, environment, bindings } =
-            sorted;
+        let Sorted {
+            name,
+            kind,
+            project_id,
+            protect,
+            paused,
+            actor,
+            source,
+            spec,
+            files,
+            environment,
+            bindings,
+        } = sorted;
         unsupported(
             "attributes.paused",
             paused == Some(true),
@@ -242,7 +264,7 @@ impl StackAttributes {
             project_id: id_in("attributes.projectId", project_id.as_deref())?,
             protect: protect.unwrap_or_default(),
             source: source.over(None)?,
-            spec: spec.over(StackSpec::default())?,
+            spec: StackSpec { actor: actor_over(actor, None)?, ..spec.over(StackSpec::default())? },
             environment: given,
             files: contents,
             bindings: bindings.change()?,
@@ -252,8 +274,19 @@ impl StackAttributes {
     /// What changes of the stack `of`.
     pub(crate) fn change(self, of: &Stack) -> Result<StackChange> {
         let sorted = self.sorted()?;
-        let Sorted { name, kind, project_id, protect, paused, source, spec, files, environment, bindings } =
-            sorted;
+        let Sorted {
+            name,
+            kind,
+            project_id,
+            protect,
+            paused,
+            actor,
+            source,
+            spec,
+            files,
+            environment,
+            bindings,
+        } = sorted;
         if kind.is_some_and(|kind| StackTool::from(kind) != of.tool) {
             let reason = format!("a stack keeps its type, which is {:?} here", of.tool);
             return Err(Error::invalid("attributes.type", reason));
@@ -265,6 +298,7 @@ impl StackAttributes {
         }
         // What is given is laid over what is there: the stack's own are replaced as a whole.
         let (source, spec) = (source.over(of.source.as_ref())?, spec.over(of.spec.clone())?);
+        let spec = StackSpec { actor: actor_over(actor, of.spec.actor)?, ..spec };
         Ok(StackChange {
             name: parse_option("attributes.name", name.as_deref())?,
             protect,
@@ -319,11 +353,6 @@ impl StackAttributes {
         let named = |id: Option<ID>| id.is_some_and(|id| !id.is_empty());
         let refusals = [
             (
-                "attributes.actorId",
-                named(actor_id),
-                "is not supported: a run has a credential of its own, and acts as nobody else. Leave it out",
-            ),
-            (
                 "attributes.parentId",
                 named(parent_id),
                 "is not supported: a stack is not made by a service here. Leave it out",
@@ -374,6 +403,7 @@ impl StackAttributes {
             project_id,
             protect,
             paused,
+            actor: actor_id,
             source: SourceAttributes { repository_id, cluster_id, git },
             spec: SpecAttributes {
                 job_spec,

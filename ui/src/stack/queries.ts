@@ -86,6 +86,9 @@ const Stack = graphql(/* GraphQL */ `
       forbidSelfApproval
       approvalExpiry
       timeout
+      actor {
+        email
+      }
       changedBy {
         email
       }

@@ -225,6 +225,7 @@ function Approval({ stack }: { stack: StackOne }) {
       <Facts
         facts={[
           ['Needs', approvalOf(stack), 'wide'],
+          ['Asks the console as', stack.actor ? <Name of={stack.actor.email} /> : 'nobody'],
           ['Last changed by', stack.changedBy && <Name of={stack.changedBy.email} />],
         ]}
       />

@@ -198,7 +198,6 @@ async fn an_apply_writes_contexts_of_its_project_and_nothing_else(database: Test
 
 async fn the_actor_is_who_saves_the_stack(database: TestDatabase) {
     let w = World::new(&database, json!({})).await;
-    let id = |data: Value| data["me"]["id"].clone();
     let (owner, admin) = (w.t.owner.id.clone(), w.t.admin.id.clone());
     let refused = w.update(json!({"actorId": admin})).await;
     assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");

@@ -222,6 +222,8 @@ async fn answer(api: &Api, asked: Asked, body: Bytes) -> Response {
             let mut request = read(&body, sender)?;
             drop(body);
             if !graphql::opens(&actor, &mut request) {
+                let op = api.app.ctx(actor).with_request_id(request_id).with_peer(peer);
+                api.app.audit_refused(&op, "token", ErrorCode::Unauthenticated);
                 return Err(Rejection::NotForIt);
             }
             let effect = effect(&mut request);

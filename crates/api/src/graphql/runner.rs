@@ -70,7 +70,7 @@ fn asks_only(document: &ExecutableDocument, fields: &[&str]) -> bool {
 /// Who runs.
 pub(crate) enum Runner {
     /// The Job of a run.
-    Job(HarnessHandle),
+    Job(Box<HarnessHandle>),
     /// The agent of its cluster.
     Agent(AgentHandle),
 }
@@ -81,7 +81,7 @@ pub(crate) async fn runner(ctx: &Context<'_>, request: &Request) -> Result<Runne
         return Err(Error::Unauthenticated);
     };
     match request.op.actor() {
-        Actor::Run(_) => Ok(Runner::Job(request.app.runner_authenticate(token).await?)),
+        Actor::Run(_) => Ok(Runner::Job(Box::new(request.app.runner_authenticate(token).await?))),
         Actor::Cluster(_) => {
             let text = secrecy::ExposeSecret::expose_secret(token);
             Ok(Runner::Agent(request.app.agent_authenticate(text)?))
@@ -95,7 +95,7 @@ pub(crate) async fn runner(ctx: &Context<'_>, request: &Request) -> Result<Runne
 /// The Job of this run, where it is that which asks.
 pub(crate) async fn job(ctx: &Context<'_>, run: StackRunId) -> Option<HarnessHandle> {
     match runner(ctx, request(ctx)).await {
-        Ok(Runner::Job(by)) if by.id() == run => Some(by),
+        Ok(Runner::Job(by)) if by.id() == run => Some(*by),
         Ok(Runner::Job(_) | Runner::Agent(_)) | Err(_) => None,
     }
 }
@@ -327,7 +327,7 @@ impl RunnerMutation {
 
 async fn own_job(ctx: &Context<'_>, request: &Request) -> Result<HarnessHandle> {
     match runner(ctx, request).await? {
-        Runner::Job(by) => Ok(by),
+        Runner::Job(by) => Ok(*by),
         Runner::Agent(_) => Err(Error::Unauthenticated),
     }
 }

@@ -41,13 +41,12 @@ pub fn module_problem(project: &str, patterns: &[String], path: &str, content: &
         return None;
     }
     let allows = format!("project {project} names from where modules may be taken (limit moduleSources)");
-    let sources = match module_sources(path, content) {
-        Ok(sources) => sources,
-        Err(Unreadable) => return Some(format!("{path}: cannot be read as code, and {allows}")),
+    let Ok(sources) = module_sources(path, content) else {
+        return Some(format!("{path}: cannot be read as code, and {allows}"));
     };
     sources.iter().find_map(|source| {
         let place = place(source)?;
-        let Some(place) = place.ok() else {
+        let Ok(place) = place else {
             return Some(format!(
                 "{path}: a module has a source that cannot be told before it runs, and {allows}"
             ));
@@ -131,7 +130,7 @@ fn remote(source: &str) -> Option<Place> {
             return if source.contains('@') { module.parse().ok().map(Place::Address) } else { None };
         }
     };
-    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let rest = before_folder(rest);
     let address = if scheme.is_empty() { rest.to_owned() } else { format!("{scheme}://{rest}") };
     address.parse().ok().map(Place::Address)

@@ -194,7 +194,7 @@ pub(crate) struct ObservableMetricAttributes {
 }
 
 /// In whose name its applies ask the console; an empty text is nobody's.
-fn actor_over(given: Option<ID>, was: Option<UserId>) -> Result<Option<UserId>> {
+fn actor_over(given: Option<&ID>, was: Option<UserId>) -> Result<Option<UserId>> {
     match given {
         None => Ok(was),
         Some(id) if id.is_empty() => Ok(None),
@@ -264,7 +264,7 @@ impl StackAttributes {
             project_id: id_in("attributes.projectId", project_id.as_deref())?,
             protect: protect.unwrap_or_default(),
             source: source.over(None)?,
-            spec: StackSpec { actor: actor_over(actor, None)?, ..spec.over(StackSpec::default())? },
+            spec: StackSpec { actor: actor_over(actor.as_ref(), None)?, ..spec.over(StackSpec::default())? },
             environment: given,
             files: contents,
             bindings: bindings.change()?,
@@ -298,7 +298,7 @@ impl StackAttributes {
         }
         // What is given is laid over what is there: the stack's own are replaced as a whole.
         let (source, spec) = (source.over(of.source.as_ref())?, spec.over(of.spec.clone())?);
-        let spec = StackSpec { actor: actor_over(actor, of.spec.actor)?, ..spec };
+        let spec = StackSpec { actor: actor_over(actor.as_ref(), of.spec.actor)?, ..spec };
         Ok(StackChange {
             name: parse_option("attributes.name", name.as_deref())?,
             protect,

@@ -29,10 +29,10 @@ async fn world(database: &TestDatabase, attributes: Value) -> World {
 async fn fails(w: &World, why: &str) {
     eventually(LONG, async || {
         let runs = w.runs().await;
-        let says = |run: &&Value| {
+        let says = |run: &Value| {
             run["status"] == "FAILED" && run["error"].as_str().is_some_and(|error| error.contains(why))
         };
-        runs.iter().find(says).map(drop).ok_or_else(|| format!("no run says {why:?}: {runs:#?}"))
+        if runs.iter().any(says) { Ok(()) } else { Err(format!("no run says {why:?}: {runs:#?}")) }
     })
     .await;
 }

@@ -3,25 +3,39 @@
 
 use bytes::Bytes;
 use plural_core::ids::{RunStepId, StackRunId};
-use plural_core::run_call::{OutputReport, RunReport, StepReport};
-use plural_core::stack_run::{JobRef, RunPhase, RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::run_call::{OutputReport, PlanReport, RunReport, StepReport};
+use plural_core::stack::StackTool;
+use plural_core::stack_run::{JobRef, PlanSummary, RunPhase, RunStatus, RunStep, StackRun, StepStatus};
 use plural_core::{Error, Page, PageRequest, Result};
 use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
 
 use crate::agent::AgentHandle;
 use crate::agent_run::{ReportedRun, ReportedRunState};
 use crate::app::App;
 use crate::harness::HarnessHandle;
+use crate::stack_run::PlanPart;
 
 /// How the Job of a run says that it is.
 #[derive(Debug)]
 pub struct JobSays {
     /// How far it is.
     pub status: RunStatus,
+    /// What it planned.
+    pub plan: Option<PlanSays>,
     /// Why it ended so, in words.
     pub error: Option<String>,
     /// The outputs, after an apply; absent where they were not read.
     pub outputs: Option<Vec<OutputReport>>,
+}
+
+/// What a Job without a plan file planned.
+#[derive(Debug)]
+pub struct PlanSays {
+    /// For people.
+    pub text: String,
+    /// As JSON.
+    pub json: Option<Vec<u8>>,
 }
 
 impl App {
@@ -47,10 +61,13 @@ impl App {
 
     /// A Job says that it runs, or that it failed or was cancelled. It does not say that it waits for people, or was a success.
     pub async fn runner_says(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
-        let JobSays { status, error, outputs: _ } = says;
+        let JobSays { status, plan, error, outputs: _ } = says;
         match status {
             // With its input it is running; the input itself is at a door of its own.
-            RunStatus::Running => self.harness_input(by).await.map(drop)?,
+            RunStatus::Running => {
+                self.harness_input(by).await?;
+                self.runner_plans(by, plan).await?;
+            }
             RunStatus::Failed | RunStatus::Cancelled => {
                 self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;
             }
@@ -64,12 +81,12 @@ impl App {
         self.runner_run(by).await
     }
 
-    /// A Job says how it ended. What follows is concluded as for the console's own harness: a plan without its parts, which no field of this
-    /// call has, is none.
+    /// A Job says how it ended. What follows is concluded as for the console's own harness.
     pub async fn runner_completes(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
-        let JobSays { status, error, outputs } = says;
+        let JobSays { status, plan, error, outputs } = says;
         match status {
             RunStatus::Successful => {
+                self.runner_plans(by, plan).await?;
                 let report = RunReport {
                     succeeded: true,
                     cancelled: false,
@@ -87,6 +104,37 @@ impl App {
             }
         }
         self.runner_run(by).await
+    }
+
+    /// Keeps the plan of a Job whose tool has no plan file. Nobody says how much it would change: so it is never empty.
+    async fn runner_plans(&self, by: &HarnessHandle, plan: Option<PlanSays>) -> Result<()> {
+        let Some(PlanSays { text, json }) = plan else { return Ok(()) };
+        let run = self.runner_run(by).await?;
+        match run.snapshot.tool {
+            StackTool::Custom | StackTool::Ansible => {}
+            StackTool::Terraform | StackTool::Terragrunt | StackTool::Pulumi => {
+                return Err(Error::invalid(
+                    "attributes.state",
+                    "is of stacks whose tool has no plan file: upload the parts of this one's plan at /v1/runs/ID/plan, as its approval is of \
+                     the digest of all of them",
+                ));
+            }
+        }
+        let digest = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
+        let report = PlanReport {
+            summary: PlanSummary { other: true, ..PlanSummary::default() },
+            file_digest: None,
+            json_digest: json.as_deref().map(digest),
+            text_digest: digest(text.as_bytes()),
+            lock_digest: None,
+        };
+        if run.plan.is_none() {
+            self.harness_plan_part(by, PlanPart::Text, Bytes::from(text)).await?;
+            if let Some(json) = json {
+                self.harness_plan_part(by, PlanPart::Json, Bytes::from(json)).await?;
+            }
+        }
+        self.harness_planned(by, report).await
     }
 
     /// A step of the Job moves.

@@ -3,7 +3,7 @@
 use crate::address::Address;
 use crate::address_pattern::{AddressPattern, address_allowed};
 use crate::error::{Error, Result};
-use crate::module_code::{Source, Unreadable, module_sources};
+use crate::module_code::{Unreadable, module_sources};
 use crate::pattern::matches;
 
 /// Services that the tools know by their names alone.
@@ -45,7 +45,7 @@ pub fn module_problem(project: &str, patterns: &[String], path: &str, content: &
         return Some(format!("{path}: cannot be read as code, and {allows}"));
     };
     sources.iter().find_map(|source| {
-        let place = place(source)?;
+        let place = place(source.as_deref())?;
         let Ok(place) = place else {
             return Some(format!(
                 "{path}: a module has a source that cannot be told before it runs, and {allows}"
@@ -91,8 +91,8 @@ impl Place {
 }
 
 /// Nothing for a folder of the same code.
-fn place(source: &Source) -> Option<std::result::Result<Place, Unreadable>> {
-    let Some(source) = source.as_deref().map(str::trim) else { return Some(Err(Unreadable)) };
+fn place(source: Option<&str>) -> Option<std::result::Result<Place, Unreadable>> {
+    let Some(source) = source.map(str::trim) else { return Some(Err(Unreadable)) };
     // Where it leads out of the code, the artifact has nothing there.
     if source.starts_with("./") || source.starts_with("../") || matches!(source, "." | "..") {
         return None;

@@ -7,7 +7,7 @@ use async_graphql::{
 };
 use plural_app::agent::AgentHandle;
 use plural_app::harness::HarnessHandle;
-use plural_app::runner::JobSays;
+use plural_app::runner::{JobSays, PlanSays};
 use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
 use plural_core::run_call::{MAX_LOG_CHUNK, OutputReport};
@@ -16,7 +16,7 @@ use plural_core::{Error, Result};
 use secrecy::SecretString;
 
 use super::{
-    error::{IntoGraphql, List, Nullable, id, items, nullable, unsupported},
+    error::{IntoGraphql, List, Nullable, id, items, nullable},
     page::page_args,
     rendering_input::NamespacedName,
     request::{Request, request},
@@ -107,7 +107,7 @@ pub(crate) struct StackRunAttributes {
     status: StackStatus,
     /// Where the Job is; an agent says it.
     job_ref: Option<NamespacedName>,
-    /// Refused: parts of plans are uploaded at `/v1/runs`.
+    /// What it planned, of tools without plan files: CUSTOM and ANSIBLE. Of others it is refused: their parts are uploaded at `/v1/runs`.
     state: Option<StackStateAttributes>,
     /// The outputs, after an apply.
     output: List<StackOutputAttributes>,
@@ -117,7 +117,7 @@ pub(crate) struct StackRunAttributes {
     cancellation_reason: Option<String>,
 }
 
-/// A plan. Refused.
+/// A plan.
 #[derive(Debug, InputObject)]
 pub(crate) struct StackStateAttributes {
     /// As text.
@@ -172,13 +172,16 @@ impl StackRunAttributes {
     /// What a Job says, and where an agent says that it is.
     fn sorted(self) -> Result<(JobSays, Option<JobRef>)> {
         let Self { status, job_ref, state, output, errors, cancellation_reason } = self;
-        let plan = state
-            .is_some_and(|StackStateAttributes { plan, plan_json }| plan.is_some() || plan_json.is_some());
-        unsupported(
-            "attributes.state",
-            plan,
-            "is not supported: upload the parts of a plan at /v1/runs/ID/plan, as its approval is of their digest",
-        )?;
+        let plan = match state {
+            None | Some(StackStateAttributes { plan: None, plan_json: None }) => None,
+            Some(StackStateAttributes { plan: Some(text), plan_json }) => {
+                let json = plan_json.map(|json| json.0.to_string().into_bytes());
+                Some(PlanSays { text, json })
+            }
+            Some(StackStateAttributes { plan: None, plan_json: Some(_) }) => {
+                return Err(Error::invalid("attributes.state.plan", "must be there: people read it"));
+            }
+        };
         let outputs = items(output).map(|all| {
             let output = |StackOutputAttributes { name, value, secret }| OutputReport {
                 name,
@@ -200,7 +203,7 @@ impl StackRunAttributes {
         if job.as_ref().is_some_and(|job| job.name.len() > 253 || job.namespace.len() > 253) {
             return Err(Error::invalid("attributes.jobRef", "must have names of at most 253 bytes"));
         }
-        Ok((JobSays { status: status.into(), error, outputs }, job))
+        Ok((JobSays { status: status.into(), plan, error, outputs }, job))
     }
 }
 
@@ -255,7 +258,7 @@ impl RunnerMutation {
                 Runner::Job(by) if by.id() == run => Box::pin(request.app.runner_says(&by, says)).await,
                 Runner::Job(_) => Err(Error::Unauthenticated),
                 Runner::Agent(agent) => {
-                    let JobSays { status, error, outputs: _ } = says;
+                    let JobSays { status, plan: _, error, outputs: _ } = says;
                     request.app.agent_run_says(&agent, run, (status, error), job).await
                 }
             };

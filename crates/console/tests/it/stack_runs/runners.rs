@@ -83,8 +83,6 @@ async fn a_job_says_how_far_it_is_and_concludes_nothing(database: TestDatabase) 
     assert_eq!(large.outcome(), "INVALID", "{large:?}");
     let shown = w.run(1, "RUNNING").await;
     assert_eq!(shown["steps"][0]["logs"]["text"], "one\ntwo\n", "{shown}");
-    let state = json!({"status": "RUNNING", "state": {"plan": "1 to add"}});
-    assert_eq!(job.ask(SAYS, json!({"id": id, "a": state})).await.outcome(), "INVALID");
     // That it ended well is not that there is a plan.
     let ended = job.ask(ENDS, json!({"id": id, "a": {"status": "SUCCESSFUL"}})).await;
     assert_eq!(ended.outcome(), "OK", "{ended:?}");
@@ -92,6 +90,20 @@ async fn a_job_says_how_far_it_is_and_concludes_nothing(database: TestDatabase) 
     assert!(failed["error"].as_str().unwrap().contains("without a plan"), "{failed}");
     // With its Job the credential ended.
     assert_eq!(job.ask(RUN, json!({"id": id})).await.outcome(), "401");
+
+    // With a plan, the console concludes that it is to be applied, and not the Job.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    let (run, harness) = taken(&w, 2, RunPhase::Plan).await;
+    let job = by(&w, &harness.token);
+    let planned = json!({"status": "RUNNING", "state": {"plan": "1 to add"}});
+    for _ in 0..2 {
+        let told = job.ask(SAYS, json!({"id": run["id"], "a": planned})).await;
+        assert_eq!(told.outcome(), "OK", "{told:?}");
+    }
+    let ended = job.ask(ENDS, json!({"id": run["id"], "a": {"status": "SUCCESSFUL"}})).await;
+    assert_eq!(ended.outcome(), "OK", "{ended:?}");
+    let next = w.run(2, "PENDING").await;
+    assert_eq!((&next["phase"], &next["plan"]["text"]), (&json!("APPLY"), &json!("1 to add")), "{next}");
 }
 
 async fn an_agent_sees_the_runs_of_its_cluster(database: TestDatabase) {

@@ -67,6 +67,8 @@ impl App {
             RunStatus::Running => {
                 self.harness_input(by).await?;
                 self.runner_plans(by, plan).await?;
+                // Said again, it is a sign of life.
+                self.harness_beat(by).await?;
             }
             RunStatus::Failed | RunStatus::Cancelled => {
                 self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;

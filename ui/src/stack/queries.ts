@@ -87,6 +87,7 @@ const Stack = graphql(/* GraphQL */ `
       approvalExpiry
       timeout
       actor {
+        id
         email
       }
       changedBy {

@@ -49,6 +49,7 @@ mod request;
 mod revision;
 mod role;
 mod rollout_strategy;
+mod runner;
 mod saved_view;
 mod second_factor;
 mod secret_backend;
@@ -87,6 +88,7 @@ pub(crate) use check::{validate, validate_request};
 pub(crate) use delta::Subscription;
 pub(crate) use error::server_error;
 pub(crate) use request::Request;
+pub(crate) use runner::{RunnerToken, opens};
 
 /// The schema's type.
 pub(crate) type Schema = async_graphql::Schema<Query, Mutation, Subscription>;
@@ -145,6 +147,7 @@ part! { DeliveryQueries, DeliveryMutations:
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     preview(query PreviewQuery);
     revision(query RevisionQuery);
+    runner(query RunnerQuery; mutation RunnerMutation);
     service(query ServiceQuery; mutation ServiceMutation);
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);

@@ -26,6 +26,7 @@ use crate::policy;
 use crate::project::ProjectSelector;
 use crate::records::record;
 use crate::repository::RepositorySelector;
+use crate::run_limits::jobs_allowed;
 use crate::source::SourceLimits;
 use crate::stack_clock::Unattended;
 use crate::stack_inputs::OpenInputs;
@@ -58,6 +59,10 @@ impl Noun for Stack {
 
     fn identity(&self) -> (Option<Uuid>, String) {
         (Some(self.id.uuid()), self.name.to_string())
+    }
+
+    fn project(&self) -> Option<ProjectId> {
+        Some(self.project_id)
     }
 
     /// Besides people, the Jobs of its runs reach its state.
@@ -127,12 +132,14 @@ impl App {
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         if let Some(source) = &source {
             check_runs(tool, &spec)?;
+            jobs_allowed(&project, tool, &spec)?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
         if spec.job.account().is_some() {
             self.stack_account_allowed(ctx, project.id).await?;
         }
         self.stack_unattended_allowed(ctx, &spec, Unattended::New(project.id)).await?;
+        self.stack_actor_allowed(ctx, spec.actor).await?;
         let (id, at) = (StackId::new(), ctx.now());
         let grant = if bindings.is_empty() {
             None
@@ -205,10 +212,13 @@ impl App {
         if acts.is_some() && acts != acts_as(stack.source.as_ref(), &stack.spec) {
             self.stack_account_allowed(ctx, stack.project_id).await?;
         }
+        if makes {
+            self.stack_actor_allowed(ctx, spec.unwrap_or(&stack.spec).actor).await?;
+        }
         if makes && (change.source.is_some() || stack.source.is_some()) {
             check_runs(stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
         }
-        if let Some(source) = &change.source {
+        if change.source.is_some() {
             let uses_state = change.spec.as_ref().unwrap_or(&stack.spec).manage_state;
             if stack.source.is_none() && stack.state.is_some() && !uses_state {
                 return Err(Error::invalid(
@@ -217,9 +227,14 @@ impl App {
                      delete the stack and make one whose code has a backend of its own",
                 ));
             }
+        }
+        if change.source.is_some() || (change.spec.is_some() && stack.source.is_some()) {
             let project =
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
-            self.stack_source_allowed(ctx, &project, source).await?;
+            jobs_allowed(&project, stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
+            if let Some(source) = &change.source {
+                self.stack_source_allowed(ctx, &project, source).await?;
+            }
         }
         if makes && stack.source.is_some() && !stack.paused {
             self.stack_has_room(id).await?;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::access::{Action, Actor};
+use plural_core::access::{Action, Actor, UserActor};
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::{Page, PageRequest};
 use plural_core::stack::Stack;
@@ -265,6 +265,12 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_plan_get(&self, id: StackRunId, part: PlanPart) -> Result<Option<PlanPartRead>>;
     /// The run whose running or pending Job has this credential for the state.
     async fn stack_run_credential(&self, hash: &TokenHash) -> Result<Option<RunCredential>>;
+    /// The token of the actor of a run that applies holds from now on, until its Job is over. Whether that Job runs.
+    async fn stack_run_actor_begins(&self, id: StackRunId, attempt: u32, hash: &TokenHash) -> Result<bool>;
+    /// Runs of a cluster whose Jobs its agent is to make, or has made and that go on.
+    async fn stack_runs_of_cluster(&self, cluster: ClusterId, page: &PageRequest) -> Result<Page<StackRun>>;
+    /// The user that the token of a run's actor speaks for while its Job runs, with what the token reaches.
+    async fn stack_run_actor(&self, hash: &TokenHash) -> Result<Option<UserActor>>;
     /// The outputs of a stack, by name; secret values are not opened for a list.
     async fn stack_outputs(&self, stack: StackId) -> Result<Vec<SealedOutput>>;
     /// These runs of a cluster that its agent has to know of: pending, running, or just over with a Job that is left.

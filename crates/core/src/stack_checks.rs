@@ -55,6 +55,7 @@ impl StackSpec {
             delete_commands,
             variables,
             timeout_seconds,
+            actor: _,
             cron: _,
             drift,
         } = self;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::UserId;
 use crate::stack_cron::{StackCron, StackDriftSettings};
 
 /// What a stack is made of. Its environment and files are sealed, and elsewhere.
@@ -34,6 +35,9 @@ pub struct StackSpec {
     /// How it is looked at for drift.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<StackDriftSettings>,
+    /// In whose name its applies ask the console: whoever saves it, or a service account that they may assume. Absent: in nobody's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<UserId>,
 }
 
 /// Who has to agree to a plan.

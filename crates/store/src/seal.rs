@@ -589,6 +589,7 @@ mod tests {
         ("shared_mirrors", "pieces"),
         ("stack_plan_parts", "digest"),
         ("stack_run_logs", "content"),
+        ("stack_runs", "actor_hash"),
         ("stack_runs", "artifact_digest"),
         ("stack_runs", "credential_hash"),
         ("stack_states", "digest"),

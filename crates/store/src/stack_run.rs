@@ -1,5 +1,6 @@
 //! Runs of stacks.
 
+mod actor;
 mod clock;
 mod drift;
 mod log;
@@ -19,7 +20,7 @@ use plural_app::stack_run::{
     LogPiece, MadeRun, OpenRuns, PlanPart, PlanPartRead, PlanPartWrite, RunCredential, RunMove, SealedInputs,
     SealedOutput, StackRunStore,
 };
-use plural_core::access::Actor;
+use plural_core::access::{Actor, UserActor};
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::Direction;
 use plural_core::stack::Stack;
@@ -35,6 +36,7 @@ use self::moves::Mover;
 use self::row::{inputs, run, runs, step};
 use crate::database::Database;
 use crate::error::{db, gone_or};
+use crate::page::page;
 use crate::records::AT_ONCE;
 use crate::stack;
 use crate::transaction::set;
@@ -249,6 +251,23 @@ impl StackRunStore for Database {
         // Gone a moment ago, and its run with it.
         let Some(stack) = stack else { return Ok(None) };
         Ok(Some(RunCredential { run: found.try_into()?, stack }))
+    }
+
+    async fn stack_runs_of_cluster(
+        &self,
+        cluster: ClusterId,
+        request: &PageRequest,
+    ) -> Result<Page<StackRun>> {
+        let query = run::Entity::find().filter(run::Column::ClusterId.eq(cluster.uuid())).filter(is_active());
+        page(&self.reader, query, run::Column::Id, request, StackRun::try_from).await
+    }
+
+    async fn stack_run_actor_begins(&self, id: StackRunId, attempt: u32, hash: &TokenHash) -> Result<bool> {
+        self.run_actor_begins(id, attempt, hash).await
+    }
+
+    async fn stack_run_actor(&self, hash: &TokenHash) -> Result<Option<UserActor>> {
+        self.run_actor(hash).await
     }
 
     async fn stack_outputs(&self, stack: StackId) -> Result<Vec<SealedOutput>> {

@@ -109,6 +109,10 @@ const Stack = graphql(/* GraphQL */ `
       forbidSelfApproval
       approvalExpiry
       timeout
+      actor {
+        id
+        email
+      }
       changedBy {
         email
       }

@@ -64,6 +64,15 @@ impl InfrastructureStack {
         nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
     }
 
+    /// In whose name its applies ask the console; absent: in nobody's.
+    async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
+        nullable(async {
+            let Some(user) = self.0.spec.actor else { return Ok(None) };
+            by_id::<plural_core::user::User, _>(ctx, user).await
+        })
+        .await
+    }
+
     /// It cannot be deleted.
     async fn protect(&self) -> bool {
         self.0.protect

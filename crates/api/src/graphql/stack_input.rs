@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{Enum, ID, InputObject};
+use plural_core::ids::UserId;
 use plural_core::run_call::InputVariable;
 use plural_core::stack::{ChangedVariable, NewStack, Stack, StackChange, StackSource, StackTool};
 use plural_core::stack_spec::StackSpec;
@@ -88,7 +89,7 @@ pub(crate) struct StackAttributes {
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it and its state, besides those of its project; replaces the list.
     write_bindings: List<PolicyBindingAttributes>,
-    /// Refused: a run has a credential of its own, and acts as nobody else.
+    /// In whose name its applies ask the console: the id of whoever saves it, or of a service account that they may assume. An empty text: in nobody's.
     actor_id: Option<ID>,
     /// Refused: a stack is not made by a service here.
     parent_id: Option<ID>,
@@ -170,6 +171,15 @@ pub(crate) struct ObservableMetricAttributes {
     provider_id: ID,
 }
 
+/// In whose name its applies ask the console; an empty text is nobody's.
+fn actor_over(given: Option<&ID>, was: Option<UserId>) -> Result<Option<UserId>> {
+    match given {
+        None => Ok(was),
+        Some(id) if id.is_empty() => Ok(None),
+        Some(id) => id_in("attributes.actorId", Some(&id.0)),
+    }
+}
+
 /// A stack's attributes, sorted by what they are for.
 struct Sorted {
     name: Option<String>,
@@ -177,6 +187,7 @@ struct Sorted {
     project_id: Option<ID>,
     protect: Option<bool>,
     paused: Option<bool>,
+    actor: Option<ID>,
     source: SourceAttributes,
     spec: SpecAttributes,
     clock: ClockAttributes,
@@ -195,6 +206,7 @@ impl StackAttributes {
             project_id,
             protect,
             paused,
+            actor,
             source,
             spec,
             clock,
@@ -232,7 +244,10 @@ impl StackAttributes {
             project_id: id_in("attributes.projectId", project_id.as_deref())?,
             protect: protect.unwrap_or_default(),
             source: source.over(None)?,
-            spec: clock.over(spec.over(StackSpec::default())?)?,
+            spec: StackSpec {
+                actor: actor_over(actor.as_ref(), None)?,
+                ..clock.over(spec.over(StackSpec::default())?)?
+            },
             environment: given,
             files: contents,
             bindings: bindings.change()?,
@@ -248,6 +263,7 @@ impl StackAttributes {
             project_id,
             protect,
             paused,
+            actor,
             source,
             spec,
             clock,
@@ -270,6 +286,7 @@ impl StackAttributes {
         // The state is here before the code: runs that did not read it would make everything anew.
         is.manage_state |= of.source.is_none() && source.is_some() && of.state.is_some();
         let spec = clock.over(spec.over(is)?)?;
+        let spec = StackSpec { actor: actor_over(actor.as_ref(), of.spec.actor)?, ..spec };
         Ok(StackChange {
             name: parse_option("attributes.name", name.as_deref())?,
             protect,
@@ -325,11 +342,6 @@ impl StackAttributes {
         let named = |id: Option<ID>| id.is_some_and(|id| !id.is_empty());
         let refusals = [
             (
-                "attributes.actorId",
-                named(actor_id),
-                "is not supported: a run has a credential of its own, and acts as nobody else. Leave it out",
-            ),
-            (
                 "attributes.parentId",
                 named(parent_id),
                 "is not supported: a stack is not made by a service here. Leave it out",
@@ -375,6 +387,7 @@ impl StackAttributes {
             project_id,
             protect,
             paused,
+            actor: actor_id,
             source: SourceAttributes { repository_id, cluster_id, git },
             spec: SpecAttributes {
                 job_spec,

@@ -134,6 +134,9 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
         Ok(digest) => digest,
         Err(error) => return Ok(Err(error)),
     };
+    if let Err(error) = app.run_allowed(&project, run, (&access, commit.sha.as_str(), &spec)).await? {
+        return Ok(Err(error));
+    }
     Ok(match app.git.build(&access, &commit.sha, &spec).await {
         Ok(built) => Ok(RunSource {
             sha: commit.sha,

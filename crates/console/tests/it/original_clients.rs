@@ -370,7 +370,6 @@ async fn what_cannot_be_honoured_is_refused() {
             "set it to true",
         ),
         (stack("cron", json!({"crontab": "nightly"})), "attributes.cron", "five fields"),
-        (stack("actorId", json!(id)), "attributes.actorId", "acts as nobody else"),
         (stack("definitionId", json!(id)), "attributes.definitionId", "deleteCommands"),
         (stack("policyEngine", json!({"type": "TRIVY"})), "attributes.policyEngine", "hook"),
         (stack("tags", json!([{"name": "a", "value": "b"}])), "attributes.tags", "project"),

@@ -12,6 +12,8 @@ use world::{FILE, World, hex, id_of};
 mod clocks;
 mod imports;
 mod schedules;
+mod limits;
+mod runners;
 mod states;
 mod world;
 

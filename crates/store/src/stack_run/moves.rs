@@ -294,6 +294,10 @@ fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
     if *ends_credential {
         new.credential_hash = None;
     }
+    if new.credential_hash != old.credential_hash {
+        // It ends with the Job that it was made for.
+        new.actor_hash = None;
+    }
     if let Some(source) = source {
         new.artifact_digest = Some(artifact_of(source)?);
         new.source = Some(to_json(source, "the code of a run")?);
@@ -329,6 +333,7 @@ async fn write_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result
         job: set(run.job.clone()),
         heartbeat_at: set(run.heartbeat_at),
         credential_hash: set(run.credential_hash.clone()),
+        actor_hash: set(run.actor_hash.clone()),
         started_at: set(run.started_at),
         finished_at: set(run.finished_at),
         sequence: set(run.sequence),

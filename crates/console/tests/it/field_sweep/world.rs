@@ -25,6 +25,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("cluster", "(id: \"$cluster\")"),
     ("clusterFacets", ""),
     ("clusterManagedNamespaces", ""),
+    ("clusterStackRuns", ""),
     ("clusters", ""),
     ("federatedCredential", "(id: \"$credential\")"),
     ("federatedCredentials", "(userId: \"$machine\")"),

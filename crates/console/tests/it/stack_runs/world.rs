@@ -37,7 +37,7 @@ const REJECT: &str =
 const CANCEL: &str = "mutation ($id: ID!) { cancelStackRun(id: $id) { id status cancelAsked } }";
 
 /// How long anything may take on a machine that does much else.
-const LONG: Duration = Duration::from_mins(2);
+pub(super) const LONG: Duration = Duration::from_mins(2);
 
 pub(super) struct World {
     pub(super) t: TestServer,

@@ -11,9 +11,9 @@ use world::{FILE, World, hex, id_of};
 
 mod clocks;
 mod imports;
-mod schedules;
 mod limits;
 mod runners;
+mod schedules;
 mod states;
 mod world;
 

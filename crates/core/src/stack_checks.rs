@@ -54,8 +54,12 @@ impl StackSpec {
             delete_commands,
             variables,
             timeout_seconds,
+            policy,
         } = self;
         check_path("attributes.workdir", workdir)?;
+        if let Some(policy) = policy {
+            policy.check(tool)?;
+        }
         if *manage_state && !tool.has_state() {
             return Err(Error::invalid(
                 "attributes.manageState",

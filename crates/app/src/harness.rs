@@ -47,6 +47,11 @@ impl HarnessHandle {
         self.run.id
     }
 
+    /// The run as it stood when the handle was made.
+    pub(crate) fn run(&self) -> &StackRun {
+        &self.run
+    }
+
     /// Who does what this reaches.
     fn actor(&self) -> Actor {
         actor(&self.run)
@@ -291,6 +296,11 @@ impl App {
         if run.status != RunStatus::Running || !run.is_at(by.run.phase, by.run.attempt) {
             return Err(Error::Unauthenticated);
         }
+        // Before anything follows of the plan: what refuses it, or cannot be checked, ends the run.
+        let report = match self.run_refused_by_policy(&run, &report).await? {
+            Some(why) => RunReport { succeeded: false, error: Some(cut(why)), ..report },
+            None => report,
+        };
         let turn = after_job(&run, &report);
         let moved = self.run_turns(&by.actor(), &run, turn, (outputs, Proof::Ended)).await?;
         moved.map(drop).ok_or(Error::Unauthenticated)

@@ -166,6 +166,7 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
     let ports = Ports {
         store: Arc::clone(&database) as Arc<dyn Store>,
         previews: Arc::new(previews),
+        rules: Arc::new(rules::Evaluator::new(work.join("rules"), rules_program.clone()).map_err(StartError::Rules)?),
         git,
         composer: Arc::new(composer),
         blobs: Arc::new(blobs::Artifacts::new(blobs)),

@@ -398,10 +398,16 @@ pub fn trivy_findings(report: &[u8]) -> std::result::Result<Vec<RuleFinding>, St
             Some(_) => return Err("the report of Trivy has misconfigurations that are no list".to_owned()),
         };
         for failure in failures.iter().filter(|failure| failure["Status"] != "PASS") {
-            let text = |value: &Value| {
+            let text = |value: &Value| -> Option<String> {
                 let text = value.as_str().filter(|text| !text.is_empty())?;
                 let end = text.floor_char_boundary(MAX_VIOLATION_TEXT);
-                Some(text.get(..end).unwrap_or_default().to_owned())
+                Some(
+                    text.get(..end)
+                        .unwrap_or_default()
+                        .chars()
+                        .filter(|c| *c == '\n' || !c.is_control())
+                        .collect(),
+                )
             };
             let message = text(&failure["Message"]).or_else(|| text(&failure["Title"]));
             all.push(RuleFinding {

@@ -167,6 +167,7 @@ impl App {
                 file_digest: plan.file_digest.clone(),
                 lock_digest: plan.lock_digest.clone(),
             }),
+            takes_cost: true,
         })
     }
 

@@ -11,6 +11,7 @@
 //! | `POST /v1/runs/{id}/steps/{index}` | [`StepReport`] | [`RunBeat`] |
 //! | `POST /v1/runs/{id}/logs?step=INDEX&offset=BYTES` | bytes, at most [`MAX_LOG_CHUNK`] | [`LogsKept`]; what is known already is not kept twice |
 //! | `PUT /v1/runs/{id}/plan/{file,json,text}` | bytes | 204; may be repeated until [`PlanReport`] is taken |
+//! | `PUT /v1/runs/{id}/findings/{trivy,cost}` | what Trivy or Infracost says of the plan, as JSON | 204 |
 //! | `POST /v1/runs/{id}/planned` | [`PlanReport`] | 204 |
 //! | `POST /v1/runs/{id}/done` | [`RunReport`] | 204; the credential ends |
 //!
@@ -91,6 +92,9 @@ pub struct RunInput {
     pub state_path: Option<String>,
     /// The plan that is to be applied; absent in the phase that plans.
     pub plan: Option<InputPlan>,
+    /// The console takes what a plan would cost. Consoles before that take no findings.
+    #[serde(default)]
+    pub takes_cost: bool,
 }
 
 /// A variable of the environment of a run.

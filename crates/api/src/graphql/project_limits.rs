@@ -7,6 +7,7 @@ use super::{
     error::{IntoGraphql, List, Nullable, id, items, list, nullable},
     project::Project,
     request::request,
+    stack_policy::{StackRuleAttributes, rules_of},
 };
 
 /// What the services of a project may touch. `*` stands for any run of characters.
@@ -88,6 +89,9 @@ pub(crate) struct ProjectLimitsAttributes {
     default_service_account: Option<String>,
     /// Namespaces whose Secrets and ConfigMaps the configuration of services may refer to, besides each service's own.
     reference_namespaces: List<String>,
+    /// Rules in Rego that the plans of all its stacks are checked by; what they deny is refused, whatever a stack says. Absent: those
+    /// that there are stay.
+    stack_rules: List<StackRuleAttributes>,
 }
 
 /// Limiting projects.
@@ -118,7 +122,9 @@ impl ProjectLimitsMutation {
                 require_service_account,
                 default_service_account,
                 reference_namespaces,
+                stack_rules,
             } = attributes;
+            let stack_rules = items(stack_rules).map(rules_of).transpose().into_graphql(ctx)?;
             let limits = plural_core::project_limits::ProjectLimits {
                 namespaces: items(namespaces).unwrap_or_default(),
                 allowed_kinds: items(allowed_kinds).unwrap_or_default(),
@@ -131,6 +137,11 @@ impl ProjectLimitsMutation {
                 default_service_account,
                 reference_namespaces: items(reference_namespaces).unwrap_or_default(),
             };
+            if let Some(rules) = stack_rules {
+                limits.check().into_graphql(ctx)?;
+                let set = request.app.project_stack_rules_set(&request.op, &selector, &rules).await;
+                set.into_graphql(ctx)?;
+            }
             Ok(Some(
                 request
                     .app

@@ -13,7 +13,7 @@ use super::{
     error::{List, id_in, items, parse, parse_option, unsupported},
     service_input::GitRefAttributes,
     shared::{PolicyBindingAttributes, RbacAttributes, TagAttributes},
-    stack_policy::{PolicyEngineType, VulnSeverity},
+    stack_policy::PolicyEngineAttributes,
     stack_spec_input::{
         CustomStepAttributes, GateJobAttributes, PulumiConfigurationAttributes, SpecAttributes,
         StackConfigurationAttributes, TerraformConfigurationAttributes, TerragruntConfigurationAttributes,
@@ -100,7 +100,7 @@ pub(crate) struct StackAttributes {
     agent_id: Option<ID>,
     /// Refused: the clock makes no runs yet.
     cron: Option<StackCronAttributes>,
-    /// Refused: plans are checked by no policies yet.
+    /// What checks its plans, besides the rules of its project.
     policy_engine: Option<PolicyEngineAttributes>,
     /// Refused: repositories are fetched as the console's settings say.
     interval: Option<String>,
@@ -165,22 +165,6 @@ pub(crate) struct StackOverridesAttributes {
     terragrunt: Option<TerragruntConfigurationAttributes>,
     /// Of Pulumi.
     pulumi: Option<PulumiConfigurationAttributes>,
-}
-
-/// What checks plans. Refused.
-#[derive(Debug, InputObject)]
-pub(crate) struct PolicyEngineAttributes {
-    /// The program.
-    #[graphql(name = "type")]
-    kind: PolicyEngineType,
-    /// It has rules of its own.
-    custom_policies: Option<bool>,
-    /// Findings that are worse stop a run.
-    max_severity: Option<VulnSeverity>,
-    /// Where its rules are.
-    repository_id: Option<ID>,
-    /// What of the repository.
-    git: Option<GitRefAttributes>,
 }
 
 /// A metric that stops a run. Refused.
@@ -349,11 +333,6 @@ impl StackAttributes {
                 "is not supported yet: let a pipeline call triggerRun by the clock",
             ),
             (
-                "attributes.policyEngine",
-                policy_engine.is_some(),
-                "is not supported yet: add a command that checks the plan as a hook after the stage PLAN",
-            ),
-            (
                 "attributes.interval",
                 interval.is_some_and(|interval| !interval.is_empty()),
                 "is not supported: repositories are fetched as the console's settings say. Leave it out",
@@ -388,6 +367,7 @@ impl StackAttributes {
                 variables,
                 commands,
                 delete_commands,
+                policy_engine,
             },
             files,
             environment,

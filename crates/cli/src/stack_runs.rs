@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use plural_wire::{
     ApproveStackRun, CancelStackRun, Client, ClientError, GetStackOutputs, GetStackRun, GetStackRunText,
     ListStackRuns, ListStackRunsWaiting, PAGE_SIZE, RejectStackRun, RestartStackRun, RunStep, StackOutput,
-    StackRun, StackRunDetails, StackRunKind, StackRunPhase, StackRunPlan, StackRunPlanText, StackRunText,
-    StackStatus, TriggerRun, all_pages,
+    StackRun, StackRunCost, StackRunDetails, StackRunKind, StackRunPhase, StackRunPlan, StackRunPlanText,
+    StackRunText, StackStatus, TriggerRun, all_pages,
 };
 
 use crate::{
@@ -435,6 +435,17 @@ fn print(plan: Option<&StackRunPlanText>, terminal: &mut Terminal<'_>) -> Result
 }
 
 /// All that is known of a run.
+/// `71.50 USD a month (+70.08)`.
+fn cost_in_words(cost: &StackRunCost) -> String {
+    let Some(monthly) = &cost.monthly else { return "not known".to_owned() };
+    let more = match cost.diff_monthly.as_deref() {
+        Some(less) if less.starts_with('-') => format!(" ({less})"),
+        Some(more) => format!(" (+{more})"),
+        None => String::new(),
+    };
+    format!("{monthly} {} a month{more}", cost.currency)
+}
+
 fn words(known: &StackRunDetails) -> String {
     let now = Utc::now();
     let mut text = String::new();
@@ -478,6 +489,16 @@ fn words(known: &StackRunDetails) -> String {
     }
     for step in &known.steps {
         line("Step", &step_in_words(step));
+    }
+    for violation in &known.violations {
+        let does = if violation.refuses { "refuses" } else { "warns" };
+        let resource =
+            violation.causes.first().map_or_else(String::new, |cause| format!(" ({})", cause.resource));
+        let told = format!("{does}, {}: {}{resource}", violation.severity.as_str(), violation.title);
+        line("Policy", &or_dash(Some(&told)));
+    }
+    if let Some(cost) = &known.cost {
+        line("Cost", &or_dash(Some(&cost_in_words(cost))));
     }
     text
 }

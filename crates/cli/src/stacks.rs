@@ -17,6 +17,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     stack_args::{self, StackKind, StackRemovalArgs, StackSettingsArgs},
     stack_logs::{self, StackLogsArgs},
+    stack_policy::{self, StackPolicyArgs},
     stack_run_args::{
         StackApproveArgs, StackCancelArgs, StackOutputsArgs, StackPlanArgs, StackRejectArgs,
         StackRestartArgs, StackRunArgs, StackRunsArgs, StackTriggerArgs, StackWaitingArgs,
@@ -59,6 +60,7 @@ pub(crate) enum StackCommand {
     Restore(StackRestoreArgs),
     GenBackend(StackGenBackendArgs),
     State(StackStateArgs),
+    Policy(StackPolicyArgs),
 }
 
 /// List the stacks that you may see
@@ -350,6 +352,7 @@ pub(crate) async fn run(
             output::item(&client.send(&RestoreStack { id }).await?, &output.output, terminal)
         }
         StackCommand::GenBackend(args) => gen_backend(args, client, terminal).await,
+        StackCommand::Policy(args) => stack_policy::run(args, terminal),
         StackCommand::State(StackStateArgs { command }) => stack_states::run(command, client, terminal).await,
     }
 }

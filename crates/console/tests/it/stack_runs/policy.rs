@@ -124,6 +124,15 @@ async fn what_a_rule_of_the_project_denies_is_not_applied(database: TestDatabase
     assert_eq!(w.approve(&w.t.owner, &run, &json!(digest)).await.outcome(), "OK");
     w.applies(2).await;
     w.run(2, "SUCCESSFUL").await;
+
+    // Whoever writes the stack does not loosen the rules of its project.
+    let bound = w.update(json!({"writeBindings": [{"userId": w.t.stranger.id}]})).await;
+    assert_eq!(bound.outcome(), "OK", "{bound:?}");
+    assert_ne!(set(&w.t.stranger, &w, &[]).await.outcome(), "OK");
+    let rules = "query ($id: ID!) { project(id: $id) { stackRules { path rego } } }";
+    let left = w.t.owner.data(rules, json!({"id": w.t.project})).await;
+    assert_eq!(left["project"]["stackRules"], json!([{"path": "deletes.rego", "rego": NO_DELETES}]));
+    w.t.stop().await;
 }
 
 async fn rules_that_cannot_be_checked_refuse_the_plan(database: TestDatabase) {
@@ -149,6 +158,7 @@ async fn rules_that_cannot_be_checked_refuse_the_plan(database: TestDatabase) {
     w.plans(4, 1).await;
     let failed = w.run(4, "FAILED").await;
     assert!(failed["error"].as_str().unwrap().contains("there is no plan as JSON"), "{failed}");
+    w.t.stop().await;
 }
 
 async fn a_policy_that_moved_after_the_approval_refuses_the_apply(database: TestDatabase) {
@@ -177,6 +187,7 @@ async fn a_policy_that_moved_after_the_approval_refuses_the_apply(database: Test
     w.approve(&w.t.owner, &run, &json!(digest)).await;
     let failed = w.run(2, "FAILED").await;
     assert_eq!(failed["error"], "the policy moved since the plan was checked: plan again");
+    w.t.stop().await;
 }
 
 /// A repository with rules that the console has fetched: its id.
@@ -237,6 +248,7 @@ async fn rules_of_a_repository_let_through_what_is_not_too_bad(database: TestDat
     assert_eq!(harness.done(true).await, 204);
     let error = w.run(5, "FAILED").await["error"].clone();
     assert!(error.as_str().unwrap().contains("could not be checked"), "{error}");
+    w.t.stop().await;
 }
 
 async fn a_policy_that_names_trivy_needs_its_report(database: TestDatabase) {
@@ -265,6 +277,7 @@ async fn a_policy_that_names_trivy_needs_its_report(database: TestDatabase) {
         w.run(number, status).await;
         assert_eq!(found(&w, &run).await["violations"][0]["policyId"], "X-1");
     }
+    w.t.stop().await;
 }
 
 async fn what_a_policy_may_not_be_made_of(database: TestDatabase) {
@@ -290,4 +303,5 @@ async fn what_a_policy_may_not_be_made_of(database: TestDatabase) {
     assert_eq!(known().await["policyEngine"], policy);
     assert_eq!(w.update(json!({"policyEngine": {"type": "NONE"}})).await.outcome(), "OK");
     assert_eq!(known().await["policyEngine"], Value::Null);
+    w.t.stop().await;
 }

@@ -2,6 +2,7 @@
 
 use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
 use plural_app::project::ProjectSelector;
+use plural_core::project::Project as CoreProject;
 
 use super::{
     error::{IntoGraphql, List, Nullable, id, items, list, nullable},
@@ -90,7 +91,7 @@ pub(crate) struct ProjectLimitsAttributes {
     /// Namespaces whose Secrets and ConfigMaps the configuration of services may refer to, besides each service's own.
     reference_namespaces: List<String>,
     /// Rules in Rego that the plans of all its stacks are checked by; what they deny is refused, whatever a stack says. Absent: those
-    /// that there are stay.
+    /// that there are stay. Given alone, the limits stay.
     stack_rules: List<StackRuleAttributes>,
 }
 
@@ -141,6 +142,11 @@ impl ProjectLimitsMutation {
                 limits.check().into_graphql(ctx)?;
                 let set = request.app.project_stack_rules_set(&request.op, &selector, &rules).await;
                 set.into_graphql(ctx)?;
+                if limits.is_empty() {
+                    // Nobody said anything of them.
+                    let project = request.app.get::<CoreProject>(&request.op, &selector).await;
+                    return Ok(Some(project.into_graphql(ctx)?.into()));
+                }
             }
             Ok(Some(
                 request

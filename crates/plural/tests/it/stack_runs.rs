@@ -5,4 +5,5 @@ mod days;
 mod forged;
 mod life;
 mod place;
+mod policy;
 mod world;

@@ -10,8 +10,8 @@ use plural_core::run_call::RunReport;
 use plural_core::stack_cost::PlanCost;
 use plural_core::stack_plan::plan_shown;
 use plural_core::stack_policy_rules::{
-    CheckedPlan, MAX_FINDING, OWN_RULES, PolicyEngine, RuleFile, RuleFinding, RuleSets, StackPolicy,
-    Violation, ViolationSource, judged, refusal, trivy_findings,
+    CheckedPlan, MAX_FINDING, OWN_RULES, PolicyEngine, RuleFinding, RuleSets, StackPolicy, Violation,
+    ViolationSource, judged, refusal, trivy_findings,
 };
 use plural_core::stack_run::{RunPhase, StackRun};
 use plural_core::{Error, Result};

@@ -93,7 +93,7 @@ fn evaluate(rules: &[RuleFile], plan: &str, time: Duration) -> Result<Vec<RuleFi
             continue;
         };
         let Ok(rules) = package.as_object() else { continue };
-        for (name, said) in rules.iter() {
+        for (name, said) in rules {
             let Ok(name) = name.as_string() else { continue };
             if !counts(name) {
                 continue;

@@ -13,7 +13,7 @@ use crate::database::Database;
 use crate::error::db;
 use crate::transaction::set;
 
-pub(crate) mod row {
+mod row {
     use sea_orm::entity::prelude::*;
 
     #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
@@ -69,7 +69,7 @@ impl Database {
             .all(&self.reader)
             .await
             .map_err(db("reading what was found of a plan"))?;
-        let read = |row::Model { run_id: _, kind, found }| {
+        let read = |row::Model { run_id: _, kind, found }| -> Result<(FindingKind, JsonValue)> {
             Ok((word(FindingKind::parse(&kind), "what was found of a plan")?, found))
         };
         rows.into_iter().map(read).collect()

@@ -15,6 +15,7 @@ use crate::{
     output::{self, Row, or_dash},
     recordings::{self, ProjectRecordingsArgs},
     secret_backends::{self, ProjectSecretBackendArgs},
+    stack_policy::{self, ProjectStackRulesArgs},
     terminal::Terminal,
 };
 
@@ -34,6 +35,7 @@ pub(crate) enum ProjectCommand {
     Delete(ProjectDeleteArgs),
     Describe(ProjectDescribeArgs),
     Limits(ProjectLimitsArgs),
+    StackRules(ProjectStackRulesArgs),
     Recordings(ProjectRecordingsArgs),
     Secrets(ProjectSecretsArgs),
     SecretBackend(ProjectSecretBackendArgs),
@@ -316,6 +318,7 @@ pub(crate) async fn run(
             output::item(&project, &args.output.output, terminal)
         }
         ProjectCommand::Limits(args) => limits(args, client, terminal).await,
+        ProjectCommand::StackRules(args) => stack_policy::rules(args, client, terminal).await,
         ProjectCommand::Recordings(args) => recordings::policy(args, client, terminal).await,
         ProjectCommand::Secrets(args) => data_keys::secrets(args, client, terminal).await,
         ProjectCommand::SecretBackend(args) => secret_backends::backend(args, client, terminal).await,

@@ -1,4 +1,4 @@
-//! `plural cd stacks policy …`: rules evaluated here, by the code of the console.
+//! `plural cd stacks policy …`: rules evaluated here, by the code of the console. `plural cd projects stack-rules`: those of a project.
 
 use std::{
     fs,
@@ -11,12 +11,14 @@ use plural_core::stack_plan::plan_shown;
 use plural_core::stack_policy_rules::{
     MAX_RULE_BYTES, MAX_RULE_FILES, RuleFile, Severity, Violation, ViolationSource, judged, refusal,
 };
+use plural_wire::{Client, LimitProject};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
-    args::ListOutputArgs,
+    args::{ListOutputArgs, OutputArgs},
     error::CliError,
-    file,
+    file, key,
     output::{self, Row, cell, or_dash},
     terminal::Terminal,
 };
@@ -105,9 +107,7 @@ pub(crate) fn run(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let StackPolicyCommand::Test(StackPolicyTestArgs { rules, plan, max_severity, output }) = command;
-    let mut files = Vec::new();
-    gather(&rules, "", 0, &mut files)?;
-    files.sort();
+    let files = below(&rules)?;
     let text = file::text("plan", &plan)?;
     // As the console shows it to the rules; the parser would quote what it cannot read.
     let shown = serde_json::from_str(&text).map_err(|_| {
@@ -121,6 +121,64 @@ pub(crate) fn run(
     let found: Vec<Found> = violations.into_iter().map(|violation| Found { violation }).collect();
     output::list(&found, &output, NOTHING, terminal)?;
     refused.map_or(Ok(()), |why| Err(CliError::new(why)))
+}
+
+/// Check the plans of all stacks of a project against rules in Rego
+///
+/// Replaces the rules of the project. Whatever they deny is refused in all of its stacks, also by those who write a stack. Plans that wait
+/// for approval were checked by those before, and have to be made again.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd projects stack-rules shop --dir policies
+  plural cd projects stack-rules shop --clear")]
+pub(crate) struct ProjectStackRulesArgs {
+    /// The project: its name or id
+    #[arg(value_name = "PROJECT")]
+    project: String,
+
+    /// Folder with the rules: its files that end with .rego, also below it
+    #[arg(long, value_name = "DIR", required_unless_present = "clear")]
+    dir: Option<PathBuf>,
+
+    /// Remove all rules
+    #[arg(long, conflicts_with = "dir")]
+    clear: bool,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) async fn rules(
+    ProjectStackRulesArgs { project, dir, clear: _, output }: ProjectStackRulesArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let files = match &dir {
+        None => Vec::new(),
+        Some(dir) => {
+            let files = below(dir)?;
+            // Rules that no console can evaluate would refuse all plans of the project.
+            plural_rules::check(&files, "{}", plural_rules::TIME).map_err(|error| {
+                CliError::new(format!("the rules would refuse every plan: {error}"))
+                    .hint("`plural cd stacks policy test` tries them with a plan")
+            })?;
+            files
+        }
+    };
+    let project = key::project(client, &project).await?;
+    let rules: Vec<Value> =
+        files.iter().map(|RuleFile { path, text }| json!({"path": path, "rego": text})).collect();
+    let attributes = json!({"stackRules": rules});
+    client.send(&LimitProject(json!({"projectId": project.id, "attributes": attributes}))).await?;
+    output::item(&project, &output.output, terminal)
+}
+
+/// All rules below a folder, in the order of their paths.
+fn below(folder: &Path) -> Result<Vec<RuleFile>, CliError> {
+    let mut files = Vec::new();
+    gather(folder, "", 0, &mut files)?;
+    files.sort();
+    Ok(files)
 }
 
 /// The rules in a folder, as the console finds them: those that test rules are none.

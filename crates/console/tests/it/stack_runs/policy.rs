@@ -171,7 +171,7 @@ async fn a_policy_that_moved_after_the_approval_refuses_the_apply(database: Test
     let run = w.run(1, "PENDING").await;
     let apply = w.take(&run, RunPhase::Apply, 0).await;
     let stricter = NO_DELETES.replace("\"delete\"", "\"create\"");
-    assert_eq!(set(&w.t.owner, &w, &[("a.rego", &stricter)]).await.outcome(), "OK");
+    assert_eq!(set(&w.t.owner, &w, &[("a.rego", stricter.as_str())]).await.outcome(), "OK");
     let (status, body) = apply.get("input").await;
     assert_eq!(status, 409, "{}", String::from_utf8_lossy(&body));
     let failed = w.run(1, "FAILED").await;

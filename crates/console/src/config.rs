@@ -56,7 +56,7 @@ pub struct RulesProgram {
     pub program: PathBuf,
     /// Its argument with which it confines itself, and becomes another.
     pub sandbox: &'static str,
-    /// Its argument with which it calls [`plural_rules::child`].
+    /// Its argument with which it calls [`plural_rules::child()`].
     pub child: &'static str,
 }
 

@@ -12,7 +12,7 @@
 //!
 //! # Assumptions
 //! Memory is not bounded here, and a function that calls itself without an end ends the process: a console runs this in a process of its
-//! own, see [`child`].
+//! own, see [`child()`].
 
 mod child;
 

@@ -14,6 +14,7 @@ use plural_specs::Json;
 use super::{
     error::{List, items, parse, unsupported},
     service_input::GitRefAttributes,
+    stack_policy::PolicyEngineAttributes,
     stack_spec::StepStage,
 };
 
@@ -246,6 +247,7 @@ pub(crate) struct SpecAttributes {
     pub(crate) variables: Option<Json>,
     pub(crate) commands: List<CustomStepAttributes>,
     pub(crate) delete_commands: List<CustomStepAttributes>,
+    pub(crate) policy_engine: Option<PolicyEngineAttributes>,
 }
 
 impl SpecAttributes {
@@ -264,6 +266,7 @@ impl SpecAttributes {
             variables,
             commands,
             delete_commands,
+            policy_engine,
         } = self;
         let StackApproval { required, approvers, forbid_self, expires_seconds } = &mut spec.approval;
         set(required, approval);
@@ -278,6 +281,9 @@ impl SpecAttributes {
         }
         set(&mut spec.commands, steps("attributes.commands", commands)?);
         set(&mut spec.delete_commands, steps("attributes.deleteCommands", delete_commands)?);
+        if let Some(policy) = policy_engine {
+            spec.policy = policy.parse()?;
+        }
         if let Some(job) = job_spec {
             job.over(&mut spec.job)?;
         }

@@ -12,6 +12,7 @@ use world::{FILE, World, hex, id_of};
 mod clocks;
 mod imports;
 mod limits;
+mod policy;
 mod runners;
 mod schedules;
 mod states;

@@ -8,6 +8,7 @@ mod forged;
 mod imports;
 mod life;
 mod place;
+mod policy;
 mod tool_days;
 mod web;
 mod world;

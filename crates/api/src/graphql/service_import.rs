@@ -22,7 +22,8 @@ impl ServiceImportAttributes {
     pub(super) fn parse_all(all: Vec<Self>) -> Result<Vec<StackId>> {
         let mut stacks = Vec::with_capacity(all.len());
         for Self { stack_id } in all {
-            stacks.extend(id_in("attributes.imports.stackId", Some(&stack_id.0))?);
+            let stack: Option<StackId> = id_in("attributes.imports.stackId", Some(&stack_id.0))?;
+            stacks.extend(stack);
         }
         Ok(stacks)
     }

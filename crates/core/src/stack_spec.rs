@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::stack_dependency::StackDependency;
+
 /// What a stack is made of. Its environment and files are sealed, and elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -26,6 +28,9 @@ pub struct StackSpec {
     pub variables: serde_json::Map<String, serde_json::Value>,
     /// Commands longer than this are ended, in seconds; 0: one hour.
     pub timeout_seconds: u64,
+    /// The stacks that it depends on, and what it takes from them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<StackDependency>,
 }
 
 /// Who has to agree to a plan.

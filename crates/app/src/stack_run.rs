@@ -7,8 +7,8 @@ use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::{Page, PageRequest};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{
-    JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunSource, RunStatus, RunStep, RunTrigger, StackOutput,
-    StackRun, StepStatus,
+    JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunSnapshot, RunSource, RunStatus, RunStep, RunTrigger,
+    StackOutput, StackRun, StepStatus,
 };
 use plural_core::stack_turns::{Approver, OpenRun, check_approver, is_approved};
 use plural_core::{Error, Result};
@@ -129,6 +129,8 @@ pub struct RunMove {
     pub supersedes: bool,
     /// What the stack is told where the run ends well: the commit and its outputs.
     pub applied: Option<(String, Option<Vec<SealedOutput>>)>,
+    /// Work that comes after it, enqueued with it.
+    pub follows: Vec<NewJob>,
 }
 
 /// An output of a stack as it is stored.
@@ -186,6 +188,16 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs>;
     /// One run, for the console itself.
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>>;
+    /// The newest run of a stack that is no dry run.
+    async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>>;
+    /// What a queued run takes from other stacks is known, before its code is put together: what goes into it is this from now on, and
+    /// its note is gone. `None` where it is elsewhere by now.
+    async fn stack_run_settle(
+        &self,
+        id: StackRunId,
+        snapshot: &RunSnapshot,
+        inputs: &SealedInputs,
+    ) -> Result<Option<StackRun>>;
     /// What of a run is sealed.
     async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs>;
     /// Runs of a stack that may be read, newest first.
@@ -523,7 +535,7 @@ pub(crate) fn output_context(stack: StackId) -> String {
 }
 
 /// The value of an output; the name was sealed with it, so that values cannot be exchanged.
-fn output_opened(name: &str, opened: &[u8]) -> Result<serde_json::Value> {
+pub(crate) fn output_opened(name: &str, opened: &[u8]) -> Result<serde_json::Value> {
     let failed = |why: &'static str| Error::internal(format!("opening output {name} of a stack"), why);
     let (sealed, value): (String, serde_json::Value) =
         serde_json::from_slice(opened).map_err(|_| failed("it is no name and value"))?;

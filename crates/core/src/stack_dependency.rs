@@ -146,7 +146,7 @@ impl StackGraph {
 
     /// All pairs: a stack, and one that it depends on.
     pub fn edges(&self) -> impl Iterator<Item = (StackId, StackId)> {
-        self.upstream.iter().flat_map(|(stack, all)| all.iter().map(|upstream| (*stack, *upstream)))
+        self.upstream.iter().flat_map(|(stack, all)| all.iter().map(move |upstream| (*stack, *upstream)))
     }
 
     /// What a stack depends on by itself.

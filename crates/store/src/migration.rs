@@ -70,6 +70,7 @@ mod m0092_project_invites;
 mod m0093_service_counts;
 mod m0094_stacks;
 mod m0095_stack_runs;
+mod m0100_stack_dependencies;
 #[cfg(test)]
 mod tests;
 
@@ -151,6 +152,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0093_service_counts::Migration),
             Box::new(m0094_stacks::Migration),
             Box::new(m0095_stack_runs::Migration),
+            Box::new(m0100_stack_dependencies::Migration),
         ]
     }
 }

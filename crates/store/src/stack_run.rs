@@ -21,7 +21,7 @@ use plural_core::access::Actor;
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::Direction;
 use plural_core::stack::Stack;
-use plural_core::stack_run::{RunPhase, RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::stack_run::{RunKind, RunPhase, RunSnapshot, RunStatus, RunStep, StackRun, StepStatus};
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::Condition;
 use sea_orm::{
@@ -72,6 +72,26 @@ impl StackRunStore for Database {
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>> {
         let found = runs().filter(run::Column::Id.eq(id.uuid())).one(&self.reader).await;
         found.map_err(db("reading a run"))?.map(StackRun::try_from).transpose()
+    }
+
+    async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>> {
+        let found = runs()
+            .filter(run::Column::StackId.eq(stack.uuid()))
+            .filter(run::Column::Kind.ne(RunKind::DryRun.as_str()))
+            .order_by_desc(run::Column::Number)
+            .limit(1)
+            .one(&self.reader)
+            .await;
+        found.map_err(db("reading the newest run of a stack"))?.map(StackRun::try_from).transpose()
+    }
+
+    async fn stack_run_settle(
+        &self,
+        id: StackRunId,
+        snapshot: &RunSnapshot,
+        inputs: &SealedInputs,
+    ) -> Result<Option<StackRun>> {
+        self.run_settle(id, snapshot, inputs).await
     }
 
     async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs> {

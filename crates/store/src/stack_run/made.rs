@@ -14,6 +14,7 @@ use super::row::{inputs, row_of, run};
 use crate::database::Database;
 use crate::error::{db, gone_or};
 use crate::stack;
+use crate::stack_dependency;
 use crate::transaction::{self, set};
 
 /// The number of a run that is to destroy a stack whose row is locked.
@@ -102,6 +103,7 @@ impl Database {
         if stack.protect {
             return Err(Error::conflict("the stack is protected: set protect to false first"));
         }
+        stack_dependency::check_unused_in_tx(&write, id).await?;
         if stack.deleted_at.is_some()
             && let Some(number) = destroying_in_tx(&write, id).await?
         {

@@ -16,6 +16,7 @@ use crate::{
     key,
     output::{self, Row, age, or_dash},
     stack_args::{self, StackKind, StackRemovalArgs, StackSettingsArgs},
+    stack_graph::{self, StackGraphArgs},
     stack_logs::{self, StackLogsArgs},
     stack_run_args::{
         StackApproveArgs, StackCancelArgs, StackOutputsArgs, StackPlanArgs, StackRejectArgs,
@@ -54,6 +55,7 @@ pub(crate) enum StackCommand {
     Cancel(StackCancelArgs),
     Restart(StackRestartArgs),
     Outputs(StackOutputsArgs),
+    Graph(StackGraphArgs),
     Delete(StackDeleteArgs),
     Detach(StackDetachArgs),
     Restore(StackRestoreArgs),
@@ -343,6 +345,7 @@ pub(crate) async fn run(
         StackCommand::Cancel(args) => stack_runs::cancel(args, client, terminal).await,
         StackCommand::Restart(args) => stack_runs::restart(args, client, terminal).await,
         StackCommand::Outputs(args) => stack_runs::outputs(args, client, terminal).await,
+        StackCommand::Graph(args) => stack_graph::run(args, client, terminal).await,
         StackCommand::Delete(args) => delete(args, client, terminal).await,
         StackCommand::Detach(args) => detach(args, client, terminal).await,
         StackCommand::Restore(StackRestoreArgs { stack, output }) => {

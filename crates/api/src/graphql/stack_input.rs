@@ -13,6 +13,7 @@ use super::{
     error::{List, id_in, items, parse, parse_option, unsupported},
     service_input::GitRefAttributes,
     shared::{PolicyBindingAttributes, RbacAttributes, TagAttributes},
+    stack_dependency::StackDependencyAttributes,
     stack_policy::{PolicyEngineType, VulnSeverity},
     stack_spec_input::{
         CustomStepAttributes, GateJobAttributes, PulumiConfigurationAttributes, SpecAttributes,
@@ -80,6 +81,9 @@ pub(crate) struct StackAttributes {
     commands: List<CustomStepAttributes>,
     /// The commands that undo a `CUSTOM` stack. Replaces the list.
     delete_commands: List<CustomStepAttributes>,
+    /// The stacks that it depends on, all of them, and what it takes from them. You need read access to each, and to its state where
+    /// what is taken is sensitive.
+    dependencies: List<StackDependencyAttributes>,
     /// Files of its runs, all of them.
     files: List<StackFileAttributes>,
     /// Variables of the environment of its runs, all of them.
@@ -300,6 +304,7 @@ impl StackAttributes {
             variables,
             commands,
             delete_commands,
+            dependencies,
             files,
             environment,
             read_bindings,
@@ -388,6 +393,7 @@ impl StackAttributes {
                 variables,
                 commands,
                 delete_commands,
+                dependencies,
             },
             files,
             environment,

@@ -14,6 +14,7 @@ use plural_specs::Json;
 use super::{
     error::{List, items, parse, unsupported},
     service_input::GitRefAttributes,
+    stack_dependency::{self, StackDependencyAttributes},
     stack_spec::StepStage,
 };
 
@@ -246,6 +247,7 @@ pub(crate) struct SpecAttributes {
     pub(crate) variables: Option<Json>,
     pub(crate) commands: List<CustomStepAttributes>,
     pub(crate) delete_commands: List<CustomStepAttributes>,
+    pub(crate) dependencies: List<StackDependencyAttributes>,
 }
 
 impl SpecAttributes {
@@ -264,6 +266,7 @@ impl SpecAttributes {
             variables,
             commands,
             delete_commands,
+            dependencies,
         } = self;
         let StackApproval { required, approvers, forbid_self, expires_seconds } = &mut spec.approval;
         set(required, approval);
@@ -278,6 +281,8 @@ impl SpecAttributes {
         }
         set(&mut spec.commands, steps("attributes.commands", commands)?);
         set(&mut spec.delete_commands, steps("attributes.deleteCommands", delete_commands)?);
+        let dependencies = stack_dependency::dependencies(dependencies, &spec.dependencies)?;
+        set(&mut spec.dependencies, dependencies);
         if let Some(job) = job_spec {
             job.over(&mut spec.job)?;
         }
@@ -510,6 +515,7 @@ mod tests {
             variables: None,
             commands: None,
             delete_commands: None,
+            dependencies: None,
         }
     }
 

@@ -356,6 +356,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd stacks describe", Some("network")),
     ("cd stacks detach", Some("network --yes")),
     ("cd stacks gen-backend", Some("network")),
+    ("cd stacks graph", Some("")),
     ("cd stacks list", Some("")),
     ("cd stacks logs", Some("network")),
     ("cd stacks outputs", Some("network")),

@@ -71,6 +71,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("servicePreview", "(id: \"$service\")"),
     ("serviceStatuses", ""),
     ("serviceTarball", "(id: \"$service\")"),
+    ("stackGraph", ""),
     ("stackRun", "(id: \"$run\")"),
     ("stackRunsWaiting", ""),
     ("stackState", "(stackId: \"$stack\")"),

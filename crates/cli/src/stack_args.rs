@@ -221,7 +221,7 @@ async fn dependencies(given: Vec<Dependency>, client: &Client) -> Result<Vec<Val
     for Dependency { stack, outputs } in given {
         let id = stacks::find(&stack, client).await?.id;
         let outputs: Vec<Value> =
-            outputs.into_iter().map(|(output, variable)| json!({"output": output, "as": variable})).collect();
+            outputs.into_iter().map(|(output, variable)| json!({"output": output, "variable": variable})).collect();
         all.push(json!({"stackId": id, "outputs": outputs}));
     }
     Ok(all)

@@ -158,7 +158,7 @@ mod tests {
 
     fn graph() -> StackGraph {
         let node = |id: &str, name: &str, upstream: &[&str]| {
-            let taken = |id: &&str| serde_json::json!({"stackId": id, "outputs": [{"output": "vpc", "as": "vpc_id"}]});
+            let taken = |id: &&str| serde_json::json!({"stackId": id, "outputs": [{"output": "vpc", "variable": "vpc_id"}]});
             let dependencies: Vec<_> = upstream.iter().map(taken).collect();
             serde_json::json!({"id": id, "name": name, "status": null, "deletedAt": null, "dependencies": dependencies})
         };

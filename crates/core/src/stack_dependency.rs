@@ -44,7 +44,7 @@ pub struct OutputReference {
     /// Name of the output.
     pub output: String,
     /// Name of the variable.
-    #[serde(rename = "as")]
+    #[serde(rename = "variable")]
     pub name: String,
 }
 

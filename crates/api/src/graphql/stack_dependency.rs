@@ -27,8 +27,7 @@ pub(crate) struct StackOutputReferenceAttributes {
     /// Name of the output.
     output: String,
     /// Name of the variable.
-    #[graphql(name = "as")]
-    name: String,
+    variable: String,
 }
 
 /// What is given, over what there was: who saved what stays is known.
@@ -40,8 +39,8 @@ pub(super) fn dependencies(
     let mut all = Vec::with_capacity(list.len());
     for StackDependencyAttributes { stack_id, outputs } in list {
         let stack_id: StackId = id(&stack_id).map_err(|error| error.named_in("attributes.dependencies"))?;
-        let reference = |StackOutputReferenceAttributes { output, name }| {
-            plural_core::stack_dependency::OutputReference { output, name }
+        let reference = |StackOutputReferenceAttributes { output, variable }| {
+            plural_core::stack_dependency::OutputReference { output, name: variable }
         };
         let outputs: Vec<_> = items(outputs).unwrap_or_default().into_iter().map(reference).collect();
         let same = was.iter().find(|was| was.stack_id == stack_id && was.outputs == outputs);
@@ -85,14 +84,13 @@ pub(crate) struct StackOutputReference {
     /// Name of the output.
     output: String,
     /// Name of the variable.
-    #[graphql(name = "as")]
-    name: String,
+    variable: String,
 }
 
 impl From<plural_core::stack_dependency::OutputReference> for StackOutputReference {
     fn from(reference: plural_core::stack_dependency::OutputReference) -> Self {
         let plural_core::stack_dependency::OutputReference { output, name } = reference;
-        Self { output, name }
+        Self { output, variable: name }
     }
 }
 

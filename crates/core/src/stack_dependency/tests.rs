@@ -182,6 +182,6 @@ fn a_document_without_dependencies_is_written_as_before() {
         reads_state: true,
     };
     let json = serde_json::to_value(&dependency).unwrap();
-    assert_eq!(json["outputs"], json!([{"output": "id", "as": "vpc"}]));
+    assert_eq!(json["outputs"], json!([{"output": "id", "variable": "vpc"}]));
     assert_eq!(serde_json::from_value::<StackDependency>(json).unwrap(), dependency);
 }

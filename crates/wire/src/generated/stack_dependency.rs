@@ -62,7 +62,7 @@ pub struct StackOutputReference {
     /// Name of the output.
     pub output: String,
     /// Name of the variable.
-    pub r#as: String,
+    pub variable: String,
 }
 
 /// The stacks that depend on each other, as far as you may see them. Stacks that are alone are not part of it.
@@ -81,5 +81,5 @@ fragment StackDependency on StackDependency { stackId outputs { ...StackOutputRe
 fragment StackGraph on StackGraph { stacks { ...StackNode } edges { ...StackGraphEdge } }
 fragment StackGraphEdge on StackGraphEdge { stackId upstreamId }
 fragment StackNode on InfrastructureStack { id name status deletedAt dependencies { ...StackDependency } }
-fragment StackOutputReference on StackOutputReference { output as }";
+fragment StackOutputReference on StackOutputReference { output variable }";
 }

@@ -51,6 +51,7 @@ mod service;
 mod service_context;
 mod service_life;
 mod settings;
+mod stack_dependency;
 mod stack_run;
 mod stack_run_data;
 mod sync;

@@ -3,6 +3,7 @@
 use plural_testkit::{TestDatabase, each_database, eventually, program_or_report};
 use serde_json::{Value, json};
 
+use super::life::is_gone;
 use super::world::{PATIENCE, World};
 
 each_database!(outputs_of_one_stack_are_variables_of_another);
@@ -53,9 +54,9 @@ async fn outputs_of_one_stack_are_variables_of_another(database: TestDatabase) -
     let refused = world.plural("cd stacks delete net --yes").await;
     assert!(refused.is_err_and(|error| error.to_string().contains("delete them first, in this order: app")));
     world.plural("cd stacks delete app --yes").await?;
-    eventually(PATIENCE, async || world.known(&app).await.is_err().then_some(()).ok_or("app is there")).await;
+    is_gone(&world, &app).await;
     world.plural("cd stacks delete net --yes").await?;
-    eventually(PATIENCE, async || world.known(&net).await.is_err().then_some(()).ok_or("net is there")).await;
+    is_gone(&world, &net).await;
     world.end();
     Ok(())
 }

@@ -11,6 +11,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
 import { browser, forgive, judge, open, overhang, problems, settled } from './browser.mjs';
+import { goesTo, opens, tabsTo, types } from './keys.mjs';
 
 const [part, text = '{}'] = process.argv.slice(2);
 const { url, email, password, remote, namespace, folder, agentNamespace } = JSON.parse(text);
@@ -209,12 +210,15 @@ async function changes(page) {
   await stands(page, sha);
   const difference = page.getByRole('region', { name: 'Difference between two revisions' });
   await difference.getByText('Greet more warmly').first().waitFor();
-  // What a sync records names the objects.
+  // What a sync records names the object, the field, and what it was and is.
   await difference.getByText('1 object').first().waitFor(PATIENCE);
   await difference
     .getByText(/ConfigMap .*settings/)
     .first()
     .waitFor(PATIENCE);
+  await difference.getByText('/data/greeting').first().waitFor(PATIENCE);
+  await difference.getByText('good morning').first().waitFor();
+  await difference.getByText(/hello/).first().waitFor();
   await judge(page, 'the difference between two revisions');
 }
 
@@ -384,50 +388,6 @@ async function refuses(page) {
   await reader.getByText(`plural auth explain pause service/${CLUSTER}/web`).waitFor();
   await judge(reader, 'why an action is refused');
   await reader.close();
-}
-
-/** What the focus is on, in the words that a screen reader would say. */
-const focused = (page) =>
-  page.evaluate(() => {
-    const at = document.activeElement;
-    if (!at || at === document.body) return '';
-    const labels = [...(at.labels ?? [])].map((label) => label.innerText);
-    return [at.getAttribute('aria-label'), ...labels, at.innerText].filter(Boolean).join(' ').trim();
-  });
-
-/** Tab until the focus is on what has this name, which must be seen there. */
-async function tabsTo(page, name) {
-  const passed = [];
-  for (let times = 0; times < 80; times += 1) {
-    const at = await focused(page);
-    if (name.test(at)) return;
-    passed.push(at);
-    await page.keyboard.press('Tab');
-  }
-  assert.fail(`Tab does not come to ${name}: ${passed.join(' | ').slice(0, 2000)}`);
-}
-
-/** Presses what has this name, and waits until the dialog that it opens has the focus. */
-async function opens(page, name) {
-  await tabsTo(page, name);
-  await page.keyboard.press('Enter');
-  await page.waitForFunction(() => document.activeElement?.closest('[role="dialog"]') != null);
-}
-
-async function types(page, name, text) {
-  await tabsTo(page, name);
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type(text);
-}
-
-async function goesTo(page, words, heading) {
-  await page.keyboard.press('Control+k');
-  await page.waitForFunction(() => document.activeElement?.getAttribute('role') === 'combobox');
-  await page.keyboard.type(words);
-  await page.getByRole('option', { selected: true, name: words }).waitFor();
-  await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: heading, level: 1 }).waitFor();
-  await settled(page);
 }
 
 /** From signing in to a healthy service without a mouse. */

@@ -39,6 +39,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             command.env("PLURAL_CORPUS", corpus);
         }
     }
+    if names("stacks") {
+        install::install(go_programs::needs(User::TestsLater)?, true)?;
+    }
     command.env(go_programs::FOLDER_ENV, go_programs::link()?);
     let failed = command.exec();
     anyhow::bail!("cannot run {}: {failed}", program.display())

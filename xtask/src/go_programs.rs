@@ -63,7 +63,7 @@ const fn program(name: &'static str, package: &'static str, seconds: u32) -> Pro
 const CONTROL_PLANE: &str = "the suites run on the simulated API server alone";
 const PEERS: &str = "nothing is compared with what the originals render";
 
-const MODULES: [Module; 7] = [
+const MODULES: [Module; 8] = [
     Module {
         folder: "tools/kubernetes",
         programs: &[
@@ -98,6 +98,12 @@ const MODULES: [Module; 7] = [
         programs: &[program("tofu", "github.com/opentofu/opentofu/cmd/tofu", 630)],
         users: &[User::TestsLater],
         without: "no tool writes the state of stacks",
+    },
+    Module {
+        folder: "tools/terraform",
+        programs: &[program("terraform", "github.com/hashicorp/terraform", 600)],
+        users: &[User::TestsLater],
+        without: "only OpenTofu writes the state of stacks",
     },
     Module {
         folder: "xtask/peers/helm",

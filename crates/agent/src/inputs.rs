@@ -37,6 +37,7 @@ pub(crate) fn inputs(
         },
         configuration: service.configuration.clone().into_iter().collect(),
         contexts: object(&service.contexts_json).ok_or("the service's contexts")?,
+        imports: object(&service.imports_json).ok_or("the outputs of stacks that the service imports")?,
         clock_ms: service.revision_time_ms,
         seed: service.seed.clone(),
         rendering: service.rendering.clone().map(rendering).unwrap_or_default(),

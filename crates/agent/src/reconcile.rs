@@ -87,8 +87,10 @@ pub(crate) async fn reconcile(
     let started = Instant::now();
     let metadata = Some(metadata::of(&objects));
     let planned = plan_asked_for(core, engine, id, &service, &target, &objects).await;
-    let outcome = engine.sync(&target, objects).await;
+    let mut outcome = engine.sync(&target, objects).await;
     drop(hold);
+    // Hidden as things were before: what it says was there may hold secrets that are settled below.
+    let done = outcome.plan.take().map(|done| hidden(core, id, report::plan(done, "", &service.revision_id)));
     if outcome.applied && !target.dry_run {
         core.secrets.settle(id);
     }
@@ -131,7 +133,7 @@ pub(crate) async fn reconcile(
             service: Arc::clone(&service),
             applied: outcome.applied,
             errors: errors.clone(),
-            told: report::told(&outcome, planned, promoted, &service.revision_id),
+            told: report::told(&outcome, planned, done, promoted),
             metadata,
         },
     );

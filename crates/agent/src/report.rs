@@ -28,14 +28,14 @@ pub(crate) struct Told {
 pub(crate) fn told(
     outcome: &Outcome,
     asked: Option<v1::SyncPlan>,
+    done: Option<v1::SyncPlan>,
     promoted: Option<v1::Promoted>,
-    revision_id: &str,
 ) -> Told {
     Told {
         promoted,
         progress: Some(progress(&outcome.progress)),
         pending_approval: outcome.pending.clone().map(pending),
-        plan: asked.or_else(|| outcome.plan.clone().map(|done| plan(done, "", revision_id))),
+        plan: asked.or(done),
         sync_request_done: outcome.request_done.clone().unwrap_or_default(),
     }
 }
@@ -129,7 +129,8 @@ pub(crate) fn no_plan(error: String, service: &v1::Service) -> v1::SyncPlan {
 }
 
 fn planned(planned: PlannedObject) -> v1::PlannedObject {
-    let PlannedObject { key, version, action, phase: when, wave, why, fields, location } = planned;
+    let PlannedObject { key, version, action, phase: when, wave, why, fields, fields_omitted, location } =
+        planned;
     let action = match action {
         Action::Create => v1::planned_object::Action::Create,
         Action::Change => v1::planned_object::Action::Change,
@@ -147,6 +148,7 @@ fn planned(planned: PlannedObject) -> v1::PlannedObject {
         wave,
         why,
         fields: fields.into_iter().map(field).collect(),
+        fields_omitted: count(fields_omitted),
         location,
     }
 }

@@ -56,6 +56,7 @@ mod service;
 mod service_account;
 mod service_context;
 mod service_file;
+mod service_import;
 mod service_input;
 mod service_life;
 mod service_list;

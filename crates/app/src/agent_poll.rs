@@ -79,6 +79,8 @@ pub struct ServiceSpec {
     pub source_url: String,
     /// The contexts that its templates read, by name, secret values included.
     pub contexts: serde_json::Map<String, serde_json::Value>,
+    /// The outputs of stacks that its templates read, by the stacks' names, sensitive ones included.
+    pub imports: serde_json::Map<String, serde_json::Value>,
 }
 
 /// What templates may read of the cluster.
@@ -402,6 +404,7 @@ impl App {
             limits,
             source_url,
             contexts,
+            imports,
         } = row;
         let source_root = source_root(&service, &artifact_folder).to_owned();
         let sync_config = acting_as(&service, limits.as_ref());
@@ -426,6 +429,7 @@ impl App {
             templated: service.templated,
             values: self.open_values(service.id, &secrets).await?,
             contexts: self.contexts_opened(contexts).await?,
+            imports: self.imports_opened(imports).await?,
             rendering: service.rendering,
             // Who comes back late is not told what was said of a canary that he left long ago.
             ask: SyncAsk { promotion: ask.promotion.filter(|said| said.holds(self.now())), ..ask },

@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::service::{ServiceSelector, check_own};
+use crate::service_import::ImportsRequest;
 use crate::source::ServiceRevise;
 
 /// A dependency to keep.
@@ -35,6 +36,8 @@ pub struct LinksRequest {
     pub dependencies: Option<Vec<DependencyRequest>>,
     /// All contexts that its templates read; whoever asks may use them.
     pub contexts: Option<ContextsRequest>,
+    /// All stacks whose outputs its templates read; whoever asks may have it read them.
+    pub imports: Option<ImportsRequest>,
 }
 
 /// The contexts that a service's templates read.
@@ -196,7 +199,7 @@ impl App {
         cluster: ClusterId,
         links: ServiceLinks,
     ) -> Result<LinksRequest> {
-        let ServiceLinks { dependencies, contexts } = links;
+        let ServiceLinks { dependencies, contexts, imports } = links;
         let dependencies = match dependencies {
             None => None,
             Some(named) => {
@@ -218,7 +221,12 @@ impl App {
             None => None,
             Some(ids) => Some(self.contexts_usable(ctx, ids).await?),
         };
-        Ok(LinksRequest { dependencies, contexts })
+        let imports = match imports {
+            None => None,
+            // Boxed: few import anything.
+            Some(ids) => Some(Box::pin(self.imports_usable(ctx, ids)).await?),
+        };
+        Ok(LinksRequest { dependencies, contexts, imports })
     }
 
     /// Whoever depends on a service elsewhere learns how it fares: they must be allowed to see it, or its cluster. And it cannot

@@ -282,7 +282,9 @@ impl App {
         let report = RunReport { error: report.error.map(cut), ..report };
         let outputs = match &report.outputs {
             Some(outputs) if by.run.phase == RunPhase::Apply && by.run.kind == RunKind::Apply => {
-                Some(self.outputs_sealed(&by.run, outputs).await?)
+                let sealed = self.outputs_sealed(&by.run, outputs).await?;
+                // Those that are as they were stay, and nothing that reads them is rendered anew.
+                self.outputs_are_news(by.run.stack_id, outputs).await?.then_some(sealed)
             }
             Some(_) | None => None,
         };

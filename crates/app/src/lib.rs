@@ -86,6 +86,7 @@ pub mod service;
 pub mod service_context;
 pub mod service_facet;
 mod service_file;
+pub mod service_import;
 pub mod service_life;
 pub mod service_metadata;
 mod service_reason;

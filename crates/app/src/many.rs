@@ -21,6 +21,7 @@ use crate::masking;
 use crate::rendering::ServiceSecrets;
 use crate::seal::Sealed;
 use crate::service_context::ServiceContextRow;
+use crate::service_import::ServiceImportRow;
 use crate::service_life::with_notes;
 
 /// What a service keeps sealed.
@@ -30,10 +31,13 @@ pub struct KeptSecrets {
     pub revisions: Vec<ServiceSecrets>,
     /// Of the contexts that it reads.
     pub contexts: Vec<ServiceContextRow>,
+    /// Of the stacks that it imports.
+    pub imports: Vec<ServiceImportRow>,
 }
 
 impl KeptSecrets {
     pub(crate) fn sealed(&self) -> impl Iterator<Item = &Sealed> {
+        // Outputs of stacks are never kept outside of the database.
         let contexts = self.contexts.iter().filter_map(|context| context.secrets.as_ref());
         self.revisions.iter().flat_map(ServiceSecrets::sealed).chain(contexts)
     }
@@ -62,7 +66,7 @@ pub trait ManyStore: Send + Sync + 'static {
         &self,
         services: &[Authorized<Service, Write>],
     ) -> Result<HashMap<ServiceId, ServiceSecrets>>;
-    /// All that their revisions keep sealed and what the contexts that they read keep, for whoever hides it from others.
+    /// All that their revisions keep sealed and what the contexts and imports that they read keep, for whoever hides it from others.
     async fn services_kept(
         &self,
         services: &[Authorized<Service, Write>],

@@ -1,6 +1,7 @@
 //! What services keep secret, in answers to callers who may not read it.
 //!
-//! Secrets of a service are its configuration, the inline values of its charts and renderers, and the secret values of its contexts.
+//! Secrets of a service are its configuration, the inline values of its charts and renderers, the secret values of its contexts, and
+//! the sensitive outputs of stacks that it imports.
 //! Whoever may change a service may read them; those of an instance belong to its global service, and whoever may change that may read
 //! them. For everybody else each of these values is hidden wherever it stands in an answer. What agents
 //! report of fields' values is stored sealed, and everything that they report is masked each time it is told.
@@ -192,7 +193,7 @@ impl App {
     }
 
     async fn secret_values(&self, service: &Service, kept: KeptSecrets) -> Result<SecretValues> {
-        let KeptSecrets { revisions, contexts } = kept;
+        let KeptSecrets { revisions, contexts, imports } = kept;
         let mut values = SecretValues::default();
         for sealed in revisions {
             let configuration = self.open_configuration(service.id, &sealed.configuration).await?;
@@ -207,6 +208,9 @@ impl App {
         for context in &contexts {
             let secrets = self.context_secrets(context).await?;
             secrets.values.values().for_each(|value| values.add(value));
+        }
+        for import in &imports {
+            self.import_secrets(import).await?.iter().for_each(|value| values.add(value));
         }
         // What the service itself says to everybody who may see it.
         values.is_public(service.name.as_str());
@@ -423,8 +427,17 @@ pub(crate) fn sync(masker: &Masker, sync: &mut ServiceSync) {
 fn plan(masker: &Masker, plan: &mut SyncPlan) {
     option(masker, &mut plan.error);
     for planned in &mut plan.objects {
-        let PlannedObject { object, version: _, action: _, phase: _, wave: _, why, fields, location } =
-            planned;
+        let PlannedObject {
+            object,
+            version: _,
+            action: _,
+            phase: _,
+            wave: _,
+            why,
+            fields,
+            fields_omitted: _,
+            location,
+        } = planned;
         object_ref(masker, object);
         option(masker, why);
         option(masker, location);

@@ -162,6 +162,8 @@ impl App {
         let id = service.id;
         let contexts = self.services_contexts(ctx, &[id]).await?.remove(&id);
         let contexts = contexts.map(|all| all.iter().map(|context| context.id).collect());
+        let imports = self.services_imports(ctx, &[id]).await?.remove(&id);
+        let imports = imports.map(|all| all.iter().map(|import| import.stack_id).collect());
         configuration.extend(other);
         let Service {
             id: _,
@@ -216,7 +218,7 @@ impl App {
             interval_seconds,
             configuration,
             // Names of services on one cluster say nothing on another.
-            links: ServiceLinks { contexts, dependencies: None },
+            links: ServiceLinks { contexts, imports, dependencies: None },
             bindings: BindingsChange::default(),
         };
         self.service_create(ctx, onto, new).await

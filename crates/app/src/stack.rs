@@ -201,6 +201,14 @@ impl App {
             check_runs(stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
         }
         if let Some(source) = &change.source {
+            let uses_state = change.spec.as_ref().unwrap_or(&stack.spec).manage_state;
+            if stack.source.is_none() && stack.state.is_some() && !uses_state {
+                return Err(Error::invalid(
+                    "attributes.manageState",
+                    "the console keeps a state of the stack, and its runs would make everything anew without it: give true, or \
+                     delete the stack and make one whose code has a backend of its own",
+                ));
+            }
             let project =
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
             self.stack_source_allowed(ctx, &project, source).await?;
@@ -272,6 +280,7 @@ impl App {
         if stack.protect {
             return Err(Error::conflict("the stack is protected: take the protection away first"));
         }
+        self.check_unimported(ctx, &stack).await?;
         let writable = self.authorized::<Stack, Write>(ctx, &selector).await?;
         // First: of a stack that cannot be destroyed nothing is said.
         let new = NewRun { kind: RunKind::Destroy, trigger: RunTrigger::Manual };
@@ -296,6 +305,7 @@ impl App {
     ) -> Result<Stack> {
         let stack = self.authorized::<Stack, Admin>(ctx, &StackSelector::Id(id)).await?;
         self.stack_is_free(ctx, &stack).await?;
+        self.check_unimported(ctx, &stack).await?;
         let open = self.store.stack_runs_open_of(id).await?;
         if let Some(run) = open.iter().find(|run| run.status.is_active()) {
             return Err(Error::conflict(format!(

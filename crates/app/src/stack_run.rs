@@ -127,7 +127,7 @@ pub struct RunMove {
     /// Runs of the same stack that this one supersedes: waiting for approval, or queued, no dry runs, made earlier. Each becomes
     /// cancelled with the reason "superseded by run N".
     pub supersedes: bool,
-    /// What the stack is told where the run ends well: the commit and its outputs.
+    /// What the stack is told where the run ends well: the commit, and its outputs where they are others than before.
     pub applied: Option<(String, Option<Vec<SealedOutput>>)>,
     /// Work that comes after it, enqueued with it.
     pub follows: Vec<NewJob>,

@@ -70,6 +70,7 @@ use crate::secret_backend::SecretBackendStore;
 use crate::service::ServiceStore;
 use crate::service_context::ServiceContextStore;
 use crate::service_facet::ServiceFacetStore;
+use crate::service_import::ServiceImportStore;
 use crate::service_life::ServiceLifeStore;
 use crate::service_metadata::ServiceMetadataStore;
 use crate::service_status::ServiceStatusStore;
@@ -134,6 +135,7 @@ stores! {
     HealthChangeStore,
     ServiceContextStore,
     ServiceFacetStore,
+    ServiceImportStore,
     ServiceMetadataStore,
     ServiceStatusStore,
     ApiDeprecationStore,

@@ -226,7 +226,7 @@ impl App {
         Ok(found)
     }
 
-    /// What the last sync of each of these revisions of a service did.
+    /// What the syncs of each of these revisions of a service did, in sum.
     pub async fn revisions_plans(
         &self,
         ctx: &OpCtx,

@@ -11,6 +11,8 @@ use plural_core::sync::{
 const MAX_PLANNED: usize = 1_000;
 /// Fields of one object.
 const MAX_FIELDS: usize = 50;
+/// Bytes of all fields of one plan, half as much again as agents tell.
+const MAX_FIELD_BYTES: usize = 384 * 1024;
 /// Objects that wait for approval; the rest is counted.
 const MAX_PENDING: usize = 500;
 /// Objects that a sync waits for.
@@ -73,9 +75,16 @@ fn progress_of(progress: SyncProgress, cut: fn(String) -> String) -> SyncProgres
 fn plan_of(plan: ReportedPlan, cut: fn(String) -> String) -> ReportedPlan {
     let ReportedPlan { request_id, revision_id, digest, objects, unchanged, omitted, error } = plan;
     let dropped = u32::try_from(objects.len().saturating_sub(MAX_PLANNED)).unwrap_or(u32::MAX);
+    let mut left = MAX_FIELD_BYTES;
     let planned = |told: PlannedObject| {
-        let PlannedObject { object, version, action, phase, wave, why, fields, location } = told;
+        let PlannedObject { object, version, action, phase, wave, why, fields, fields_omitted, location } =
+            told;
         let secret = object.is_secret();
+        let all = fields.len();
+        let mut fields = fields_of(fields, secret, cut);
+        let room = fields.iter().take_while(|field| has_room(&mut left, field)).count();
+        fields.truncate(room);
+        let dropped = u32::try_from(all - room).unwrap_or(u32::MAX);
         PlannedObject {
             object: object_of(object, cut),
             version: cut(version),
@@ -83,7 +92,8 @@ fn plan_of(plan: ReportedPlan, cut: fn(String) -> String) -> ReportedPlan {
             phase,
             wave,
             why: why.map(cut),
-            fields: fields_of(fields, secret, cut),
+            fields,
+            fields_omitted: fields_omitted.saturating_add(dropped),
             location: location.map(cut),
         }
     };
@@ -130,6 +140,23 @@ fn fields_of(fields: Vec<FieldChange>, secret: bool, cut: fn(String) -> String) 
     fields.into_iter().take(MAX_FIELDS).map(field).collect()
 }
 
+/// Takes the room of a field; false where there is none left for it.
+fn has_room(left: &mut usize, field: &FieldChange) -> bool {
+    let side = |side: &Option<String>| side.as_ref().map_or(0, String::len);
+    let bytes = field.path.len() + side(&field.before) + side(&field.after) + side(&field.manager);
+    match left.checked_sub(bytes) {
+        Some(rest) => {
+            *left = rest;
+            true
+        }
+        None => {
+            // The first that does not fit ends it.
+            *left = 0;
+            false
+        }
+    }
+}
+
 /// A time by the agent's clock, which may be wrong by any amount.
 fn time_of(at: DateTime<Utc>) -> DateTime<Utc> {
     at.clamp(DateTime::UNIX_EPOCH, LATEST)
@@ -165,6 +192,7 @@ mod tests {
             wave: 0,
             why: None,
             fields: vec![field.clone()],
+            fields_omitted: 0,
             location: None,
         };
         let plan = ReportedPlan {
@@ -181,5 +209,46 @@ mod tests {
         assert_eq!(objects[0].fields[0].before.as_deref(), Some("(hidden)"));
         assert!(objects[0].fields[0].hidden && objects[0].fields[0].after.is_none());
         assert_eq!(objects[1].fields[0].before, field.before);
+    }
+
+    #[test]
+    fn fields_of_a_plan_have_so_much_room() {
+        let field = |value: usize| FieldChange {
+            path: "/data/a".to_owned(),
+            before: None,
+            after: Some("x".repeat(value)),
+            hidden: false,
+            manager: None,
+            written_at: None,
+        };
+        let object = |fields: Vec<FieldChange>| PlannedObject {
+            object: ObjectRef { kind: "ConfigMap".to_owned(), name: "a".to_owned(), ..ObjectRef::default() },
+            version: "v1".to_owned(),
+            action: PlanAction::Change,
+            phase: None,
+            wave: 0,
+            why: None,
+            fields,
+            fields_omitted: 1,
+            location: None,
+        };
+        let plan = ReportedPlan {
+            request_id: None,
+            revision_id: RevisionId::new(),
+            digest: "d".to_owned(),
+            objects: vec![
+                object((0..60).map(|_| field(100)).collect()),
+                object((0..50).map(|_| field(10_000)).collect()),
+                object(vec![field(1)]),
+            ],
+            unchanged: 0,
+            omitted: 0,
+            error: None,
+        };
+        let told = bounded(SyncReport { plan: Some(plan), ..SyncReport::default() }, |text| text);
+        let kept: Vec<(usize, u32)> =
+            told.plan.unwrap().objects.iter().map(|it| (it.fields.len(), it.fields_omitted)).collect();
+        // Fifty of an object; of the rest as many as fit, and none after the first that does not.
+        assert_eq!(kept, [(50, 11), (38, 13), (0, 2)]);
     }
 }

@@ -50,15 +50,26 @@ impl Api {
         Ok(self.client.send(&list).await?.edges.len())
     }
 
+    /// What asks the console, for what has no name here.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Register a cluster; returns its deploy token.
     pub(crate) async fn cluster(&self, handle: &str) -> anyhow::Result<String> {
+        Ok(self.registered(handle).await?.1)
+    }
+
+    /// Register a cluster; returns its id and its deploy token.
+    pub(crate) async fn registered(&self, handle: &str) -> anyhow::Result<(String, String)> {
         let attributes = ClusterAttributes {
             name: handle.to_owned(),
             handle: Some(handle.to_owned()),
             ..ClusterAttributes::default()
         };
         let made = self.client.send(&CreateClusterWithToken { attributes }).await?;
-        Ok(made.deploy_token.context("the console gave no deploy token")?.expose().to_owned())
+        let token = made.deploy_token.context("the console gave no deploy token")?.expose().to_owned();
+        Ok((made.id, token))
     }
 
     /// A token of the administrator's.

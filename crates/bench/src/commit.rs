@@ -157,7 +157,7 @@ fn manifests(round: usize) -> anyhow::Result<String> {
 }
 
 /// As git moves a branch, without the milliseconds that starting git takes.
-fn move_branch(remote: &GitRemote, commit: &str) -> anyhow::Result<()> {
+pub(crate) fn move_branch(remote: &GitRemote, commit: &str) -> anyhow::Result<()> {
     let branch = remote.path().join("refs/heads/main");
     let lock = branch.with_extension("lock");
     fs::write(&lock, format!("{commit}\n"))?;

@@ -30,6 +30,7 @@ mod seed;
 mod server;
 mod soak;
 mod spread;
+mod stacks;
 mod sync;
 mod table;
 mod ui;
@@ -86,6 +87,8 @@ enum Bench {
     /// Memory of a console that works for an hour, with commits, lists, tokens and requests through the proxy, while nobody
     /// scrapes it
     Soak(soak::Options),
+    /// Runs of stacks: commits to plans, the harness beside the bare tool, many stacks at rest, a large state, logs
+    Stacks(stacks::Options),
     /// The engine alone: thousands of objects arrive, stay, and are put right, on the real API server; and a global
     /// service over many simulated clusters
     Sync(sync::Options),
@@ -118,6 +121,7 @@ async fn main() -> anyhow::Result<()> {
         Bench::Render(options) => ("render", render::run(&options)?),
         Bench::Server(options) => ("server", server::run(&options).await?),
         Bench::Soak(options) => ("soak", soak::run(&options).await?),
+        Bench::Stacks(options) => ("stacks", Box::pin(stacks::run(&options)).await?),
         Bench::Sync(options) => ("sync", sync::run(&options).await?),
         Bench::Ui(options) => ("ui", Box::pin(ui::run(&options)).await?),
         // Done above: it measures nothing.

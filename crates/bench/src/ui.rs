@@ -220,6 +220,8 @@ fn of_cluster(one: &OneCluster) -> Vec<Figure> {
 
 /// Minutes after which what the open pages hold is that of pages that are open: until then caches fill.
 const FILLING: usize = 3;
+/// The pages that are open, in the order of their heaps.
+const OPEN: [&str; 3] = ["home", "a service", "Pods"];
 
 /// How much more the open pages hold at the end than when their caches were full, and the slope of the line through the minutes between.
 fn of_live(live: &Live) -> anyhow::Result<Figure> {
@@ -234,9 +236,19 @@ fn of_live(live: &Live) -> anyhow::Result<Figure> {
     let (Some((_, early)), Some((_, late))) = (points.first(), points.last()) else {
         anyhow::bail!("no minute was measured");
     };
-    Ok(Figure::new("heap of three open pages, growth over the changes", late - early, "MiB")
+    let later = points.get(points.len() / 2..).unwrap_or_default();
+    let mut figure = Figure::new("heap of three open pages, growth over the changes", late - early, "MiB")
         .at_most(2.0)
         .beside("slope, MiB/h", slope(&points))
+        .beside("slope of the second half, MiB/h", slope(later));
+    // What grows is looked for in one page.
+    for (page, name) in OPEN.into_iter().enumerate() {
+        let at = |minute: Option<&Vec<f64>>| minute.and_then(|pages| pages.get(page)).copied();
+        if let (Some(early), Some(late)) = (at(live.heap.get(filled)), at(live.heap.last())) {
+            figure = figure.beside(format!("growth of {name}, MiB"), late - early);
+        }
+    }
+    Ok(figure
         .beside("at the start", totals.first().copied().unwrap_or_default())
         .beside("after three minutes", *early)
         .beside("at the end", *late)

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use plural_wire::{
     Client, ContextBindingAttributes, LinksAttributes, ServiceDependency, ServiceDependencyAttributes,
+    ServiceImport, ServiceImportAttributes,
 };
 
 use crate::{
@@ -12,15 +13,28 @@ use crate::{
     error::CliError,
     key::bare_service,
     output::{columns, or_dash},
+    stacks,
 };
 
 /// What was named; what was not stays.
 pub(crate) async fn attributes(args: &LinksArgs, client: &Client) -> Result<LinksAttributes, CliError> {
-    let LinksArgs { depends_on, no_dependencies, contexts: names, no_contexts } = args;
+    let LinksArgs {
+        depends_on,
+        no_dependencies,
+        contexts: names,
+        no_contexts,
+        imports: stacks_named,
+        no_imports,
+    } = args;
     let mut bindings = Vec::with_capacity(names.len());
     for name in names {
         bindings.push(ContextBindingAttributes { context_id: contexts::find(client, name).await?.id });
     }
+    let mut imports = Vec::with_capacity(stacks_named.len());
+    for name in stacks_named {
+        imports.push(ServiceImportAttributes { stack_id: stacks::find(name, client).await?.id });
+    }
+    let imports = (!stacks_named.is_empty() || *no_imports).then_some(imports);
     let named = !depends_on.is_empty() || *no_dependencies;
     let dependencies = named.then(|| {
         depends_on
@@ -29,7 +43,13 @@ pub(crate) async fn attributes(args: &LinksArgs, client: &Client) -> Result<Link
             .collect()
     });
     let context_bindings = (!names.is_empty() || *no_contexts).then_some(bindings);
-    Ok(LinksAttributes { dependencies, context_bindings })
+    Ok(LinksAttributes { dependencies, context_bindings, imports })
+}
+
+/// Names of the stacks that a service imports.
+pub(crate) fn imported(imports: &[ServiceImport]) -> String {
+    let stacks = imports.iter().filter_map(|import| import.stack.as_ref());
+    stacks.map(|stack| stack.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// A table of what a service depends on; nothing when it depends on nothing.

@@ -482,7 +482,7 @@ fn print(plan: &ServicePlan, format: &Format, terminal: &mut Terminal<'_>) -> Re
 fn planned(plan: &ServicePlan, now: DateTime<Utc>) -> String {
     let mut text = String::new();
     for planned in &plan.objects {
-        let PlannedObject { object, action, phase, wave, why, fields, location } = planned;
+        let PlannedObject { object, action, phase, wave, why, fields, fields_omitted, location } = planned;
         let place = match (phase, wave) {
             (Some(phase), Some(wave)) if *action != PlanAction::Prune => {
                 format!("  ({}, wave {wave})", words(phase.as_str()))
@@ -499,9 +499,21 @@ fn planned(plan: &ServicePlan, now: DateTime<Utc>) -> String {
         for field in fields {
             let _ = writeln!(text, "            {}", field_line(field, now));
         }
+        if let Some(more) = more_fields(*fields_omitted) {
+            let _ = writeln!(text, "            {more}");
+        }
     }
     text.push_str(&summary(plan));
     text
+}
+
+/// How many fields there are that are not listed.
+fn more_fields(omitted: Option<i64>) -> Option<String> {
+    match omitted {
+        None | Some(..=0) => None,
+        Some(1) => Some("and 1 field more".to_owned()),
+        Some(more) => Some(format!("and {more} fields more")),
+    }
 }
 
 fn action_words(action: PlanAction) -> String {
@@ -580,6 +592,9 @@ fn difference(plan: &ServicePlan, now: DateTime<Utc>) -> String {
                 let _ = writeln!(text, "+   {path}: {}", or_dash(Some(after)));
             }
         }
+        if let Some(more) = more_fields(planned.fields_omitted) {
+            let _ = writeln!(text, "    {more}");
+        }
     }
     text
 }
@@ -602,7 +617,7 @@ mod tests {
                         {"path": "/spec/replicas", "before": "4", "after": "1", "hidden": false,
                             "manager": "somebody", "writtenAt": "1970-01-01T00:00:00Z"},
                         {"path": "/spec/paused", "before": "true", "after": null, "hidden": false,
-                            "manager": null, "writtenAt": null}]},
+                            "manager": null, "writtenAt": null}], "fieldsOmitted": 3},
                 {"object": {"group": "", "kind": "ConfigMap", "namespace": "shop", "name": "old\u{1b}[2J"},
                     "action": "PRUNE", "phase": "SYNC", "wave": 1, "why": null, "fields": null, "location": null},
             ],
@@ -618,6 +633,7 @@ create    ConfigMap/shop/new  (sync, wave 1)
 change    Deployment.apps/shop/web  (sync, wave 2)
             /spec/replicas: 4 → 1, written by somebody 5m ago
             /spec/paused: true → nothing
+            and 3 fields more
 prune     ConfigMap/shop/old [2J
 1 to create, 1 to change, 1 to prune, 4 unchanged
 ";
@@ -628,6 +644,7 @@ prune     ConfigMap/shop/old [2J
 -   /spec/replicas: 4   # somebody, 5m ago
 +   /spec/replicas: 1
 -   /spec/paused: true
+    and 3 fields more
 - ConfigMap/shop/old [2J
 ";
         assert_eq!(difference(&plan(), now), expected);

@@ -542,6 +542,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         configuration,
         dependencies,
         contexts,
+        imports,
     } = details;
     let line = |name: &str, value: String| vec![format!("{name}:"), value];
     let yes = |flag: Option<bool>| if flag == Some(true) { "yes".to_owned() } else { "no".into() };
@@ -565,6 +566,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
             "Contexts",
             or_dash(Some(&contexts.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", "))),
         ),
+        line("Imports", or_dash(Some(&links::imported(imports)))),
         line("Templated", yes(*templated)),
         line("Dry run", yes(*dry_run)),
         line("Protected", yes(service.protect)),

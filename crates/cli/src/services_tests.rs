@@ -70,6 +70,7 @@ fn details() -> ServiceDetails {
         renderers: Vec::new(),
         dependencies: Vec::new(),
         contexts: Vec::new(),
+        imports: Vec::new(),
         configuration: vec![
             ServiceConfiguration { name: "replicas".into(), value_from: None },
             ServiceConfiguration { name: "host".into(), value_from: None },

@@ -14,8 +14,12 @@ use crate::{
     wait::is_passing,
 };
 
-/// How often we look for more.
+/// How often we look for what comes next.
 const INTERVAL: Duration = Duration::from_millis(500);
+/// How often while a command prints: whoever follows sees a line when it is printed.
+const PRINTING: Duration = Duration::from_millis(150);
+/// So many looks in a row that find nothing, and a command prints no more.
+const LOOKS: u32 = 60;
 
 /// Print what the commands of a run print
 ///
@@ -100,6 +104,7 @@ async fn print(
 ) -> Result<(), CliError> {
     let mut painter = Painter::of(terminal);
     let (mut from, mut headed, mut ends_line) = (0, false, true);
+    let mut silent = 0_u32;
     loop {
         let asked = GetStackRunLogs { id: id.to_owned(), index: step.index, from };
         let StackRunLogs { status, mut steps } = match client.send(&asked).await {
@@ -121,7 +126,7 @@ async fn print(
                 terminal.say(format_args!("step {}: {}", step.index, one_line(&step.name)));
                 headed = true;
             }
-            from = part.next;
+            (from, silent) = (part.next, 0);
             ends_line = part.text.ends_with('\n');
             let painted = painter.part(&part.text);
             write(&painted, terminal)?;
@@ -132,7 +137,8 @@ async fn print(
         if over || !follow {
             break;
         }
-        sleep(INTERVAL).await;
+        silent = silent.saturating_add(1);
+        sleep(if silent < LOOKS { PRINTING } else { INTERVAL }).await;
     }
     let rest = painter.end();
     write(&rest, terminal)?;

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
     Client, CreateStack, DeleteStack, DetachStack, GetInfrastructureStack, GetStackDetails,
-    InfrastructureStack, ListInfrastructureStacks, PAGE_SIZE, RestoreStack, StackDetails, UpdateStack,
-    all_pages,
+    InfrastructureStack, ListInfrastructureStacks, PAGE_SIZE, RestoreStack, StackDetails, StackType,
+    UpdateStack, all_pages,
 };
 
 use crate::{
@@ -403,7 +403,14 @@ async fn create(args: StackCreateArgs, client: &Client, terminal: &mut Terminal<
 async fn update(args: StackUpdateArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let StackUpdateArgs { stack, name, protect, paused, settings, removed, output } = args;
     let is = details(&stack, client).await?;
+    // As when it is made: what begins to run here has its state here, unless it is told otherwise.
+    let keeps = matches!(is.stack.kind, StackType::Terraform | StackType::Terragrunt)
+        && is.stack.git.is_none()
+        && settings.repository.is_some();
     let mut attributes = stack_args::attributes(settings, &removed, Some(&is), client, terminal).await?;
+    if keeps {
+        attributes.0.entry("manageState").or_insert_with(|| true.into());
+    }
     if let Some(name) = name {
         attributes.0.insert("name".to_owned(), name.into());
     }

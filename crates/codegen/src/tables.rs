@@ -145,7 +145,7 @@ pub(crate) const PARTS: &[Part] = &[
     },
     Part {
         inputs: &["ServiceDeploymentAttributes", "ServiceUpdateAttributes"],
-        fields: &["contextBindings", "dependencies"],
+        fields: &["contextBindings", "dependencies", "imports"],
         name: "links",
         rust: "LinksAttributes",
         docs: "What it is tied to.",

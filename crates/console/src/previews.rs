@@ -242,6 +242,7 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
         rendering,
         values,
         contexts,
+        imports,
         // What is previewed is not applied.
         paused: _,
         cascaded: _,
@@ -253,6 +254,7 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
     } = spec;
     Inputs {
         contexts,
+        imports,
         folder: [source_root, folder]
             .into_iter()
             .filter(|part| !part.is_empty())

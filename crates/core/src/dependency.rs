@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash};
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::ids::{ClusterId, DependencyId, ServiceContextId, ServiceId};
+use crate::ids::{ClusterId, DependencyId, ServiceContextId, ServiceId, StackId};
 use crate::name::{Handle, KubeName, NameError};
 use crate::service::PinUntil;
 use crate::status::ServiceStatus;
@@ -50,6 +50,8 @@ pub struct ServiceLinks {
     pub dependencies: Option<Vec<DependencyRef>>,
     /// All contexts that its templates read.
     pub contexts: Option<Vec<ServiceContextId>>,
+    /// All stacks whose outputs its templates read.
+    pub imports: Option<Vec<StackId>>,
 }
 
 /// A service that another one depends on, with its cluster looked up. It need not exist yet.

@@ -342,7 +342,12 @@ impl ServiceTemplate {
             .map(|name| Ok(DependencyRef { cluster: None, name: kube_name(FIELD, name)? }))
             .collect::<Result<_>>()?;
         check_dependencies(&dependencies)?;
-        Ok(ServiceLinks { dependencies: Some(dependencies), contexts: Some(self.contexts.clone()) })
+        Ok(ServiceLinks {
+            dependencies: Some(dependencies),
+            contexts: Some(self.contexts.clone()),
+            // Templates name none.
+            imports: Some(Vec::new()),
+        })
     }
 
     fn rendering(&self, secrets: &TemplateSecrets) -> RenderingChange {

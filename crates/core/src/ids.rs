@@ -148,6 +148,8 @@ id!(/// Id of a batch of the audit log's chain.
     AuditBatchId, "audit batch");
 id!(/// Id of one request, printed with every error that its caller cannot mend.
     RequestId, "request");
+id!(/// Id of an import of a service.
+    ServiceImportId, "service import");
 id!(/// Id of a run of a stack.
     StackRunId, "stack run");
 id!(/// Id of a step of a run.

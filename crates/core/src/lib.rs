@@ -61,6 +61,7 @@ pub mod service_account;
 pub mod service_context;
 pub mod service_error;
 pub mod service_file;
+pub mod service_import;
 pub mod service_metadata;
 pub mod service_reason;
 pub mod sort;

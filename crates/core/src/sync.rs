@@ -1,5 +1,7 @@
 //! What is asked of a sync, and what its agent tells of it.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,6 +14,8 @@ use crate::ids::{DriftId, PlanId, RevisionId, ServiceId};
 use crate::page::Keyed;
 use crate::promotion::{Promoted, PromotionRequest};
 
+/// Fields of an object of what several syncs did in sum, as many as of one of them.
+const MOST_FIELDS: usize = 50;
 /// Objects that one request may choose at most.
 pub const MAX_CHOSEN: usize = 500;
 
@@ -323,6 +327,45 @@ pub struct SyncPlan {
     pub created_at: DateTime<Utc>,
 }
 
+impl SyncPlan {
+    /// Adds what a later sync of the same revision did: a sync whose waves wait tells what it does in pieces, and repairs come after
+    /// it. Of each field, what stood there at first and what stands there now; at most `most` objects.
+    pub fn then(&mut self, later: Self, most: usize) {
+        let Self {
+            id,
+            service_id: _,
+            request_id,
+            revision_id,
+            digest,
+            objects,
+            unchanged,
+            omitted,
+            error,
+            created_at,
+        } = later;
+        (self.id, self.request_id, self.revision_id, self.digest) = (id, request_id, revision_id, digest);
+        (self.unchanged, self.error, self.created_at) = (unchanged, error, created_at);
+        self.omitted = self.omitted.max(omitted);
+        let place = |planned: &PlannedObject| (planned.object.clone(), planned.phase, planned.wave);
+        let mut known: HashMap<_, usize> =
+            self.objects.iter().enumerate().map(|(at, planned)| (place(planned), at)).collect();
+        for planned in objects {
+            match known.entry(place(&planned)) {
+                Entry::Occupied(at) => {
+                    if let Some(first) = self.objects.get_mut(*at.get()) {
+                        first.then(planned);
+                    }
+                }
+                Entry::Vacant(new) if self.objects.len() < most => {
+                    new.insert(self.objects.len());
+                    self.objects.push(planned);
+                }
+                Entry::Vacant(_) => self.omitted = self.omitted.saturating_add(1),
+            }
+        }
+    }
+}
+
 impl Keyed for SyncPlan {
     fn key(&self) -> Uuid {
         self.id.uuid()
@@ -346,12 +389,40 @@ pub struct PlannedObject {
     /// Why, where the action does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What differs, where that was asked for.
+    /// What differs: of a plan that was asked for, and of what a sync changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
+    /// Fields that differ and are not listed because there are too many.
+    #[serde(default)]
+    pub fields_omitted: u32,
     /// `path:line` in the artifact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
+}
+
+impl PlannedObject {
+    /// Adds what happened to the same object later.
+    fn then(&mut self, later: Self) {
+        let Self { object: _, version, action, phase: _, wave: _, why, fields, fields_omitted, location } =
+            later;
+        // What was refused before it was written is told as it ended; what was created stays created, whatever was repaired since.
+        let is_first = !matches!(self.action, PlanAction::Create | PlanAction::Change);
+        if is_first || action == PlanAction::Prune {
+            (self.action, self.why) = (action, why);
+        }
+        (self.version, self.location) = (version, location.or(self.location.take()));
+        self.fields_omitted = self.fields_omitted.max(fields_omitted);
+        for field in fields {
+            if let Some(known) = self.fields.iter_mut().find(|known| known.path == field.path) {
+                known.after = field.after;
+                known.hidden |= field.hidden;
+            } else if self.fields.len() < MOST_FIELDS {
+                self.fields.push(field);
+            } else {
+                self.fields_omitted = self.fields_omitted.saturating_add(1);
+            }
+        }
+    }
 }
 
 /// One field that differs.
@@ -469,5 +540,84 @@ mod tests {
         for wrong in ["", "a", "a/", "/a", "a//b", "a/b/c/d", "a/b c"] {
             assert!(wrong.parse::<ObjectRef>().is_err(), "{wrong}");
         }
+    }
+
+    fn planned(name: &str, action: PlanAction, fields: &[(&str, &str, &str)]) -> PlannedObject {
+        let field = |(path, before, after): &(&str, &str, &str)| FieldChange {
+            path: (*path).to_owned(),
+            before: Some((*before).to_owned()),
+            after: Some((*after).to_owned()),
+            hidden: false,
+            manager: None,
+            written_at: None,
+        };
+        PlannedObject {
+            object: name.parse().unwrap(),
+            version: "v1".to_owned(),
+            action,
+            phase: Some(SyncPhase::Sync),
+            wave: 0,
+            why: None,
+            fields: fields.iter().map(field).collect(),
+            fields_omitted: 0,
+            location: None,
+        }
+    }
+
+    fn record(objects: Vec<PlannedObject>) -> SyncPlan {
+        SyncPlan {
+            id: PlanId::new(),
+            service_id: ServiceId::new(),
+            request_id: None,
+            revision_id: RevisionId::new(),
+            digest: String::new(),
+            objects,
+            unchanged: 0,
+            omitted: 0,
+            error: None,
+            created_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn syncs_of_one_revision_add_up() {
+        let (create, change) = (PlanAction::Create, PlanAction::Change);
+        // The first wave of two, then the second one, then a repair.
+        let mut sum = record(vec![
+            planned("ConfigMap/shop/a", change, &[("/data/a", "1", "2")]),
+            planned("ConfigMap/shop/b", change, &[]),
+            planned("ConfigMap/shop/new", create, &[]),
+        ]);
+        sum.then(record(vec![planned("ConfigMap/shop/b", change, &[("/data/b", "1", "2")])]), 4);
+        let last = record(vec![
+            planned("ConfigMap/shop/a", change, &[("/data/a", "2", "3"), ("/data/c", "1", "2")]),
+            planned("ConfigMap/shop/new", change, &[]),
+            planned("ConfigMap/shop/old", PlanAction::Prune, &[]),
+            planned("ConfigMap/shop/more", change, &[]),
+        ]);
+        let id = last.id;
+        sum.then(last, 4);
+        let lines: Vec<String> = sum
+            .objects
+            .iter()
+            .map(|line| {
+                let fields = line.fields.iter().map(|field| {
+                    let side = |side: &Option<String>| side.clone().unwrap();
+                    format!(" {} {}-{}", field.path, side(&field.before), side(&field.after))
+                });
+                format!("{} {}{}", line.action.as_str(), line.object.name, fields.collect::<String>())
+            })
+            .collect();
+        assert_eq!(
+            lines,
+            ["change a /data/a 1-3 /data/c 1-2", "change b /data/b 1-2", "create new", "prune old"]
+        );
+        assert_eq!((sum.id, sum.omitted), (id, 1));
+
+        let paths: Vec<String> = (0..60).map(|at| format!("/data/{at}")).collect();
+        let many: Vec<(&str, &str, &str)> = paths.iter().map(|path| (path.as_str(), "1", "2")).collect();
+        let mut wide = record(vec![planned("ConfigMap/shop/a", change, &many[..40])]);
+        wide.then(record(vec![planned("ConfigMap/shop/a", change, &many[30..])]), 4);
+        assert_eq!((wide.objects[0].fields.len(), wide.objects[0].fields_omitted), (50, 10));
     }
 }

@@ -323,6 +323,7 @@ fn inputs() -> Inputs {
         },
         configuration: BTreeMap::from([("host".to_owned(), "web.example.com".to_owned())]),
         contexts: serde_json::Map::new(),
+        imports: serde_json::Map::new(),
         clock_ms: 0,
         seed: b"fuzz".to_vec(),
         rendering: plural_render::RenderingInput::default(),

@@ -32,7 +32,12 @@ impl Job {
             Ok(state) => state,
             Err(error) => return format!("{begins}, which cannot be read: {error}"),
         };
-        let why = match self.console.write_state(path, state).await {
+        let mut answer = self.console.write_state(path, state.clone()).await;
+        if answer.as_ref().is_ok_and(|answer| answer.status == 423) {
+            // Somebody holds it. As the writer under a lock that nobody has, it is kept beside the state, and a person takes it in.
+            answer = self.console.write_state(&format!("{path}?ID={ERRORED}"), state).await;
+        }
+        let why = match answer {
             Ok(answer) if answer.status.is_success() => {
                 return format!("{begins}: it is the stack's state now");
             }

@@ -21,6 +21,8 @@ pub struct Inputs {
     pub configuration: BTreeMap<String, String>,
     /// The contexts that the service names, by name, secret values included.
     pub contexts: Map<String, Value>,
+    /// The outputs of the stacks that the service imports, by the stacks' names, sensitive ones included.
+    pub imports: Map<String, Value>,
     /// The renderer's clock: milliseconds since 1970-01-01 UTC.
     pub clock_ms: i64,
     /// Seed of the random functions: secret, one per service and cluster.
@@ -81,24 +83,25 @@ pub struct ClusterInput {
 }
 
 impl Inputs {
-    /// A message without the values of the configuration and of contexts that it may quote; those of three characters and fewer are
-    /// words that say nothing.
+    /// A message without the values of the configuration, of contexts and of imports that it may quote; those of three characters and
+    /// fewer are words that say nothing.
     pub(crate) fn without_values(&self, message: &str) -> String {
         let mut values: Vec<&String> = self.configuration.values().collect();
-        self.contexts.values().for_each(|context| texts(context, &mut values));
+        self.contexts.values().chain(self.imports.values()).for_each(|all| texts(all, &mut values));
         values.retain(|value| value.len() > 3);
         // The longest first: one value may hold another.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         values.into_iter().fold(message.to_owned(), |text, value| text.replace(value.as_str(), "…"))
     }
 
-    /// The data of a template: `configuration`, `contexts`, `cluster`, `service`.
+    /// The data of a template: `configuration`, `contexts`, `imports`, `cluster`, `service`.
     pub(crate) fn data(&self) -> Value {
         let ClusterInput { id, name, handle, distro, version, tags, metadata } = &self.cluster;
         let metadata = if metadata.is_null() { json!({}) } else { metadata.clone() };
         json!({
             "configuration": self.configuration,
             "contexts": self.contexts,
+            "imports": self.imports,
             "cluster": {
                 "id": id,
                 "name": name,

@@ -131,13 +131,20 @@ fn unknown_name(source: &str, message: &str) -> Option<(usize, String)> {
         Some(variable) => format!("{variable}.{name}"),
         None => name.clone(),
     };
-    let places = source.lines().enumerate().filter(|(_, line)| line.contains(&asked));
-    let line = places.map(|(place, _)| place + 1).next().unwrap_or(0);
+    let line_of = |is_it: &dyn Fn(&str) -> bool| source.lines().position(is_it).map(|place| place + 1);
+    // A part may stand in brackets: a["b"].
+    let has_parts = |line: &str| asked.split('.').all(|part| line.contains(part));
+    let line = line_of(&|line: &str| line.contains(&asked)).or_else(|| line_of(&has_parts)).unwrap_or(0);
     let has = match known.as_deref() {
         // Of the names at the root the engine tells none.
         None if variable.is_none() => "see the page about services for those that there are".to_owned(),
         None | Some("") => "there are none".to_owned(),
-        Some(known) => format!("there are: {known}"),
+        Some(known) => {
+            // The engine tells them in any order: the same error must be the same text.
+            let mut names: Vec<&str> = known.split(", ").collect();
+            names.sort_unstable();
+            format!("there are: {}", names.join(", "))
+        }
     };
     let words = match variable.as_deref() {
         Some("configuration") => format!(
@@ -149,10 +156,28 @@ fn unknown_name(source: &str, message: &str) -> Option<(usize, String)> {
                 "the service reads no context {name:?}; {has}. `plural cd services update SERVICE --context {name}` adds it"
             )
         }
+        Some("imports") => format!(
+            "the service imports no stack {name:?}; {has}. `plural cd services update SERVICE --import {name}` adds it"
+        ),
+        Some(variable) if variable.starts_with("imports.") => no_output(variable, &name, &has),
         Some(variable) => format!("{variable} has no {name:?}; {has}"),
         None => format!("there is no {name:?} in templates; {has}"),
     };
     Some((line, words))
+}
+
+/// What to say of an output that a stack does not have.
+fn no_output(variable: &str, name: &str, has: &str) -> String {
+    let stack = variable.trim_start_matches("imports.");
+    match stack.split_once('.') {
+        Some((stack, output)) => {
+            format!("the output {output:?} of the stack {stack:?} has no {name:?}; {has}")
+        }
+        None => format!(
+            "the stack {stack:?} has no output {name:?} that the service may read; {has}. Outputs come with the stack's next apply; \
+             sensitive ones only where somebody imported the stack who may read its state"
+        ),
+    }
 }
 
 /// A short text with Liquid in it, over any data. It sees no clock: time filters start at the epoch. And there is no
@@ -168,6 +193,7 @@ pub fn expand(text: &str, data: &serde_json::Value) -> Result<String, String> {
         cluster: ClusterInput::default(),
         configuration: BTreeMap::new(),
         contexts: serde_json::Map::new(),
+        imports: serde_json::Map::new(),
         clock_ms: 0,
         seed: Vec::new(),
         rendering: RenderingInput::default(),
@@ -230,7 +256,8 @@ mod tests {
 
     #[test]
     fn a_name_that_is_missing_is_told_with_the_way_out() {
-        let data = serde_json::json!({"configuration": {"size": "1"}, "contexts": {}, "cluster": {"handle": "blue"}});
+        let data = serde_json::json!({"configuration": {"size": "1"}, "contexts": {}, "cluster": {"handle": "blue"},
+            "imports": {"core-net": {"zones": ["a"], "address": {"v4": "10.0.0.1"}}}});
         for (text, expected) in [
             (
                 "a\n{{ configuration.greeting }}",
@@ -242,10 +269,28 @@ mod tests {
             ),
             ("{{ cluster.handel }}", "cluster has no \"handel\"; there are: handle"),
             ("{{ configurations.size }}", "there is no \"configurations\" in templates; see the page"),
+            (
+                "{{ imports[\"database\"][\"host\"] }}",
+                "the service imports no stack \"database\"; there are: core-net. `plural cd services update SERVICE --import database` adds it",
+            ),
+            (
+                "{{ imports[\"core-net\"][\"subnet\"] }}",
+                "the stack \"core-net\" has no output \"subnet\" that the service may read; there are: address, zones. Outputs come",
+            ),
+            (
+                "{{ imports[\"core-net\"].address.v6 }}",
+                "the output \"address\" of the stack \"core-net\" has no \"v6\"; there are: v4",
+            ),
         ] {
             let told = expand(text, &data).unwrap_err();
             assert!(told.contains(expected), "{text:?}: {told}");
         }
+        let place = |source: &str| {
+            let message = "liquid: Unknown index\n  with:\n    variable=imports.core-net\n    requested index=subnet\n    \
+                           available indexes=";
+            unknown_name(source, message).unwrap().0
+        };
+        assert_eq!(place("a\n{{ imports[\"core-net\"][\"subnet\"] }}"), 2);
     }
 
     #[test]

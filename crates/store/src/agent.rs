@@ -33,7 +33,7 @@ use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
 use crate::{
     cluster, cluster_issuer, component, dependency, deploy_token, federated_credential, policy,
-    project_limits, revision, service, service_context, service_metadata, sync, sync_report,
+    project_limits, revision, service, service_context, service_import, service_metadata, sync, sync_report,
 };
 
 /// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
@@ -131,6 +131,7 @@ impl AgentStore for Database {
             None => HashMap::new(),
         };
         let mut contexts = service_context::of_services_on(&tx, &ids).await?;
+        let mut imports = service_import::of_services_on(&tx, &ids).await?;
         tx.commit().await.map_err(db(doing))?;
         rows.into_iter()
             .map(|row| {
@@ -149,6 +150,7 @@ impl AgentStore for Database {
                     limits: limits.clone(),
                     source_url: sources.remove(&row.id).unwrap_or_default(),
                     contexts: contexts.remove(&row.id).unwrap_or_default(),
+                    imports: imports.remove(&row.id).unwrap_or_default(),
                     artifact_folder: row.artifact_folder.clone(),
                     seed: Sealed::from_bytes(row.seed.clone()),
                     revision_at: revision.created_at,

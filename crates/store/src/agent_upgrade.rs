@@ -17,7 +17,9 @@ use uuid::Uuid;
 
 use crate::error::db;
 use crate::service::{lock_in_tx, row};
-use crate::{cluster, dependency, repository, service_context, service_repository, transaction};
+use crate::{
+    cluster, dependency, repository, service_context, service_import, service_repository, transaction,
+};
 
 /// Whether one of these services is marked.
 pub(crate) async fn is_among_on(connection: &impl ConnectionTrait, which: Condition) -> Result<bool> {
@@ -76,6 +78,7 @@ pub(crate) async fn lock_to_mark_in_tx(
     if row.owner_id.is_some() {
         return Err(Error::conflict("the service became an instance meanwhile: try again"));
     }
+    service_import::check_imports_none_in_tx(write, id).await?;
     if Feeds::of_on(&write.tx, id, row.repository_id).await? != feeds {
         return Err(Error::conflict("the service is read from elsewhere meanwhile: try again"));
     }

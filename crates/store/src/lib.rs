@@ -79,6 +79,7 @@ mod service;
 mod service_context;
 mod service_error;
 mod service_facet;
+mod service_import;
 mod service_life;
 mod service_metadata;
 mod service_repository;

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::database::Database;
 use crate::error::db;
 use crate::records::AT_ONCE;
-use crate::{component, group, revision, service_context, service_error, user};
+use crate::{component, group, revision, service_context, service_error, service_import, user};
 
 #[async_trait]
 impl ManyStore for Database {
@@ -93,10 +93,12 @@ impl ManyStore for Database {
             let ids: Vec<Uuid> = chunk.iter().map(|service| service.id.uuid()).collect();
             let mut revisions = revision::kept_on(&self.reader, &ids).await?;
             let mut contexts = service_context::of_services_on(&self.reader, &ids).await?;
+            let mut imports = service_import::of_services_on(&self.reader, &ids).await?;
             found.extend(ids.into_iter().map(|id| {
                 let revisions = revisions.remove(&id).unwrap_or_default();
                 let contexts = contexts.remove(&id).unwrap_or_default();
-                (ServiceId::from_uuid(id), KeptSecrets { revisions, contexts })
+                let imports = imports.remove(&id).unwrap_or_default();
+                (ServiceId::from_uuid(id), KeptSecrets { revisions, contexts, imports })
             }));
         }
         Ok(found)

@@ -70,7 +70,9 @@ mod m0092_project_invites;
 mod m0093_service_counts;
 mod m0094_stacks;
 mod m0095_stack_runs;
+mod m0097_service_imports;
 mod m0100_stack_dependencies;
+mod m0102_policies_by_noun;
 #[cfg(test)]
 mod tests;
 
@@ -141,8 +143,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0079_registration_tokens::Migration),
             Box::new(m0080_cluster_issuers::Migration),
             Box::new(m0081_personas::Migration),
-            Box::new(m0086_federated_subjects::Migration),
             Box::new(m0082_data_keys::Migration),
+            Box::new(m0086_federated_subjects::Migration),
             Box::new(m0087_deltas::Migration),
             Box::new(m0088_audit_filters::Migration),
             Box::new(m0089_secret_backends::Migration),
@@ -152,7 +154,9 @@ impl MigratorTrait for Migrator {
             Box::new(m0093_service_counts::Migration),
             Box::new(m0094_stacks::Migration),
             Box::new(m0095_stack_runs::Migration),
+            Box::new(m0097_service_imports::Migration),
             Box::new(m0100_stack_dependencies::Migration),
+            Box::new(m0102_policies_by_noun::Migration),
         ]
     }
 }

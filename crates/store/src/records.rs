@@ -1,10 +1,13 @@
 //! Reading nouns: what is the same for all of them.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use plural_app::access::{FoundRow, Guarded};
 use plural_app::records::{Record, Records};
 use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::ids::PolicyId;
+use plural_core::page::{Edge, Keyed as _};
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, Select};
@@ -12,7 +15,7 @@ use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::db;
-use crate::page::page;
+use crate::page::{page, page_of_ids};
 use crate::policy;
 
 /// Ids of one statement.
@@ -38,6 +41,8 @@ pub(crate) trait Table: Record {
     const ID: Column<Self>;
     /// What we were doing, in errors: "reading a cluster".
     const READING: &'static str;
+    /// There may be so many rows that a list passes over most of them for somebody who may see few; an index has what decides that.
+    const IS_LONG: bool = false;
 
     /// The row that is named.
     fn find(rows: Select<Self::Row>, by: &Self::Find) -> Select<Self::Row>;
@@ -93,13 +98,32 @@ impl<N: Table> Records<N> for Database {
 
     async fn list(&self, visible: &Visibility, filter: &N::Filter, request: &PageRequest) -> Result<Page<N>> {
         let query = N::filter(N::Row::find().filter(N::visible(visible)), filter);
-        let mut found: Page<N> = page(&self.reader, query, N::ID, request, TryInto::try_into).await?;
+        let mut found: Page<N> = match visible {
+            Visibility::Bound { .. } if N::IS_LONG => self.page_by_ids::<N>(query, request).await?,
+            Visibility::All | Visibility::Bound { .. } => {
+                page(&self.reader, query, N::ID, request, TryInto::try_into).await?
+            }
+        };
         N::complete(self, &mut found.edges.iter_mut().map(|edge| &mut edge.node).collect::<Vec<_>>()).await?;
         Ok(found)
     }
 }
 
 impl Database {
+    /// A page of a long list for somebody who may see a part of it: first the ids, then the rows.
+    async fn page_by_ids<N: Table>(&self, query: Select<N::Row>, request: &PageRequest) -> Result<Page<N>> {
+        let Page { edges, has_next_page, has_previous_page } =
+            page_of_ids(&self.reader, query, N::ID, request).await?;
+        let ids: Vec<Uuid> = edges.iter().map(|edge| edge.node.0).collect();
+        let found = self.rows::<N::Row, N>(N::ID, &ids, N::READING).await?;
+        let mut found: HashMap<Uuid, N> = found.into_iter().map(|one| (one.key(), one)).collect();
+        // One that went in between is left out.
+        let edges = edges
+            .into_iter()
+            .filter_map(|Edge { node, cursor }| found.remove(&node.0).map(|node| Edge { node, cursor }));
+        Ok(Page { edges: edges.collect(), has_next_page, has_previous_page })
+    }
+
     /// Rows by id, oldest first.
     pub(crate) async fn rows<E, T>(&self, id: E::Column, ids: &[Uuid], doing: &'static str) -> Result<Vec<T>>
     where

@@ -309,6 +309,8 @@ impl Table for Service {
     type Row = row::Entity;
     const ID: row::Column = row::Column::Id;
     const READING: &'static str = "reading a service";
+    // `services_list_idx`.
+    const IS_LONG: bool = true;
 
     fn find(rows: Select<row::Entity>, by: &ServiceSelector) -> Select<row::Entity> {
         match by {

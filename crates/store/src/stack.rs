@@ -28,7 +28,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::stack_state::{self, version};
 use crate::transaction::{self, set};
-use crate::{cluster, policy, project, repository, stack_dependency, stack_run};
+use crate::{cluster, dependency, policy, project, repository, service_import, stack_dependency, stack_run};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -359,7 +359,12 @@ impl StackStore for Database {
         let StackChange { name, protect, source, spec, environment: _, files: _, paused, bindings: _ } =
             change;
         let SealedInputs { environment, files } = inputs;
-        let write = self.write().await?;
+        let mut write = self.write().await?;
+        let is_renamed = name.as_ref().is_some_and(|name| *name != by.target().name);
+        if is_renamed {
+            // The services that import it are rendered anew below.
+            dependency::lock_in_tx(&write).await?;
+        }
         let is_sealing = environment.is_some() || files.is_some();
         if is_sealing {
             self.check_stacks_are_known_in_tx(&write).await?;
@@ -419,6 +424,9 @@ impl StackStore for Database {
         if let Some(dependencies) = dependencies {
             stack_dependency::replace_in_tx(&write, by.target().id, dependencies).await?;
         }
+        if is_renamed {
+            service_import::renew_importers_in_tx(&mut write, by.target().id.uuid(), by.entry().at).await?;
+        }
         policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
         write.commit().await
@@ -453,6 +461,13 @@ impl StackStore for Database {
         if row.protect {
             return Err(Error::conflict("the stack is protected: set protect to false first"));
         }
+        // Restored since it was decided that it goes, as after the run that destroyed it.
+        if by.target().deleted_at.is_some() && row.deleted_at.is_none() {
+            return Err(Error::conflict(
+                "the stack was restored a moment ago: delete it again if it is to go",
+            ));
+        }
+        service_import::check_unimported_in_tx(&write, id).await?;
         stack_dependency::check_unused_in_tx(&write, id).await?;
         if let Some(number) = stack_run::active_in_tx(&write, id).await? {
             return Err(Error::conflict(format!(

@@ -30,7 +30,7 @@ use sea_orm::{
 use uuid::Uuid;
 
 use self::moves::Mover;
-use self::row::{inputs, output, run, runs, step};
+use self::row::{inputs, run, runs, step};
 use crate::database::Database;
 use crate::error::{db, gone_or};
 use crate::records::AT_ONCE;
@@ -38,6 +38,7 @@ use crate::stack;
 use crate::transaction::set;
 
 pub(crate) use self::moves::active_in_tx;
+pub(crate) use self::row::output;
 
 /// Newest runs of a stack whose artifacts are kept though they are over: people look at what they were made from.
 pub(crate) const NEWEST: u32 = 10;

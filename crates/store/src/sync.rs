@@ -1,5 +1,6 @@
 //! What is asked of syncs and what is known of them: one row of a service once there is something.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
@@ -35,6 +36,8 @@ use crate::{canary_gate, dependency, drift, plan, project, project_limits};
 
 /// Rows of one statement.
 const AT_ONCE: usize = 500;
+/// Objects of what the syncs of a revision did in sum, as many as of one plan.
+const MOST_PLANNED: usize = 1_000;
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -365,7 +368,12 @@ impl SyncStore for Database {
                 .map_err(db("reading plans"))?;
             for row in rows {
                 let plan = SyncPlan::try_from(row)?;
-                found.insert(plan.revision_id, plan);
+                match found.entry(plan.revision_id) {
+                    Entry::Occupied(mut earlier) => earlier.get_mut().then(plan, MOST_PLANNED),
+                    Entry::Vacant(first) => {
+                        first.insert(plan);
+                    }
+                }
             }
         }
         Ok(found)

@@ -12,6 +12,10 @@ const HIDDEN: &str = "(hidden)";
 const MAX_VALUE_BYTES: usize = 2_000;
 /// Differences of one object that are listed.
 pub(crate) const MAX_FIELDS: usize = 50;
+/// Bytes of the differences of one object.
+const MAX_OBJECT_BYTES: usize = 16 * 1024;
+/// Bytes of the differences of one plan.
+const MAX_PLAN_BYTES: usize = 256 * 1024;
 
 /// One field that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +34,61 @@ pub struct FieldChange {
     pub written_ms: Option<i64>,
 }
 
+impl FieldChange {
+    /// About how much room it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let side = |side: &Option<String>| side.as_ref().map_or(0, String::len);
+        self.path.len()
+            + side(&self.before)
+            + side(&self.after)
+            + self.manager.as_ref().map_or(0, String::len)
+    }
+}
+
+/// What differs of an object, as far as it is listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Compared {
+    pub(crate) fields: Vec<FieldChange>,
+    /// Fields that differ as well.
+    pub(crate) omitted: usize,
+}
+
+/// How much more of differences a plan has room for.
+#[derive(Debug)]
+pub(crate) struct Room {
+    left: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { left: MAX_PLAN_BYTES }
+    }
+}
+
+impl Room {
+    /// As much of it as there is room for; the rest is counted.
+    pub(crate) fn keep(&mut self, compared: Compared) -> Compared {
+        let Compared { mut fields, omitted } = compared;
+        let before = fields.len();
+        let mut own = MAX_OBJECT_BYTES.min(self.left);
+        let all = own;
+        // The first that does not fit ends it: what is listed is listed in order, without gaps.
+        let kept = fields
+            .iter()
+            .take_while(|field| match own.checked_sub(field.bytes()) {
+                Some(rest) => {
+                    own = rest;
+                    true
+                }
+                None => false,
+            })
+            .count();
+        fields.truncate(kept);
+        self.left -= all - own;
+        Compared { fields, omitted: omitted + before - kept }
+    }
+}
+
 /// Keys by which elements of lists are matched, where all elements have it and no two the same.
 const ELEMENT_KEYS: [&str; 7] = ["name", "containerPort", "port", "mountPath", "key", "type", "ip"];
 
@@ -40,6 +99,28 @@ struct Difference {
     place: Vec<String>,
     before: Option<Value>,
     after: Option<Value>,
+}
+
+#[derive(Default)]
+struct Found {
+    listed: Vec<Difference>,
+    /// Those after the first [`MAX_FIELDS`].
+    omitted: usize,
+}
+
+impl Found {
+    fn push(&mut self, path: &[String], place: &[String], before: Option<&Value>, after: Option<&Value>) {
+        if self.listed.len() >= MAX_FIELDS {
+            self.omitted += 1;
+            return;
+        }
+        self.listed.push(Difference {
+            path: path.to_vec(),
+            place: place.to_vec(),
+            before: before.cloned(),
+            after: after.cloned(),
+        });
+    }
 }
 
 /// Takes out what servers say of themselves and what only this program reads.
@@ -73,6 +154,11 @@ pub(crate) fn clean(object: &mut Value) {
 /// What differs between the live object and what it would become. Both may be whole; `live` with its
 /// `managedFields`, which tell who wrote what stands there.
 pub(crate) fn differences(key: &ObjectKey, live: Option<&Value>, after: &Value) -> Vec<FieldChange> {
+    compared(key, live, after).fields
+}
+
+/// The same, with the number of those that are not listed.
+pub(crate) fn compared(key: &ObjectKey, live: Option<&Value>, after: &Value) -> Compared {
     let mut before = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
     let mut after = after.clone();
     clean(&mut before);
@@ -82,10 +168,10 @@ pub(crate) fn differences(key: &ObjectKey, live: Option<&Value>, after: &Value) 
         merge_string_data(&mut before);
         merge_string_data(&mut after);
     }
-    let mut found = Vec::new();
+    let mut found = Found::default();
     walk(&before, &after, &mut Vec::new(), &mut Vec::new(), &mut found);
-    found.truncate(MAX_FIELDS);
-    found
+    let Found { listed, omitted } = found;
+    let fields = listed
         .into_iter()
         .map(|difference| {
             let Difference { path, place, before, after } = difference;
@@ -100,7 +186,8 @@ pub(crate) fn differences(key: &ObjectKey, live: Option<&Value>, after: &Value) 
                 written_ms: writer.and_then(|writer| writer.written_ms),
             }
         })
-        .collect()
+        .collect();
+    Compared { fields, omitted }
 }
 
 /// Writes the `stringData` of a Secret as `data`, as the API server does after it noted who owns which field: of `stringData`
@@ -172,15 +259,8 @@ fn text_of(path: &[String]) -> String {
     text
 }
 
-fn walk(
-    before: &Value,
-    after: &Value,
-    place: &mut Vec<String>,
-    path: &mut Vec<String>,
-    found: &mut Vec<Difference>,
-) {
-    // One more than is listed, so that the caller can tell that there are more.
-    if before == after || found.len() > MAX_FIELDS {
+fn walk(before: &Value, after: &Value, place: &mut Vec<String>, path: &mut Vec<String>, found: &mut Found) {
+    if before == after {
         return;
     }
     match (before, after) {
@@ -205,12 +285,7 @@ fn walk(
                 );
             }
         }
-        _ => found.push(Difference {
-            path: path.clone(),
-            place: place.clone(),
-            before: Some(before.clone()),
-            after: Some(after.clone()),
-        }),
+        _ => found.push(path, place, Some(before), Some(after)),
     }
 }
 
@@ -219,19 +294,14 @@ fn step(
     new: Option<(&String, &Value)>,
     place: &mut Vec<String>,
     path: &mut Vec<String>,
-    found: &mut Vec<Difference>,
+    found: &mut Found,
 ) {
     let Some(name) = new.or(old).map(|(name, _)| name) else { return };
     path.push(name.clone());
     place.push(old.map_or_else(|| name.clone(), |(name, _)| name.clone()));
     match (old, new) {
         (Some((_, old)), Some((_, new))) => walk(old, new, place, path, found),
-        (old, new) => found.push(Difference {
-            path: path.clone(),
-            place: place.clone(),
-            before: old.map(|(_, value)| value.clone()),
-            after: new.map(|(_, value)| value.clone()),
-        }),
+        (old, new) => found.push(path, place, old.map(|(_, value)| value), new.map(|(_, value)| value)),
     }
     path.pop();
     place.pop();
@@ -308,6 +378,20 @@ mod tests {
             "kubectl.kubernetes.io/last-applied-configuration": "{}"}}, "status": {"a": 1}, "data": {"a": "1"}});
         let after = json!({"metadata": {}, "data": {"a": "1"}});
         assert_eq!(differences(&key("/ConfigMap/ns/c"), Some(&live), &after), []);
+    }
+
+    #[test]
+    fn what_is_too_much_is_counted() {
+        let values: Map<String, Value> = (0..70).map(|at| (format!("{at:02}"), json!("1"))).collect();
+        let found = compared(&key("/ConfigMap/ns/c"), Some(&json!({"data": {}})), &json!({"data": values}));
+        assert_eq!((found.fields.len(), found.omitted), (50, 20));
+        let mut room = Room { left: 100 };
+        let kept = room.keep(found);
+        // `/data/00` and `"1"`.
+        assert_eq!((kept.fields.len(), kept.omitted), (9, 61));
+        assert_eq!(room.left, 1);
+        let other = compared(&key("/ConfigMap/ns/c"), Some(&json!({"a": 1})), &json!({"a": 2}));
+        assert_eq!(room.keep(other), Compared { fields: Vec::new(), omitted: 1 });
     }
 
     #[test]

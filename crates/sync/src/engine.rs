@@ -208,6 +208,7 @@ impl Engine {
             return outcome;
         }
         self.run(target, prepared, &mut outcome).await;
+        outcome.record_changes();
         self.inner.with_state(|state| {
             let now = chrono::Utc::now().timestamp_millis();
             for drift in &outcome.drift {

@@ -317,6 +317,7 @@ pub(crate) fn line(item: &Item, verdict: &Verdict) -> PlannedObject {
         wave: item.place.wave,
         why,
         fields: Vec::new(),
+        fields_omitted: 0,
         location: location(&item.origin),
     }
 }

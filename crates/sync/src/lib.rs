@@ -14,6 +14,7 @@
 
 mod api;
 mod budget;
+mod changed;
 mod custom_health;
 mod diff;
 mod directive;

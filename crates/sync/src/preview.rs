@@ -5,7 +5,7 @@ use futures::{StreamExt, stream};
 
 use crate::{
     api::{Api, Applying},
-    diff::differences,
+    diff::{Compared, compared},
     engine::Engine,
     judge::{Mode, Verdict, begin, conflict, hook_record, line, other_owner, surplus},
     key::ObjectKey,
@@ -26,8 +26,15 @@ impl Engine {
         let items: Vec<Item> = items.into_iter().filter(|item| item.place.phase <= Phase::PostSync).collect();
         let inner = self.inner();
         let api = inner.api.acting_as(target.user().as_deref());
-        let sync =
-            Sync { engine: self, target, api: api.clone(), mode: Mode::Held, request: None, namespaces };
+        let sync = Sync {
+            engine: self,
+            target,
+            api: api.clone(),
+            mode: Mode::Held,
+            request: None,
+            namespaces,
+            compared: std::collections::HashSet::new(),
+        };
         let mut looks = Vec::with_capacity(items.len());
         for item in &items {
             looks.push(self.look(&sync, item));
@@ -127,7 +134,8 @@ async fn compare(sync: &Sync<'_>, api: &Api, item: &Item) -> PlannedObject {
         item.rules.strip_managed(&live, side);
     }
     let mut line = line(item, &Verdict::Differs);
-    line.fields = differences(&item.key, Some(&before), &after);
+    let Compared { fields, omitted } = compared(&item.key, Some(&before), &after);
+    (line.fields, line.fields_omitted) = (fields, omitted);
     line
 }
 

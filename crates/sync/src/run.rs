@@ -20,7 +20,7 @@ use crate::{
     key::ObjectKey,
     order::Step,
     phase::Phase,
-    plan::Action,
+    plan::{Action, SyncPlan},
     prepare::{Item, Prepared, location},
     target::{DriftKind, Outcome, Part, ProgressStep, Request, Retry, Target},
 };
@@ -40,6 +40,8 @@ pub(crate) struct Sync<'e> {
     /// A request that was not done yet.
     pub(crate) request: Option<&'e Request>,
     pub(crate) namespaces: HashSet<String>,
+    /// Objects of which the record of this sync holds what changed, field by field.
+    pub(crate) compared: HashSet<ObjectKey>,
 }
 
 /// The objects of one wave, with what is to be done about each.
@@ -94,7 +96,8 @@ impl Engine {
                 .collect();
             let judged = judge(state, target, mode, &run, main, outcome);
             let api = self.inner().api.acting_as(target.user().as_deref());
-            let sync = Sync { engine: self, target, api, mode, request, namespaces };
+            let compared = outcome.plan.as_ref().map(SyncPlan::changes).unwrap_or_default();
+            let sync = Sync { engine: self, target, api, mode, request, namespaces, compared };
             if mode != Mode::Held {
                 state.services.entry(target.id).or_default().run = run;
             }
@@ -284,12 +287,18 @@ impl Sync<'_> {
                 } else {
                     None
                 };
+                let before = self.before(&item, &verdict).await;
                 let result = self.write(&item).await;
-                (item, drift, result)
+                let changed = before.zip(result.as_ref().ok());
+                let changed = changed.map(|(before, written)| written.changed(&item, before));
+                (item, drift, changed, result)
             }))
             .buffer_unordered(PER_SERVICE);
-            while let Some((item, drift, result)) = results.next().await {
+            while let Some((item, drift, changed, result)) = results.next().await {
                 outcome.drift.extend(drift);
+                if let Some(changed) = changed {
+                    outcome.note_change(&item, changed);
+                }
                 self.take_result(&item, result, outcome);
             }
             drop(results);

@@ -1,6 +1,6 @@
 //! Which service is synced, how, and what came of it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use plural_core::component::ComponentState;
 use plural_core::ids::ServiceId;
@@ -8,7 +8,8 @@ use plural_core::specs::{ServiceAccount, SyncConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    diff::FieldChange,
+    diff::{Compared, FieldChange, Room},
+    inventory::Place,
     key::ObjectKey,
     limits::Limits,
     phase::Phase,
@@ -280,6 +281,10 @@ pub struct Outcome {
     pub(crate) leaving_out: usize,
     /// Something failed that does not pass by itself.
     pub(crate) lasting: bool,
+    /// What was changed of objects, until it is part of the plan.
+    pub(crate) changed_fields: BTreeMap<(Place, ObjectKey), Compared>,
+    /// How much more of that there is room for.
+    pub(crate) room: Room,
 }
 
 /// How far a sync is.

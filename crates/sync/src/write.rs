@@ -34,7 +34,7 @@ const REPLACE_DEADLINE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct Written {
     /// The object as the API server answered it.
-    answer: Value,
+    pub(crate) answer: Value,
     /// It was there before, made by somebody else.
     was_there: bool,
 }

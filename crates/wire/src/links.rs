@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{ContextBindingAttributes, ServiceDependencyAttributes};
+use crate::{ContextBindingAttributes, ServiceDependencyAttributes, ServiceImportAttributes};
 
 /// What a service is tied to; what is absent stays.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -14,12 +14,15 @@ pub struct LinksAttributes {
     /// All contexts that its templates read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_bindings: Option<Vec<ContextBindingAttributes>>,
+    /// All stacks whose outputs its templates read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imports: Option<Vec<ServiceImportAttributes>>,
 }
 
 impl LinksAttributes {
     /// Nothing is named.
     pub fn is_empty(&self) -> bool {
-        let Self { dependencies, context_bindings } = self;
-        dependencies.is_none() && context_bindings.is_none()
+        let Self { dependencies, context_bindings, imports } = self;
+        dependencies.is_none() && context_bindings.is_none() && imports.is_none()
     }
 }

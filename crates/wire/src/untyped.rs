@@ -202,7 +202,7 @@ operations! {
     ReadService(Query, "serviceDeployment") -> Value = "$id: ID, $cluster: String, $name: String", concat!(
         "serviceDeployment(id: $id, cluster: $cluster, name: $name) {
     id name namespace version docsPath protect dryRun interval templated deletedAt status
-    cluster { id handle } repository { id } dependencies { name cluster } contexts { name }
+    cluster { id handle } repository { id } dependencies { name cluster } contexts { name } imports { stack { name } }
     configuration { name valueFrom {
       secretKeyRef { name key namespace } configMapKeyRef { name key namespace } vaultKeyRef { path key }
       sopsKeyRef { file key } ageKeyRef { file key } } }

@@ -61,6 +61,7 @@ export function pace({ queryKey, state }: Query, noun: 'service' | 'cluster', id
     case 'one':
     case 'history':
     case 'health':
+    case 'compared':
     case 'changes':
     case 'audit': {
       const id = (state.data as { id?: string } | null | undefined)?.id;

@@ -1,4 +1,4 @@
-import { useInfiniteQuery } from '@tanstack/react-query';
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { IconPlus } from '@tabler/icons-react';
 
@@ -9,6 +9,7 @@ import { Action } from '../parts/action';
 import { given, isOn, type Values } from '../parts/values';
 import { repositoriesQuery } from '../repository/queries';
 import { paths } from '../paths';
+import { importableStacksQuery } from './configuration-queries';
 import { Create } from './mutations';
 
 const isChart = ({ from }: Values) => from === 'chart';
@@ -20,6 +21,7 @@ export function CreateService({ cluster, enabled }: { cluster?: string | undefin
   const navigate = useNavigate();
   const clusters = useInfiniteQuery({ ...clustersQuery({}, 200), enabled });
   const repositories = useInfiniteQuery({ ...repositoriesQuery, enabled });
+  const stacks = useQuery({ ...importableStacksQuery, enabled });
   const handles = (clusters.data ?? []).flatMap(({ handle }) => handle ?? []);
   const [first = ''] = handles;
   const where = cluster ?? first;
@@ -83,6 +85,15 @@ export function CreateService({ cluster, enabled }: { cluster?: string | undefin
         { name: 'chart', label: 'Chart', hint: 'Not for oci:// addresses that name it', when: isChart },
         { name: 'version', label: 'Version or range', placeholder: '19.x', when: isChart },
         { name: 'values', label: 'Values, as YAML', kind: 'area', hint: 'Kept encrypted', when: isChart },
+        {
+          name: 'import',
+          label: 'Outputs of a stack',
+          kind: 'choice',
+          initial: '',
+          options: [{ value: '', label: 'none' }, ...(stacks.data ?? []).map((one) => ({ value: one.id, label: one.name }))],
+          hint: 'Its templates read them as imports["STACK"]["OUTPUT"]',
+          when: () => (stacks.data ?? []).length > 0,
+        },
         { name: 'manual', label: 'New revisions wait until somebody asks for a sync', kind: 'check' },
         { name: 'dryRun', label: 'Only plan and report, apply nothing', kind: 'check' },
       ]}
@@ -93,6 +104,9 @@ export function CreateService({ cluster, enabled }: { cluster?: string | undefin
           isChart(values)
             ? `--chart-url ${quoted(values['url'] ?? '')}${values['chart'] === '' ? '' : ` --chart ${quoted(values['chart'] ?? '')}`}${values['version'] === '' ? '' : ` --chart-version ${quoted(values['version'] ?? '')}`}${values['values'] === '' ? '' : ' --values values.yaml'}`
             : `--repository ${quoted(url(values['repository']))} --ref ${quoted(values['ref'] ?? '')} --folder ${quoted(values['folder'] ?? '')}`,
+          (values['import'] ?? '') === ''
+            ? ''
+            : `--import ${quoted(stacks.data?.find((one) => one.id === values['import'])?.name ?? 'STACK')}`,
           isOn(values, 'manual') ? '--sync manual' : '',
           isOn(values, 'dryRun') ? '--dry-run=true' : '',
         ]
@@ -108,6 +122,7 @@ export function CreateService({ cluster, enabled }: { cluster?: string | undefin
             name,
             namespace: given(values, 'namespace') ?? name,
             dryRun: isOn(values, 'dryRun'),
+            ...((values['import'] ?? '') !== '' && { imports: [{ stackId: values['import'] ?? '' }] }),
             ...(isOn(values, 'manual') && { syncConfig: { policy: { manual: true } } }),
             ...(isChart(values)
               ? {

@@ -7,6 +7,13 @@ const History = graphql(/* GraphQL */ `
   query ServiceHistory($cluster: String!, $name: String!) {
     serviceDeployment(cluster: $cluster, name: $name) {
       id
+      revision {
+        id
+        plan {
+          id
+          insertedAt
+        }
+      }
       revisions(last: 50) {
         edges {
           node {
@@ -22,30 +29,6 @@ const History = graphql(/* GraphQL */ `
             git {
               ref
               folder
-            }
-            plan {
-              id
-              insertedAt
-              error
-              omitted
-              objects {
-                action
-                phase
-                wave
-                why
-                object {
-                  kind
-                  namespace
-                  name
-                }
-                fields {
-                  path
-                  before
-                  after
-                  hidden
-                  manager
-                }
-              }
             }
           }
         }
@@ -70,6 +53,53 @@ export function historyQuery(cluster: string, name: string) {
   return queryOptions({
     queryKey: ['service', 'history', cluster, name],
     queryFn: async ({ signal }) => (await ask(History, { cluster, name }, signal)).serviceDeployment,
+  });
+}
+
+const Compared = graphql(/* GraphQL */ `
+  query ServiceCompared($cluster: String!, $name: String!) {
+    serviceDeployment(cluster: $cluster, name: $name) {
+      id
+      revisions(last: 50) {
+        edges {
+          node {
+            id
+            plan {
+              id
+              error
+              omitted
+              objects {
+                action
+                phase
+                wave
+                why
+                object {
+                  kind
+                  namespace
+                  name
+                }
+                fields {
+                  path
+                  before
+                  after
+                  hidden
+                  manager
+                }
+                fieldsOmitted
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+`);
+
+/** What the syncs of each of those revisions changed. Apart from what it was: a page of a service that is watched reads that often. */
+export function comparedQuery(cluster: string, name: string) {
+  return queryOptions({
+    queryKey: ['service', 'compared', cluster, name],
+    queryFn: async ({ signal }) => (await ask(Compared, { cluster, name }, signal)).serviceDeployment,
   });
 }
 

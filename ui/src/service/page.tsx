@@ -15,6 +15,7 @@ import { ServiceActions } from './actions';
 import { Changes } from './changes';
 import { Components } from './components';
 import { Configuration } from './configuration';
+import { Imports } from './imports';
 import { HealthTimeline } from './health';
 import { Events, Revisions } from './history';
 import { ApprovePrune } from './mutations';
@@ -96,6 +97,7 @@ export function ServicePage() {
         </Tabs.Panel>
         <Tabs.Panel value="configuration">
           <Configuration service={service} cluster={cluster} />
+          <Imports service={service} cluster={cluster} />
         </Tabs.Panel>
         <Tabs.Panel value="dependencies">
           <Dependencies service={service} />

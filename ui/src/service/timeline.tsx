@@ -27,8 +27,8 @@ export function Timeline({ service, cluster }: { service: Service; cluster: stri
   const history = useQuery(historyQuery(cluster, service.name));
   const { revision, sync } = service;
   if (!revision) return null;
-  const known = (history.data?.revisions?.edges ?? []).flatMap((edge) => edge?.node ?? []).find(({ id }) => id === revision.id);
-  const plan = known?.plan;
+  const known = history.data?.revision;
+  const plan = known?.id === revision.id ? known.plan : undefined;
   const rendering = (service.errors ?? []).find((error) => error?.warning !== true && error?.terminal === true);
   const isApplied = sync?.step === 'COMPLETE' || revision.healthyAt != null;
   const waves = sync?.waves ?? 0;

@@ -3,8 +3,11 @@ import { readLog } from './run-queries';
 
 /** Bytes that are asked for at once. */
 const PIECE = 256 << 10;
-/** Milliseconds until a step that runs is asked again. */
-const PAUSE = 1000;
+/** Milliseconds until a step that prints is asked again: its lines are seen while they are news. */
+const PAUSE = 200;
+/** The same once so many reads in a row had nothing. */
+const SILENT = 50;
+const LONG_PAUSE = 1000;
 /** The same after a failure, doubled with each further one. */
 const AFTER_FAULT = 2000;
 const MOST_AFTER_FAULT = 30_000;
@@ -29,6 +32,7 @@ export class Tail {
   private isReading = false;
   private at = 0;
   private faults = 0;
+  private silent = 0;
   private timer: number | undefined;
   private shown: Tailed = { lines: [], bytes: 0, isWhole: false, error: undefined };
 
@@ -87,7 +91,8 @@ export class Tail {
       // The end of a step is told with a log that may have grown meanwhile: it is whole when a further piece is empty.
       const isWhole = piece?.isOver === true && !grew;
       this.tell({ lines: this.text.all(), bytes: this.at, isWhole, error: undefined });
-      if (!isWhole) this.soon(grew ? 0 : PAUSE);
+      this.silent = grew ? 0 : this.silent + 1;
+      if (!isWhole) this.soon(grew ? 0 : this.silent < SILENT ? PAUSE : LONG_PAUSE);
     } catch (error) {
       if (signal.aborted) return;
       this.tell({ ...this.shown, error });

@@ -13,6 +13,7 @@ each_cluster!(
     many_services_are_applied_and_one_bad_one_is_told,
     drift_is_put_right_without_the_console,
     a_plan_is_no_sync,
+    a_sync_tells_which_fields_it_changed,
     settings_that_cannot_be_read_are_told_and_change_nothing,
     a_service_is_destroyed_or_let_go,
     a_restart_repeats_nothing,
@@ -141,6 +142,50 @@ async fn a_plan_is_no_sync(cluster: TestCluster) -> anyhow::Result<()> {
     assert_eq!((plan.objects[0].fields[0].before.as_str(), report.applied), ("\"mine\"", true));
     assert_eq!(f.value("a").await?, "mine");
     assert_eq!((f.maps().get("a").await?.metadata.resource_version, syncs()), before, "it only looked");
+    Ok(())
+}
+
+async fn a_sync_tells_which_fields_it_changed(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let secret = |value: &str| {
+        format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\nstringData: {{password: {value}}}\n")
+    };
+    let files = |value: &str| {
+        [("app/a.yaml", map("a", value)), ("app/same.yaml", map("same", "1")), ("app/s.yaml", secret(value))]
+    };
+    let (id, service) = f.service("shop", &files("first-value"));
+    f.console.want(service.clone());
+    let created = f.console.report(id, "tells what it did", |report| report.plan.is_some()).await?;
+    let plan = created.plan.unwrap_or_default();
+    assert!(
+        plan.request_id.is_empty() && plan.objects.iter().all(|object| object.fields.is_empty()),
+        "{plan:?}"
+    );
+
+    let digest = f.console.artifact(&files("second-value"));
+    f.console.want(v1::Service { artifact_digest: digest, commit_sha: "decade".to_owned(), ..service });
+    let report = f
+        .console
+        .report(id, "tells the change", |report| report.commit_sha == "decade" && report.plan.is_some())
+        .await?;
+    let plan = report.plan.unwrap_or_default();
+    let mut told: Vec<String> = plan
+        .objects
+        .iter()
+        .flat_map(|object| {
+            let name = object.object.clone().unwrap_or_default().name;
+            let line = move |field: &v1::FieldChange| {
+                format!("{name} {} {} {}", field.path, field.before, field.after)
+            };
+            object.fields.iter().map(line)
+        })
+        .collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        ["a /data/key \"first-value\" \"second-value\"", "s /data/password \"(hidden)\" \"(hidden)\"",]
+    );
+    assert_eq!((plan.objects.len(), plan.unchanged), (2, 1), "{plan:?}");
     Ok(())
 }
 

@@ -80,6 +80,7 @@ const COSTLY: [(&str, &str, u64); 34] = [
     ("InfrastructureStack", "environment", 50),
     ("InfrastructureStack", "files", 50),
     ("InfrastructureStack", "output", 50),
+    ("ServiceImport", "outputs", 50),
     ("StackRun", "output", 50),
     ("StackRunPlan", "text", 500),
     ("StackState", "plan", 400),

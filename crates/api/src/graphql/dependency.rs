@@ -11,6 +11,7 @@ use super::{
     request::request,
     service::{ServiceDeployment, ServiceDeploymentStatus},
     service_context::{ContextBindingAttributes, ServiceContext},
+    service_import::{ServiceImport, ServiceImportAttributes},
 };
 
 /// A service that has to be healthy before another one gets a new revision.
@@ -53,6 +54,7 @@ impl ServiceDependencyAttributes {
 pub(crate) fn links(
     dependencies: List<ServiceDependencyAttributes>,
     contexts: List<ContextBindingAttributes>,
+    imports: List<ServiceImportAttributes>,
 ) -> Result<ServiceLinks> {
     let dependencies = items(dependencies)
         .map(|all| all.into_iter().map(ServiceDependencyAttributes::parse).collect())
@@ -60,7 +62,8 @@ pub(crate) fn links(
     let contexts = items(contexts)
         .map(|all| all.into_iter().map(ContextBindingAttributes::parse).collect::<Result<_>>())
         .transpose()?;
-    Ok(ServiceLinks { dependencies, contexts })
+    let imports = items(imports).map(ServiceImportAttributes::parse_all).transpose()?;
+    Ok(ServiceLinks { dependencies, contexts, imports })
 }
 
 /// A service that another one depends on. It need not exist yet.
@@ -160,6 +163,18 @@ impl Links {
             let look_up =
                 async |ids: Vec<_>| request.app.services_contexts(&request.op, &ids).await.into_graphql(ctx);
             let found = request.batches.contexts.get(self.0, look_up).await?.unwrap_or_default();
+            Ok(limited(ctx, found.into_iter().map(Into::into)))
+        })
+        .await
+    }
+
+    /// The stacks whose outputs its templates read, as far as you may see them.
+    async fn imports(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceImport>>> {
+        nullable(async {
+            let request = request(ctx);
+            let look_up =
+                async |ids: Vec<_>| request.app.services_imports(&request.op, &ids).await.into_graphql(ctx);
+            let found = request.batches.imports.get(self.0, look_up).await?.unwrap_or_default();
             Ok(limited(ctx, found.into_iter().map(Into::into)))
         })
         .await

@@ -58,6 +58,7 @@ pub(crate) struct Batches {
     pub(crate) configurations: Batch<ServiceId, plural_core::service::Configuration>,
     pub(crate) configuration_names: Batch<ServiceId, Vec<(String, Option<Reference>)>>,
     pub(crate) contexts: Batch<ServiceId, Vec<plural_core::service_context::ServiceContext>>,
+    pub(crate) imports: Batch<ServiceId, Vec<plural_core::service_import::ServiceImport>>,
     pub(crate) dependencies: Batch<ServiceId, Vec<plural_core::dependency::Dependency>>,
     pub(crate) dependents: Batch<ServiceId, Vec<plural_core::service::Service>>,
     pub(crate) bindings: Batch<Policy, Vec<BoundSubject>>,

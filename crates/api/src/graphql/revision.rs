@@ -138,7 +138,7 @@ impl Revision {
         }
     }
 
-    /// What the last sync of it did that changed something.
+    /// What its syncs changed, in sum: of each field what stood there at first, and what stands there now.
     async fn plan(&self, ctx: &Context<'_>) -> Nullable<ServicePlan> {
         nullable(async {
             let request = request(ctx);

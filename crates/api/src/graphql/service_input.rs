@@ -20,6 +20,7 @@ use super::{
         ServiceSourceAttributes,
     },
     service_context::ContextBindingAttributes,
+    service_import::ServiceImportAttributes,
     shared::{PolicyBindingAttributes, RbacAttributes},
 };
 
@@ -115,13 +116,6 @@ impl ConfigurationReferenceAttributes {
     }
 }
 
-/// A stack whose outputs templates read.
-#[derive(InputObject)]
-pub(crate) struct ServiceImportAttributes {
-    /// Its id.
-    stack_id: ID,
-}
-
 /// What a new service is given.
 #[derive(InputObject)]
 pub(crate) struct ServiceDeploymentAttributes {
@@ -171,7 +165,7 @@ pub(crate) struct ServiceDeploymentAttributes {
     agent_id: Option<ID>,
     /// Refused: there are no flows here.
     flow_id: Option<ID>,
-    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
+    /// Stacks whose outputs its templates read, as `imports["NAME"]`.
     imports: List<ServiceImportAttributes>,
 }
 
@@ -223,7 +217,7 @@ pub(crate) struct ServiceUpdateAttributes {
     agent_id: Option<ID>,
     /// Refused: there are no flows here.
     flow_id: Option<ID>,
-    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
+    /// Stacks whose outputs its templates read, as `imports["NAME"]`; replaces the list.
     imports: List<ServiceImportAttributes>,
 }
 
@@ -256,7 +250,7 @@ impl ServiceDeploymentAttributes {
             flow_id,
             imports,
         } = self;
-        Unserved { parent_id, agent_id, flow_id, imports }.check()?;
+        Unserved { parent_id, agent_id, flow_id }.check()?;
         Ok(NewService {
             name: parse("attributes.name", &name)?,
             namespace: parse("attributes.namespace", &namespace)?,
@@ -271,7 +265,7 @@ impl ServiceDeploymentAttributes {
             templated: templated.unwrap_or(true),
             interval_seconds: interval_seconds(interval.as_deref())?,
             configuration: values(configuration)?.unwrap_or_default(),
-            links: links(dependencies, context_bindings)?,
+            links: links(dependencies, context_bindings, imports)?,
             bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?,
         })
     }
@@ -305,7 +299,7 @@ impl ServiceUpdateAttributes {
             flow_id,
             imports,
         } = self;
-        Unserved { parent_id, agent_id, flow_id, imports }.check()?;
+        Unserved { parent_id, agent_id, flow_id }.check()?;
         Ok(ServiceChange {
             namespace: parse_option("attributes.namespace", namespace.as_deref())?,
             repository_id: id_in("attributes.repositoryId", repository_id.as_deref())?,
@@ -318,7 +312,7 @@ impl ServiceUpdateAttributes {
             templated,
             interval_seconds: interval_seconds(interval.as_deref())?,
             configuration: configuration_edit(configuration, merge_configuration)?,
-            links: links(dependencies, context_bindings)?,
+            links: links(dependencies, context_bindings, imports)?,
             bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?,
         })
     }
@@ -329,13 +323,12 @@ struct Unserved {
     parent_id: Option<ID>,
     agent_id: Option<ID>,
     flow_id: Option<ID>,
-    imports: List<ServiceImportAttributes>,
 }
 
 impl Unserved {
     /// Refuses all of it.
     fn check(self) -> Result<()> {
-        let Self { parent_id, agent_id, flow_id, imports } = self;
+        let Self { parent_id, agent_id, flow_id } = self;
         let named = |id: Option<ID>| id.is_some_and(|id| !id.is_empty());
         unsupported("attributes.parentId", named(parent_id), NO_PARENT)?;
         unsupported(
@@ -347,16 +340,6 @@ impl Unserved {
             "attributes.flowId",
             named(flow_id),
             "is not supported: there are no flows here. Leave it out, and group services by cluster, tags or project",
-        )?;
-        let stacks: Vec<String> = items(imports)
-            .unwrap_or_default()
-            .into_iter()
-            .map(|import| import.stack_id.to_string())
-            .collect();
-        unsupported(
-            "attributes.imports",
-            !stacks.is_empty(),
-            "is not supported: there are no stacks yet. Save the outputs as a context, and bind that (contextBindings)",
         )
     }
 }

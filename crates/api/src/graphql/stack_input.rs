@@ -268,7 +268,11 @@ impl StackAttributes {
             return Err(Error::invalid("attributes.projectId", "a stack stays in its project"));
         }
         // What is given is laid over what is there: the stack's own are replaced as a whole.
-        let (source, spec) = (source.over(of.source.as_ref())?, spec.over(of.spec.clone())?);
+        let source = source.over(of.source.as_ref())?;
+        let mut is = of.spec.clone();
+        // The state is here before the code: runs that did not read it would make everything anew.
+        is.manage_state |= of.source.is_none() && source.is_some() && of.state.is_some();
+        let spec = spec.over(is)?;
         Ok(StackChange {
             name: parse_option("attributes.name", name.as_deref())?,
             protect,

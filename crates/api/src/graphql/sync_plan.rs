@@ -115,16 +115,27 @@ pub(crate) struct PlannedObject {
     wave: Option<i32>,
     /// Why, where the action does not say it.
     why: Option<String>,
-    /// What differs, where that was asked for.
+    /// What differs: of a plan that was asked for, and of what a sync changed. Values of Secrets are never here.
     fields: List<FieldChange>,
+    /// Fields that differ and are not listed because there are too many.
+    fields_omitted: Option<u32>,
     /// File and line, where known.
     location: Option<String>,
 }
 
 impl From<plural_core::sync::PlannedObject> for PlannedObject {
     fn from(planned: plural_core::sync::PlannedObject) -> Self {
-        let plural_core::sync::PlannedObject { object, version, action, phase, wave, why, fields, location } =
-            planned;
+        let plural_core::sync::PlannedObject {
+            object,
+            version,
+            action,
+            phase,
+            wave,
+            why,
+            fields,
+            fields_omitted,
+            location,
+        } = planned;
         Self {
             object: object.into(),
             version: Some(version).filter(|text| !text.is_empty()),
@@ -133,6 +144,7 @@ impl From<plural_core::sync::PlannedObject> for PlannedObject {
             wave: Some(wave),
             why,
             fields: list(fields.into_iter().map(Into::into)),
+            fields_omitted: Some(fields_omitted),
             location,
         }
     }

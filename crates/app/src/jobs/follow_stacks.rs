@@ -5,7 +5,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use plural_core::ids::RepositoryId;
 use plural_core::project::Project;
 use plural_core::stack::{Stack, StackSource};
-use plural_core::stack_run::{RunKind, RunTrigger};
+use plural_core::stack_run::{RunKind, RunTrigger, StackRun};
 use plural_core::{Error, Result};
 
 use super::prepare_stack_run::{closure, told};
@@ -75,6 +75,15 @@ async fn look(
     if app.store.stack_seen(stack.id).await?.as_ref() == Some(&digest) {
         // A commit elsewhere in the repository is no news for this stack.
         if stack.source_error.is_some() {
+            app.store.stack_source_seen(stack.id, &Ok((digest, commit.sha.clone())), app.now()).await?;
+        }
+        return Ok(());
+    }
+    // A run that somebody asked for takes this commit, or a later one where its code is not put together yet.
+    let takes = |run: &StackRun| run.source.as_ref().is_none_or(|source| source.closure_digest == digest);
+    let open = app.store.stack_runs_open_of(stack.id).await?;
+    if let Some(run) = open.iter().find(|run| run.kind == RunKind::Apply && !run.cancel_asked && takes(run)) {
+        if run.source.is_some() {
             app.store.stack_source_seen(stack.id, &Ok((digest, commit.sha.clone())), app.now()).await?;
         }
         return Ok(());

@@ -19,6 +19,7 @@ use crate::rendering::ServiceSecrets;
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
 use crate::service_context::ServiceContextRow;
+use crate::service_import::ServiceImportRow;
 use crate::sync::NamedLimits;
 
 /// A place in the feed. Grows; within one epoch, whatever is read up to a place stays read.
@@ -154,10 +155,12 @@ pub struct ServiceSpecRow {
     pub source_url: String,
     /// The contexts that its templates read.
     pub contexts: Vec<ServiceContextRow>,
+    /// The stacks whose outputs its templates read.
+    pub imports: Vec<ServiceImportRow>,
 }
 
 impl ServiceSpecRow {
-    /// All of it that is sealed.
+    /// All of it that is sealed and may be kept outside of the database: outputs of stacks never are.
     pub(crate) fn sealed(&self) -> impl Iterator<Item = &Sealed> {
         let contexts = self.contexts.iter().filter_map(|context| context.secrets.as_ref());
         self.secrets.sealed().chain([&self.seed]).chain(contexts)

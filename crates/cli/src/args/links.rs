@@ -21,4 +21,13 @@ pub(crate) struct LinksArgs {
     /// Its templates read no context any more
     #[arg(long, conflicts_with = "contexts")]
     pub(crate) no_contexts: bool,
+
+    /// Stack whose outputs its templates read as imports["STACK"], by name; may be given several times. In an update these are
+    /// all that it imports
+    #[arg(long = "import", value_name = "STACK")]
+    pub(crate) imports: Vec<String>,
+
+    /// Its templates read outputs of no stack any more
+    #[arg(long, conflicts_with = "imports")]
+    pub(crate) no_imports: bool,
 }

@@ -15,7 +15,7 @@ use super::{
     state::{Hidden, State, picked, sorted},
     thing::{Desired, Live},
 };
-use crate::error::CliError;
+use crate::{error::CliError, stacks};
 
 pub(super) static INFO: Info = Info {
     name: "ServiceDeployment",
@@ -30,6 +30,18 @@ pub(super) static INFO: Info = Info {
 pub(super) const DEPENDENCIES: &[Field] = &[
     field("name", Type::Text, "Name of the service.").required(),
     field("cluster", Type::Text, "Handle of its cluster, when it is another one.").added(),
+];
+
+const IMPORTS: &[Field] = &[field(
+    "stackRef",
+    Type::Fields(STACK_REF),
+    "The stack, which is in the console and not among the files.",
+)
+.required()];
+
+const STACK_REF: &[Field] = &[
+    field("name", Type::Text, "Its name.").required(),
+    field("namespace", Type::Text, "Of the document of the original operator. Not looked at."),
 ];
 
 const CONFIGURATION_FROM: &[Field] = &[
@@ -104,6 +116,7 @@ const FIELDS: &[Field] = &[
         Type::List(DEPENDENCIES),
         "Services that have to be healthy before it gets a new revision.",
     ),
+    field("imports", Type::List(IMPORTS), "Stacks whose outputs its templates read as imports[\"NAME\"]."),
     field("syncConfig", Type::Fields(SYNC_CONFIG), "How it is applied."),
     field(
         "bindings",
@@ -123,7 +136,6 @@ const FIELDS: &[Field] = &[
     )
     .hidden(),
     refused("flowRef", "there are no flows; leave it out"),
-    refused("imports", "there are no stacks; leave it out"),
     refused("agentId", "agents of AI are not supported; leave it out"),
     RECONCILIATION,
 ];
@@ -157,6 +169,13 @@ pub(super) fn prepare(
             if one.get("cluster").and_then(Value::as_str) == Some(cluster.as_str()) {
                 one.remove("cluster");
             }
+        }
+        *all = sorted(Some(&all.clone().into())).as_array().cloned().unwrap_or_default();
+    }
+    if let Some(Value::Array(all)) = said.get_mut("imports") {
+        for stack in all.iter_mut().filter_map(|one| one.get_mut("stackRef")).filter_map(Value::as_object_mut)
+        {
+            stack.remove("namespace");
         }
         *all = sorted(Some(&all.clone().into())).as_array().cloned().unwrap_or_default();
     }
@@ -234,6 +253,10 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
     let contexts: Vec<Value> =
         contexts.filter_map(|context| text(context, "name")).map(Value::from).collect();
     state.insert("contexts".into(), sorted(Some(&contexts.into())));
+    let imports = answer.get("imports").and_then(Value::as_array).into_iter().flatten();
+    let imports = imports.filter_map(|import| text(import.get("stack")?, "name"));
+    let imports: Vec<Value> = imports.map(|name| json!({"stackRef": {"name": name}})).collect();
+    state.insert("imports".into(), sorted(Some(&imports.into())));
     let dependencies = answer.get("dependencies").and_then(Value::as_array).into_iter().flatten();
     let dependencies = dependencies.map(|one| {
         let mut fields = picked(one, &["name", "cluster"]);
@@ -406,6 +429,16 @@ async fn attribute(
             ("contextBindings", all.into())
         }
         "dependencies" => (name, value.unwrap_or_else(|| json!([]))),
+        "imports" => {
+            let mut all = Vec::new();
+            for import in value.iter().filter_map(Value::as_array).flatten() {
+                let Some(stack) = import.get("stackRef").and_then(|stack| text(stack, "name")) else {
+                    continue;
+                };
+                all.push(json!({"stackId": stacks::find(&stack, console.client).await?.id}));
+            }
+            (name, all.into())
+        }
         "protect" | "dryRun" => (name, value.unwrap_or(Value::Bool(false))),
         "templated" => (name, value.unwrap_or(Value::Bool(true))),
         "version" => (name, value.unwrap_or_else(|| json!(""))),

@@ -336,6 +336,32 @@ spec: {template: {version: v2, kustomize: null}}
 }
 
 #[tokio::test]
+async fn a_service_imports_a_stack_of_the_console() {
+    let f = with_fleet().await;
+    f.ok("apply -f DIR").await;
+    let importing = |imports: &str| {
+        format!(
+            "apiVersion: deployments.plural.sh/v1alpha1\nkind: ServiceDeployment\nmetadata: {{name: web}}\n\
+             spec:\n  cluster: blue\n  imports: {imports}\n"
+        )
+    };
+    f.write("fleet.yaml", &importing("[{stackRef: {name: net, namespace: infra}}]"));
+    let missing = f.run("apply -f DIR").await;
+    assert!(missing.code != 0 && missing.err.contains("stack \"net\" not found"), "{}", missing.err);
+    f.w.ok("cd stacks create net").await;
+    let done = f.ok("apply -f DIR").await;
+    assert!(done.lines().all(|line| line.ends_with(" configured")), "{done}");
+    let again = f.ok("apply -f DIR").await;
+    assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
+    let web = f.ok("get svc blue/web -o yaml").await;
+    assert!(web.contains("stackRef") && web.contains("net") && !web.contains("infra"), "{web}");
+    f.write("fleet.yaml", &importing("[]"));
+    f.ok("apply -f DIR").await;
+    let web = f.w.json("cd services describe blue/web").await;
+    assert_eq!(web["imports"], serde_json::json!([]), "{web}");
+}
+
+#[tokio::test]
 async fn every_problem_is_told_with_its_line_before_anything_is_changed() {
     let f = with_fleet().await;
     f.write(

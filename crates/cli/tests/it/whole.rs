@@ -144,6 +144,24 @@ async fn contexts_dependencies_and_canaries() {
     let unknown = w.fails("cd services update blue/web --context nowhere").await;
     assert!(unknown.contains("context \"nowhere\" not found"), "{unknown}");
 
+    for stack in ["net", "db"] {
+        w.ok(&format!("cd stacks create {stack}")).await;
+    }
+    w.ok("cd services update blue/web --import net --import db").await;
+    let web = w.json("cd services describe blue/web").await;
+    assert_eq!(
+        (&web["imports"][0]["stack"]["name"], &web["imports"][1]["stack"]["name"]),
+        (&"net".into(), &"db".into()),
+        "{web}"
+    );
+    assert!(w.ok("cd services describe blue/web").await.contains("net, db"));
+    let used = w.fails("cd stacks detach net --yes").await;
+    assert!(used.contains("blue/web"), "{used}");
+    let unknown = w.fails("cd services update blue/web --import nowhere").await;
+    assert!(unknown.contains("stack \"nowhere\" not found"), "{unknown}");
+    w.ok("cd services update blue/web --no-imports").await;
+    assert_eq!(w.json("cd services describe blue/web").await["imports"], serde_json::json!([]));
+
     // Windows of everything at once, each with what it is of.
     let window = ["cd", "sync-windows", "create", "deny", "--schedule", "0 22 29 2 *", "--duration", "1h"];
     for of in [["--project", "default"], ["--cluster", "blue"], ["--service", "blue/web"]] {

@@ -170,6 +170,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         limits,
         source_url,
         contexts,
+        imports,
     } = spec;
     let SyncAsk { request, plan, approved, promotion } = ask;
     let managed_namespace = rendering.managed_namespace.clone().map(namespace_content);
@@ -212,11 +213,8 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         destroy_needs_approval: cascaded,
         plan_request_id: plan.map(|id| id.to_string()).unwrap_or_default(),
         rendering: super::rendering::rendering(rendering, values),
-        contexts_json: if contexts.is_empty() {
-            String::new()
-        } else {
-            serde_json::Value::Object(contexts).to_string()
-        },
+        contexts_json: json_of(contexts),
+        imports_json: json_of(imports),
         promotion: promotion.map(super::sync::promotion),
         source_root,
         managed_namespace,
@@ -228,6 +226,11 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         return Ok(service);
     }
     Ok(service.with_references(references.into_iter().map(configuration_reference).collect()))
+}
+
+/// A JSON object; nothing of an empty one.
+fn json_of(map: serde_json::Map<String, serde_json::Value>) -> String {
+    if map.is_empty() { String::new() } else { serde_json::Value::Object(map).to_string() }
 }
 
 fn configuration_reference((name, reference): (String, Reference)) -> v1::ConfigurationReference {
@@ -466,6 +469,7 @@ mod tests {
             limits: Some(NamedLimits { project: "blue".into(), limits }),
             source_url: "https://example.com/a".into(),
             contexts: serde_json::Map::new(),
+            imports: serde_json::Map::new(),
         }
     }
 

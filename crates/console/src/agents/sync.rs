@@ -155,7 +155,17 @@ pub(super) fn plan(told: v1::SyncPlan) -> Result<ReportedPlan, Status> {
 /// An action that only a newer agent knows is left out.
 fn planned(told: v1::PlannedObject) -> Option<PlannedObject> {
     let (action, when) = (told.action(), phase(told.phase()));
-    let v1::PlannedObject { object: of, version, action: _, phase: _, wave, why, fields, location } = told;
+    let v1::PlannedObject {
+        object: of,
+        version,
+        action: _,
+        phase: _,
+        wave,
+        why,
+        fields,
+        fields_omitted,
+        location,
+    } = told;
     let action = match action {
         v1::planned_object::Action::Unknown => return None,
         v1::planned_object::Action::Create => PlanAction::Create,
@@ -174,6 +184,7 @@ fn planned(told: v1::PlannedObject) -> Option<PlannedObject> {
         wave,
         why: some(why),
         fields: fields.into_iter().map(field).collect(),
+        fields_omitted,
         location: some(location),
     })
 }

@@ -352,7 +352,6 @@ async fn what_cannot_be_honoured_is_refused() {
         (service("parentId", json!(id)), "attributes.parentId", "another service"),
         (service("agentId", json!(id)), "attributes.agentId", "agents for coding"),
         (service("flowId", json!(id)), "attributes.flowId", "no flows"),
-        (service("imports", json!([{"stackId": id}])), "attributes.imports", "context"),
         (service("helm", json!({"pythonScript": "x"})), "helm.pythonScript", "Lua"),
         (edited("parentId", json!(id)), "attributes.parentId", "another service"),
         (edited("flowId", json!(id)), "attributes.flowId", "no flows"),

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use world::{FILE, World, hex, id_of};
 
+mod clocks;
 mod dependencies;
+mod imports;
 mod states;
 mod world;
 
@@ -31,6 +33,7 @@ each_database!(
     a_stack_has_only_so_many_runs_under_way,
     a_changed_stack_is_planned_again,
     what_a_stack_may_not_be_made_of,
+    code_that_comes_after_its_state_uses_it,
 );
 
 async fn a_plan_is_approved_by_its_digest_and_applied(database: TestDatabase) {
@@ -561,5 +564,54 @@ async fn what_a_stack_may_not_be_made_of(database: TestDatabase) {
     let trigger = "mutation ($id: ID!) { triggerRun(id: $id) { id } }";
     let refused = w.t.owner.ask(trigger, json!({"id": bare})).await;
     assert!(refused.outcome() == "CONFLICT" && refused.message().contains("no source"), "{refused:?}");
+    w.t.stop().await;
+}
+
+/// As somebody moves over from elsewhere: first the state, then the code.
+async fn code_that_comes_after_its_state_uses_it(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    let t = &w.t;
+    let make = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
+    let attributes = json!({"name": "moved", "type": "TERRAFORM", "projectId": t.project});
+    let made = t.owner.data(make, json!({"a": attributes})).await;
+    let id = made["createStack"]["id"].clone();
+    let state =
+        json!({"version": 4, "serial": 7, "lineage": "a", "resources": [], "outputs": {}}).to_string();
+    let url = t.url(&format!("/v1/stacks/{}/state", id.as_str().unwrap()));
+    let token = t.owner.token.clone();
+    let put = t.owner.http().post(url).basic_auth("plural", token).body(state).send().await.unwrap();
+    assert_eq!(put.status(), 200);
+
+    let update =
+        "mutation ($id: ID!, $a: StackAttributes!) { updateStack(id: $id, attributes: $a) { manageState } }";
+    let code = json!({"repositoryId": w.repository, "clusterId": w.cluster, "git": {"ref": "main", "folder": "infra"}});
+    let without =
+        code.as_object().unwrap().clone().into_iter().chain([("manageState".to_owned(), json!(false))]);
+    let without: serde_json::Map<String, Value> = without.collect();
+    let refused = t.owner.ask(update, json!({"id": id, "a": without})).await;
+    assert!(refused.message().contains("attributes.manageState"), "{}", refused.message());
+    let given = t.owner.data(update, json!({"id": id, "a": code})).await;
+    assert_eq!(given["updateStack"]["manageState"], true);
+
+    // What was asked for by that takes the commit: there is one run, and not another one for the commit.
+    let runs = "query ($id: ID) { infrastructureStack(id: $id) { runs(first: 10) { edges { node { number trigger sha } } } } }";
+    let prepared = async || {
+        let known = t.owner.data(runs, json!({"id": id})).await;
+        let edges = known["infrastructureStack"]["runs"]["edges"].as_array().unwrap().clone();
+        if edges.iter().any(|run| !run["node"]["sha"].is_null()) {
+            Ok(edges)
+        } else {
+            Err(format!("{edges:?}"))
+        }
+    };
+    plural_testkit::eventually(std::time::Duration::from_mins(2), prepared).await;
+    let sha = w.remote.push_files([("infra/main.sh", "echo 2\n")]).unwrap();
+    let edges = plural_testkit::eventually(std::time::Duration::from_mins(2), async || {
+        let edges = prepared().await?;
+        if edges.iter().any(|run| run["node"]["sha"] == sha) { Ok(edges) } else { Err(format!("{edges:?}")) }
+    })
+    .await;
+    let triggers: Vec<&Value> = edges.iter().map(|run| &run["node"]["trigger"]).collect();
+    assert_eq!(triggers, [&json!("COMMIT"), &json!("SPEC")], "newest first");
     w.t.stop().await;
 }

@@ -95,7 +95,11 @@ async fn answer(State(told): State<Arc<Mutex<Told>>>, request: Request) -> Respo
     }
     if path.starts_with("/v1/stacks/") {
         told.states.push(body);
-        let (status, message) = told.state_answer.unwrap_or((StatusCode::OK, ""));
+        // Who names a lock does not hold it, whoever does.
+        let (status, message) = match told.state_answer {
+            Some((StatusCode::LOCKED, message)) if !query.is_empty() => (StatusCode::CONFLICT, message),
+            answer => answer.unwrap_or((StatusCode::OK, "")),
+        };
         return (status, Json(json!({"message": message}))).into_response();
     }
     let call = path.split('/').skip(4).collect::<Vec<_>>().join("/");

@@ -123,6 +123,7 @@ pub(super) fn render(args: RawArgs) -> anyhow::Result<String> {
         },
         configuration: configuration.read()?,
         contexts: serde_json::Map::new(),
+        imports: serde_json::Map::new(),
         clock_ms: clock_ms()?,
         seed: seed()?,
         rendering: plural_render::RenderingInput::default(),

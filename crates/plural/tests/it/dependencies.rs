@@ -46,7 +46,7 @@ pub(crate) fn links(on: &[&str]) -> LinksAttributes {
         .iter()
         .map(|name| ServiceDependencyAttributes { cluster: None, name: (*name).to_owned() })
         .collect();
-    LinksAttributes { dependencies: Some(on), context_bindings: None }
+    LinksAttributes { dependencies: Some(on), ..LinksAttributes::default() }
 }
 
 /// A service of `folder` that depends on others.

@@ -4,6 +4,9 @@
 mod days;
 mod depends;
 mod forged;
+mod imports;
 mod life;
 mod place;
+mod tool_days;
+mod web;
 mod world;

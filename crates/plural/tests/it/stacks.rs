@@ -1,10 +1,10 @@
-//! Stacks beside the tool that writes their state: OpenTofu itself, and a console that is killed while it is written to.
+//! Stacks beside the tools that write their state: OpenTofu and Terraform themselves, and a console that is killed while it is written to.
 //!
 //! One backend is enough: no cluster is asked. What the door says to every request is in the console's `stack_state`.
 
 use std::path::{Path, PathBuf};
 
-use plural_testkit::{TestDatabase, each_database, program_or_report};
+use plural_testkit::{TestDatabase, each_database, one_database, program_or_report};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -13,7 +13,16 @@ use crate::{
     program::{ConsoleProcess, Home},
 };
 
-each_database!(opentofu_keeps_its_state_here, a_console_that_is_killed_loses_no_state);
+each_database!(
+    opentofu_keeps_its_state_here,
+    a_state_comes_back_byte_for_byte,
+    a_console_that_is_killed_loses_no_state
+);
+one_database!(
+    sqlite,
+    "it says the same as OpenTofu, whose state is kept on both";
+    terraform_keeps_its_state_here
+);
 
 const CREATE: &str = "mutation { createStack(attributes: {name: \"infra\", type: TERRAFORM}) { id } }";
 const STACK: &str = "query { infrastructureStack(name: \"infra\") {
@@ -94,6 +103,8 @@ impl Tofu {
             .env("TF_CLI_CONFIG_FILE", self.folder.join("tofurc"))
             .env("TF_IN_AUTOMATION", "1")
             .env("TF_INPUT", "0")
+            // Terraform would ask elsewhere whether it is the newest.
+            .env("CHECKPOINT_DISABLE", "1")
             .env("TF_HTTP_PASSWORD", &self.token)
             .kill_on_drop(true)
             .output()
@@ -105,13 +116,23 @@ impl Tofu {
     /// The same, which has to succeed; what was printed.
     async fn does(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let Ran { code, text } = self.run(arguments).await?;
-        anyhow::ensure!(code == Some(0), "tofu {arguments:?}: {code:?}\n{text}");
+        let tool = self.program.display();
+        anyhow::ensure!(code == Some(0), "{tool} {arguments:?}: {code:?}\n{text}");
         Ok(text)
     }
 }
 
 async fn opentofu_keeps_its_state_here(database: TestDatabase) -> anyhow::Result<()> {
-    let Some(program) = program_or_report("tofu") else { return Ok(()) };
+    keeps_its_state_here(database, "tofu").await
+}
+
+/// The last one that is free.
+async fn terraform_keeps_its_state_here(database: TestDatabase) -> anyhow::Result<()> {
+    keeps_its_state_here(database, "terraform").await
+}
+
+async fn keeps_its_state_here(database: TestDatabase, tool: &str) -> anyhow::Result<()> {
+    let Some(program) = program_or_report(tool) else { return Ok(()) };
     let home = Home::new()?;
     let mut console =
         ConsoleProcess::start(&home, database.is_postgres().then(|| database.url()), "info").await?;
@@ -175,6 +196,100 @@ async fn opentofu_keeps_its_state_here(database: TestDatabase) -> anyhow::Result
     refused.wants(&[("a", "one")])?;
     let told = refused.run(&["init", "-no-color"]).await?;
     assert!(told.code == Some(1) && told.text.contains("invalid auth"), "{}", told.text);
+    console.stop();
+    Ok(())
+}
+
+/// What examples are made of: several of a kind, by key and by number, a module, numbers of all sizes, and letters that JSON may write in
+/// more than one way.
+const EXAMPLE: &str = r#"
+variable "regions" {
+  type    = map(string)
+  default = { "eu-1" = "10.0.0.0/16", "us-1" = "10.1.0.0/16" }
+}
+
+resource "terraform_data" "region" {
+  for_each         = var.regions
+  input            = { name = each.key, cidr = each.value, note = "a < b & \"c\" > d – ü ☃ \t\\" }
+  triggers_replace = [1, 2.5, 1e30, 12345678901234567890, true, null]
+}
+
+resource "terraform_data" "counted" {
+  count = 3
+  input = count.index
+}
+
+module "network" {
+  source = "./network"
+  size   = 2
+}
+
+output "regions" {
+  value = { for name, region in terraform_data.region : name => region.output.cidr }
+}
+
+output "secret" {
+  value     = "s3cr3t"
+  sensitive = true
+}
+"#;
+const MODULE: &str = r#"
+variable "size" {}
+
+resource "terraform_data" "network" {
+  input = var.size
+}
+"#;
+
+fn example(tofu: &Tofu) -> anyhow::Result<()> {
+    std::fs::write(tofu.folder.join("example.tf"), EXAMPLE)?;
+    std::fs::create_dir(tofu.folder.join("network"))?;
+    Ok(std::fs::write(tofu.folder.join("network/main.tf"), MODULE)?)
+}
+
+/// A state that a tool keeps in a file is taken as it is, and given back as it is: the console writes none of its own.
+async fn a_state_comes_back_byte_for_byte(database: TestDatabase) -> anyhow::Result<()> {
+    let Some(program) = program_or_report("tofu") else { return Ok(()) };
+    let home = Home::new()?;
+    let mut console =
+        ConsoleProcess::start(&home, database.is_postgres().then(|| database.url()), "info").await?;
+    let admin = Asker::administrator(&console.url()).await?;
+    let path = format!("/v1/stacks/{}/state", make(&admin).await?);
+    let address = format!("{}{path}", console.url());
+    let alone = Tofu::new(&program, home.path().join("alone"), &address, &admin.token)?;
+    for file in ["plural_backend_override.tf", "main.tf"] {
+        std::fs::remove_file(alone.folder.join(file))?;
+    }
+    example(&alone)?;
+    alone.does(&["init", "-no-color"]).await?;
+    alone.does(&["apply", "-auto-approve", "-no-color"]).await?;
+    let file = std::fs::read_to_string(alone.folder.join("terraform.tfstate"))?;
+
+    let (http, to) = (http()?, (address.as_str(), admin.token.as_str()));
+    assert_eq!(ask(&http, "POST", to, file.clone()).await?, 200);
+    assert_eq!(admin.get(&path).await?, (200, file.clone()));
+    let known = known(&admin).await?;
+    assert_eq!(known["stateVersion"]["resources"], 6, "{known}");
+
+    // It is the state of the same code, wherever that is: there is nothing to do.
+    let beside = Tofu::new(&program, home.path().join("beside"), &address, &admin.token)?;
+    example(&beside)?;
+    beside.does(&["init", "-no-color"]).await?;
+    let planned = beside.run(&["plan", "-no-color", "-detailed-exitcode"]).await?;
+    assert_eq!(planned.code, Some(0), "{}", planned.text);
+    let value: Value = serde_json::from_str(&file)?;
+    // The tool prints it without the spaces.
+    assert_eq!(serde_json::from_str::<Value>(&beside.does(&["state", "pull"]).await?)?, value);
+
+    // Nobody's own hand is put right either.
+    let serial = known["stateVersion"]["serial"].as_u64().unwrap_or_default() + 1;
+    let written = format!(
+        "\r\n {{\t\"serial\" :{serial},\"version\":4, \"lineage\": {},\r\n\"of nobody\": [1.0, 1e2, \"\\u00fc\\/\"], \"outputs\":{{}},\
+         \"resources\":[]}}  \n\n",
+        value["lineage"]
+    );
+    assert_eq!(ask(&http, "POST", to, written.clone()).await?, 200);
+    assert_eq!(admin.get(&path).await?, (200, written));
     console.stop();
     Ok(())
 }

@@ -6,6 +6,7 @@ use plural_wire::{CreateAccessToken, ServiceDeploymentStatus, ServiceDetails, Sy
 use serde_json::json;
 
 use crate::{
+    asker::Asker,
     program::{Done, Home},
     world::{PATIENCE, World, map},
 };
@@ -128,6 +129,36 @@ async fn a_manual_service_waits_for_a_person(cluster: TestCluster) -> anyhow::Re
     shell.does(&["services", "sync", "blue/app", "--wait"]).await?;
     assert_eq!(w.value("b").await?.as_deref(), Some("2"));
     w.person.stands_at(&id, &sha).await;
+
+    // What the two syncs changed is recorded of the revision in sum, and what is secret is not.
+    let admin = Asker::administrator(&w.console.url).await?;
+    let document = "query ($id: ID!) { serviceDeployment(id: $id) { revision { plan { objects {
+        action object { name } fields { path before after hidden } fieldsOmitted } } } } }";
+    let recorded = eventually(PATIENCE, async || {
+        let found = admin.data(document, json!({"id": id})).await.map_err(|error| format!("{error:#}"))?;
+        let objects = &found["serviceDeployment"]["revision"]["plan"]["objects"];
+        let of = |name: &str| {
+            let objects = objects.as_array().into_iter().flatten();
+            objects.filter(|one| one["object"]["name"] == name).cloned().collect::<Vec<_>>()
+        };
+        let changed = |name: &str, field: &serde_json::Value| {
+            let found = of(name);
+            let [one] = found.as_slice() else { return false };
+            let is_all = one["fieldsOmitted"] == 0;
+            is_all && one["action"] == "CHANGE" && one["fields"] == json!([field])
+        };
+        let plain = json!({"path": "/data/key", "before": "\"1\"", "after": "\"2\"", "hidden": false});
+        let is_hidden = of("s").iter().any(|one| one["fields"][0]["hidden"] == true);
+        if changed("a", &plain) && changed("b", &plain) && is_hidden {
+            Ok(found.to_string())
+        } else {
+            Err(found.to_string())
+        }
+    })
+    .await;
+    for value in ["hunter2", "aHVudGVy", "correct horse", "Y29ycmVjd"] {
+        assert!(!recorded.contains(value), "{recorded}");
+    }
 
     // What cannot be compared is more than 1.
     w.remote.push_files([("app/a.yaml", "kind: [".to_owned())])?;

@@ -18,7 +18,7 @@ use crate::{demo::watched, program::Home};
 ///
 /// # Panics
 /// When `CI` is set and they are missing.
-fn built() -> Option<PathBuf> {
+pub(crate) fn built() -> Option<PathBuf> {
     let ui = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ui");
     let parts = ["node_modules/playwright-core", "dist/index.html"].map(|part| ui.join(part));
     if let Some(missing) = parts.iter().find(|part| !part.exists()) {
@@ -36,7 +36,7 @@ async fn walk(ui: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Va
 }
 
 /// A program of `ui/tests`.
-fn node(ui: &Path, program: &str, arguments: &[&str]) -> Command {
+pub(crate) fn node(ui: &Path, program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("node");
     command
         .current_dir(ui)
@@ -49,7 +49,7 @@ fn node(ui: &Path, program: &str, arguments: &[&str]) -> Command {
 }
 
 /// What it saw; it has no problems.
-async fn seen(mut command: Command) -> anyhow::Result<Value> {
+pub(crate) async fn seen(mut command: Command) -> anyhow::Result<Value> {
     let done = command.output().await?;
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     let seen: Value = serde_json::from_str(out.trim()).map_err(|e| anyhow::anyhow!("{e}: {out}{err}"))?;

@@ -27,6 +27,7 @@ fn inputs() -> Inputs {
         cluster: ClusterInput { version: "1.33.0".to_owned(), ..ClusterInput::default() },
         configuration: BTreeMap::from([("password".to_owned(), SECRET.to_owned())]),
         contexts: serde_json::Map::new(),
+        imports: serde_json::Map::new(),
         clock_ms: 1_709_208_000_000,
         seed: vec![7; 32],
         rendering: RenderingInput::default(),

@@ -280,6 +280,7 @@ fn a_service_gets_the_objects_of_its_chart() {
         cluster: ClusterInput { version: "1.36.2".to_owned(), ..ClusterInput::default() },
         configuration: std::collections::BTreeMap::default(),
         contexts: serde_json::Map::new(),
+        imports: serde_json::Map::new(),
         clock_ms: 0,
         seed: b"s".to_vec(),
         rendering: plural_render::RenderingInput::default(),

@@ -20,6 +20,7 @@ fn inputs() -> Inputs {
         cluster: ClusterInput { handle: "blue".to_owned(), ..ClusterInput::default() },
         configuration: [("host".to_owned(), "web.example.com".to_owned())].into(),
         contexts: serde_json::Map::new(),
+        imports: serde_json::Map::new(),
         clock_ms: 1_700_000_000_000,
         seed: vec![1; 32],
         rendering: plural_render::RenderingInput::default(),

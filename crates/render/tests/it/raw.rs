@@ -28,6 +28,7 @@ fn inputs() -> Inputs {
             ("password".to_owned(), "hunter2-very-secret".to_owned()),
         ]),
         contexts: serde_json::Map::new(),
+        imports: serde_json::Map::new(),
         clock_ms: 1_709_208_000_000,
         seed: vec![7; 32],
         rendering: plural_render::RenderingInput::default(),

@@ -18,6 +18,7 @@ fn inputs(folder: &str, rendering: RenderingInput) -> Inputs {
         },
         configuration: [("replicas".to_owned(), "3".to_owned())].into(),
         contexts: serde_json::Map::new(),
+        imports: serde_json::Map::new(),
         clock_ms: 1_700_000_000_000,
         seed: vec![7; 32],
         rendering,

@@ -19,6 +19,7 @@ fn service(folder: &str, files: &[(&str, &str)]) -> Result<Rendered, RenderError
         },
         configuration: [("replicas".to_owned(), "3".to_owned())].into(),
         contexts: serde_json::Map::new(),
+        imports: serde_json::Map::new(),
         clock_ms: 1_700_000_000_000,
         seed: vec![7; 32],
         rendering: plural_render::RenderingInput::default(),

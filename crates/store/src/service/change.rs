@@ -7,6 +7,7 @@ use plural_app::access::{Authorized, Grant, Read};
 use plural_app::rendering::ServiceSecrets;
 use plural_app::seal::Sealed;
 use plural_app::service::ServiceUpdate;
+use plural_app::service_import::ImportsRequest;
 use plural_core::audit::AuditEntry;
 use plural_core::ids::{RepositoryId, ServiceId};
 use plural_core::repository::Repository;
@@ -36,7 +37,7 @@ use crate::service_life::{newest_in_tx, pin_of};
 use crate::transaction;
 use crate::{
     data_key, dependency, instance, policy, repository, secret_backend, service_context, service_error,
-    service_repository,
+    service_import, service_repository,
 };
 
 /// Services of one statement.
@@ -91,10 +92,12 @@ pub(super) async fn change_in_tx(
     } else {
         dependency::lock_for_in_tx(write, &ids).await?;
     }
-    // Before the services' rows, as everybody does who locks both: contexts, then repositories.
+    // Before the services' rows, as everybody does who locks both: contexts, then repositories, then stacks.
     let wishes = all.iter().filter_map(|edit| edit.update.links.contexts.as_ref());
     service_context::still_plain_in_tx(&write.tx, wishes).await?;
     lock_repositories_in_tx(write, all).await?;
+    service_import::hold_in_tx(write, all.iter().filter_map(|edit| edit.update.links.imports.as_ref()))
+        .await?;
     let old = lock_in_tx(write, &ids).await?;
     let mut news = Vec::with_capacity(all.len());
     for (edit, old) in all.iter().zip(&old) {
@@ -192,6 +195,10 @@ fn check(edit: &Edit<'_>, old: &row::Model, difference: ServiceDifference) -> Re
     if old.deleted_at.is_some() {
         return Err(Error::conflict("the service is being deleted"));
     }
+    let imports = edit.update.links.imports.as_ref();
+    if old.agent_upgrade && imports.is_some_and(|ImportsRequest(all)| !all.is_empty()) {
+        return Err(service_import::feeds_an_agent());
+    }
     let pinned = pin_of(old)?.is_some_and(|pin| pin.until != PinUntil::Dependencies);
     if pinned && difference.makes_revision {
         return Err(Error::conflict(
@@ -201,13 +208,16 @@ fn check(edit: &Edit<'_>, old: &row::Model, difference: ServiceDifference) -> Re
     Ok(())
 }
 
-/// What the services depend on, and which contexts they read.
+/// What the services depend on, which contexts they read, and which stacks they import.
 async fn links_in_tx(write: &transaction::Write<'_>, all: &[Edit<'_>], old: &[row::Model]) -> Result<()> {
     let contexts: Vec<_> = all
         .iter()
         .filter_map(|edit| Some((edit.id, edit.update.links.contexts.as_ref()?.ids.as_slice())))
         .collect();
     service_context::replace_in_tx(write, &contexts).await?;
+    let imports: Vec<_> =
+        all.iter().filter_map(|edit| Some((edit.id, edit.update.links.imports.as_ref()?))).collect();
+    service_import::replace_in_tx(write, &imports).await?;
     let ids: Vec<Uuid> = all.iter().map(|edit| edit.id).collect();
     let known: HashSet<Uuid> = dependency::of_on(&write.tx, &ids).await?.into_keys().collect();
     for (edit, old) in all.iter().zip(old) {

@@ -23,7 +23,10 @@ use crate::convert::to_json;
 use crate::error::db;
 use crate::revision::{self, NewRevision};
 use crate::transaction;
-use crate::{cluster, dependency, instance, policy, secret_backend, service_context, service_repository};
+use crate::{
+    cluster, dependency, instance, policy, secret_backend, service_context, service_import,
+    service_repository,
+};
 
 /// A service to make.
 pub(super) struct Make<'a> {
@@ -150,6 +153,7 @@ pub(super) async fn make_in_tx(
     let wishes = all.iter().filter_map(|one| one.create.links.contexts.as_ref());
     service_context::still_plain_in_tx(&write.tx, wishes).await?;
     lock_clusters_in_tx(write, all.iter().map(|one| one.cluster).collect()).await?;
+    service_import::hold_in_tx(write, all.iter().filter_map(|one| one.create.links.imports.as_ref())).await?;
     let mut rows = all.iter().map(Make::row).collect::<Result<Vec<_>>>()?;
     row::Entity::insert_many(rows.iter().cloned().map(IntoActiveModel::into_active_model))
         .exec_without_returning(&write.tx)
@@ -180,6 +184,11 @@ pub(super) async fn make_in_tx(
         .filter_map(|one| Some((one.create.id.uuid(), one.create.links.contexts.as_ref()?.ids.as_slice())))
         .collect();
     service_context::add_in_tx(write, &contexts).await?;
+    let imports: Vec<_> = all
+        .iter()
+        .filter_map(|one| Some((one.create.id.uuid(), one.create.links.imports.as_ref()?)))
+        .collect();
+    service_import::add_in_tx(write, &imports).await?;
     let mut repositories = Vec::new();
     let mut renderings = Vec::with_capacity(all.len());
     for (one, row) in all.iter().zip(&rows) {

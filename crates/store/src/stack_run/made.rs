@@ -13,9 +13,8 @@ use super::moves::stack_follows_in_tx;
 use super::row::{inputs, row_of, run};
 use crate::database::Database;
 use crate::error::{db, gone_or};
-use crate::stack;
-use crate::stack_dependency;
 use crate::transaction::{self, set};
+use crate::{service_import, stack, stack_dependency};
 
 /// The number of a run that is to destroy a stack whose row is locked.
 async fn destroying_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<Option<i64>> {
@@ -79,6 +78,9 @@ impl Database {
         if stack.deleted_at.is_some() && run.kind != RunKind::Destroy {
             return Err(Error::conflict("the stack is being deleted: restore it first"));
         }
+        if stack.protect && run.kind == RunKind::Destroy {
+            return Err(Error::conflict("the stack is protected: set protect to false first"));
+        }
         let change = <stack::row::ActiveModel as sea_orm::ActiveModelTrait>::default();
         let made = make_in_tx(&write, &stack, run, inputs, change).await?;
         write.audit(entry).await?;
@@ -104,6 +106,7 @@ impl Database {
             return Err(Error::conflict("the stack is protected: set protect to false first"));
         }
         stack_dependency::check_unused_in_tx(&write, id).await?;
+        service_import::check_unimported_in_tx(&write, id).await?;
         if stack.deleted_at.is_some()
             && let Some(number) = destroying_in_tx(&write, id).await?
         {

@@ -26,8 +26,8 @@ use super::row::{artifact_of, inputs, output, phase_of, run, runs, status_of, st
 use crate::convert::{json, to_json, word};
 use crate::database::Database;
 use crate::error::{db, gone_or};
-use crate::stack;
 use crate::transaction::{self, set};
+use crate::{dependency, service_import, stack};
 
 /// Outputs of one statement.
 const OUTPUTS: usize = 500;
@@ -85,6 +85,11 @@ impl Database {
         change: &RunMove,
     ) -> Result<Option<StackRun>> {
         let mut write = self.write().await?;
+        let has_outputs = change.applied.as_ref().is_some_and(|(_, outputs)| outputs.is_some());
+        if has_outputs {
+            // The services that import them are rendered anew below.
+            dependency::lock_in_tx(&write).await?;
+        }
         let of: Option<Uuid> = runs()
             .filter(run::Column::Id.eq(id.uuid()))
             .select_only()
@@ -129,7 +134,12 @@ impl Database {
             told.sha = set(Some(sha.clone()));
             told.last_successful_at = set(Some(change.at));
             if let Some(outputs) = outputs {
-                replace_outputs_in_tx(&write, stack.id, outputs).await?;
+                // Before they go: what was told of services may hold a sensitive one.
+                service_import::hide_former_outputs_in_tx(&write, stack.id).await?;
+                let had_any = replace_outputs_in_tx(&write, stack.id, outputs).await?;
+                if had_any || !outputs.is_empty() {
+                    service_import::renew_importers_in_tx(&mut write, stack.id, change.at).await?;
+                }
             }
         }
         if change.to.is_some() || change.applied.is_some() || !ended.is_empty() {
@@ -427,13 +437,14 @@ async fn supersede_in_tx(
     Ok(ended)
 }
 
+/// Whether there were any.
 async fn replace_outputs_in_tx(
     write: &transaction::Write<'_>,
     stack: Uuid,
     outputs: &[SealedOutput],
-) -> Result<()> {
+) -> Result<bool> {
     let doing = "writing the outputs of a stack";
-    output::Entity::delete_many()
+    let before = output::Entity::delete_many()
         .filter(output::Column::StackId.eq(stack))
         .exec(&write.tx)
         .await
@@ -448,7 +459,7 @@ async fn replace_outputs_in_tx(
         });
         output::Entity::insert_many(rows).exec_without_returning(&write.tx).await.map_err(db(doing))?;
     }
-    Ok(())
+    Ok(before.rows_affected > 0)
 }
 
 /// The line of the end of a run.

@@ -20,12 +20,13 @@ use crate::error::db;
 /// Runs of one page.
 const PAGE: usize = 1_000;
 
-/// What is read of each. Only where a plan waits for people is it said what that waits for.
+/// What is read of each. Only where a plan waits for people is it said what that waits for. `@VALID` keeps what is no document from
+/// failing the statement for all of them.
 const COLUMNS: &str = "r.id, r.stack_id, r.status, r.source IS NOT NULL AS prepared, r.heartbeat_at, r.created_at, \
     CASE WHEN r.status = 'queued' THEN CAST(r.snapshot -> 'upstream' AS text) END AS upstream, \
     CASE WHEN r.status = 'pending_approval' THEN CAST(r.planned AS text) END AS planned, \
     CASE WHEN r.status = 'pending_approval' THEN CAST(r.approvals AS text) END AS approvals, \
-    CASE WHEN r.status = 'pending_approval' THEN CAST(r.snapshot -> 'spec' -> 'approval' AS text) END AS approval";
+    CASE WHEN r.status = 'pending_approval'@VALID THEN CAST(r.snapshot -> 'spec' -> 'approval' AS text) END AS approval";
 
 /// The newest runs of stacks that are to be deleted, where these destroyed them. Those stacks have an index, and are few.
 const DESTROYED: &str = "FROM stacks s JOIN stack_runs r ON r.stack_id = s.id \
@@ -37,13 +38,16 @@ impl Database {
     /// A page of all runs that are not over.
     pub(super) async fn runs_open(&self, after: Option<StackRunId>) -> Result<OpenRuns> {
         let doing = "reading runs that are not over";
+        // PostgreSQL takes nothing else into such a column.
+        let valid = if self.is_postgres() { "" } else { " AND json_valid(r.snapshot)" };
+        let columns = COLUMNS.replace("@VALID", valid);
         let of_page = format!(
-            "SELECT {COLUMNS} FROM stack_runs r WHERE r.finished_at IS NULL AND r.id > $1 ORDER BY r.id LIMIT $2"
+            "SELECT {columns} FROM stack_runs r WHERE r.finished_at IS NULL AND r.id > $1 ORDER BY r.id LIMIT $2"
         );
         let sql = match after {
             Some(_) => of_page,
             // One statement: the loop asks every few seconds, and most of the time there is nothing.
-            None => format!("SELECT * FROM ({of_page}) AS opened UNION ALL SELECT {COLUMNS} {DESTROYED}"),
+            None => format!("SELECT * FROM ({of_page}) AS opened UNION ALL SELECT {columns} {DESTROYED}"),
         };
         let from = after.map_or(Uuid::nil(), StackRunId::uuid);
         let values = [from.into(), (PAGE as i64 + 1).into()];

@@ -162,6 +162,7 @@ impl Any {
                 wave: any.number() as i32,
                 why: any.perhaps(),
                 fields: any.some(Self::field),
+                fields_omitted: any.count(),
                 location: any.perhaps(),
             }),
             unchanged: self.count(),

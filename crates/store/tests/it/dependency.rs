@@ -95,7 +95,7 @@ impl Site {
 
 fn links(on: &[&str]) -> ServiceLinks {
     let on = on.iter().map(|name| name.parse::<DependencyRef>().unwrap()).collect();
-    ServiceLinks { dependencies: Some(on), contexts: None }
+    ServiceLinks { dependencies: Some(on), ..ServiceLinks::default() }
 }
 
 async fn made(door: &Door, site: &Site, repository: &Repository, name: &str, on: &[&str]) -> Service {

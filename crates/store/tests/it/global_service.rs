@@ -350,7 +350,7 @@ async fn instances_depend_on_their_own_clusters_services_and_read_contexts(datab
     let front = plural_core::service::NewService {
         links: plural_core::dependency::ServiceLinks {
             dependencies: Some(vec!["web".parse().unwrap()]),
-            contexts: None,
+            ..plural_core::dependency::ServiceLinks::default()
         },
         ..crate::door::new_service(&fleet.repository, "front")
     };

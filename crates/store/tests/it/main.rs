@@ -49,6 +49,7 @@ mod secret_backends;
 mod secrets;
 mod service;
 mod service_context;
+mod service_import;
 mod service_life;
 mod settings;
 mod stack_dependency;

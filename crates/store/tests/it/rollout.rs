@@ -220,7 +220,7 @@ async fn one_that_stays_does_not_keep_the_others(database: TestDatabase) {
     let front = plural_core::service::NewService {
         links: plural_core::dependency::ServiceLinks {
             dependencies: Some(vec!["web".parse().unwrap()]),
-            contexts: None,
+            ..plural_core::dependency::ServiceLinks::default()
         },
         ..new_service(&fleet.repository, "front")
     };

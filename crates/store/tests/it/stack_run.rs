@@ -1,5 +1,7 @@
 //! Runs of stacks: which one is next, who moves it, and what is told of it.
 
+mod open;
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
@@ -143,12 +145,12 @@ impl Ground {
     }
 
     /// The place behind all that was written until now.
-    async fn position(&self) -> FeedPosition {
+    pub(crate) async fn position(&self) -> FeedPosition {
         let place = self.door.database.fleet_load().await.unwrap().position;
         self.batch(place).await.position
     }
 
-    async fn batch(&self, after: FeedPosition) -> FeedBatch {
+    pub(crate) async fn batch(&self, after: FeedPosition) -> FeedBatch {
         eventually(async || {
             let batch = self.door.database.feed_read(after).await.map_err(|error| error.log_text())?;
             // On a busy server others hold the feed back.

@@ -81,6 +81,7 @@ fn plan(request: Option<Uuid>, spec: &ServiceSpec, digest: &str) -> ReportedPlan
         wave: 1,
         why: None,
         fields: vec![field()],
+        fields_omitted: 2,
         location: Some("web/a.yaml:1".to_owned()),
     };
     ReportedPlan {
@@ -183,6 +184,23 @@ async fn plans_are_kept_once_and_answer_their_requests(database: TestDatabase) {
     assert_eq!(kept[0].objects[1].fields[0].before.as_deref(), Some("(hidden)"));
     let of_revision = door.app.revisions_plans(&door.admin, &[(service.id, told.revision_id)]).await.unwrap();
     assert_eq!(of_revision[&told.revision_id].digest, "first");
+    assert_eq!(of_revision[&told.revision_id].objects[0].fields_omitted, 2);
+
+    // A sync tells in pieces what it does: in sum it is told of its revision, each field once.
+    let mut second = plan(None, &told, "second");
+    second.objects.truncate(1);
+    second.objects[0].fields[0] =
+        FieldChange { before: Some("1".to_owned()), after: Some("7".to_owned()), ..field() };
+    let more = FieldChange { path: "/spec/paused".to_owned(), ..field() };
+    second.objects[0].fields.push(more.clone());
+    let sync = SyncReport { plan: Some(second), ..SyncReport::default() };
+    tell(&door, &agent, 3, &told, sync).await;
+    assert_eq!(plans(&door, &service).await.len(), 2);
+    let of_revision = door.app.revisions_plans(&door.admin, &[(service.id, told.revision_id)]).await.unwrap();
+    let sum = &of_revision[&told.revision_id];
+    assert_eq!((sum.digest.as_str(), sum.objects.len()), ("second", 2));
+    assert_eq!(sum.objects[0].fields, [FieldChange { after: Some("7".to_owned()), ..field() }, more]);
+    assert!(sum.objects[1].fields[0].hidden);
 
     let request = door.app.service_plan_request(&door.admin, &selector).await.unwrap();
     let joined = door.app.service_plan_request(&door.admin, &selector).await.unwrap();
@@ -191,7 +209,7 @@ async fn plans_are_kept_once_and_answer_their_requests(database: TestDatabase) {
     let asked = PlanSelector::Request(request);
     assert!(door.app.service_plan(&door.admin, &selector, asked).await.unwrap().is_none());
     let answer = SyncReport { plan: Some(plan(Some(request), &told, "first")), ..SyncReport::default() };
-    tell(&door, &agent, 3, &told, answer).await;
+    tell(&door, &agent, 4, &told, answer).await;
     let answered = door.app.service_plan(&door.admin, &selector, asked).await.unwrap().unwrap();
     assert_eq!((answered.request_id, answered.unchanged), (Some(request), 3));
     assert_eq!(known(&door, &service).await.ask.plan, None);

@@ -13,6 +13,8 @@ each_cluster!(
     a_plan_shows_no_secret,
     a_plan_compares_what_the_server_would_make,
     a_plan_of_what_is_unchanged_asks_nothing,
+    a_sync_records_what_it_changed,
+    waves_record_what_they_change_when_they_do,
 );
 
 impl Fixture {
@@ -121,5 +123,90 @@ async fn a_plan_of_what_is_unchanged_asks_nothing(cluster: TestCluster) -> anyho
     let engine = Engine::start(f.client.clone(), options(&f.agent_namespace)).await?;
     let plan = engine.plan(&f.target, objects.to_vec()).await.plan.unwrap();
     assert!(plan.is_empty() && plan.unchanged == 2, "{plan:?}");
+    Ok(())
+}
+
+/// What a record says of fields, a line for each.
+fn lines(plan: &SyncPlan) -> Vec<String> {
+    let side = |side: &Option<String>| side.clone().unwrap_or_else(|| "-".to_owned());
+    let of = |object: &plural_sync::PlannedObject| {
+        let name = object.key.name.clone();
+        let line = move |field: &plural_sync::FieldChange| {
+            format!("{name} {} {} {}", field.path, side(&field.before), side(&field.after))
+        };
+        object.fields.iter().map(line).collect::<Vec<_>>()
+    };
+    plan.objects.iter().flat_map(of).collect()
+}
+
+async fn a_sync_records_what_it_changed(cluster: TestCluster) -> anyhow::Result<()> {
+    let mut f = Fixture::new(cluster).await?;
+    let mut ignored = config_map("ignored", "1");
+    ignored.value["data"]["other"] = "1".into();
+    let first = f.sync(vec![config_map("a", "1"), ignored.clone(), secret("s"), deployment("web")]).await;
+    let record = first.plan.unwrap();
+    assert_eq!(lines(&record), Vec::<String>::new(), "what is created has no fields");
+
+    f.target.config.diff_normalizers.push(DiffNormalizer {
+        name: Some("ignored".to_owned()),
+        json_pointers: vec!["/data/other".to_owned()],
+        ..DiffNormalizer::default()
+    });
+    let mut changed_secret = secret("s");
+    changed_secret.value["stringData"]["password"] = "hunter2".into();
+    let mut web = deployment("web");
+    web.value["spec"]["replicas"] = 3.into();
+    ignored.value["data"]["key"] = "2".into();
+    ignored.value["data"]["other"] = "2".into();
+    let mut a = config_map("a", "2");
+    a.value["data"]["more"] = "1".into();
+    let objects = vec![a, ignored, changed_secret, web, config_map("new", "1")];
+    let planned = f.plan(&objects).await?;
+    let second = f.sync(objects.clone()).await;
+    assert!(second.applied, "{second:?}");
+    let record = second.plan.unwrap();
+    let told = lines(&record);
+    for line in ["a /data/key \"1\" \"2\"", "a /data/more - \"1\"", "ignored /data/key \"1\" \"2\""] {
+        assert!(told.iter().any(|told| told == line), "{line}: {told:?}");
+    }
+    assert!(
+        told.iter().any(|told| told.starts_with("web /spec/replicas ") && told.ends_with(" 3")),
+        "{told:?}"
+    );
+    assert!(told.contains(&"s /data/password \"(hidden)\" \"(hidden)\"".to_owned()), "{told:?}");
+    assert_eq!(told, lines(&planned), "it is what was planned");
+    assert!(!format!("{record:?}").contains("hunter"), "{record:?}");
+    // What was done is not told again.
+    assert!(f.sync(objects.clone()).await.plan.is_none());
+
+    // What somebody changed is told as drift, and no record of a revision.
+    f.meddle(&f.config_maps(), "a", json!({"data": {"key": "evil"}})).await?;
+    let seen = async || f.component("a").is_some_and(|found| !found.synced);
+    plural_testkit::eventually(crate::fixture::PATIENCE, seen).await;
+    let repaired = f.sync(objects).await;
+    assert_eq!(repaired.drift[0].fields[0].path, "/data/key");
+    assert_eq!(lines(&repaired.plan.unwrap()), Vec::<String>::new());
+    Ok(())
+}
+
+async fn waves_record_what_they_change_when_they_do(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let wave = |object, wave: i32| {
+        crate::waves::annotated(object, json!({"argocd.argoproj.io/sync-wave": wave.to_string()}))
+    };
+    f.sync(vec![wave(config_map("early", "1"), -1), wave(config_map("late", "1"), 1)]).await;
+    let halted = [
+        wave(config_map("early", "2"), -1),
+        wave(crate::waves::stuck("web"), 0),
+        wave(config_map("late", "2"), 1),
+    ];
+    let first = f.sync(halted.to_vec()).await.plan.unwrap();
+    assert_eq!(lines(&first), ["early /data/key \"1\" \"2\""]);
+    let second = f.sync(halted.to_vec()).await.plan.unwrap();
+    assert_eq!(lines(&second), Vec::<String>::new(), "the last wave was not reached");
+    let through = [halted[0].clone(), wave(deployment("web"), 0), halted[2].clone()];
+    let last = f.complete(&through).await?.plan.unwrap();
+    assert!(lines(&last).contains(&"late /data/key \"1\" \"2\"".to_owned()), "{last:?}");
+    assert_ne!(last.digest, second.digest, "it is news");
     Ok(())
 }

@@ -9,8 +9,8 @@ use crate::{
     ClusterRef, ConfigAttributes, Connection, GitRefAttributes, GitRepository, HelmSummary, Id,
     KustomizeAttributes, LinksAttributes, PendingApproval, PolicyBindingAttributes, RendererSummary,
     RenderingAttributes, ServiceComponent, ServiceContextRef, ServiceDependency, ServiceDeploymentStatus,
-    ServicePin, ServiceSync, SyncConfig, SyncConfigPatch, document::Operation, document::OperationKind,
-    shared::list,
+    ServicePin, ServiceSync, StackRef, SyncConfig, SyncConfigPatch, document::Operation,
+    document::OperationKind, shared::list,
 };
 
 /// A value in a file of the service's source.
@@ -181,6 +181,18 @@ pub struct ServiceDetails {
     /// The contexts that its templates read, as far as you may see them.
     #[serde(default, deserialize_with = "list")]
     pub contexts: Vec<ServiceContextRef>,
+    /// The stacks whose outputs its templates read, as far as you may see them.
+    #[serde(default, deserialize_with = "list")]
+    pub imports: Vec<ServiceImport>,
+}
+
+/// A stack whose outputs templates read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceImport {
+    /// Whether sensitive outputs are among what templates read: whoever imported the stack might read its state.
+    pub sensitive: Option<bool>,
+    /// The stack.
+    pub stack: Option<StackRef>,
 }
 
 /// What is wrong with a service.
@@ -303,9 +315,6 @@ pub struct ServiceDeploymentAttributes {
     /// Where in the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitRefAttributes>,
-    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub imports: Option<Vec<ServiceImportAttributes>>,
     /// Time between full checks: `90s`, `5m`, `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<String>,
@@ -372,9 +381,6 @@ pub struct ServiceUpdateAttributes {
     /// Where in the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitRefAttributes>,
-    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub imports: Option<Vec<ServiceImportAttributes>>,
     /// Time between full checks: `90s`, `5m`, `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<String>,
@@ -470,7 +476,8 @@ impl Operation for ListServicesUsing {
     const NAME: &'static str = "ListServicesUsing";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "serviceDeployments";
-    const DOCUMENT: &'static str = "query ListServicesUsing($first: Int!, $repositoryId: ID, $contextId: ID) {
+    const DOCUMENT: &'static str =
+        "query ListServicesUsing($first: Int!, $repositoryId: ID, $contextId: ID) {
   serviceDeployments(first: $first, repositoryId: $repositoryId, contextId: $contextId) {
     pageInfo { hasNextPage endCursor }
     edges { node { ...ServiceAddress } }
@@ -517,12 +524,14 @@ fragment ServiceConfiguration on ServiceConfiguration { name valueFrom { ...Conf
 fragment ServiceContextRef on ServiceContext { name }
 fragment ServiceDependency on ServiceDependency { name cluster status healthy message }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
-fragment ServiceDetails on ServiceDeployment { ...ServiceDeployment dryRun templated author syncConfig { ...SyncConfig } components { ...ServiceComponent } errors { ...ServiceError } helm { ...HelmSummary } kustomize { ...Kustomize } renderers { ...RendererSummary } configuration { ...ServiceConfiguration } dependencies { ...ServiceDependency } contexts { ...ServiceContextRef } pendingApproval { ...PendingApproval_objects } sync { ...ServiceSync_details } }
+fragment ServiceDetails on ServiceDeployment { ...ServiceDeployment dryRun templated author syncConfig { ...SyncConfig } components { ...ServiceComponent } errors { ...ServiceError } helm { ...HelmSummary } kustomize { ...Kustomize } renderers { ...RendererSummary } configuration { ...ServiceConfiguration } dependencies { ...ServiceDependency } contexts { ...ServiceContextRef } imports { ...ServiceImport } pendingApproval { ...PendingApproval_objects } sync { ...ServiceSync_details } }
 fragment ServiceError on ServiceError { source message warning terminal }
+fragment ServiceImport on ServiceImport { sensitive stack { ...StackRef } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
 fragment ServiceReason on ServiceReason { kind message terminal until }
 fragment ServiceSync on ServiceSync { step phase wave waves wavesDone }
 fragment ServiceSync_details on ServiceSync { waitingFor { ...SyncWaiting } hooks { ...SyncHook } requestDone planRequest promoted { ...Promoted ...Promoted_problems } }
+fragment StackRef on InfrastructureStack { id name }
 fragment SyncConfig on SyncConfig { createNamespace enforceNamespace deleteNamespace requireOwnership namespaceMetadata { labels annotations } diffNormalizers { name kind namespace jsonPointers backfill managers } policy { manual prune selfHeal waveWait waveTimeout retryLimit retryWait retryMaxWait prunePercent pruneObjects } serviceAccount }
 fragment SyncHook on SyncHook { object { ...ObjectRef } phase outcome message }
 fragment SyncWaiting on SyncWaiting { object { ...ObjectRef } why }";

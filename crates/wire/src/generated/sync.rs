@@ -75,6 +75,7 @@ pub struct PlanRequested {
 
 /// One object of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PlannedObject {
     /// Which.
     pub object: ObjectRef,
@@ -86,9 +87,11 @@ pub struct PlannedObject {
     pub wave: Option<i64>,
     /// Why, where the action does not say it.
     pub why: Option<String>,
-    /// What differs, where that was asked for.
+    /// What differs: of a plan that was asked for, and of what a sync changed. Values of Secrets are never here.
     #[serde(default, deserialize_with = "list")]
     pub fields: Vec<FieldChange>,
+    /// Fields that differ and are not listed because there are too many.
+    pub fields_omitted: Option<i64>,
     /// File and line, where known.
     pub location: Option<String>,
 }
@@ -491,7 +494,7 @@ impl Operation for GetServicePlan {
 }
 fragment FieldChange on FieldChange { path before after hidden manager writtenAt }
 fragment ObjectRef on ObjectRef { group kind namespace name }
-fragment PlannedObject on PlannedObject { object { ...ObjectRef } action phase wave why fields { ...FieldChange } location }
+fragment PlannedObject on PlannedObject { object { ...ObjectRef } action phase wave why fields { ...FieldChange } fieldsOmitted location }
 fragment ServicePlan on ServicePlan { id requestId revisionId digest objects { ...PlannedObject } unchanged omitted error insertedAt }";
 }
 

@@ -29,9 +29,9 @@ one_database!(
 );
 
 /// Commands that wait in one stage until somebody writes to their FIFO, and say so.
-const HOLD: &str =
+pub(super) const HOLD: &str =
     "rm -f hold; mkfifo hold; echo it holds; read -r line < hold; echo \"it was told to $line\"\n";
-const SAY: &str = "echo \"$1\"\n";
+pub(super) const SAY: &str = "echo \"$1\"\n";
 
 /// A stack whose command of `stage` waits for its FIFO.
 async fn holding(world: &World, stage: &str, more: Value) -> anyhow::Result<String> {
@@ -122,7 +122,7 @@ async fn a_harness_that_is_killed_while_it_applies_is_not_begun_again(
 }
 
 /// A configuration of one resource, which says something while it is made.
-fn resource(while_it_is_made: &str) -> String {
+pub(super) fn resource(while_it_is_made: &str) -> String {
     format!(
         "resource \"terraform_data\" \"one\" {{\n  input = \"one\"\n  provisioner \"local-exec\" {{\n    \
          command = \"sh ${{path.module}}/{while_it_is_made}\"\n  }}\n}}\n"
@@ -162,12 +162,15 @@ async fn what_was_applied_and_not_told_is_found_by_the_next_plan(
     Ok(())
 }
 
+/// The id of the lock of somebody else.
+pub(super) const LOCK: &str = "6b0f5c4e-1f0e-7a5e-9b0a-0123456789ab";
+
 /// Somebody else who would lock the state, as a tool does; the status of the answer.
-async fn lock(world: &World, stack: &str, method: &str) -> anyhow::Result<u16> {
+pub(super) async fn lock(world: &World, stack: &str, method: &str) -> anyhow::Result<u16> {
     let http = reqwest::Client::builder().tls_certs_only([]).build()?;
     let url = format!("{}/v1/stacks/{stack}/state", world.console.url());
     let method = reqwest::Method::from_bytes(method.as_bytes())?;
-    let body = json!({"ID": "6b0f5c4e-1f0e-7a5e-9b0a-0123456789ab", "Who": "ada@box"}).to_string();
+    let body = json!({"ID": LOCK, "Who": "ada@box"}).to_string();
     let asked = http.request(method, url).basic_auth("plural", Some(&world.admin.token)).body(body);
     Ok(asked.send().await?.status().as_u16())
 }
@@ -203,12 +206,8 @@ async fn the_lock_of_a_run_that_died_is_released_and_nobody_else_writes_before(
     let waits = world.plan(&stack).await?;
     world.approve(&waits).await?;
     let failed = world.until(&waits, "FAILED").await;
-    assert!(
-        World::printed(&failed).contains("6b0f5c4e-1f0e-7a5e-9b0a-0123456789ab"),
-        "{}",
-        world.told(&failed)
-    );
-    assert_eq!(world.known(&stack).await?["lock"]["id"], "6b0f5c4e-1f0e-7a5e-9b0a-0123456789ab");
+    assert!(World::printed(&failed).contains(LOCK), "{}", world.told(&failed));
+    assert_eq!(world.known(&stack).await?["lock"]["id"], LOCK);
     world.end();
     Ok(())
 }

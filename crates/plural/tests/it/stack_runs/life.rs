@@ -10,12 +10,13 @@ one_database!(
     sqlite,
     "the cluster is what is different here: the simulated one has each database";
     opentofu_on_a_real_control_plane,
+    terraform_on_a_simulated_cluster,
     a_playbook_of_ansible,
     a_plan_that_was_not_read_is_not_approved
 );
 
 /// A resource of the kind that is built in, and an output.
-fn configuration(input: &str) -> String {
+pub(super) fn configuration(input: &str) -> String {
     format!(
         "resource \"terraform_data\" \"one\" {{\n  input = \"{input}\"\n}}\n\n\
          output \"word\" {{\n  value = terraform_data.one.output\n}}\n\n\
@@ -27,7 +28,15 @@ async fn opentofu_on_a_simulated_cluster(database: TestDatabase) -> anyhow::Resu
     if program_or_report("tofu").is_none() {
         return Ok(());
     }
-    opentofu(World::simulated(&database).await?).await
+    plans_applies_and_destroys(World::simulated(&database).await?, "tofu").await
+}
+
+/// The last one that is free.
+async fn terraform_on_a_simulated_cluster(database: TestDatabase) -> anyhow::Result<()> {
+    if program_or_report("terraform").is_none() {
+        return Ok(());
+    }
+    plans_applies_and_destroys(World::simulated(&database).await?, "terraform").await
 }
 
 async fn opentofu_on_a_real_control_plane(database: TestDatabase) -> anyhow::Result<()> {
@@ -35,12 +44,14 @@ async fn opentofu_on_a_real_control_plane(database: TestDatabase) -> anyhow::Res
         return Ok(());
     }
     let Some(world) = World::real(&database).await? else { return Ok(()) };
-    opentofu(world).await
+    plans_applies_and_destroys(world, "tofu").await
 }
 
-async fn opentofu(world: World) -> anyhow::Result<()> {
+async fn plans_applies_and_destroys(world: World, tool: &str) -> anyhow::Result<()> {
     let first = world.remote.push_files([("infra/main.tf", configuration("one"))])?;
-    let stack = world.stack("TERRAFORM", "infra", json!({"manageState": true})).await?;
+    let image = json!({"image": "example.org/tools", "tag": "1", "terraform": {"tofu": tool == "tofu"}});
+    let more = json!({"manageState": true, "configuration": image});
+    let stack = world.stack("TERRAFORM", "infra", more).await?;
 
     // Planned, and nothing is changed yet.
     let run = world.planned(&stack, None).await;
@@ -53,6 +64,7 @@ async fn opentofu(world: World) -> anyhow::Result<()> {
     assert_eq!(run["sha"], first.as_str(), "{}", world.told(&run));
     let text = run["plan"]["text"].as_str().unwrap_or_default();
     assert!(text.contains("terraform_data.one"), "{}", world.told(&run));
+    assert_eq!(run["steps"][0]["cmd"], tool, "{}", world.told(&run));
     let known = world.known(&stack).await?;
     assert_eq!((&known["stateVersion"], &known["lock"]), (&Value::Null, &Value::Null), "{known}");
 

@@ -158,3 +158,53 @@ pub(super) fn fifo_below(parent: u32) -> Option<PathBuf> {
         fifo_below(child.file_name().to_str()?.parse().ok()?)
     })
 }
+
+/// A process, known by its number and its start: the number alone is given to another one some day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Process {
+    pid: u32,
+    started: String,
+}
+
+/// All that runs below a process, however deep.
+pub(super) fn below(parent: u32) -> Vec<Process> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all: Vec<(u32, Process)> = entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let [parent, started] = stat(pid)?;
+            Some((parent.parse().ok()?, Process { pid, started }))
+        })
+        .collect();
+    let (mut found, mut parents) = (Vec::new(), vec![parent]);
+    while let Some(parent) = parents.pop() {
+        let children: Vec<&Process> = all.iter().filter(|(of, _)| *of == parent).map(|(_, it)| it).collect();
+        parents.extend(children.iter().map(|child| child.pid));
+        found.extend(children.into_iter().cloned());
+    }
+    found
+}
+
+impl Process {
+    /// Whether it still runs.
+    pub(super) fn is_there(&self) -> bool {
+        stat(self.pid).is_some_and(|[_, started]| started == self.started)
+    }
+}
+
+/// The parent and the start of a process that has not ended.
+fn stat(pid: u32) -> Option<[String; 2]> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before the state is in parentheses, and may hold some itself.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let has_ended = matches!(*fields.first()?, "Z" | "X");
+    (!has_ended).then_some([(*fields.get(1)?).to_owned(), (*fields.get(19)?).to_owned()])
+}
+
+/// Bytes of the memory of a process that were resident at once; nothing when it has ended.
+pub(super) fn most_memory(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(most.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024)
+}

@@ -39,7 +39,7 @@ pub(super) struct World {
     pub(super) place: Place,
     pub(super) remote: GitRemote,
     pub(super) cluster: String,
-    repository: String,
+    pub(super) repository: String,
     pub(super) home: Home,
 }
 

@@ -383,6 +383,7 @@ pub(super) const UNASKED: &[&str] = &[
     "services_deprecations",
     "services_errors",
     "services_health_changes",
+    "services_imports",
     "services_metadata",
     "services_reasons",
     "services_revisions",

@@ -79,6 +79,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("services_dependencies", "uaaaaa", w, c => w.door.app.services_dependencies(c, &[w.service.id])),
         case!("services_dependents", "uaaaaa", w, c => w.door.app.services_dependents(c, &[w.service.id])),
         case!("services_contexts", "uaaaaa", w, c => w.door.app.services_contexts(c, &[w.service.id])),
+        case!("services_imports", "uaaaaa", w, c => w.door.app.services_imports(c, &[w.service.id])),
         case!("service_deletion", "uhaaaa", w, c => w.door.app.service_deletion(c, &service_id(&w.service), true)),
         case!("service_delete_cascade", "uhdaaa", w, c => async { w.door.app.service_delete_cascade(c, &service_of(w).await).await }),
     ]

@@ -61,11 +61,12 @@ export const keepsState = (type: StackType): boolean => type === 'TERRAFORM' || 
 export type RunKind = 'APPLY' | 'DRY_RUN' | 'DESTROY';
 export const kinds: Record<RunKind, string> = { APPLY: 'Apply', DRY_RUN: 'Plan only', DESTROY: 'Destroy' };
 
-export type RunTrigger = 'CRON' | 'SPEC' | 'COMMIT' | 'MANUAL';
+export type RunTrigger = 'CRON' | 'SPEC' | 'COMMIT' | 'UPSTREAM' | 'MANUAL';
 export const triggers: Record<RunTrigger, string> = {
   CRON: 'the schedule',
   SPEC: 'a change of the stack',
   COMMIT: 'a commit',
+  UPSTREAM: 'other outputs of a stack that it depends on',
   MANUAL: 'a person',
 };
 

@@ -14,7 +14,7 @@ import { serve } from './world.mjs';
 const OF_STACKS = [
   '/new-stack',
   '/stacks/network-0',
-  ...['runs', 'state', 'outputs', 'settings'].map((tab) => `/stacks/network-0?tab=${tab}`),
+  ...['runs', 'drift', 'state', 'outputs', 'settings'].map((tab) => `/stacks/network-0?tab=${tab}`),
   '/stacks/database-1',
   '/stacks/network-0/runs/st0-r12',
   '/stacks/network-0/runs/st0-r12?tab=plan&view=text',

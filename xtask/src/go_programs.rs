@@ -63,7 +63,7 @@ const fn program(name: &'static str, package: &'static str, seconds: u32) -> Pro
 const CONTROL_PLANE: &str = "the suites run on the simulated API server alone";
 const PEERS: &str = "nothing is compared with what the originals render";
 
-const MODULES: [Module; 8] = [
+const MODULES: [Module; 9] = [
     Module {
         folder: "tools/kubernetes",
         programs: &[
@@ -98,6 +98,16 @@ const MODULES: [Module; 8] = [
         programs: &[program("tofu", "github.com/opentofu/opentofu/cmd/tofu", 630)],
         users: &[User::TestsLater],
         without: "no tool writes the state of stacks",
+    },
+    Module {
+        folder: "tools/terraform-provider-local",
+        programs: &[program(
+            "terraform-provider-local",
+            "github.com/terraform-providers/terraform-provider-local",
+            45,
+        )],
+        users: &[User::TestsLater],
+        without: "nothing that a provider made drifts",
     },
     Module {
         folder: "tools/terraform",

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use plural_core::ids::ServiceId;
 use plural_core::project_limits::ProjectLimits;
+use plural_core::run_limits::RunLimits;
 use plural_core::service::{FileKeyRef, KeyRef, Reference, VaultKeyRef};
 use plural_core::specs::SyncPolicy;
 use plural_sync::{GroupKind, Limits, ObjectKey, Promotion, PromotionAction, Request, Target};
@@ -68,6 +69,8 @@ fn limits(service: &v1::Service) -> Option<Limits> {
             // The console names it in the service's own settings.
             default_service_account: None,
             reference_namespaces,
+            // Each run has its own with it.
+            runs: RunLimits::default(),
         },
         repository_url,
         chart_url: chart.map(|helm| helm.url.clone()).filter(|url| !url.is_empty()),

@@ -21,7 +21,8 @@ use plural_app::secret::TokenHash;
 use plural_app::{App, OpCtx};
 use plural_core::access::{Actor, check_scopes};
 use plural_core::ids::RequestId;
-use plural_core::run_call::RUN_TOKEN_PREFIX;
+use plural_core::run_call::{RUN_TOKEN_PREFIX, is_run_token};
+use plural_core::token::DEPLOY_TOKEN_PREFIX;
 use plural_core::{Error, ErrorCode, Result};
 use plural_kit::{Permit, Permits, Visit, network_of};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -175,6 +176,37 @@ pub(crate) fn is_of_run(token: &SecretString) -> bool {
 pub(crate) fn run_token(headers: &HeaderMap) -> Option<SecretString> {
     let token = token(headers).ok().flatten().map(SecretString::from)?;
     is_of_run(&token).then_some(token)
+}
+
+/// The bearer token, if it says that it is of a run or of an agent. The door of GraphQL asks for it: it has operations for these.
+pub(crate) fn runner_token(headers: &HeaderMap) -> Option<SecretString> {
+    let token = token(headers).ok().flatten().map(SecretString::from)?;
+    (is_of_run(&token) || token.expose_secret().starts_with(DEPLOY_TOKEN_PREFIX)).then_some(token)
+}
+
+/// The Job of a run, the actor of one, or an agent, by a token that [`runner_token`] found.
+///
+/// # Errors
+/// As [`caller`].
+pub(crate) async fn runner(
+    api: &Api,
+    parts: &Parts,
+    request_id: RequestId,
+    token: &SecretString,
+) -> std::result::Result<Caller, Box<Response>> {
+    let actor = async {
+        if is_run_token(token.expose_secret()) {
+            return api.app.run_authenticate(token.expose_secret()).await;
+        }
+        match api.app.actor_authenticate(token.expose_secret()).await? {
+            actor @ Actor::Cluster(_) => Ok(actor),
+            actor @ Actor::User(_) if actor.run_project().is_some() => Ok(actor),
+            Actor::User(_) | Actor::Registration(_) | Actor::Run(_) | Actor::Nobody | Actor::System => {
+                Err(Error::Unauthenticated)
+            }
+        }
+    };
+    identified(api, parts, request_id, actor).await
 }
 
 async fn identified(

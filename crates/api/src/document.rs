@@ -73,6 +73,8 @@ pub(crate) enum Sender {
 pub(crate) enum Rejection {
     /// It needs a credential.
     Unauthenticated,
+    /// Its credential is none for what it asks.
+    NotForIt,
     /// It has too many bytes.
     TooLong(String),
     /// It exceeds another limit.

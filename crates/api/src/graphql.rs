@@ -49,6 +49,7 @@ mod request;
 mod revision;
 mod role;
 mod rollout_strategy;
+mod runner;
 mod saved_view;
 mod second_factor;
 mod secret_backend;
@@ -65,6 +66,7 @@ mod service_reason;
 mod service_status;
 mod shared;
 mod stack;
+mod stack_clock;
 mod stack_dependency;
 mod stack_input;
 mod stack_policy;
@@ -87,6 +89,7 @@ pub(crate) use check::{validate, validate_request};
 pub(crate) use delta::Subscription;
 pub(crate) use error::server_error;
 pub(crate) use request::Request;
+pub(crate) use runner::{RunnerToken, opens};
 
 /// The schema's type.
 pub(crate) type Schema = async_graphql::Schema<Query, Mutation, Subscription>;
@@ -145,6 +148,7 @@ part! { DeliveryQueries, DeliveryMutations:
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     preview(query PreviewQuery);
     revision(query RevisionQuery);
+    runner(query RunnerQuery; mutation RunnerMutation);
     service(query ServiceQuery; mutation ServiceMutation);
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);
@@ -153,6 +157,7 @@ part! { DeliveryQueries, DeliveryMutations:
     service_status(query ServiceStatusQuery);
     stack(query StackQuery; mutation StackMutation);
     stack_dependency(query StackDependencyQuery);
+    stack_clock(mutation StackClockMutation);
     stack_run(query StackRunQuery; mutation StackRunMutation);
     stack_state(query StackStateQuery; mutation StackStateMutation);
     sync(query SyncQuery; mutation SyncMutation);

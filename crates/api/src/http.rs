@@ -21,6 +21,7 @@ use plural_core::access::Actor;
 use plural_core::ids::{RequestId, ServiceId};
 use plural_core::{Error, ErrorCode};
 use plural_kit::Permits;
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ use crate::{
     auth::{self, Caller, Party, RequestPermits},
     body,
     document::{self, Rejection, Sender, scan_json},
-    graphql::{self, Budget, MOST_BYTES, MOST_NODES, Pool, Request, Schema, Shortage},
+    graphql::{self, Budget, MOST_BYTES, MOST_NODES, Pool, Request, RunnerToken, Schema, Shortage},
     log::ActorName,
     options::ApiOptions,
     preparation::{Preparation, Prepared, Unprepared, until_validated},
@@ -119,7 +120,12 @@ pub(crate) async fn gql(
     request: HttpRequest,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let caller = match auth::caller(&api, &parts, request_id).await {
+    let runner = auth::runner_token(&parts.headers);
+    let caller = match &runner {
+        Some(token) => auth::runner(&api, &parts, request_id, token).await,
+        None => auth::caller(&api, &parts, request_id).await,
+    };
+    let caller = match caller {
         Ok(caller) => caller,
         Err(response) => return *response,
     };
@@ -145,7 +151,7 @@ pub(crate) async fn gql(
             let party = Party::of(&actor, peer);
             match Recipient::new(&api.sending, party, visit) {
                 Some(recipient) => {
-                    answer(&api, Asked { sender, actor, peer, request_id, recipient }, body).await
+                    answer(&api, Asked { sender, actor, runner, peer, request_id, recipient }, body).await
                 }
                 None => unread(),
             }
@@ -198,6 +204,8 @@ pub(crate) fn read(body: &[u8], sender: Sender) -> Result<GraphQlRequest, Reject
 struct Asked {
     sender: Sender,
     actor: Actor,
+    /// What it is known by, of a run or an agent.
+    runner: Option<SecretString>,
     peer: Option<IpAddr>,
     request_id: RequestId,
     recipient: Recipient,
@@ -206,18 +214,23 @@ struct Asked {
 /// Reads, validates and executes a request. The first two need a processor and nothing else, so they are done where
 /// they hold up no other request.
 async fn answer(api: &Api, asked: Asked, body: Bytes) -> Response {
-    let Asked { sender, actor, peer, request_id, recipient } = asked;
+    let Asked { sender, actor, runner, peer, request_id, recipient } = asked;
     let budget = Arc::new(Budget::new(api.pool.clone(), recipient.party));
     let prepare = {
         let (api, budget) = (api.clone(), Arc::clone(&budget));
         move || {
             let mut request = read(&body, sender)?;
             drop(body);
+            if !graphql::opens(&actor, &mut request) {
+                let op = api.app.ctx(actor).with_request_id(request_id).with_peer(peer);
+                api.app.audit_refused(&op, "token", ErrorCode::Unauthenticated);
+                return Err(Rejection::NotForIt);
+            }
             let effect = effect(&mut request);
             let deadline = Instant::now() + api.options.timeout;
             let op = api.app.ctx(actor).with_request_id(request_id).with_deadline(deadline).with_peer(peer);
             let data = Request::new(api.app, op, Arc::clone(&api.options), Arc::clone(&budget));
-            let request = request.data(data).data(budget);
+            let request = request.data(data).data(budget).data(RunnerToken(runner));
             let schema = api.schema;
             Ok((until_validated(async move { schema.execute(request).await }), effect))
         }
@@ -264,6 +277,8 @@ async fn answer(api: &Api, asked: Asked, body: Bytes) -> Response {
 fn reject(rejection: Rejection, recipient: Recipient, request_id: RequestId) -> Response {
     match rejection {
         Rejection::Unauthenticated => unauthenticated(),
+        // As for one that is wrong.
+        Rejection::NotForIt => refuse(&Error::Unauthenticated, request_id),
         Rejection::TooLong(told) => message(StatusCode::PAYLOAD_TOO_LARGE, &told),
         Rejection::Limit(told) => message(StatusCode::BAD_REQUEST, &told),
         Rejection::Syntax(error) => {

@@ -474,7 +474,9 @@ fn subscribes(request: &mut GraphQlRequest) -> bool {
 
 fn told(rejection: Rejection, request_id: RequestId) -> ServerError {
     match rejection {
-        Rejection::Unauthenticated => graphql::server_error(&Error::Unauthenticated, request_id),
+        Rejection::Unauthenticated | Rejection::NotForIt => {
+            graphql::server_error(&Error::Unauthenticated, request_id)
+        }
         Rejection::TooLong(told) | Rejection::Limit(told) => ServerError::new(told, None),
         Rejection::Syntax(error) => error,
         Rejection::Invalid(error) => graphql::server_error(&error, request_id),

@@ -15,6 +15,7 @@ use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::audit_chain::{AuditDigest, digest};
 use plural_core::ids::{ProjectId, UserId};
 use plural_core::policy::{BindingSubject, BindingsChange, Policy, Rights, Role};
+use plural_core::service_context::ServiceContext;
 use plural_core::{Error, Result};
 use uuid::Uuid;
 
@@ -79,6 +80,10 @@ pub trait Noun {
     const DENIED: Option<&'static str> = None;
     /// Its id and name at this moment.
     fn identity(&self) -> (Option<Uuid>, String);
+    /// The project that it is in, as far as tokens of the actors of runs reach it.
+    fn project(&self) -> Option<ProjectId> {
+        None
+    }
     /// What decides who may have it, where that depends on what it is and not only on where it stands.
     fn guarded_by(&self, scope: Scope) -> Scope {
         scope
@@ -87,7 +92,7 @@ pub trait Noun {
 
 /// Makes a type a [`Noun`], in the file of the noun: `noun!(Stack, "stack", s => Some(s.id.uuid()), s.name.to_string());`.
 macro_rules! noun {
-    ($type:ty, $noun:literal, $self:ident => $id:expr, $name:expr $(, denied: $denied:expr)?) => {
+    ($type:ty, $noun:literal, $self:ident => $id:expr, $name:expr $(, denied: $denied:expr)? $(, project: $project:expr)?) => {
         impl $crate::access::Noun for $type {
             const NOUN: &'static str = $noun;
             $(const DENIED: Option<&'static str> = Some($denied);)?
@@ -95,6 +100,10 @@ macro_rules! noun {
                 let $self = self;
                 ($id, $name)
             }
+            $(fn project(&self) -> Option<plural_core::ids::ProjectId> {
+                let $self = self;
+                Some($project)
+            })?
         }
     };
 }
@@ -152,7 +161,8 @@ impl<T: Noun> Guarded<T> {
         let Self { value, scope, row } = self;
         let wording = Wording { noun: T::NOUN, denied: T::DENIED };
         let scope = value.guarded_by(scope);
-        authorize(ctx.actor(), A::ACTION, &scope, wording)?;
+        let as_user = of_run(ctx.actor(), A::ACTION, &value)?;
+        authorize(as_user.as_ref().unwrap_or(ctx.actor()), A::ACTION, &scope, wording)?;
         let held = rights(ctx.actor(), &scope);
         Ok(Authorized { value, held, row, action: PhantomData })
     }
@@ -163,6 +173,32 @@ impl<T: Noun> Guarded<T> {
         let Self { value, scope, row: _ } = self;
         let scope = value.guarded_by(scope);
         (judge(actor, action, &scope), scope, tell(&value))
+    }
+}
+
+/// Whom to judge in place of the actor of a run, who reads what is in the project of the run and writes its contexts: the user itself, as far
+/// as the token goes.
+fn of_run<T: Noun>(actor: &Actor, action: Action, thing: &T) -> Result<Option<Actor>> {
+    let Some(own) = actor.run_project() else { return Ok(None) };
+    if thing.project() != Some(own) {
+        return Err(Error::not_found(T::NOUN));
+    }
+    match action {
+        Action::Read => Ok(Some(actor.beyond_run())),
+        Action::Write if T::NOUN == ServiceContext::NOUN => Ok(Some(actor.beyond_run())),
+        Action::Write
+        | Action::Admin
+        | Action::ReadRecordings
+        | Action::Approve
+        | Action::Exec
+        | Action::Rollback
+        | Action::Prune
+        | Action::ImpersonateGroup
+        | Action::Assume
+        | Action::ReadState
+        | Action::WriteState => Err(Error::forbidden(
+            "the token of a run's actor reads what is in the project of its stack, writes contexts there, and does nothing else",
+        )),
     }
 }
 

@@ -6,6 +6,7 @@ use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
 use plural_core::project::Project;
 use plural_core::run_call::{RUN_TOKEN_PREFIX, state_token};
+use plural_core::run_limits::RunLimits;
 use plural_core::stack::Stack;
 use plural_core::stack_run::{JobRef, RunPhase, RunStatus, StackRun};
 use plural_core::stack_steps::image;
@@ -43,19 +44,6 @@ pub struct RunJob {
     pub limits: Option<RunLimits>,
     /// The image that the tool is in; empty: the agent's own.
     pub image: String,
-}
-
-/// What the Jobs of a project's runs may be. Patterns take "*" for any run of characters.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RunLimits {
-    /// Namespaces; empty: the agent's own for runs.
-    pub namespaces: Vec<String>,
-    /// Images; empty: all.
-    pub images: Vec<String>,
-    /// The account of the Pod that plans; absent: `default`.
-    pub plan_account: Option<String>,
-    /// The account of the Pod that applies; absent: `default`.
-    pub apply_account: Option<String>,
 }
 
 /// What an agent sees of a Job.
@@ -239,8 +227,7 @@ impl App {
 }
 
 fn run_limits(project: &Project) -> Option<RunLimits> {
-    let namespaces = &project.limits.namespaces;
-    (!namespaces.is_empty()).then(|| RunLimits { namespaces: namespaces.clone(), ..RunLimits::default() })
+    Some(project.limits.of_runs()).filter(|limits| !limits.is_of_no_job())
 }
 
 fn ended(state: ReportedRunState, exit_code: i32, message: &str) -> String {

@@ -69,7 +69,7 @@ pub struct ClusterFilter {
     pub distro: Option<ClusterDistro>,
 }
 
-noun!(Cluster, "cluster", c => Some(c.id.uuid()), c.handle.to_string());
+noun!(Cluster, "cluster", c => Some(c.id.uuid()), c.handle.to_string(), project: c.project_id);
 record!(Cluster, ClusterId, ClusterSelector, ClusterFilter);
 
 impl Sortable for Cluster {

@@ -6,7 +6,7 @@ use plural_core::data_key::KeyOwner;
 use plural_core::ids::StackRunId;
 use plural_core::run_call::{
     InputPlan, InputStep, LogsKept, MAX_LOG_CHUNK, MAX_STEP_LOG, OutputReport, PlanReport, RunBeat, RunInput,
-    RunReport, StepReport, is_run_token, is_state_token, state_token,
+    RunReport, StepReport, actor_token, is_run_token, is_state_token, state_token,
 };
 use plural_core::stack::Stack;
 use plural_core::stack_plan::plan_digest;
@@ -16,6 +16,7 @@ use plural_core::stack_run::{
 use plural_core::stack_steps::steps;
 use plural_core::stack_turns::{Turn, after_job};
 use plural_core::{Error, Result};
+use secrecy::SecretString;
 
 use crate::app::App;
 use crate::ports::blobs::BlobStream;
@@ -39,12 +40,29 @@ pub struct HarnessHandle {
     run: StackRun,
     /// The stack's name.
     stack: String,
+    /// What its commands have where the stack has an actor.
+    actor_token: SecretString,
 }
 
 impl HarnessHandle {
     /// The run.
     pub fn id(&self) -> StackRunId {
         self.run.id
+    }
+
+    /// In which phase its Job is.
+    pub(crate) fn phase(&self) -> RunPhase {
+        self.run.phase
+    }
+
+    /// Which Job of the phase it is.
+    pub(crate) fn attempt(&self) -> u32 {
+        self.run.attempt
+    }
+
+    /// What its commands have where the stack has an actor.
+    pub(crate) fn actor_token(&self) -> &SecretString {
+        &self.actor_token
     }
 
     /// Who does what this reaches.
@@ -70,7 +88,15 @@ impl App {
     /// [`Error::Unauthenticated`] for one that is wrong, of another run, for the state alone, or has ended.
     pub async fn harness_authenticate(&self, token: &str, id: StackRunId) -> Result<HarnessHandle> {
         let RunCredential { run, stack } = self.run_credential_of(token).await?;
-        if run.id == id { Ok(HarnessHandle { run, stack }) } else { Err(Error::Unauthenticated) }
+        if run.id != id {
+            return Err(Error::Unauthenticated);
+        }
+        Ok(HarnessHandle { run, stack, actor_token: SecretString::from(actor_token(token)) })
+    }
+
+    /// Of which run a credential is.
+    pub(crate) async fn run_of_credential(&self, token: &str) -> Result<StackRunId> {
+        Ok(self.run_credential_of(token).await?.run.id)
     }
 
     /// Who the credential of a run speaks for.
@@ -139,6 +165,7 @@ impl App {
                 }
             }
         }
+        let actor_token = self.run_actor_begins(&by.run, &by.actor_token).await?;
         let OpenInputs { environment, files } = self.run_inputs_of(&by.run).await?;
         let RunSource { sha, artifact_digest, folder, .. } = source;
         let plan = by.run.plan.as_ref().filter(|_| by.run.phase == RunPhase::Apply);
@@ -162,6 +189,7 @@ impl App {
                 file_digest: plan.file_digest.clone(),
                 lock_digest: plan.lock_digest.clone(),
             }),
+            actor_token,
         })
     }
 
@@ -271,7 +299,7 @@ impl App {
             lock_digest,
             at: self.now(),
         };
-        let supersedes = by.run.kind != RunKind::DryRun;
+        let supersedes = !by.run.kind.only_plans();
         let change = RunMove { plan: Some(plan), supersedes, ..by.change(self) };
         self.store.stack_run_move(&by.actor(), by.run.id, &change).await?.ok_or(Error::Unauthenticated)?;
         Ok(())
@@ -292,6 +320,10 @@ impl App {
         let run = self.stack_run_again(by.run.id).await?;
         if run.status != RunStatus::Running || !run.is_at(by.run.phase, by.run.attempt) {
             return Err(Error::Unauthenticated);
+        }
+        if run.kind == RunKind::Drift {
+            let moved = Box::pin(self.drift_done(&by.actor(), &run, report)).await?;
+            return moved.map(drop).ok_or(Error::Unauthenticated);
         }
         let turn = after_job(&run, &report);
         let moved = self.run_turns(&by.actor(), &run, turn, (outputs, Proof::Ended)).await?;

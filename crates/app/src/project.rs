@@ -25,7 +25,7 @@ pub enum ProjectSelector {
     Default,
 }
 
-noun!(Project, "project", p => Some(p.id.uuid()), p.name.to_string());
+noun!(Project, "project", p => Some(p.id.uuid()), p.name.to_string(), project: p.id);
 record!(Project, ProjectId, ProjectSelector, Search);
 
 impl Bindable for Project {

@@ -74,11 +74,13 @@ pub enum SealedColumn {
     StackPlan,
     /// Outputs of stacks.
     StackOutput,
+    /// Fields of resources that drifted.
+    StackDrift,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -103,6 +105,7 @@ impl SealedColumn {
         Self::StackRunFiles,
         Self::StackPlan,
         Self::StackOutput,
+        Self::StackDrift,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -131,7 +134,8 @@ impl SealedColumn {
             | Self::StackRunEnvironment
             | Self::StackRunFiles
             | Self::StackPlan
-            | Self::StackOutput => false,
+            | Self::StackOutput
+            | Self::StackDrift => false,
         }
     }
 }

@@ -77,7 +77,7 @@ impl ContextUsers {
     }
 }
 
-noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string());
+noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string(), project: c.project_id);
 record!(ServiceContext, ServiceContextId, ServiceContextSelector, ServiceContextFilter);
 
 /// Contexts.
@@ -162,8 +162,18 @@ impl App {
             let by = known.audited(ctx, "serviceContext.update");
             return self.store.context_update(by, &save, only.as_ref(), may_feed).await;
         }
-        let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
-        let project = self.authorized::<Project, Write>(ctx, &selector).await;
+        let own = ctx.actor().run_project();
+        let selector = project_id.or(own).map_or(ProjectSelector::Default, ProjectSelector::Id);
+        let project = match own {
+            None => self.authorized::<Project, Write>(ctx, &selector).await,
+            // In its own project, and of all that may be made there only this.
+            Some(_) => match self.authorized::<Project, Read>(ctx, &selector).await {
+                Ok(_) => {
+                    self.authorized::<Project, Write>(&self.ctx(ctx.actor().beyond_run()), &selector).await
+                }
+                Err(error) => Err(error),
+            },
+        };
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         let secrets = self.context_sealed_for(project.id, id, given.as_ref()).await?;
         let save = ServiceContextSave { name, configuration, secrets };

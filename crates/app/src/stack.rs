@@ -10,6 +10,8 @@ use plural_core::policy::Policy;
 use plural_core::project::Project;
 use plural_core::repository::Repository;
 use plural_core::stack::{NewStack, Stack, StackChange, StackSource, StackTool};
+use plural_core::stack_cron::Clockwork;
+use plural_core::stack_drift::StackWatch;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::stack_steps::steps;
@@ -24,7 +26,9 @@ use crate::policy;
 use crate::project::ProjectSelector;
 use crate::records::record;
 use crate::repository::RepositorySelector;
+use crate::run_limits::jobs_allowed;
 use crate::source::SourceLimits;
+use crate::stack_clock::Unattended;
 use crate::stack_inputs::OpenInputs;
 use crate::stack_run::{MadeRun, NewRun, RunMove, SealedInputs, user_of};
 
@@ -44,6 +48,8 @@ pub struct StackFilter {
     pub project_id: Option<ProjectId>,
     /// Name contains this.
     pub q: Option<String>,
+    /// Something else changed resources of it, or nothing that is known of did.
+    pub drifted: Option<bool>,
 }
 
 record!(Stack, StackId, StackSelector, StackFilter);
@@ -53,6 +59,10 @@ impl Noun for Stack {
 
     fn identity(&self) -> (Option<Uuid>, String) {
         (Some(self.id.uuid()), self.name.to_string())
+    }
+
+    fn project(&self) -> Option<ProjectId> {
+        Some(self.project_id)
     }
 
     /// Besides people, the Jobs of its runs reach its state.
@@ -125,11 +135,14 @@ impl App {
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         if let Some(source) = &source {
             check_runs(tool, &spec)?;
+            jobs_allowed(&project, tool, &spec)?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
         if spec.job.account().is_some() {
             self.stack_account_allowed(ctx, project.id).await?;
         }
+        self.stack_unattended_allowed(ctx, &spec, Unattended::New(project.id)).await?;
+        self.stack_actor_allowed(ctx, spec.actor).await?;
         let (id, at) = (StackId::new(), ctx.now());
         if !spec.dependencies.is_empty() {
             let of = (id, name.as_str());
@@ -139,6 +152,11 @@ impl App {
             None
         } else {
             Some(policy::grant(ctx, self.authorized::<Project, _>(ctx, &selector).await, id, &bindings)?)
+        };
+        let watch = StackWatch {
+            next_run_at: spec.next(Clockwork::Run, at),
+            next_drift_at: spec.next(Clockwork::Drift, at),
+            ..StackWatch::default()
         };
         let stack = Stack {
             id,
@@ -157,6 +175,7 @@ impl App {
             changed_by: user_of(ctx),
             lock: None,
             state: None,
+            watch,
             created_at: at,
             updated_at: at,
         };
@@ -192,15 +211,22 @@ impl App {
             }
         }
         let change = &self.stack_change_allowed(ctx, &stack, change).await?;
+        if makes {
+            let spec = change.spec.as_ref().unwrap_or(&stack.spec);
+            self.stack_unattended_allowed(ctx, spec, Unattended::Changed(id)).await?;
+        }
         let (source, spec) = (change.source.as_ref(), change.spec.as_ref());
         let acts = acts_as(source.or(stack.source.as_ref()), spec.unwrap_or(&stack.spec));
         if acts.is_some() && acts != acts_as(stack.source.as_ref(), &stack.spec) {
             self.stack_account_allowed(ctx, stack.project_id).await?;
         }
+        if makes {
+            self.stack_actor_allowed(ctx, spec.unwrap_or(&stack.spec).actor).await?;
+        }
         if makes && (change.source.is_some() || stack.source.is_some()) {
             check_runs(stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
         }
-        if let Some(source) = &change.source {
+        if change.source.is_some() {
             let uses_state = change.spec.as_ref().unwrap_or(&stack.spec).manage_state;
             if stack.source.is_none() && stack.state.is_some() && !uses_state {
                 return Err(Error::invalid(
@@ -209,9 +235,14 @@ impl App {
                      delete the stack and make one whose code has a backend of its own",
                 ));
             }
+        }
+        if change.source.is_some() || (change.spec.is_some() && stack.source.is_some()) {
             let project =
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
-            self.stack_source_allowed(ctx, &project, source).await?;
+            jobs_allowed(&project, stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
+            if let Some(source) = &change.source {
+                self.stack_source_allowed(ctx, &project, source).await?;
+            }
         }
         if makes && stack.source.is_some() && !stack.paused {
             self.stack_has_room(id).await?;
@@ -408,6 +439,9 @@ fn acts_as<'a>(source: Option<&StackSource>, spec: &'a StackSpec) -> Option<JobA
 
 /// Refuses what no run could be made of: said with the change, and not when a commit comes.
 fn check_runs(tool: StackTool, spec: &StackSpec) -> Result<()> {
+    if spec.drift.as_ref().is_some_and(|drift| drift.crontab.is_some()) {
+        steps(tool, spec, RunKind::Drift, RunPhase::Plan)?;
+    }
     RunPhase::ALL.into_iter().try_for_each(|phase| steps(tool, spec, RunKind::Apply, phase).map(drop))
 }
 

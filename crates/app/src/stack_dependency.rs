@@ -275,7 +275,7 @@ impl App {
         kind: RunKind,
     ) -> Result<std::result::Result<(StackSpec, OpenInputs), String>> {
         let (mut spec, mut inputs) = (stack.spec.clone(), self.stack_inputs_of(stack).await?);
-        match self.upstream_values(&spec.dependencies, kind != RunKind::Destroy).await? {
+        match self.upstream_values(&spec.dependencies, is_strict(kind)).await? {
             Ok(values) => lay_values(stack.tool, values, &mut spec.variables, &mut inputs.environment),
             Err(why) => return Ok(Err(why)),
         }
@@ -288,8 +288,7 @@ impl App {
         if !run.is_held() {
             return Ok(Some(run));
         }
-        // What is destroyed needs what it was made with, as far as that is left, and waits for nothing.
-        let is_strict = run.kind != RunKind::Destroy;
+        let is_strict = is_strict(run.kind);
         if is_strict {
             match self.run_hold(&run).await? {
                 Hold::Goes => {}
@@ -444,6 +443,14 @@ impl App {
             "other outputs of a stack make a run of one that depends on it"
         );
         Ok(())
+    }
+}
+
+/// What is destroyed, or looked at, needs what it was made with, as far as that is left, and waits for nothing.
+const fn is_strict(kind: RunKind) -> bool {
+    match kind {
+        RunKind::Apply | RunKind::DryRun => true,
+        RunKind::Destroy | RunKind::Drift => false,
     }
 }
 

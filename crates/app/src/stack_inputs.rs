@@ -234,7 +234,8 @@ fn made_of_text(
     spec: &StackSpec,
     inputs: &OpenInputs,
 ) -> Result<String> {
-    let all = (tool, source, spec, &inputs.environment, &inputs.files);
+    // When runs are made decides no plan: another schedule leaves those good that wait.
+    let all = (tool, source, spec.planned(), &inputs.environment, &inputs.files);
     let json = serde_json::to_vec(&all)
         .map_err(|cause| Error::internal("writing what goes into a stack", cause.to_string()))?;
     Ok(format!("stack inputs {}", hex::encode(Sha256::digest(&json))))

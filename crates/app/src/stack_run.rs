@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::access::{Action, Actor};
+use plural_core::access::{Action, Actor, UserActor};
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::{Page, PageRequest};
 use plural_core::stack::Stack;
@@ -21,6 +21,7 @@ use crate::job::NewJob;
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
 use crate::stack::StackSelector;
+use crate::stack_drift::DriftWrite;
 
 /// What of a stack is sealed and goes into its runs.
 #[derive(Debug, Clone, Default)]
@@ -127,6 +128,8 @@ pub struct RunMove {
     /// Runs of the same stack that this one supersedes: waiting for approval, or queued, no dry runs, made earlier. Each becomes
     /// cancelled with the reason "superseded by run N".
     pub supersedes: bool,
+    /// What a look for drift found, where it ends well: all that there is of drift from then on.
+    pub drift: Option<DriftWrite>,
     /// What the stack is told where the run ends well: the commit, and its outputs where they are others than before.
     pub applied: Option<(String, Option<Vec<SealedOutput>>)>,
     /// Work that comes after it, enqueued with it.
@@ -188,7 +191,7 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs>;
     /// One run, for the console itself.
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>>;
-    /// The newest run of a stack that is no dry run.
+    /// The newest run of a stack of those that do not only plan.
     async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>>;
     /// What a queued run takes from other stacks is known, before its code is put together: what goes into it is this from now on, and
     /// its note is gone. `None` where it is elsewhere by now.
@@ -274,6 +277,12 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_plan_get(&self, id: StackRunId, part: PlanPart) -> Result<Option<PlanPartRead>>;
     /// The run whose running or pending Job has this credential for the state.
     async fn stack_run_credential(&self, hash: &TokenHash) -> Result<Option<RunCredential>>;
+    /// The token of the actor of a run that applies holds from now on, until its Job is over. Whether that Job runs.
+    async fn stack_run_actor_begins(&self, id: StackRunId, attempt: u32, hash: &TokenHash) -> Result<bool>;
+    /// Runs of a cluster whose Jobs its agent is to make, or has made and that go on.
+    async fn stack_runs_of_cluster(&self, cluster: ClusterId, page: &PageRequest) -> Result<Page<StackRun>>;
+    /// The user that the token of a run's actor speaks for while its Job runs, with what the token reaches.
+    async fn stack_run_actor(&self, hash: &TokenHash) -> Result<Option<UserActor>>;
     /// The outputs of a stack, by name; secret values are not opened for a list.
     async fn stack_outputs(&self, stack: StackId) -> Result<Vec<SealedOutput>>;
     /// These runs of a cluster that its agent has to know of: pending, running, or just over with a Job that is left.

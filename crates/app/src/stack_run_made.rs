@@ -47,8 +47,10 @@ impl App {
         }
         // Refused now, and not by the Job: a tool that cannot do it as the stack is.
         for phase in RunPhase::ALL {
-            steps(stack.tool, &stack.spec, kind, phase)?;
+            steps(stack.tool, &stack.spec.made_by(kind, trigger), kind, phase)?;
         }
+        // The clock makes runs as its schedule says.
+        let made_of = Stack { spec: stack.spec.made_by(kind, trigger), ..Stack::clone(stack) };
         let (id, at) = (StackRunId::new(), ctx.now());
         let inputs = self.stack_inputs_of(stack).await?;
         let run = StackRun {
@@ -66,8 +68,8 @@ impl App {
                 tool: stack.tool,
                 repository_id: source.repository_id,
                 git: source.git.clone(),
-                spec: stack.spec.clone(),
-                inputs_digest: self.stack_inputs_digest(stack, &inputs)?,
+                inputs_digest: self.stack_inputs_digest(&made_of, &inputs)?,
+                spec: made_of.spec,
                 upstream: (!stack.spec.dependencies.is_empty()).then(Upstream::default),
             },
             source: None,

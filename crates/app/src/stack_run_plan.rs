@@ -116,11 +116,12 @@ impl App {
         if let Some(moved) = state_moved(plan, &stack, run) {
             return Ok(Some(moved));
         }
-        let (spec, inputs) = match self.stack_taking(&stack, run.kind).await? {
+        let made_of = Stack { spec: stack.spec.made_by(run.kind, run.trigger), ..stack };
+        let (spec, inputs) = match self.stack_taking(&made_of, run.kind).await? {
             Ok(taking) => taking,
             Err(why) => return Ok(Some(format!("{why}: plan again"))),
         };
-        if !self.is_inputs_digest(&stack, &spec, &inputs, &run.snapshot.inputs_digest)? {
+        if !self.is_inputs_digest(&made_of, &spec, &inputs, &run.snapshot.inputs_digest)? {
             let what = match run.snapshot.upstream {
                 Some(_) => {
                     "the stack, or what it takes from others, was changed since the plan was made: plan again"

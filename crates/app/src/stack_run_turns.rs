@@ -298,7 +298,7 @@ impl App {
 /// What comes after the end of a run: stacks that depend on its own may wait for it.
 fn follows(run: &StackRun) -> Result<Vec<NewJob>> {
     match run.kind {
-        RunKind::DryRun => Ok(Vec::new()),
+        RunKind::DryRun | RunKind::Drift => Ok(Vec::new()),
         RunKind::Apply | RunKind::Destroy => {
             let followed = FollowedRun { stack: run.stack_id, run: run.id };
             Ok(vec![NewJob::of::<FollowUpstream>(&followed)?])
@@ -314,7 +314,7 @@ fn applied(
 ) -> Option<(String, Option<Vec<SealedOutput>>)> {
     let source = run.source.as_ref().filter(|_| status == RunStatus::Successful)?;
     match run.kind {
-        RunKind::DryRun => None,
+        RunKind::DryRun | RunKind::Drift => None,
         RunKind::Apply => Some((source.sha.clone(), outputs)),
         // Nothing is left that could have outputs.
         RunKind::Destroy => Some((source.sha.clone(), Some(Vec::new()))),

@@ -76,6 +76,8 @@ use crate::service_metadata::ServiceMetadataStore;
 use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
 use crate::stack::StackStore;
+use crate::stack_clock::StackClockStore;
+use crate::stack_drift::StackDriftStore;
 use crate::stack_run::StackRunStore;
 use crate::stack_state::StackStateStore;
 use crate::sync::SyncStore;
@@ -142,6 +144,8 @@ stores! {
     CanaryGateStore,
     SourceStore,
     StackStore,
+    StackClockStore,
+    StackDriftStore,
     StackRunStore,
     StackStateStore,
     AuditStore,

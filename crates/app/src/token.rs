@@ -6,6 +6,7 @@ use plural_core::access::{Actor, UserActor};
 use plural_core::ids::TokenId;
 use plural_core::ids::{FederatedCredentialId, UserId, UserIdentityId};
 use plural_core::registration_token::REGISTRATION_TOKEN_PREFIX;
+use plural_core::run_call::is_actor_token;
 use plural_core::token::{
     AccessToken, DEPLOY_TOKEN_PREFIX, PresentedToken, TokenScopes, USER_TOKEN_PREFIX, issue_token,
 };
@@ -143,6 +144,9 @@ impl App {
         }
         if token.starts_with(REGISTRATION_TOKEN_PREFIX) {
             return self.registration_authenticate(token).await;
+        }
+        if is_actor_token(token) {
+            return self.run_actor_authenticate(token).await;
         }
         if !token.starts_with(USER_TOKEN_PREFIX) || token.len() > 256 {
             return Err(Error::Unauthenticated);

@@ -142,6 +142,8 @@ pub(crate) struct ProjectDescribeArgs {
     --require-service-account --default-service-account deployer
   plural cd projects limits shop --deny-kind /Secret --deny-kind 'rbac.authorization.k8s.io/*' \\
     --repository 'https://git.example.com/shop/*'
+  plural cd projects limits shop --plan-service-account reader --apply-service-account writer \\
+    --run-image 'ghcr.io/opentofu/*' --module-source 'acme/*/*'
   plural cd projects limits shop --clear")]
 pub(crate) struct ProjectLimitsArgs {
     /// The project: its name or id
@@ -188,12 +190,33 @@ pub(crate) struct ProjectLimitsArgs {
     #[arg(long = "reference-namespace", value_name = "NAMESPACE")]
     pub(crate) reference_namespaces: Vec<String>,
 
+    /// Namespace of the Jobs of runs of stacks; without it, those of --namespace; may be given several times
+    #[arg(long = "run-namespace", value_name = "PATTERN")]
+    pub(crate) run_namespaces: Vec<String>,
+
+    /// Image that runs of stacks may have; may be given several times
+    #[arg(long = "run-image", value_name = "PATTERN")]
+    pub(crate) run_images: Vec<String>,
+
+    /// Service account of the Jobs of stacks that plan, in the namespace of the run
+    #[arg(long, value_name = "NAME")]
+    pub(crate) plan_service_account: Option<String>,
+
+    /// Service account of the Jobs of stacks that apply, in the namespace of the run
+    #[arg(long, value_name = "NAME")]
+    pub(crate) apply_service_account: Option<String>,
+
+    /// Where the code of stacks may take modules from: an address, or a registry's NAMESPACE/NAME/PROVIDER; may be given several times
+    #[arg(long = "module-source", value_name = "PATTERN")]
+    pub(crate) module_sources: Vec<String>,
+
     /// Remove all limits
     #[arg(
         long,
         conflicts_with_all = [
             "namespaces", "allow_kinds", "deny_kinds", "no_cluster_scoped", "cluster_kinds", "repositories",
             "service_accounts", "require_service_account", "default_service_account", "reference_namespaces",
+            "run_namespaces", "run_images", "plan_service_account", "apply_service_account", "module_sources",
         ]
     )]
     pub(crate) clear: bool,
@@ -360,6 +383,11 @@ async fn limits(
         require_service_account,
         default_service_account,
         reference_namespaces,
+        run_namespaces,
+        run_images,
+        plan_service_account,
+        apply_service_account,
+        module_sources,
         clear,
         output,
     } = args;
@@ -374,6 +402,11 @@ async fn limits(
         require_service_account: Some(require_service_account),
         default_service_account,
         reference_namespaces,
+        run_namespaces,
+        run_images,
+        plan_service_account,
+        apply_service_account,
+        module_sources,
     };
     let nothing = ProjectLimits {
         no_cluster_scoped: Some(false),

@@ -156,6 +156,10 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) job_service_account: Option<String>,
 
+    /// In whose name its applies ask the console: your own id, or that of a service account that you may assume; an empty text for nobody
+    #[arg(long, value_name = "ID")]
+    pub(crate) actor: Option<String>,
+
     /// What its Jobs ask of their node, cpu or memory; may be given several times
     #[arg(long, value_parser = parse_pair, value_name = "NAME=QUANTITY")]
     pub(crate) job_request: Vec<(String, String)>,
@@ -220,8 +224,10 @@ async fn dependencies(given: Vec<Dependency>, client: &Client) -> Result<Vec<Val
     let mut all = Vec::with_capacity(given.len());
     for Dependency { stack, outputs } in given {
         let id = stacks::find(&stack, client).await?.id;
-        let outputs: Vec<Value> =
-            outputs.into_iter().map(|(output, variable)| json!({"output": output, "variable": variable})).collect();
+        let outputs: Vec<Value> = outputs
+            .into_iter()
+            .map(|(output, variable)| json!({"output": output, "variable": variable}))
+            .collect();
         all.push(json!({"stackId": id, "outputs": outputs}));
     }
     Ok(all)
@@ -330,6 +336,7 @@ pub(crate) async fn attributes(
         delete_playbook,
         job_namespace,
         job_service_account,
+        actor,
         job_request,
         job_limit,
         depends_on,
@@ -382,6 +389,7 @@ pub(crate) async fn attributes(
     given.put("deleteCommands", Some(undo).filter(|undo| !undo.is_empty()));
     given.put_in(&["jobSpec"], "namespace", job_namespace);
     given.put_in(&["jobSpec"], "serviceAccount", job_service_account);
+    given.put("actorId", actor);
     for (of, quantities) in [("requests", job_request), ("limits", job_limit)] {
         for (name, quantity) in quantities {
             if !matches!(name.as_str(), "cpu" | "memory") {

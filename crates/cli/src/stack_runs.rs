@@ -366,7 +366,7 @@ pub(crate) async fn outputs(
 }
 
 /// The run as it is when it is over.
-async fn ended(
+pub(crate) async fn ended(
     run: &StackRun,
     timeout: Duration,
     client: &Client,
@@ -410,7 +410,7 @@ fn stands(run: &StackRun) -> String {
 }
 
 /// Why a run did not do what it was to do.
-fn failure(run: &StackRun) -> CliError {
+pub(crate) fn failure(run: &StackRun) -> CliError {
     let name = one_line(&called(run));
     CliError::new(format!("run {name} is {}", stands(run)))
         .hint(format!("`plural cd stacks logs {name}` prints what its commands said"))
@@ -487,6 +487,7 @@ fn kind(kind: StackRunKind) -> &'static str {
         StackRunKind::Apply => "plan, and apply that plan",
         StackRunKind::DryRun => "plan only",
         StackRunKind::Destroy => "destroy everything",
+        StackRunKind::Drift => "look for drift",
         StackRunKind::Unknown => "unknown to this program",
     }
 }

@@ -14,6 +14,7 @@ use plural_app::ports::git::{
     KeepMirror, MirrorBundle, SourceSpec,
 };
 use plural_core::ids::RepositoryId;
+use plural_core::module_code::is_module_code;
 use plural_git::{
     BlobStore, Credentials, Digest, HostKeys, MirrorKey, Mirrors, RefSpec, Remote, Repository, ServiceSource,
     Signers, SourceFile,
@@ -200,6 +201,17 @@ impl GitPort for Git {
         .await?;
         metrics::histogram!("plural_git_closures_seconds").record(started.elapsed().as_secs_f64());
         Ok(closures)
+    }
+
+    async fn module_code(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        source: &SourceSpec,
+    ) -> Result<Vec<(String, Vec<u8>)>, GitError> {
+        let files = self.files(access, sha, source, Taken::All).await?;
+        let code = files.into_iter().filter(|(path, _)| is_module_code(path));
+        Ok(code.map(|(path, file)| (path, file.content)).collect())
     }
 
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError> {

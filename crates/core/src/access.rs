@@ -102,6 +102,32 @@ impl UserActor {
     }
 }
 
+impl Actor {
+    /// The project of the run whose actor asks, with the token that the run has of it.
+    pub fn run_project(&self) -> Option<ProjectId> {
+        match self {
+            Self::User(user) => user.token.as_ref().and_then(|token| token.scopes.run_project()),
+            Self::Nobody | Self::Cluster(_) | Self::Registration(_) | Self::Run(_) | Self::System => None,
+        }
+    }
+
+    /// The actor of a run as the user that it is, without what narrows its token: for a decision about what that token reaches.
+    #[must_use]
+    pub fn beyond_run(&self) -> Self {
+        match self {
+            Self::User(user) if self.run_project().is_some() => {
+                Self::User(UserActor { token: None, ..user.clone() })
+            }
+            Self::User(_)
+            | Self::Nobody
+            | Self::Cluster(_)
+            | Self::Registration(_)
+            | Self::Run(_)
+            | Self::System => self.clone(),
+        }
+    }
+}
+
 /// Says which actions there are: the word of each, which is stored, and what it lets do.
 macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident = $word:literal, $lets:literal;)+) => {

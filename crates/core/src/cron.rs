@@ -1,12 +1,15 @@
 //! Times that repeat, as cron writes them: minute, hour, day of month, month, day of week.
 //!
-//! Written here and not taken from a crate: sync windows ask which times of one calendar day match, not when
-//! the next one is, and the answer is five sets of bits. What needs the next time on a calendar with time
-//! zones should take a crate.
+//! Written here and not taken from a crate: sync windows ask which times of one calendar day match, and the
+//! answer is five sets of bits. The next time of a schedule is the first of these, day by day.
 
 use std::{fmt, str::FromStr};
 
-use chrono::{Datelike as _, NaiveDate, NaiveTime, Timelike as _};
+use chrono::{
+    DateTime, Datelike as _, Duration, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta,
+    TimeZone as _, Timelike as _, Utc,
+};
+use chrono_tz::Tz;
 
 use crate::error::{Error, Result};
 
@@ -48,10 +51,37 @@ impl Cron {
             .filter_map(|(hour, minute)| NaiveTime::from_hms_opt(hour, minute, 0))
     }
 
+    /// When something starts next after `now`, in a time zone; nothing when that is more than so many days away.
+    pub fn next_after(&self, now: DateTime<Utc>, zone: Tz, days: i64) -> Option<DateTime<Utc>> {
+        let today = now.with_timezone(&zone).date_naive();
+        (0..=days)
+            .filter_map(|days| today.checked_add_signed(Duration::days(days)))
+            .filter(|date| self.on_day(*date))
+            .find_map(|date| {
+                self.times()
+                    .filter_map(|time| instant(zone, date.and_time(time)))
+                    .find(|starts| *starts > now)
+            })
+    }
+
     /// Whether something starts at this minute of this day.
     pub fn is_at(&self, date: NaiveDate, time: NaiveTime) -> bool {
         self.on_day(date) && bit(self.hours, time.hour()) && bit(self.minutes, time.minute())
     }
+}
+
+/// A local time as an instant. One that the clocks skip is the moment after; of one that comes
+/// twice, the first.
+pub(crate) fn instant(zone: Tz, local: NaiveDateTime) -> Option<DateTime<Utc>> {
+    for minutes in 0..=180 {
+        match zone.from_local_datetime(&(local + TimeDelta::minutes(minutes))) {
+            LocalResult::Single(at) | LocalResult::Ambiguous(at, _) => {
+                return Some(at.with_timezone(&Utc));
+            }
+            LocalResult::None => {}
+        }
+    }
+    None
 }
 
 fn bit(set: u64, value: u32) -> bool {

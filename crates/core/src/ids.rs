@@ -154,6 +154,8 @@ id!(/// Id of a run of a stack.
     StackRunId, "stack run");
 id!(/// Id of a step of a run.
     RunStepId, "run step");
+id!(/// Id of a resource of a stack that drifted.
+    StackDriftId, "drifted resource");
 
 #[cfg(test)]
 mod tests {

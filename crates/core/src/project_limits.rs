@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::address_pattern::{AddressPattern, address_allowed};
 use crate::error::{Error, Result};
 use crate::name::KubeName;
+use crate::run_limits::RunLimits;
 
 /// Entries of one list at most.
 const MAX_ENTRIES: usize = 200;
@@ -35,6 +36,8 @@ pub struct ProjectLimits {
     pub default_service_account: Option<String>,
     /// Namespaces whose Secrets and ConfigMaps the configuration of services may refer to, besides each service's own.
     pub reference_namespaces: Vec<String>,
+    /// What the runs of its stacks may be.
+    pub runs: RunLimits,
 }
 
 impl ProjectLimits {
@@ -54,7 +57,9 @@ impl ProjectLimits {
             require_service_account: _,
             default_service_account,
             reference_namespaces,
+            runs,
         } = self;
+        runs.check()?;
         for (field, list) in [
             ("limits.namespaces", namespaces),
             ("limits.allowedKinds", allowed_kinds),
@@ -136,6 +141,15 @@ impl ProjectLimits {
             ));
         }
         Ok(())
+    }
+
+    /// What its runs may be: in the namespaces of its services, where nothing else is said of theirs.
+    pub fn of_runs(&self) -> RunLimits {
+        let mut runs = self.runs.clone();
+        if runs.namespaces.is_empty() {
+            runs.namespaces.clone_from(&self.namespaces);
+        }
+        runs
     }
 
     /// They limit nothing.

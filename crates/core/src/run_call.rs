@@ -31,6 +31,8 @@ use crate::stack_spec::{StackSpec, Stage};
 pub const RUN_TOKEN_PREFIX: &str = "run-";
 /// How the credential for the state begins that the commands of a run have.
 const STATE_TOKEN_PREFIX: &str = "run-state-";
+/// How the token of a run's actor begins.
+const ACTOR_TOKEN_PREFIX: &str = "run-actor-";
 /// Bytes of one piece of a log.
 pub const MAX_LOG_CHUNK: usize = 64 << 10;
 /// Bytes of the log of a step that are kept; the rest is counted, and the end of it is kept beside the beginning.
@@ -47,9 +49,20 @@ pub fn state_token(run_token: &str) -> String {
     format!("{STATE_TOKEN_PREFIX}{}", hex::encode(hmac::sign(&key, b"plural run state")))
 }
 
-/// Whether a text says that it is the credential of a run, and not the one for the state.
+/// The token of the actor that belongs to the credential of a run. Nothing keeps it: who asks for it again gets the same one.
+pub fn actor_token(run_token: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, run_token.as_bytes());
+    format!("{ACTOR_TOKEN_PREFIX}{}", hex::encode(hmac::sign(&key, b"plural run actor")))
+}
+
+/// Whether a text says that it is the credential of a run, and none of those that its commands have.
 pub fn is_run_token(text: &str) -> bool {
-    text.starts_with(RUN_TOKEN_PREFIX) && !is_state_token(text)
+    text.starts_with(RUN_TOKEN_PREFIX) && !is_state_token(text) && !is_actor_token(text)
+}
+
+/// Whether a text says that it is the token of a run's actor.
+pub fn is_actor_token(text: &str) -> bool {
+    text.starts_with(ACTOR_TOKEN_PREFIX)
 }
 
 /// Whether a text says that it is the credential for the state of a run's stack.
@@ -85,12 +98,15 @@ pub struct RunInput {
     pub steps: Vec<InputStep>,
     /// Variables of the environment.
     pub environment: Vec<InputVariable>,
-    /// Files, by path: relative ones below the folder in which the tool runs, absolute ones where the container may write.
+    /// Files, by path below the folder in which the tool runs. The console refuses absolute paths, and those that lead out of it.
     pub files: BTreeMap<String, String>,
     /// Where the tool's state is, below the console's address: `/v1/stacks/{id}/state`; absent where the console keeps none.
     pub state_path: Option<String>,
     /// The plan that is to be applied; absent in the phase that plans.
     pub plan: Option<InputPlan>,
+    /// What the commands say at the console in the name of the stack's actor; absent without one, and in the phase that plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor_token: Option<String>,
 }
 
 /// A variable of the environment of a run.
@@ -230,6 +246,9 @@ mod tests {
         assert_eq!(state, "run-state-b625344979ef134d6d6797a86c063bd168b7d44a1d5ac094373b71ae3a0c2994");
         assert_ne!(state, state_token(&format!("run-{}1", "0".repeat(63))));
         assert_ne!(state, state_token(&state));
+        let actor = actor_token(&token);
+        assert!(is_actor_token(&actor) && !is_run_token(&actor) && !is_state_token(&actor));
+        assert_ne!(actor.rsplit('-').next(), state.rsplit('-').next());
         assert!(is_run_token(&token) && !is_state_token(&token));
         assert!(is_state_token(&state) && !is_run_token(&state));
         for other in ["console-0", "", "xrun-0", "xrun-state-0"] {

@@ -12,6 +12,7 @@ use crate::page::Keyed;
 use crate::policy::BindingsChange;
 use crate::run_call::InputVariable;
 use crate::service::GitRef;
+use crate::stack_drift::StackWatch;
 use crate::stack_run::RunStatus;
 use crate::stack_spec::StackSpec;
 use crate::stack_state::{StateLock, StateVersion};
@@ -104,6 +105,8 @@ pub struct Stack {
     pub lock: Option<StateLock>,
     /// The version of its state that counts; absent before the first one.
     pub state: Option<StateVersion>,
+    /// What the clock does for it, and how far it has drifted.
+    pub watch: StackWatch,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed; its state changes without this.

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::name::KubeName;
 use crate::run_call::InputVariable;
 use crate::stack::StackTool;
+use crate::stack_cron::check_schedules;
 use crate::stack_dependency::check_dependencies;
 use crate::stack_spec::{
     AnsibleConfiguration, JobSpec, PulumiConfiguration, StackApproval, StackCommand, StackConfiguration,
@@ -56,6 +57,9 @@ impl StackSpec {
             variables,
             timeout_seconds,
             dependencies,
+            actor: _,
+            cron: _,
+            drift,
         } = self;
         check_path("attributes.workdir", workdir)?;
         check_dependencies(dependencies, variables)?;
@@ -68,9 +72,13 @@ impl StackSpec {
         check_approval(approval)?;
         check_configuration(configuration)?;
         check_job(job)?;
-        for (field, commands) in
-            [("attributes.commands", commands), ("attributes.deleteCommands", delete_commands)]
-        {
+        check_schedules(tool, self)?;
+        let drift_commands = drift.as_ref().map_or(&[][..], |drift| drift.commands.as_slice());
+        for (field, commands) in [
+            ("attributes.commands", commands.as_slice()),
+            ("attributes.deleteCommands", delete_commands.as_slice()),
+            ("attributes.drift.commands", drift_commands),
+        ] {
             if tool != StackTool::Custom && !commands.is_empty() {
                 return Err(Error::invalid(field, "are of CUSTOM stacks only"));
             }

@@ -24,6 +24,8 @@ pub enum RunKind {
     DryRun,
     /// Plan the destruction of everything, and do it.
     Destroy,
+    /// Compare what the tool knows with what there is: nothing is changed.
+    Drift,
 }
 
 /// Which Job of a run.
@@ -106,13 +108,20 @@ macro_rules! words {
     };
 }
 
-words!(RunKind: Apply = "apply", DryRun = "dry_run", Destroy = "destroy");
+words!(RunKind: Apply = "apply", DryRun = "dry_run", Destroy = "destroy", Drift = "drift");
 words!(RunPhase: Plan = "plan", Apply = "apply");
 words!(RunTrigger: Cron = "cron", Spec = "spec", Commit = "commit", Upstream = "upstream",
     Manual = "manual");
 words!(RunStatus: Queued = "queued", Pending = "pending", Running = "running", PendingApproval = "pending_approval",
     Successful = "successful", Failed = "failed", Cancelled = "cancelled");
 words!(StepStatus: Pending = "pending", Running = "running", Successful = "successful", Failed = "failed");
+
+impl RunKind {
+    /// Nothing comes of its plan: it is applied by nobody, waits for nobody, and takes nobody's place.
+    pub const fn only_plans(self) -> bool {
+        matches!(self, Self::DryRun | Self::Drift)
+    }
+}
 
 impl RunStatus {
     /// Nothing follows.

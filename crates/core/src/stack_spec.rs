@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::UserId;
+use crate::stack_cron::{StackCron, StackDriftSettings};
 use crate::stack_dependency::StackDependency;
 
 /// What a stack is made of. Its environment and files are sealed, and elsewhere.
@@ -31,6 +33,15 @@ pub struct StackSpec {
     /// The stacks that it depends on, and what it takes from them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<StackDependency>,
+    /// When the clock makes runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cron: Option<StackCron>,
+    /// How it is looked at for drift.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<StackDriftSettings>,
+    /// In whose name its applies ask the console: whoever saves it, or a service account that they may assume. Absent: in nobody's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<UserId>,
 }
 
 /// Who has to agree to a plan.

@@ -21,7 +21,7 @@ pub fn steps(tool: StackTool, spec: &StackSpec, kind: RunKind, phase: RunPhase) 
     let (first, drafts) = match phase {
         RunPhase::Plan => (0, planned),
         // It never comes to that.
-        RunPhase::Apply if kind == RunKind::DryRun => (planned.len(), Vec::new()),
+        RunPhase::Apply if kind.only_plans() => (planned.len(), Vec::new()),
         RunPhase::Apply => (planned.len(), drafts(tool, spec, kind, RunPhase::Apply)?),
     };
     let numbered = (0_u32..).skip(first).zip(drafts);
@@ -113,7 +113,7 @@ fn stages(kind: RunKind, phase: RunPhase) -> &'static [Stage] {
     match (phase, kind) {
         (RunPhase::Plan, _) => &[Stage::Init, Stage::Plan, Stage::Verify],
         (RunPhase::Apply, RunKind::Destroy) => &[Stage::Init, Stage::Destroy],
-        (RunPhase::Apply, RunKind::Apply | RunKind::DryRun) => &[Stage::Init, Stage::Apply],
+        (RunPhase::Apply, RunKind::Apply | RunKind::DryRun | RunKind::Drift) => &[Stage::Init, Stage::Apply],
     }
 }
 
@@ -121,11 +121,12 @@ fn stages(kind: RunKind, phase: RunPhase) -> &'static [Stage] {
 const fn last_stage(kind: RunKind) -> Stage {
     match kind {
         RunKind::Destroy => Stage::Destroy,
-        RunKind::Apply | RunKind::DryRun => Stage::Apply,
+        RunKind::Apply | RunKind::DryRun | RunKind::Drift => Stage::Apply,
     }
 }
 
-/// Each stage's commands, and then its hooks, also where the tool has no command of that stage.
+/// Each stage's commands, and then its hooks, also where the tool has no command of that stage. What is about plans that are to be applied
+/// has nothing to say of drift: of that only the hooks run that prepare it.
 fn with_hooks(
     own: Vec<Draft>,
     configuration: &StackConfiguration,
@@ -138,7 +139,8 @@ fn with_hooks(
             own.into_iter().partition(|draft| draft.stage == *stage);
         own = rest;
         all.extend(these);
-        let hooks = configuration.hooks.iter().filter(|hook| hook.after_stage == *stage);
+        let is_about_it = kind != RunKind::Drift || *stage == Stage::Init;
+        let hooks = configuration.hooks.iter().filter(|hook| is_about_it && hook.after_stage == *stage);
         all.extend(hooks.map(|hook| Draft {
             stage: *stage,
             name: format!("{} hook: {}", stage.as_str(), hook.cmd),
@@ -169,9 +171,11 @@ fn terraform_like(program: &str, options: &Options, kind: RunKind, phase: RunPha
             // A plan only reads the state: it holds nobody up.
             let file = format!("-out={PLAN}");
             let args = ["plan", "-input=false", "-lock=false", file.as_str()].into_iter();
+            let is_drift = kind == RunKind::Drift;
             let args = args
                 .chain((kind == RunKind::Destroy).then_some("-destroy"))
-                .chain((*refresh == Some(false)).then_some("-refresh=false"))
+                .chain(is_drift.then_some("-refresh-only"))
+                .chain((*refresh == Some(false) && !is_drift).then_some("-refresh=false"))
                 .chain(parallelism.as_deref());
             Draft::tool(Stage::Plan, program, args)
         }
@@ -201,7 +205,13 @@ fn ansible(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Draft> {
                 "is needed to destroy an Ansible stack: name the playbook that undoes it, or detach the stack",
             )
         })?,
-        RunKind::Apply | RunKind::DryRun => playbook.as_deref().unwrap_or("main.yaml"),
+        RunKind::Drift if *supports_check == Some(false) => {
+            return Err(Error::invalid(
+                "attributes.configuration.ansible.supportsCheck",
+                "is false: only a playbook that understands --check can be looked at for drift",
+            ));
+        }
+        RunKind::Apply | RunKind::DryRun | RunKind::Drift => playbook.as_deref().unwrap_or("main.yaml"),
     };
     let mut args: Vec<&str> = Vec::new();
     if let Some(inventory) = inventory {
@@ -250,17 +260,21 @@ fn pulumi(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
         (RunPhase::Plan, RunKind::Destroy) => {
             (Stage::Plan, vec!["destroy", "--preview-only", "--non-interactive"])
         }
+        (RunPhase::Plan, RunKind::Drift) => {
+            (Stage::Plan, vec!["refresh", "--preview-only", "--non-interactive", "--diff"])
+        }
         (RunPhase::Plan, RunKind::Apply | RunKind::DryRun) => {
             (Stage::Plan, vec!["preview", "--non-interactive", "--diff", planned.as_str()])
         }
         (RunPhase::Apply, RunKind::Destroy) => {
             (Stage::Destroy, vec!["destroy", "--non-interactive", "--yes"])
         }
-        (RunPhase::Apply, RunKind::Apply | RunKind::DryRun) => {
+        (RunPhase::Apply, RunKind::Apply | RunKind::DryRun | RunKind::Drift) => {
             (Stage::Apply, vec!["up", "--non-interactive", "--skip-preview", "--yes", saved.as_str()])
         }
     };
-    let refresh = (*refresh == Some(true) && phase == RunPhase::Plan).then_some("--refresh");
+    let refreshes = *refresh == Some(true) && phase == RunPhase::Plan && kind != RunKind::Drift;
+    let refresh = refreshes.then_some("--refresh");
     let args = args.into_iter().chain(["--stack", stack]).chain(parallel).chain(refresh);
     all.push(Draft::tool(stage, "pulumi", args));
     Ok(all)
@@ -275,6 +289,15 @@ fn custom(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
             ));
         }
         RunKind::Destroy => &spec.delete_commands,
+        RunKind::Drift => match &spec.drift {
+            Some(drift) if !drift.commands.is_empty() => &drift.commands,
+            Some(_) | None => {
+                return Err(Error::invalid(
+                    "attributes.drift.commands",
+                    "are needed: only they can say how a CUSTOM stack is looked at for drift",
+                ));
+            }
+        },
         RunKind::Apply | RunKind::DryRun => &spec.commands,
     };
     let wanted = stages(kind, phase);
@@ -284,6 +307,7 @@ fn custom(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
             (Some(Stage::Apply) | None, RunKind::Destroy) => Stage::Destroy,
             (Some(stage), _) => stage,
             (None, RunKind::Apply | RunKind::DryRun) => Stage::Apply,
+            (None, RunKind::Drift) => Stage::Plan,
         };
         Draft::own(stage, command)
     });
@@ -293,6 +317,7 @@ fn custom(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stack_cron::StackDriftSettings;
     use crate::stack_spec::{StackHook, TerraformConfiguration};
 
     /// Each as "stage: command line".
@@ -344,6 +369,53 @@ mod tests {
             lines(StackTool::Terragrunt, &StackSpec::default(), RunKind::Apply, RunPhase::Apply),
             ["init: terragrunt init -input=false", "apply: terragrunt apply -input=false $PLAN"]
         );
+    }
+
+    #[test]
+    fn a_look_for_drift_reads_the_world_and_changes_nothing() {
+        let mut spec = StackSpec::default();
+        let of = |tool, spec: &StackSpec| lines(tool, spec, RunKind::Drift, RunPhase::Plan);
+        spec.configuration.terraform =
+            Some(TerraformConfiguration { refresh: Some(false), ..TerraformConfiguration::default() });
+        spec.configuration.hooks =
+            vec![hook("login", Stage::Init), hook("lint", Stage::Plan), hook("x", Stage::Verify)];
+        let drift = "tofu plan -input=false -lock=false -out=$PLAN -refresh-only";
+        assert_eq!(
+            of(StackTool::Terraform, &spec),
+            ["init: tofu init -input=false", "init: login", &format!("plan: {drift}")]
+        );
+        spec.configuration.hooks.clear();
+        assert_eq!(
+            of(StackTool::Terragrunt, &spec)[1],
+            format!("plan: {}", drift.replace("tofu", "terragrunt"))
+        );
+        assert_eq!(of(StackTool::Ansible, &spec), ["plan: ansible-playbook --check --diff main.yaml"]);
+        spec.configuration.pulumi = Some(PulumiConfiguration {
+            backend_url: Some("file://~".into()),
+            refresh: Some(true),
+            ..Default::default()
+        });
+        assert_eq!(
+            of(StackTool::Pulumi, &spec)[2],
+            "plan: pulumi refresh --preview-only --non-interactive --diff --stack dev"
+        );
+        for tool in StackTool::ALL {
+            let applied = steps(tool, &spec, RunKind::Drift, RunPhase::Apply);
+            assert!(
+                applied.is_err() == (tool == StackTool::Custom) && applied.unwrap_or_default().is_empty()
+            );
+        }
+        // Its own commands make no plan of a CUSTOM stack: nobody knows what they would print.
+        let refused =
+            steps(StackTool::Custom, &spec, RunKind::Drift, RunPhase::Plan).unwrap_err().to_string();
+        assert!(refused.starts_with("attributes.drift.commands"), "{refused}");
+        spec.commands = vec![command("make", None)];
+        let commands = vec![command("login", Some(Stage::Init)), command("look", None)];
+        spec.drift = Some(StackDriftSettings { commands, ..StackDriftSettings::default() });
+        assert_eq!(of(StackTool::Custom, &spec), ["init: login", "plan: look"]);
+        spec.configuration.ansible =
+            Some(AnsibleConfiguration { supports_check: Some(false), ..AnsibleConfiguration::default() });
+        assert!(steps(StackTool::Ansible, &spec, RunKind::Drift, RunPhase::Plan).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::error::{Error, Result};
 use crate::ids::{StackId, StackRunId, UserId};
 use crate::run_call::RunReport;
-use crate::stack_run::{RunApproval, RunKind, RunPhase, RunPlan, RunStatus, StackRun};
+use crate::stack_run::{RunApproval, RunPhase, RunPlan, RunStatus, StackRun};
 use crate::stack_spec::StackApproval;
 
 /// A Job that was not heard of for so long is lost.
@@ -48,7 +48,7 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
                 let error = "the harness ended without a plan; nothing was applied".to_owned();
                 return Turn::Over(RunStatus::Failed, Some(error));
             };
-            if run.kind == RunKind::DryRun || plan.summary.is_empty() {
+            if run.kind.only_plans() || plan.summary.is_empty() {
                 Turn::Over(RunStatus::Successful, None)
             } else if run.snapshot.spec.approval.required {
                 Turn::Waits

@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
-use chrono::{DateTime, Duration, LocalResult, NaiveDateTime, TimeDelta, TimeZone as _, Utc};
+use chrono::{DateTime, Duration, TimeDelta, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
-use crate::cron::Cron;
+use crate::cron::{Cron, instant};
 use crate::error::{Error, Result};
 use crate::ids::SyncWindowId;
 
@@ -164,7 +164,7 @@ impl WindowRule {
                 self.schedule
                     .times()
                     .rev()
-                    .filter_map(|time| self.instant(date.and_time(time)))
+                    .filter_map(|time| instant(self.time_zone, date.and_time(time)))
                     .find(|opened| *opened <= now)
             })
             .map(|opened| opened + length)
@@ -173,28 +173,7 @@ impl WindowRule {
 
     /// When the window opens next after `now`; nothing when that is more than a year away.
     pub fn opens_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let today = now.with_timezone(&self.time_zone).date_naive();
-        (0..=366)
-            .filter_map(|days| today.checked_add_signed(Duration::days(days)))
-            .filter(|date| self.schedule.on_day(*date))
-            .find_map(|date| {
-                let times = self.schedule.times();
-                times.filter_map(|time| self.instant(date.and_time(time))).find(|opens| *opens > now)
-            })
-    }
-
-    /// A local time as an instant. One that the clocks skip is the moment after; of one that comes
-    /// twice, the first.
-    fn instant(&self, local: NaiveDateTime) -> Option<DateTime<Utc>> {
-        for minutes in 0..=180 {
-            match self.time_zone.from_local_datetime(&(local + TimeDelta::minutes(minutes))) {
-                LocalResult::Single(at) | LocalResult::Ambiguous(at, _) => {
-                    return Some(at.with_timezone(&Utc));
-                }
-                LocalResult::None => {}
-            }
-        }
-        None
+        self.schedule.next_after(now, self.time_zone, 366)
     }
 }
 

@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::ids::{ClusterId, TokenId, UserId};
+use crate::ids::{ClusterId, ProjectId, TokenId, UserId};
 use crate::page::Keyed;
 
 /// How a user's token begins, so that scanners and people know what leaked.
@@ -32,6 +32,9 @@ pub enum TokenScope {
     EveryKubernetes,
     /// The Kubernetes API of one cluster. Text: `k8s:CLUSTER_ID`.
     Kubernetes(ClusterId),
+    /// What there is in one project, and its contexts to write. Only the token of a run's actor has it, which the console makes and nobody
+    /// asks for. Text: `run:PROJECT_ID`.
+    Run(ProjectId),
 }
 
 impl fmt::Display for TokenScope {
@@ -40,6 +43,7 @@ impl fmt::Display for TokenScope {
             Self::All => f.write_str("*"),
             Self::EveryKubernetes => f.write_str("k8s:*"),
             Self::Kubernetes(id) => write!(f, "k8s:{id}"),
+            Self::Run(project) => write!(f, "run:{project}"),
         }
     }
 }
@@ -86,6 +90,20 @@ impl TokenScopes {
         Ok(Self(scopes))
     }
 
+    /// What the actor of a run reaches whose stack is in this project.
+    pub fn of_run(project: ProjectId) -> Self {
+        Self(BTreeSet::from([TokenScope::Run(project)]))
+    }
+
+    /// The project of the run, where it is that and nothing else.
+    pub fn run_project(&self) -> Option<ProjectId> {
+        let mut scopes = self.0.iter();
+        match (scopes.next(), scopes.next()) {
+            (Some(TokenScope::Run(project)), None) => Some(*project),
+            (Some(_) | None, _) => None,
+        }
+    }
+
     /// Whether the token reaches the console's own API, as its user does.
     pub fn is_all(&self) -> bool {
         self.0.contains(&TokenScope::All)
@@ -96,6 +114,7 @@ impl TokenScopes {
         self.0.iter().any(|scope| match scope {
             TokenScope::All | TokenScope::EveryKubernetes => true,
             TokenScope::Kubernetes(id) => *id == cluster,
+            TokenScope::Run(_) => false,
         })
     }
 
@@ -105,6 +124,7 @@ impl TokenScopes {
             TokenScope::All => other.is_all(),
             TokenScope::EveryKubernetes => other.is_all() || other.0.contains(&TokenScope::EveryKubernetes),
             TokenScope::Kubernetes(id) => other.reaches(*id),
+            TokenScope::Run(_) => other.is_all() || other.0.contains(scope),
         })
     }
 

@@ -50,6 +50,10 @@ impl Environment {
         for variable in &input.environment {
             put(&variable.name, variable.value.clone().into());
         }
+        if let Some(token) = &input.actor_token {
+            put("PLURAL_CONSOLE_URL", console.into());
+            put("PLURAL_CONSOLE_TOKEN", token.into());
+        }
         if let Some(path) = &input.state_path {
             let address = format!("{console}{path}");
             for (name, value) in [

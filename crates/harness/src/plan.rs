@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use bytes::Bytes;
 use plural_core::run_call::{MAX_PLAN_PART, PlanReport};
 use plural_core::stack::StackTool;
-use plural_core::stack_run::PlanSummary;
+use plural_core::stack_run::{PlanSummary, RunKind};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -33,12 +33,12 @@ impl Job {
             (StackTool::Terraform | StackTool::Terragrunt, Some(program)) => self.terraform(program).await?,
             (StackTool::Pulumi, Some(_)) => {
                 let text = printed.unwrap_or_default();
-                Gathered {
-                    summary: summary::of_pulumi(&text),
-                    file: Some(self.plan_bytes()?),
-                    json: None,
-                    text: text.into(),
-                }
+                let file = match self.input.kind {
+                    // A look for drift leaves nothing that could be applied.
+                    RunKind::Drift => None,
+                    RunKind::Apply | RunKind::DryRun | RunKind::Destroy => Some(self.plan_bytes()?),
+                };
+                Gathered { summary: summary::of_pulumi(&text), file, json: None, text: text.into() }
             }
             (StackTool::Ansible, Some(_)) => {
                 let text = printed.unwrap_or_default();

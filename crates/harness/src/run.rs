@@ -208,6 +208,9 @@ fn secrets(
         // As basic authentication writes it.
         collected.value(&format!("{STATE_USER}:{token}"));
     }
+    if let Some(token) = &input.actor_token {
+        collected.value(token);
+    }
     for variable in input.environment.iter().filter(|variable| variable.secret) {
         collected.value(&variable.value);
     }

@@ -533,8 +533,10 @@ impl DataKeyStore for Database {
                  ) h ON h.stack_id = s.id WHERE h.held > 0 GROUP BY s.id, s.name"
             }
             SecretKind::StackPlans => {
-                "SELECT s.name AS name, COUNT(*) AS held FROM stacks s JOIN stack_runs r ON r.stack_id = s.id \
-                 JOIN stack_plan_parts p ON p.run_id = r.id WHERE s.project_id = $1 GROUP BY s.id, s.name"
+                "SELECT s.name AS name, COUNT(*) AS held FROM stacks s JOIN (\
+                 SELECT r.stack_id AS stack_id FROM stack_runs r JOIN stack_plan_parts p ON p.run_id = r.id \
+                 WHERE r.project_id = $1 UNION ALL SELECT d.stack_id AS stack_id FROM stack_drift d\
+                 ) h ON h.stack_id = s.id WHERE s.project_id = $1 GROUP BY s.id, s.name"
             }
             SecretKind::StackOutputs => {
                 "SELECT s.name AS name, COUNT(*) AS held FROM stacks s JOIN stack_outputs o ON o.stack_id = s.id \

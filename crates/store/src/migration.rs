@@ -70,8 +70,10 @@ mod m0092_project_invites;
 mod m0093_service_counts;
 mod m0094_stacks;
 mod m0095_stack_runs;
+mod m0096_stack_clock;
 mod m0097_service_imports;
 mod m0100_stack_dependencies;
+mod m0101_run_actors;
 mod m0102_policies_by_noun;
 #[cfg(test)]
 mod tests;
@@ -154,8 +156,10 @@ impl MigratorTrait for Migrator {
             Box::new(m0093_service_counts::Migration),
             Box::new(m0094_stacks::Migration),
             Box::new(m0095_stack_runs::Migration),
+            Box::new(m0096_stack_clock::Migration),
             Box::new(m0097_service_imports::Migration),
             Box::new(m0100_stack_dependencies::Migration),
+            Box::new(m0101_run_actors::Migration),
             Box::new(m0102_policies_by_noun::Migration),
         ]
     }

@@ -111,6 +111,9 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::StackOutput => {
             ("stack_outputs", "content", Some("stack_id"), OF_STACK, KeyPurpose::Secrets)
         }
+        SealedColumn::StackDrift => {
+            ("stack_drift", "content", Some("stack_id"), OF_STACK, KeyPurpose::Secrets)
+        }
     };
     Place { table, column, id, project, purpose }
 }
@@ -147,7 +150,8 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::StackFiles
         | SealedColumn::StackRunEnvironment
         | SealedColumn::StackRunFiles
-        | SealedColumn::StackOutput => ("id", None),
+        | SealedColumn::StackOutput
+        | SealedColumn::StackDrift => ("id", None),
     };
     Some(Key { id, number })
 }
@@ -585,6 +589,7 @@ mod tests {
         ("shared_mirrors", "pieces"),
         ("stack_plan_parts", "digest"),
         ("stack_run_logs", "content"),
+        ("stack_runs", "actor_hash"),
         ("stack_runs", "artifact_digest"),
         ("stack_runs", "credential_hash"),
         ("stack_states", "digest"),

@@ -10,6 +10,8 @@ use plural_core::ids::{ClusterId, ProjectId, RepositoryId, StackId, StateVersion
 use plural_core::policy::PolicyNoun;
 use plural_core::project::Project;
 use plural_core::stack::{Stack, StackChange, StackSource, StackTool};
+use plural_core::stack_cron::Clockwork;
+use plural_core::stack_drift::StackWatch;
 use plural_core::stack_run::{RunStatus, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::stack_state::StateLock;
@@ -70,6 +72,12 @@ pub(crate) mod row {
         pub changed_by_id: Option<Uuid>,
         /// Runs that there were.
         pub runs: i64,
+        /// When the clock makes a run, and when it looks for drift.
+        pub next_cron_at: Option<DateTimeUtc>,
+        pub next_drift_at: Option<DateTimeUtc>,
+        pub clock_error: Option<String>,
+        pub drifted_at: Option<DateTimeUtc>,
+        pub drift: Option<Json>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -132,6 +140,11 @@ impl TryFrom<row::Model> for Stack {
             deleted_at,
             changed_by_id,
             runs: _,
+            next_cron_at,
+            next_drift_at,
+            clock_error,
+            drifted_at,
+            drift,
         } = row;
         Ok(Self {
             id: StackId::from_uuid(id),
@@ -153,6 +166,13 @@ impl TryFrom<row::Model> for Stack {
             lock,
             // It is in a table of its own.
             state: None,
+            watch: StackWatch {
+                next_run_at: next_cron_at,
+                next_drift_at,
+                error: clock_error,
+                drifted_at,
+                drift: drift.map(|drift| json(drift, "what is told of a stack's drift")).transpose()?,
+            },
             created_at,
             updated_at,
         })
@@ -173,10 +193,15 @@ impl Table for Stack {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &StackFilter) -> Select<row::Entity> {
-        let StackFilter { project_id, q } = filter;
+        let StackFilter { project_id, q, drifted } = filter;
         let mut rows = search(rows, &[row::Column::Name], q.as_deref());
         if let Some(id) = project_id {
             rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
+        }
+        match drifted {
+            Some(true) => rows = rows.filter(row::Column::DriftedAt.is_not_null()),
+            Some(false) => rows = rows.filter(row::Column::DriftedAt.is_null()),
+            None => {}
         }
         rows
     }
@@ -291,6 +316,7 @@ impl StackStore for Database {
             changed_by,
             lock: _,
             state: _,
+            watch,
             created_at,
             updated_at,
         } = stack;
@@ -338,6 +364,11 @@ impl StackStore for Database {
             deleted_at: set(None),
             changed_by_id: set(changed_by.map(UserId::uuid)),
             runs: set(0),
+            next_cron_at: set(watch.next_run_at),
+            next_drift_at: set(watch.next_drift_at),
+            clock_error: set(None),
+            drifted_at: set(None),
+            drift: set(None),
         };
         row.insert(&write.tx).await.map_err(unique("making a stack", UNIQUE))?;
         if !spec.dependencies.is_empty() {
@@ -405,6 +436,16 @@ impl StackStore for Database {
             }
         }
         if let Some(spec) = spec {
+            let (was, at) = (&by.target().spec, by.entry().at);
+            // One that stays as it is goes on: what is due of it is made.
+            if !spec.ticks_as(was, Clockwork::Run) {
+                row.next_cron_at = set(spec.next(Clockwork::Run, at));
+                row.clock_error = set(None);
+            }
+            if !spec.ticks_as(was, Clockwork::Drift) {
+                row.next_drift_at = set(spec.next(Clockwork::Drift, at));
+                row.clock_error = set(None);
+            }
             row.spec = set(Some(to_json(spec, "what a stack is made of")?));
         }
         if let Some(environment) = environment {

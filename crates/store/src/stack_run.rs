@@ -1,5 +1,8 @@
 //! Runs of stacks.
 
+mod actor;
+mod clock;
+mod drift;
 mod log;
 mod made;
 mod moves;
@@ -17,11 +20,11 @@ use plural_app::stack_run::{
     LogPiece, MadeRun, OpenRuns, PlanPart, PlanPartRead, PlanPartWrite, RunCredential, RunMove, SealedInputs,
     SealedOutput, StackRunStore,
 };
-use plural_core::access::Actor;
+use plural_core::access::{Actor, UserActor};
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::Direction;
 use plural_core::stack::Stack;
-use plural_core::stack_run::{RunKind, RunPhase, RunSnapshot, RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::stack_run::{RunPhase, RunSnapshot, RunStatus, RunStep, StackRun, StepStatus};
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::Condition;
 use sea_orm::{
@@ -29,10 +32,11 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use self::moves::Mover;
+use self::moves::{Mover, only_plan};
 use self::row::{inputs, run, runs, step};
 use crate::database::Database;
 use crate::error::{db, gone_or};
+use crate::page::page;
 use crate::records::AT_ONCE;
 use crate::stack;
 use crate::transaction::set;
@@ -78,7 +82,7 @@ impl StackRunStore for Database {
     async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>> {
         let found = runs()
             .filter(run::Column::StackId.eq(stack.uuid()))
-            .filter(run::Column::Kind.ne(RunKind::DryRun.as_str()))
+            .filter(run::Column::Kind.is_not_in(only_plan()))
             .order_by_desc(run::Column::Number)
             .limit(1)
             .one(&self.reader)
@@ -267,6 +271,23 @@ impl StackRunStore for Database {
         // Gone a moment ago, and its run with it.
         let Some(stack) = stack else { return Ok(None) };
         Ok(Some(RunCredential { run: found.try_into()?, stack }))
+    }
+
+    async fn stack_runs_of_cluster(
+        &self,
+        cluster: ClusterId,
+        request: &PageRequest,
+    ) -> Result<Page<StackRun>> {
+        let query = run::Entity::find().filter(run::Column::ClusterId.eq(cluster.uuid())).filter(is_active());
+        page(&self.reader, query, run::Column::Id, request, StackRun::try_from).await
+    }
+
+    async fn stack_run_actor_begins(&self, id: StackRunId, attempt: u32, hash: &TokenHash) -> Result<bool> {
+        self.run_actor_begins(id, attempt, hash).await
+    }
+
+    async fn stack_run_actor(&self, hash: &TokenHash) -> Result<Option<UserActor>> {
+        self.run_actor(hash).await
     }
 
     async fn stack_outputs(&self, stack: StackId) -> Result<Vec<SealedOutput>> {

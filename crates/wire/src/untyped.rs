@@ -120,6 +120,7 @@ operations! {
     limits {
       namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts
       requireServiceAccount defaultServiceAccount referenceNamespaces
+      runNamespaces runImages planServiceAccount applyServiceAccount moduleSources
     }
     ", bindings!(), "
   }");

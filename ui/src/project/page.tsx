@@ -31,14 +31,19 @@ const Project = graphql(/* GraphQL */ `
       updatedAt
       limits {
         allowedKinds
+        applyServiceAccount
         clusterKinds
         defaultServiceAccount
         deniedKinds
+        moduleSources
         namespaces
         noClusterScoped
+        planServiceAccount
         referenceNamespaces
         repositories
         requireServiceAccount
+        runImages
+        runNamespaces
         serviceAccounts
       }
       recordingPolicy {
@@ -193,7 +198,16 @@ export function List() {
 type Known = NonNullable<ProjectQuery['project']>;
 type Limits = NonNullable<Known['limits']>;
 type ListOf =
-  'namespaces' | 'repositories' | 'allowedKinds' | 'deniedKinds' | 'clusterKinds' | 'serviceAccounts' | 'referenceNamespaces';
+  | 'namespaces'
+  | 'repositories'
+  | 'allowedKinds'
+  | 'deniedKinds'
+  | 'clusterKinds'
+  | 'serviceAccounts'
+  | 'referenceNamespaces'
+  | 'runNamespaces'
+  | 'runImages'
+  | 'moduleSources';
 
 const lists: Record<ListOf, { label: string; flag: string; hint: string; none: string }> = {
   namespaces: {
@@ -233,6 +247,24 @@ const lists: Record<ListOf, { label: string; flag: string; hint: string; none: s
     hint: 'Whose Secrets and ConfigMaps configuration may refer to',
     none: 'each service’s own',
   },
+  runNamespaces: {
+    label: 'Namespaces of runs',
+    flag: 'run-namespace',
+    hint: 'Where the Jobs of stacks may run; patterns; the namespaces above when empty',
+    none: 'as the namespaces say',
+  },
+  runImages: {
+    label: 'Images of runs',
+    flag: 'run-image',
+    hint: 'That the Jobs of stacks may have; patterns; all when empty',
+    none: 'all',
+  },
+  moduleSources: {
+    label: 'Sources of modules',
+    flag: 'module-source',
+    hint: 'Where the code of stacks may take modules from: addresses, or acme/*/aws of a registry; anywhere when empty',
+    none: 'any',
+  },
 };
 const names = Object.keys(lists) as ListOf[];
 
@@ -261,6 +293,16 @@ const limitFields = (limits: Limits | null | undefined): Field[] => [
     label: 'ServiceAccount of services that name none',
     initial: limits?.defaultServiceAccount ?? '',
   },
+  {
+    name: 'planServiceAccount',
+    label: 'ServiceAccount of runs that plan',
+    initial: limits?.planServiceAccount ?? '',
+  },
+  {
+    name: 'applyServiceAccount',
+    label: 'ServiceAccount of runs that apply',
+    initial: limits?.applyServiceAccount ?? '',
+  },
 ];
 
 function limitCommand(which: string, values: Values): string {
@@ -269,6 +311,10 @@ function limitCommand(which: string, values: Values): string {
   if (isOn(values, 'requireServiceAccount')) flags.push('--require-service-account');
   const account = given(values, 'defaultServiceAccount');
   if (account !== null) flags.push(`--default-service-account ${quoted(account)}`);
+  const plans = given(values, 'planServiceAccount');
+  if (plans !== null) flags.push(`--plan-service-account ${quoted(plans)}`);
+  const applies = given(values, 'applyServiceAccount');
+  if (applies !== null) flags.push(`--apply-service-account ${quoted(applies)}`);
   return `plural cd projects limits ${which} ${flags.length === 0 ? '--clear' : flags.join(' ')}`;
 }
 
@@ -369,6 +415,8 @@ export function One({ id: name }: { id: string }) {
                       noClusterScoped: isOn(values, 'noClusterScoped'),
                       requireServiceAccount: isOn(values, 'requireServiceAccount'),
                       defaultServiceAccount: given(values, 'defaultServiceAccount'),
+                      planServiceAccount: given(values, 'planServiceAccount'),
+                      applyServiceAccount: given(values, 'applyServiceAccount'),
                     },
                   })
                 }
@@ -391,6 +439,8 @@ export function One({ id: name }: { id: string }) {
                       : 'of the agent, unless a service names a ServiceAccount',
                   ],
                   ['ServiceAccount', project.limits.defaultServiceAccount],
+                  ['Runs plan as', project.limits.planServiceAccount],
+                  ['Runs apply as', project.limits.applyServiceAccount],
                 ]}
               />
             ) : (

@@ -20,7 +20,11 @@ export const commands = {
   run: (name: string, kind: RunKind) =>
     kind === 'DRY_RUN'
       ? `plural cd stacks plan ${quoted(name)}`
-      : `plural cd stacks trigger ${quoted(name)}${kind === 'DESTROY' ? ' --destroy' : ''}`,
+      : kind === 'DRIFT'
+        ? `plural cd stacks drift ${quoted(name)} --now`
+        : `plural cd stacks trigger ${quoted(name)}${kind === 'DESTROY' ? ' --destroy' : ''}`,
+  drift: (name: string) => `plural cd stacks drift ${quoted(name)}`,
+  lookForDrift: (name: string) => `plural cd stacks drift ${quoted(name)} --now`,
   waiting: 'plural cd stacks waiting',
   approve: (run: RunName, digest: string) => `plural cd stacks approve ${runName(run)} --digest ${digest}`,
   reject: (run: RunName, reason: string) =>

@@ -43,6 +43,13 @@ export const Trigger = graphql(/* GraphQL */ `
     }
   }
 `);
+export const CheckDrift = graphql(/* GraphQL */ `
+  mutation CheckDrift($id: ID!) {
+    checkStackDrift(id: $id) {
+      id
+    }
+  }
+`);
 export const Approve = graphql(/* GraphQL */ `
   mutation ApproveRun($id: ID!, $digest: String!) {
     approveStackRun(id: $id, digest: $digest) {

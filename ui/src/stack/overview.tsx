@@ -119,6 +119,26 @@ function Made({ stack }: { stack: StackOne }) {
             ),
           ],
           ['Commits', stack.git != null && (stack.paused ? 'make no runs: it is paused' : 'make runs')],
+          [
+            'Schedule',
+            stack.cron && (
+              <>
+                <Name of={`${stack.cron.crontab} ${stack.cron.timeZone ?? 'UTC'}`} /> makes runs
+                {stack.cron.autoApprove && ', whose plans need no approval'}
+                {stack.cron.nextAt != null && (
+                  <>
+                    ; next <Ago at={stack.cron.nextAt} />
+                  </>
+                )}
+                {stack.cron.error != null && (
+                  <div role="alert">
+                    The last one was not made: <Name of={stack.cron.error} />
+                  </div>
+                )}
+              </>
+            ),
+            'wide',
+          ],
           ['Project', stack.project && <Name of={stack.project.name} />],
           ['Deletion', stack.protect && 'is refused: it is protected'],
           ['Made', <Ago key="at" at={stack.insertedAt} />],

@@ -4,12 +4,14 @@ import { getRouteApi } from '@tanstack/react-router';
 import { IconAlertTriangle, IconPlayerPause } from '@tabler/icons-react';
 
 import { again } from '../lib/poll';
+import { counted } from '../lib/text';
 import { paths, stackTabs, type StackTab } from '../paths';
 import { Empty, Fault, Page, Waiting } from '../parts/page';
 import { held, Stale } from '../parts/shown';
 import { State } from '../parts/state';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { PauseAction, StackActions } from './actions';
+import { Drift } from './drift';
 import { Outputs } from './outputs';
 import { Overview, runsOf } from './overview';
 import { BUSY, isBusy, stackQuery, type StackOne } from './queries';
@@ -24,6 +26,7 @@ const route = getRouteApi('/stacks/$name');
 const tabNames: Record<StackTab, string> = {
   overview: 'Overview',
   runs: 'Runs',
+  drift: 'Drift',
   state: 'State',
   outputs: 'Outputs',
   settings: 'Settings',
@@ -87,6 +90,9 @@ export function StackPage() {
         <Tabs.Panel value="runs">
           <Runs stack={stack} />
         </Tabs.Panel>
+        <Tabs.Panel value="drift">
+          <Drift stack={stack} />
+        </Tabs.Panel>
         <Tabs.Panel value="state">
           <StateTab stack={stack} />
         </Tabs.Panel>
@@ -101,14 +107,15 @@ export function StackPage() {
   );
 }
 
-/** What needs a person: code that cannot be read, plans that wait, a deletion, a last run that failed. */
+/** What needs a person: code that cannot be read, plans that wait, drift, a deletion, a last run that failed. */
 function Waits({ stack }: { stack: StackOne }) {
   const runs = runsOf(stack);
   const waiting = runs.filter(({ status }) => status === 'PENDING_APPROVAL');
   const [newest] = runs;
   const failed = newest?.status === 'FAILED' ? newest : undefined;
   const error = stack.sourceError;
-  if (waiting.length === 0 && !failed && error == null && stack.deletedAt == null) return null;
+  const hasDrifted = stack.driftStatus === 'DRIFTED';
+  if (waiting.length === 0 && !failed && error == null && stack.deletedAt == null && !hasDrifted) return null;
   const isBad = failed !== undefined || error != null;
   return (
     <Alert
@@ -149,6 +156,14 @@ function Waits({ stack }: { stack: StackOne }) {
             {run.plan && <Summary plan={run.plan} />}
           </Text>
         ))}
+        {hasDrifted && (
+          <Text size="sm">
+            <RouteLink to={paths.stack(stack.name)} search={{ tab: 'drift' }}>
+              {counted(stack.driftCheck?.count ?? 0, 'resource')}
+            </RouteLink>{' '}
+            drifted: something other than its tool changed what there is.
+          </Text>
+        )}
         {stack.deletedAt != null && (
           <Text size="sm">
             It is to be destroyed and deleted, since <Ago at={stack.deletedAt} />. Restore takes that back while the run is queued

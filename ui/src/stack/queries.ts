@@ -23,6 +23,7 @@ const Stacks = graphql(/* GraphQL */ `
           protect
           deletedAt
           sourceError
+          driftStatus
           lastSuccessfulAt
           git {
             ref
@@ -76,6 +77,28 @@ const Stack = graphql(/* GraphQL */ `
       sourceError
       sha
       lastSuccessfulAt
+      driftStatus
+      driftedAt
+      driftCheck {
+        checkedAt
+        runNumber
+        count
+        leftOut
+        error
+        failedAt
+      }
+      driftSchedule {
+        crontab
+        timeZone
+        nextAt
+      }
+      cron {
+        crontab
+        timeZone
+        autoApprove
+        nextAt
+        error
+      }
       insertedAt
       updatedAt
       workdir
@@ -86,6 +109,10 @@ const Stack = graphql(/* GraphQL */ `
       forbidSelfApproval
       approvalExpiry
       timeout
+      actor {
+        id
+        email
+      }
       changedBy {
         email
       }

@@ -243,7 +243,7 @@ function Head({ run }: { run: Run }) {
           ],
           [
             'Approval',
-            run.kind === 'DRY_RUN' ? (
+            run.kind === 'DRY_RUN' || run.kind === 'DRIFT' ? (
               'not asked for: it applies nothing'
             ) : run.approval !== true ? (
               'not needed'

@@ -12,6 +12,7 @@ import { Facts, Panel } from '../parts/page';
 import { Name } from '../parts/text';
 import { paths } from '../paths';
 import { repositoriesQuery } from '../repository/queries';
+import { Actor } from './actor';
 import { StackBindings } from './bindings';
 import { commands, stackRight } from './commands';
 import { CommandsPanel } from './custom';
@@ -31,6 +32,7 @@ export function StackSettings({ stack }: { stack: StackOne }) {
       {stack.type === 'CUSTOM' && <CommandsPanel stack={stack} />}
       <Environment stack={stack} />
       <Job stack={stack} />
+      <Actor stack={stack} />
       <StackBindings stack={stack} />
       <More stack={stack} />
     </Stack>

@@ -15,7 +15,7 @@ import {
   IconTrash,
 } from '@tabler/icons-react';
 
-import type { StackStatus, StackType, StepStage, StepStatus } from '../generated/graphql';
+import type { StackDriftAction, StackDriftStatus, StackStatus, StackType, StepStage, StepStatus } from '../generated/graphql';
 import type { Look } from '../parts/state';
 
 /** How far a run is. A plan that waits needs a person; what is queued or about to begin needs nobody. */
@@ -58,8 +58,25 @@ export const typeWords: Record<StackType, string> = { ...types, TERRAFORM: 'Terr
 export const keepsState = (type: StackType): boolean => type === 'TERRAFORM' || type === 'TERRAGRUNT';
 
 /** What a run is to do, as its API word. */
-export type RunKind = 'APPLY' | 'DRY_RUN' | 'DESTROY';
-export const kinds: Record<RunKind, string> = { APPLY: 'Apply', DRY_RUN: 'Plan only', DESTROY: 'Destroy' };
+export type RunKind = 'APPLY' | 'DRY_RUN' | 'DESTROY' | 'DRIFT';
+export const kinds: Record<RunKind, string> = {
+  APPLY: 'Apply',
+  DRY_RUN: 'Plan only',
+  DESTROY: 'Destroy',
+  DRIFT: 'Look for drift',
+};
+
+/** How a stack stands by what the last look for drift found. */
+export const driftStatuses: Record<StackDriftStatus, Look> = {
+  UNCHECKED: { word: 'Not looked yet', tone: 'none', Icon: IconCircleDotted },
+  IN_SYNC: { word: 'In sync', tone: 'good', Icon: IconCircleCheckFilled },
+  DRIFTED: { word: 'Drifted', tone: 'warn', Icon: IconAlertTriangleFilled },
+};
+
+export const driftActions: Record<StackDriftAction, Look> = {
+  UPDATED: { word: 'Changed', tone: 'warn', Icon: IconPencil },
+  DELETED: { word: 'Gone', tone: 'bad', Icon: IconTrash },
+};
 
 export type RunTrigger = 'CRON' | 'SPEC' | 'COMMIT' | 'UPSTREAM' | 'MANUAL';
 export const triggers: Record<RunTrigger, string> = {

@@ -39,6 +39,7 @@ export const stackColumns: Columns<StackRow> = [
         {stack.deletedAt != null && <Mark text="being deleted" />}
         {stack.paused && <Mark text="paused" />}
         {stack.protect && <Mark text="protected" />}
+        {stack.driftStatus === 'DRIFTED' && <Mark text="drifted" />}
         {stack.sourceError != null && <Mark text="code cannot be read" />}
       </>
     ),

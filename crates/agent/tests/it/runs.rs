@@ -18,6 +18,7 @@ use crate::fixture::{Fixture, PATIENCE};
 each_cluster!(
     a_run_gets_a_job_and_the_secret_that_it_owns,
     what_the_limits_forbid_is_refused_and_never_taken,
+    the_account_of_a_job_is_the_projects_to_name,
     a_job_that_has_spoken_and_is_gone_is_told_and_not_made_again,
     killed_before_its_job_was_made_it_takes_another_number,
     a_lost_answer_is_followed_by_another_number,
@@ -187,6 +188,31 @@ async fn what_the_limits_forbid_is_refused_and_never_taken(cluster: TestCluster)
     assert_eq!(f.console.takes(), Vec::<u32>::new());
     let namespaces: Api<Namespace> = Api::all(f.client.clone());
     assert!(namespaces.get_opt(&f.runs_namespace()).await?.is_none(), "nothing was made for them");
+    Ok(())
+}
+
+async fn the_account_of_a_job_is_the_projects_to_name(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let limits = v1::RunLimits {
+        plan_account: "reader".to_owned(),
+        apply_account: "writer".to_owned(),
+        ..v1::RunLimits::default()
+    };
+    let (id, run) = run_with(&json!({"serviceAccount": "admin"}));
+    f.console.want_run(v1::StackRunJob { limits: Some(limits.clone()), ..run });
+    // On a real cluster its Pod waits for the account, which nobody has made.
+    let job =
+        eventually(PATIENCE, async || f.jobs().get(&name(id, 1)).await.map_err(|error| error.to_string()))
+            .await;
+    let pod = job.spec.and_then(|spec| spec.template.spec).unwrap_or_default();
+    assert_eq!(pod.service_account_name.as_deref(), Some("reader"));
+
+    // One that names an account for applies alone has none for plans: the stack's is none either.
+    let half = v1::RunLimits { plan_account: String::new(), ..limits };
+    let (id, run) = run_with(&json!({"serviceAccount": "admin"}));
+    f.console.want_run(v1::StackRunJob { limits: Some(half), ..run });
+    let told = f.console.run_report(id, "is refused", |report| report.state() == State::Refused).await?;
+    assert!(told.message.contains("name no account for the phase plan"), "{}", told.message);
     Ok(())
 }
 

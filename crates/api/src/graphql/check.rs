@@ -35,7 +35,7 @@ impl Extension for ValidateOnly {
 pub(crate) async fn validate(document: &str) -> Result<(), Vec<String>> {
     let variables = Variables::default();
     let document = read(document, &variables, Sender::Known).map_err(|rejection| match rejection {
-        Rejection::Unauthenticated => vec!["unauthenticated".to_owned()],
+        Rejection::Unauthenticated | Rejection::NotForIt => vec!["unauthenticated".to_owned()],
         Rejection::TooLong(told) | Rejection::Limit(told) => vec![told],
         Rejection::Syntax(error) => vec![error.message],
         Rejection::Invalid(error) => vec![error.to_string()],

@@ -100,7 +100,7 @@ pub(crate) enum SecretKind {
     StackStates,
     /// Environments and files of stacks and of their runs.
     StackInputs,
-    /// Plans of stacks' runs.
+    /// Plans of stacks' runs, and what they found to have drifted.
     StackPlans,
     /// Outputs of stacks.
     StackOutputs,

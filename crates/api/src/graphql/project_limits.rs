@@ -2,6 +2,7 @@
 
 use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
 use plural_app::project::ProjectSelector;
+use plural_core::run_limits::RunLimits;
 
 use super::{
     error::{IntoGraphql, List, Nullable, id, items, list, nullable},
@@ -33,6 +34,16 @@ pub(crate) struct ProjectLimits {
     default_service_account: Option<String>,
     /// Namespaces whose Secrets and ConfigMaps the configuration of services may refer to, besides each service's own.
     reference_namespaces: List<String>,
+    /// Namespaces of the Jobs of runs of stacks; empty: as `namespaces`, and where these say nothing, each agent's own for runs.
+    run_namespaces: List<String>,
+    /// Images that runs of stacks may have; empty: all.
+    run_images: List<String>,
+    /// The service account of Jobs that plan, in the namespace of the run, whatever a stack says.
+    plan_service_account: Option<String>,
+    /// The service account of Jobs that apply, in the namespace of the run, whatever a stack says.
+    apply_service_account: Option<String>,
+    /// From where the code of stacks may take modules: addresses, modules of registries such as `acme/*/aws`; empty: from anywhere.
+    module_sources: List<String>,
 }
 
 impl From<plural_core::project_limits::ProjectLimits> for ProjectLimits {
@@ -48,7 +59,9 @@ impl From<plural_core::project_limits::ProjectLimits> for ProjectLimits {
             require_service_account,
             default_service_account,
             reference_namespaces,
+            runs,
         } = limits;
+        let RunLimits { namespaces: run_namespaces, images, plan_account, apply_account, modules } = runs;
         Self {
             namespaces: list(namespaces),
             allowed_kinds: list(allowed_kinds),
@@ -60,6 +73,11 @@ impl From<plural_core::project_limits::ProjectLimits> for ProjectLimits {
             require_service_account: Some(require_service_account),
             default_service_account,
             reference_namespaces: list(reference_namespaces),
+            run_namespaces: list(run_namespaces),
+            run_images: list(images),
+            plan_service_account: plan_account,
+            apply_service_account: apply_account,
+            module_sources: list(modules),
         }
     }
 }
@@ -88,6 +106,16 @@ pub(crate) struct ProjectLimitsAttributes {
     default_service_account: Option<String>,
     /// Namespaces whose Secrets and ConfigMaps the configuration of services may refer to, besides each service's own.
     reference_namespaces: List<String>,
+    /// Namespaces of the Jobs of runs of stacks; empty: as `namespaces`, and where these say nothing, each agent's own for runs.
+    run_namespaces: List<String>,
+    /// Images that runs of stacks may have; empty: all.
+    run_images: List<String>,
+    /// The service account of Jobs that plan, in the namespace of the run, whatever a stack says.
+    plan_service_account: Option<String>,
+    /// The service account of Jobs that apply, in the namespace of the run, whatever a stack says.
+    apply_service_account: Option<String>,
+    /// From where the code of stacks may take modules: addresses, modules of registries such as `acme/*/aws`; empty: from anywhere.
+    module_sources: List<String>,
 }
 
 /// Limiting projects.
@@ -118,6 +146,11 @@ impl ProjectLimitsMutation {
                 require_service_account,
                 default_service_account,
                 reference_namespaces,
+                run_namespaces,
+                run_images,
+                plan_service_account,
+                apply_service_account,
+                module_sources,
             } = attributes;
             let limits = plural_core::project_limits::ProjectLimits {
                 namespaces: items(namespaces).unwrap_or_default(),
@@ -130,6 +163,13 @@ impl ProjectLimitsMutation {
                 require_service_account: require_service_account.unwrap_or(false),
                 default_service_account,
                 reference_namespaces: items(reference_namespaces).unwrap_or_default(),
+                runs: RunLimits {
+                    namespaces: items(run_namespaces).unwrap_or_default(),
+                    images: items(run_images).unwrap_or_default(),
+                    plan_account: plan_service_account,
+                    apply_account: apply_service_account,
+                    modules: items(module_sources).unwrap_or_default(),
+                },
             };
             Ok(Some(
                 request

@@ -81,9 +81,9 @@ pub(crate) struct HelmVerifyAttributes {
 #[derive(Debug, InputObject)]
 pub(crate) struct NamespacedName {
     /// Its name.
-    name: String,
+    pub(crate) name: String,
     /// Its namespace.
-    namespace: String,
+    pub(crate) namespace: String,
 }
 
 /// How a renderer's chart is rendered.

@@ -18,6 +18,9 @@ use super::{
     record::{by_id, one, page_of},
     request::request,
     service::GitRef,
+    stack_clock::{
+        StackCron, StackDriftCheck, StackDriftSchedule, StackDriftStatus, StackDriftedResourceConnection,
+    },
     stack_dependency::{StackDependency, dependents},
     stack_input::{StackAttributes, StackType},
     stack_policy::PolicyEngine,
@@ -62,17 +65,26 @@ impl InfrastructureStack {
         nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
     }
 
+    /// In whose name its applies ask the console; absent: in nobody's.
+    async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
+        nullable(async {
+            let Some(user) = self.0.spec.actor else { return Ok(None) };
+            by_id::<plural_core::user::User, _>(ctx, user).await
+        })
+        .await
+    }
+
     /// It cannot be deleted.
     async fn protect(&self) -> bool {
         self.0.protect
     }
 
-    /// How its newest run that was no dry run stands; absent before the first one.
+    /// How its newest run stands that was neither a dry run nor a look for drift; absent before the first one.
     async fn status(&self) -> Option<StackStatus> {
         self.0.status.map(Into::into)
     }
 
-    /// Neither commits nor changes of the stack make runs.
+    /// Neither commits nor the clock nor changes of the stack make runs.
     async fn paused(&self) -> bool {
         self.0.paused
     }
@@ -257,6 +269,49 @@ impl InfrastructureStack {
         .await
     }
 
+    /// When the clock makes runs; absent where it makes none.
+    async fn cron(&self) -> Option<StackCron> {
+        self.0.spec.cron.clone().map(|cron| StackCron::of(cron, &self.0.watch))
+    }
+
+    /// How it is looked at for drift; absent where only somebody who asks looks.
+    async fn drift_schedule(&self) -> Option<StackDriftSchedule> {
+        self.0.spec.drift.clone().map(|drift| StackDriftSchedule::of(drift, &self.0.watch))
+    }
+
+    /// How it stands by what the last look for drift found.
+    async fn drift_status(&self) -> StackDriftStatus {
+        self.0.watch.status().into()
+    }
+
+    /// Since when resources are found that something other than its tool changed; absent where there are none.
+    async fn drifted_at(&self) -> Option<DateTime<Utc>> {
+        self.0.watch.drifted_at
+    }
+
+    /// What is told of the looks for drift; absent before the first one.
+    async fn drift_check(&self) -> Option<StackDriftCheck> {
+        self.0.watch.drift.clone().map(StackDriftCheck::from)
+    }
+
+    /// The resources that something other than its tool changed, as the last good look found them.
+    async fn drift(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<StackDriftedResourceConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last).request().into_graphql(ctx)?;
+            let found = request.app.stack_drift(&request.op, self.0.id, &page).await;
+            Ok(Some(found.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
     /// Always absent: plans are checked by no policies yet.
     async fn policy_engine(&self) -> Option<PolicyEngine> {
         None
@@ -400,8 +455,11 @@ impl StackQuery {
         last: Option<i32>,
         #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
+        #[graphql(desc = "Only those that drifted; `false`: only those that did not, as far as is known.")]
+        drifted: Option<bool>,
     ) -> Nullable<InfrastructureStackConnection> {
-        let filter = id_option(project_id.as_deref()).map(|project_id| StackFilter { project_id, q });
+        let filter =
+            id_option(project_id.as_deref()).map(|project_id| StackFilter { project_id, q, drifted });
         page_of::<plural_core::stack::Stack, _>(ctx, filter, page_args(after, first, before, last)).await
     }
 }

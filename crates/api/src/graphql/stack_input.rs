@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{Enum, ID, InputObject};
+use plural_core::ids::UserId;
 use plural_core::run_call::InputVariable;
 use plural_core::stack::{ChangedVariable, NewStack, Stack, StackChange, StackSource, StackTool};
 use plural_core::stack_spec::StackSpec;
@@ -13,11 +14,11 @@ use super::{
     error::{List, id_in, items, parse, parse_option, unsupported},
     service_input::GitRefAttributes,
     shared::{PolicyBindingAttributes, RbacAttributes, TagAttributes},
+    stack_clock::{ClockAttributes, StackCronAttributes, StackDriftAttributes},
     stack_dependency::StackDependencyAttributes,
     stack_policy::{PolicyEngineType, VulnSeverity},
     stack_spec_input::{
-        CustomStepAttributes, GateJobAttributes, PulumiConfigurationAttributes, SpecAttributes,
-        StackConfigurationAttributes, TerraformConfigurationAttributes, TerragruntConfigurationAttributes,
+        CustomStepAttributes, GateJobAttributes, SpecAttributes, StackConfigurationAttributes,
     },
 };
 
@@ -49,7 +50,7 @@ pub(crate) struct StackAttributes {
     project_id: Option<ID>,
     /// It cannot be deleted.
     protect: Option<bool>,
-    /// Neither commits nor changes of the stack make runs.
+    /// Neither commits nor the clock nor changes of the stack make runs.
     paused: Option<bool>,
     /// The repository of its code. It, `clusterId` and `git` are given together; a stack without them has a state and no runs.
     repository_id: Option<ID>,
@@ -92,7 +93,7 @@ pub(crate) struct StackAttributes {
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it and its state, besides those of its project; replaces the list.
     write_bindings: List<PolicyBindingAttributes>,
-    /// Refused: a run has a credential of its own, and acts as nobody else.
+    /// In whose name its applies ask the console: the id of whoever saves it, or of a service account that they may assume. An empty text: in nobody's.
     actor_id: Option<ID>,
     /// Refused: a stack is not made by a service here.
     parent_id: Option<ID>,
@@ -102,8 +103,10 @@ pub(crate) struct StackAttributes {
     definition_id: Option<ID>,
     /// Refused: agents for coding are not part of this console.
     agent_id: Option<ID>,
-    /// Refused: the clock makes no runs yet.
+    /// When the clock makes runs.
     cron: Option<StackCronAttributes>,
+    /// How it is looked at for drift.
+    drift: Option<StackDriftAttributes>,
     /// Refused: plans are checked by no policies yet.
     policy_engine: Option<PolicyEngineAttributes>,
     /// Refused: repositories are fetched as the console's settings say.
@@ -147,30 +150,6 @@ macro_rules! quiet {
 
 quiet!(StackFileAttributes: path, StackEnvironmentAttributes: name);
 
-/// Runs by the clock. Refused.
-#[derive(Debug, InputObject)]
-pub(crate) struct StackCronAttributes {
-    /// When.
-    crontab: String,
-    /// Without approval.
-    auto_approve: Option<bool>,
-    /// Other settings of the tool.
-    overrides: Option<StackOverridesAttributes>,
-    /// With the newest commit.
-    track_ref: Option<bool>,
-}
-
-/// Settings of a tool for some runs. Refused.
-#[derive(Debug, InputObject)]
-pub(crate) struct StackOverridesAttributes {
-    /// Of Terraform and OpenTofu.
-    terraform: Option<TerraformConfigurationAttributes>,
-    /// Of Terragrunt.
-    terragrunt: Option<TerragruntConfigurationAttributes>,
-    /// Of Pulumi.
-    pulumi: Option<PulumiConfigurationAttributes>,
-}
-
 /// What checks plans. Refused.
 #[derive(Debug, InputObject)]
 pub(crate) struct PolicyEngineAttributes {
@@ -196,6 +175,15 @@ pub(crate) struct ObservableMetricAttributes {
     provider_id: ID,
 }
 
+/// In whose name its applies ask the console; an empty text is nobody's.
+fn actor_over(given: Option<&ID>, was: Option<UserId>) -> Result<Option<UserId>> {
+    match given {
+        None => Ok(was),
+        Some(id) if id.is_empty() => Ok(None),
+        Some(id) => id_in("attributes.actorId", Some(&id.0)),
+    }
+}
+
 /// A stack's attributes, sorted by what they are for.
 struct Sorted {
     name: Option<String>,
@@ -203,8 +191,10 @@ struct Sorted {
     project_id: Option<ID>,
     protect: Option<bool>,
     paused: Option<bool>,
+    actor: Option<ID>,
     source: SourceAttributes,
     spec: SpecAttributes,
+    clock: ClockAttributes,
     files: List<StackFileAttributes>,
     environment: List<StackEnvironmentAttributes>,
     bindings: RbacAttributes,
@@ -214,8 +204,20 @@ impl StackAttributes {
     /// A new stack.
     pub(crate) fn new_stack(self) -> Result<NewStack> {
         let sorted = self.sorted()?;
-        let Sorted { name, kind, project_id, protect, paused, source, spec, files, environment, bindings } =
-            sorted;
+        let Sorted {
+            name,
+            kind,
+            project_id,
+            protect,
+            paused,
+            actor,
+            source,
+            spec,
+            clock,
+            files,
+            environment,
+            bindings,
+        } = sorted;
         unsupported(
             "attributes.paused",
             paused == Some(true),
@@ -246,7 +248,10 @@ impl StackAttributes {
             project_id: id_in("attributes.projectId", project_id.as_deref())?,
             protect: protect.unwrap_or_default(),
             source: source.over(None)?,
-            spec: spec.over(StackSpec::default())?,
+            spec: StackSpec {
+                actor: actor_over(actor.as_ref(), None)?,
+                ..clock.over(spec.over(StackSpec::default())?)?
+            },
             environment: given,
             files: contents,
             bindings: bindings.change()?,
@@ -256,8 +261,20 @@ impl StackAttributes {
     /// What changes of the stack `of`.
     pub(crate) fn change(self, of: &Stack) -> Result<StackChange> {
         let sorted = self.sorted()?;
-        let Sorted { name, kind, project_id, protect, paused, source, spec, files, environment, bindings } =
-            sorted;
+        let Sorted {
+            name,
+            kind,
+            project_id,
+            protect,
+            paused,
+            actor,
+            source,
+            spec,
+            clock,
+            files,
+            environment,
+            bindings,
+        } = sorted;
         if kind.is_some_and(|kind| StackTool::from(kind) != of.tool) {
             let reason = format!("a stack keeps its type, which is {:?} here", of.tool);
             return Err(Error::invalid("attributes.type", reason));
@@ -272,7 +289,8 @@ impl StackAttributes {
         let mut is = of.spec.clone();
         // The state is here before the code: runs that did not read it would make everything anew.
         is.manage_state |= of.source.is_none() && source.is_some() && of.state.is_some();
-        let spec = spec.over(is)?;
+        let spec = clock.over(spec.over(is)?)?;
+        let spec = StackSpec { actor: actor_over(actor.as_ref(), of.spec.actor)?, ..spec };
         Ok(StackChange {
             name: parse_option("attributes.name", name.as_deref())?,
             protect,
@@ -319,6 +337,7 @@ impl StackAttributes {
             definition_id,
             agent_id,
             cron,
+            drift,
             policy_engine,
             interval,
             tags,
@@ -327,11 +346,6 @@ impl StackAttributes {
         // Clients send empty texts and lists for what was left out.
         let named = |id: Option<ID>| id.is_some_and(|id| !id.is_empty());
         let refusals = [
-            (
-                "attributes.actorId",
-                named(actor_id),
-                "is not supported: a run has a credential of its own, and acts as nobody else. Leave it out",
-            ),
             (
                 "attributes.parentId",
                 named(parent_id),
@@ -351,11 +365,6 @@ impl StackAttributes {
                 "attributes.agentId",
                 named(agent_id),
                 "is not supported: agents for coding are not part of this console. Leave it out",
-            ),
-            (
-                "attributes.cron",
-                cron.is_some(),
-                "is not supported yet: let a pipeline call triggerRun by the clock",
             ),
             (
                 "attributes.policyEngine",
@@ -383,6 +392,7 @@ impl StackAttributes {
             project_id,
             protect,
             paused,
+            actor: actor_id,
             source: SourceAttributes { repository_id, cluster_id, git },
             spec: SpecAttributes {
                 job_spec,
@@ -399,6 +409,7 @@ impl StackAttributes {
                 delete_commands,
                 dependencies,
             },
+            clock: ClockAttributes { cron, drift },
             files,
             environment,
             bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None },

@@ -3,10 +3,12 @@
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::stack_run::NewRun;
+use plural_core::access::Actor;
 use plural_core::service_error::ServiceError as CoreError;
 use plural_core::stack_run::{JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunStatus, RunTrigger};
 use plural_core::{Error, Result};
 use plural_specs::Map;
+use secrecy::ExposeSecret as _;
 
 use super::{
     error::{IntoGraphql, List, Nullable, id, list, nullable},
@@ -15,6 +17,7 @@ use super::{
     page::{connection, counted, page_args},
     record::by_id,
     request::request,
+    runner::{self, Runner},
     service::{GitRef, ServiceError},
     stack::{InfrastructureStack, StackEnvironment, StackFile, StackOutput, outputs},
     stack_input::StackType,
@@ -55,6 +58,8 @@ pub(crate) enum StackRunKind {
     DryRun,
     /// Plan the destruction of everything, and do it.
     Destroy,
+    /// Compare what the tool knows with what there is: nothing is changed.
+    Drift,
 }
 
 /// Which Job of a run.
@@ -262,7 +267,12 @@ impl StackRun {
     ) -> Nullable<Vec<Option<RunStep>>> {
         nullable(async {
             let request = request(ctx);
-            let mut steps = request.app.stack_run_steps(&request.op, self.0.id).await.into_graphql(ctx)?;
+            let steps = match runner::runner(ctx, request).await {
+                Ok(Runner::Job(by)) if by.id() == self.0.id => request.app.runner_steps(&by).await,
+                Ok(Runner::Agent(agent)) => request.app.agent_run_steps(&agent, self.0.id).await,
+                Ok(Runner::Job(_)) | Err(_) => request.app.stack_run_steps(&request.op, self.0.id).await,
+            };
+            let mut steps = steps.into_graphql(ctx)?;
             if let Some(index) = index {
                 steps.retain(|step| i64::from(step.index) == i64::from(index));
             }
@@ -273,7 +283,7 @@ impl StackRun {
 
     /// It changes nothing, whatever its plan says.
     async fn dry_run(&self) -> bool {
-        self.0.kind == RunKind::DryRun
+        self.0.kind.only_plans()
     }
 
     /// The console keeps the state of its tool.
@@ -321,9 +331,17 @@ impl StackRun {
         Some(StateUrls { terraform: Some(TerraformStateUrls { address, lock, unlock }) })
     }
 
-    /// Always absent: a run has a credential of its own, which reaches its inputs and its state.
-    async fn plural_creds(&self) -> Option<PluralCreds> {
-        None
+    /// What its commands ask the console with in the name of the stack's actor: to its own Job while that applies, and absent for everybody else.
+    async fn plural_creds(&self, ctx: &Context<'_>) -> Nullable<PluralCreds> {
+        nullable(async {
+            let Some(by) = runner::job(ctx, self.0.id).await else { return Ok(None) };
+            let token = request(ctx).app.runner_actor_token(&by).await.into_graphql(ctx)?;
+            Ok(token.map(|token| PluralCreds {
+                url: Some(console(ctx).to_owned()).filter(|url| !url.is_empty()),
+                token: Some(token.expose_secret().to_owned()),
+            }))
+        })
+        .await
     }
 
     /// Always absent: only the run itself reads them.
@@ -473,7 +491,7 @@ pub(crate) struct TerraformStateUrls {
     unlock: Option<String>,
 }
 
-/// A credential for the console. No run has one here.
+/// A credential for the console: of the actor of a run, for as long as its Job applies.
 #[derive(SimpleObject)]
 pub(crate) struct PluralCreds {
     /// The console.
@@ -493,8 +511,19 @@ impl StackRunQuery {
     async fn stack_run(&self, ctx: &Context<'_>, #[graphql(name = "id")] run: ID) -> Nullable<StackRun> {
         nullable(async {
             let request = request(ctx);
-            let run = id(&run).into_graphql(ctx)?;
-            Ok(Some(request.app.stack_run_get(&request.op, run).await.into_graphql(ctx)?.into()))
+            let run: plural_core::ids::StackRunId = id(&run).into_graphql(ctx)?;
+            let found = match request.op.actor() {
+                Actor::Run(_) | Actor::Cluster(_) => match runner::runner(ctx, request).await {
+                    Ok(Runner::Job(by)) if by.id() == run => request.app.runner_run(&by).await,
+                    Ok(Runner::Job(_)) => Err(Error::Unauthenticated),
+                    Ok(Runner::Agent(agent)) => request.app.agent_run_get(&agent, run).await,
+                    Err(error) => Err(error),
+                },
+                Actor::User(_) | Actor::Nobody | Actor::Registration(_) | Actor::System => {
+                    request.app.stack_run_get(&request.op, run).await
+                }
+            };
+            Ok(Some(found.into_graphql(ctx)?.into()))
         })
         .await
     }

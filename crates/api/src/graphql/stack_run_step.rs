@@ -146,6 +146,11 @@ pub(crate) struct RunLogs {
 }
 
 impl RunLogs {
+    /// What was said was kept: the one who said it knows the text.
+    pub(crate) fn kept(at: DateTime<Utc>) -> Self {
+        Self { text: String::new(), next: 0, updated_at: Some(at) }
+    }
+
     /// The text of pieces that were asked for from a place on. A letter whose bytes are not all here is left to the next part,
     /// unless it is all there is.
     fn of(pieces: &[LogPiece], from: u64, next: u64) -> Self {

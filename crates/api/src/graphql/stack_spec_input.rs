@@ -330,7 +330,11 @@ fn time(field: &'static str, given: Option<String>) -> Result<Option<u64>> {
     given.map(seconds).transpose()
 }
 
-fn steps(field: &'static str, list: List<CustomStepAttributes>) -> Result<Option<Vec<StackCommand>>> {
+/// The commands of a list; none where there is no list.
+pub(super) fn steps(
+    field: &'static str,
+    list: List<CustomStepAttributes>,
+) -> Result<Option<Vec<StackCommand>>> {
     let Some(list) = items(list) else { return Ok(None) };
     let step = |CustomStepAttributes { stage, cmd, args, require_approval }| {
         unsupported(
@@ -381,7 +385,7 @@ impl StackConfigurationAttributes {
 }
 
 impl TerraformConfigurationAttributes {
-    fn over(self, is: &mut TerraformConfiguration) -> Result<()> {
+    pub(super) fn over(self, is: &mut TerraformConfiguration) -> Result<()> {
         let Self { parallelism, refresh, approve_empty, tofu, tofu_registry } = self;
         put(&mut is.parallelism, count("attributes.configuration.terraform.parallelism", parallelism)?);
         put(&mut is.refresh, refresh);
@@ -393,7 +397,7 @@ impl TerraformConfigurationAttributes {
 }
 
 impl TerragruntConfigurationAttributes {
-    fn over(self, is: &mut TerragruntConfiguration) -> Result<()> {
+    pub(super) fn over(self, is: &mut TerragruntConfiguration) -> Result<()> {
         let Self { parallelism, refresh, approve_empty } = self;
         put(&mut is.parallelism, count("attributes.configuration.terragrunt.parallelism", parallelism)?);
         put(&mut is.refresh, refresh);
@@ -403,7 +407,7 @@ impl TerragruntConfigurationAttributes {
 }
 
 impl PulumiConfigurationAttributes {
-    fn over(self, is: &mut PulumiConfiguration) -> Result<()> {
+    pub(super) fn over(self, is: &mut PulumiConfiguration) -> Result<()> {
         let Self { parallel, refresh, approve_empty, stack, backend_url } = self;
         put(&mut is.parallel, count("attributes.configuration.pulumi.parallel", parallel)?);
         put(&mut is.refresh, refresh);

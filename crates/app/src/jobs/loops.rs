@@ -237,6 +237,18 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::INFO,
     },
     Loop {
+        name: "clock_stacks",
+        who: Who::Leader,
+        // Schedules name minutes.
+        every: Every::Exactly(Duration::from_secs(10)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app, _| Box::pin(app.stacks_clock()),
+        ends: Ends::AtOnce,
+        did: "made runs of stacks that were due",
+        level: Level::INFO,
+    },
+    Loop {
         name: "prune_stack_runs",
         who: Who::Leader,
         every: Every::About(Duration::from_hours(1)),

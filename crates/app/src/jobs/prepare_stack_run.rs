@@ -116,8 +116,8 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
     }
     let stack = app.get::<Stack>(&system, &StackSelector::Id(run.stack_id)).await?;
     let git = &run.snapshot.git;
-    // What was applied last is what there is to destroy, unless nobody has that commit any more.
-    let applied = stack.sha.as_deref().filter(|_| run.kind == RunKind::Destroy);
+    // What was applied last is what there is to destroy, and to compare with the world, unless nobody has that commit any more.
+    let applied = stack.sha.as_deref().filter(|_| matches!(run.kind, RunKind::Destroy | RunKind::Drift));
     let commit = match applied {
         Some(sha) => match app.git.resolve(&access, sha).await {
             Ok(commit) => Ok(commit),
@@ -135,6 +135,9 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
         Ok(digest) => digest,
         Err(error) => return Ok(Err(error)),
     };
+    if let Err(error) = app.run_allowed(&project, run, (&access, commit.sha.as_str(), &spec)).await? {
+        return Ok(Err(error));
+    }
     Ok(match app.git.build(&access, &commit.sha, &spec).await {
         Ok(built) => Ok(RunSource {
             sha: commit.sha,

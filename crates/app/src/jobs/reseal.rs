@@ -391,5 +391,6 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::StackRunFiles => format!("stack_run:{of}:files"),
         SealedColumn::StackPlan => format!("stack_plan:{of}"),
         SealedColumn::StackOutput => format!("stack_output:{of}"),
+        SealedColumn::StackDrift => format!("stack_drift:{of}"),
     }
 }

@@ -158,6 +158,14 @@ pub trait GitPort: Send + Sync + 'static {
         sources: &[SourceSpec],
     ) -> Result<Vec<Result<Closure, GitError>>, GitError>;
 
+    /// The files of a source's closure that name modules ([`plural_core::module_code::is_module_code`]), by their paths in the repository.
+    async fn module_code(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        source: &SourceSpec,
+    ) -> Result<Vec<(String, Vec<u8>)>, GitError>;
+
     /// Builds the artifact of a source at a commit and stores it, once per closure.
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError>;
 

@@ -50,6 +50,11 @@ const LIMITS: &[Field] = &[
         Type::Texts,
         "Namespaces whose Secrets and ConfigMaps services may refer to.",
     ),
+    field("runNamespaces", Type::Texts, "Namespaces of the Jobs of runs of stacks."),
+    field("runImages", Type::Texts, "Images that runs of stacks may have."),
+    field("planServiceAccount", Type::Text, "The service account of Jobs that plan."),
+    field("applyServiceAccount", Type::Text, "The service account of Jobs that apply."),
+    field("moduleSources", Type::Texts, "From where the code of stacks may take modules."),
 ];
 
 const BY_NAME: &str = "ids are of one console; name users by userEmail and groups by groupName";

@@ -355,6 +355,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd stacks delete", Some("network --yes")),
     ("cd stacks describe", Some("network")),
     ("cd stacks detach", Some("network --yes")),
+    ("cd stacks drift", Some("network")),
     ("cd stacks gen-backend", Some("network")),
     ("cd stacks graph", Some("")),
     ("cd stacks list", Some("")),

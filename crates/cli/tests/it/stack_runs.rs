@@ -232,3 +232,60 @@ async fn outputs_are_printed_bare_and_sensitive_ones_on_request() {
     assert!(hidden.code == 1 && hidden.err.contains("state-read"), "{hidden:?}");
     assert_eq!(person.run("cd stacks outputs network nothing").await.code, 1);
 }
+
+#[tokio::test]
+async fn drift_is_looked_for_shown_and_told_to_scripts() {
+    let made = run("QUEUED", &Value::Null);
+    let standing = |status: &str, error: Value| {
+        let check = json!({
+            "checkedAt": "2026-11-27T02:00:00Z", "runNumber": 12, "count": 1, "leftOut": 0, "error": error, "failedAt": null,
+        });
+        json!({
+            "id": STACK, "name": "network", "driftStatus": status, "driftedAt": null, "driftCheck": check,
+            "driftSchedule": {"crontab": "@daily", "timeZone": null, "nextAt": null},
+        })
+    };
+    let resource = json!({
+        "id": RUN, "address": "local_file.one", "type": "local_file", "provider": "local", "action": "UPDATED", "leftOut": 3,
+        "runNumber": 12, "firstSeenAt": "2026-11-27T02:00:00Z", "lastSeenAt": "2026-11-27T02:00:00Z",
+        "fields": [
+            {"path": "content", "before": "\"ours\"", "after": "\"theirs\"", "sensitive": false, "cut": false},
+            {"path": "key", "before": null, "after": null, "sensitive": true, "cut": false},
+        ],
+    });
+    let server = server(&made)
+        .await
+        .data("CheckStackDrift", "checkStackDrift", &made)
+        .data("GetStackRun", "stackRun", &run("SUCCESSFUL", &plan()))
+        .data("GetStackDrift", "infrastructureStack", &standing("DRIFTED", Value::Null))
+        .data("ListStackDrift", "infrastructureStack", &json!({"drift": page(&[resource])}));
+    let person = Person::of(&server.url);
+    let shown = person.run("cd stacks drift network").await;
+    assert_eq!(shown.code, 0, "{shown:?}");
+    for told in
+        ["1 resource", "run 12", "@daily UTC", "local_file.one: changed", "and 3 more", "key: (sensitive)"]
+    {
+        assert!(shown.out.contains(told), "{told}: {shown:?}");
+    }
+    assert!(shown.out.contains("content: \"ours\" -> \"theirs\""), "{shown:?}");
+    assert!(server.asked("CheckStackDrift").is_empty());
+    let looked = person.run("cd stacks drift network --now --exit-code -o json").await;
+    assert_eq!(looked.code, 2, "{looked:?}");
+    let known: Value = serde_json::from_str(&looked.out).unwrap();
+    assert_eq!((&known["driftStatus"], &known["drift"][0]["action"]), (&json!("DRIFTED"), &json!("UPDATED")));
+    assert_eq!(server.asked("CheckStackDrift"), [json!({"id": STACK})]);
+
+    for (status, error, code) in [
+        ("IN_SYNC", Value::Null, 0),
+        ("UNCHECKED", Value::Null, 1),
+        // What is known is of the look before.
+        ("IN_SYNC", json!("no network"), 1),
+    ] {
+        let server = self::server(&made)
+            .await
+            .data("GetStackDrift", "infrastructureStack", &standing(status, error))
+            .data("ListStackDrift", "infrastructureStack", &json!({"drift": page(&[])}));
+        let done = Person::of(&server.url).run("cd stacks drift network --exit-code").await;
+        assert_eq!(done.code, code, "{done:?}");
+    }
+}

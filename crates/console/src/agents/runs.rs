@@ -1,6 +1,7 @@
 //! Runs of stacks in the contract's messages.
 
-use plural_app::agent_run::{ReportedRun, ReportedRunState, RunJob, RunLimits};
+use plural_app::agent_run::{ReportedRun, ReportedRunState, RunJob};
+use plural_core::run_limits::RunLimits;
 use plural_core::stack_run::{JobRef, RunPhase, RunStatus};
 use plural_tunnel::v1;
 use plural_tunnel::v1::stack_run_report::State;
@@ -37,7 +38,8 @@ pub(super) fn job(job: RunJob) -> Result<(v1::StackRunJob, u64), Status> {
 }
 
 fn run_limits(limits: RunLimits) -> v1::RunLimits {
-    let RunLimits { namespaces, images, plan_account, apply_account } = limits;
+    // Modules are the console's to check, before there is a Job.
+    let RunLimits { namespaces, images, plan_account, apply_account, modules: _ } = limits;
     v1::RunLimits {
         namespaces,
         images,

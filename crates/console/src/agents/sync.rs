@@ -27,6 +27,8 @@ pub(super) fn limits(named: NamedLimits, repository_url: String) -> v1::ProjectL
         // The service's own settings name it by now.
         default_service_account: _,
         reference_namespaces,
+        // Of runs, each of which has them with it.
+        runs: _,
     } = limits;
     v1::ProjectLimits {
         project,

@@ -12,6 +12,9 @@ use world::{FILE, World, hex, id_of};
 mod clocks;
 mod dependencies;
 mod imports;
+mod limits;
+mod runners;
+mod schedules;
 mod states;
 mod world;
 

@@ -4,7 +4,7 @@ use crate::ids::{ClusterId, ProjectId, RepositoryId, StackId, StackRunId};
 use crate::service::GitRef;
 use crate::stack::StackTool;
 use crate::stack_dependency::Upstream;
-use crate::stack_run::{PlanSummary, RunApproval, RunPlan, RunSnapshot, RunSource, RunTrigger};
+use crate::stack_run::{PlanSummary, RunApproval, RunKind, RunPlan, RunSnapshot, RunSource, RunTrigger};
 use crate::stack_spec::StackSpec;
 
 fn at(seconds: i64) -> DateTime<Utc> {
@@ -88,8 +88,10 @@ fn a_plan_leads_to_what_its_kind_and_content_ask_for() {
     // A dry run waits for nobody, and an empty plan is approved by itself.
     let empty = StackRun { plan: Some(planned(0)), ..approved.clone() };
     assert_eq!(after_job(&empty, &report(true)), Turn::Over(RunStatus::Successful, None));
-    let dry = StackRun { kind: RunKind::DryRun, ..approved };
-    assert_eq!(after_job(&dry, &report(true)), Turn::Over(RunStatus::Successful, None));
+    for kind in [RunKind::DryRun, RunKind::Drift] {
+        let only = StackRun { kind, ..approved.clone() };
+        assert_eq!(after_job(&only, &report(true)), Turn::Over(RunStatus::Successful, None));
+    }
 
     assert_eq!(status(&after_job(&ended, &report(false))), Some(RunStatus::Failed));
     let without = StackRun { plan: None, ..ended.clone() };

@@ -130,6 +130,7 @@ pub(crate) fn input(tool: StackTool, phase: RunPhase, steps: Vec<InputStep>) -> 
         files: BTreeMap::new(),
         state_path: None,
         plan: None,
+        actor_token: None,
     }
 }
 

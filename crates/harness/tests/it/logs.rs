@@ -62,6 +62,17 @@ async fn secrets_are_hidden_wherever_they_are_printed() {
 }
 
 #[tokio::test]
+async fn commands_have_the_token_of_the_actor_and_no_log_has_it() {
+    let script = "echo \"$PLURAL_CONSOLE_TOKEN\"; test -n \"$PLURAL_CONSOLE_URL\" && echo \"${#PLURAL_CONSOLE_TOKEN}\"";
+    let f = Fixture::new(vec![shell(0, Stage::Plan, script)]).await;
+    let token = format!("run-actor-{}", "0f".repeat(32));
+    let printed = format!("***\n{}\n", token.len());
+    f.change(|input| input.actor_token = Some(token));
+    assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+    assert_eq!(f.printed(), printed);
+}
+
+#[tokio::test]
 async fn of_too_much_the_beginning_and_the_end_are_kept() {
     let script = "echo the beginning; yes 0123456789abcdef0123456789abcde | head -c 33554432; echo the end";
     let f = Fixture::new(vec![shell(0, Stage::Plan, script)]).await;

@@ -4,7 +4,7 @@
 use axum::http::StatusCode;
 use plural_core::run_call::{InputPlan, InputStep, OutputReport, state_token};
 use plural_core::stack::StackTool;
-use plural_core::stack_run::{PlanSummary, RunPhase};
+use plural_core::stack_run::{PlanSummary, RunKind, RunPhase};
 use plural_core::stack_spec::Stage;
 use plural_harness::Outcome;
 use serde_json::{Value, json};
@@ -225,5 +225,29 @@ esac
         let planned = told.planned.as_ref().unwrap();
         assert_eq!(planned.summary, PlanSummary { add: 2, ..PlanSummary::default() });
         assert_eq!(told.parts["file"], b"planned\n");
+    });
+}
+
+#[tokio::test]
+async fn a_look_of_pulumi_for_drift_leaves_no_plan_file() {
+    let script = r#"
+case "$1" in
+  refresh) printf '    ~ aws:s3/bucket:Bucket: (update)\n        [urn=urn:pulumi:dev::p::aws:s3/bucket:Bucket::logs]\n'
+    printf 'Resources:\n    ~ 1 to update\n' ;;
+esac
+"#;
+    let steps = vec![tool(0, Stage::Plan, "pulumi", &["refresh", "--preview-only", "--diff"])];
+    let f = Fixture::of(input(StackTool::Pulumi, RunPhase::Plan, steps), &[("app/Pulumi.yaml", "")]).await;
+    let path = program(f.folder.path(), "pulumi", script);
+    f.change(|input| {
+        input.kind = RunKind::Drift;
+        input.environment = vec![variable("PATH", path, false)];
+    });
+    assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+    f.console.with(|told| {
+        let planned = told.planned.as_ref().unwrap();
+        assert_eq!(planned.summary, PlanSummary { change: 1, ..PlanSummary::default() });
+        assert!(planned.file_digest.is_none() && !told.parts.contains_key("file"));
+        assert!(String::from_utf8_lossy(&told.parts["text"]).contains("::logs]"));
     });
 }

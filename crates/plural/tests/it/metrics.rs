@@ -85,6 +85,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             "keep_secrets",
             "share_mirrors",
             "tend_stack_runs",
+            "clock_stacks",
             "prune_stack_runs",
         ]
         .into_iter()

@@ -1,8 +1,10 @@
 //! Runs of stacks from the commit to what it changes: the console, the agent and the harness are processes of their own, the tools are
 //! real, and the Jobs run on a simulated cluster with its runner, or on the real control plane with a small node.
 
+mod actor;
 mod days;
 mod depends;
+mod drift;
 mod forged;
 mod imports;
 mod life;

@@ -33,7 +33,7 @@ async fn destroying_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Res
 }
 
 /// Writes a run of a stack whose row is locked, and what changes of that.
-async fn make_in_tx(
+pub(super) async fn make_in_tx(
     write: &transaction::Write<'_>,
     stack: &stack::row::Model,
     run: &StackRun,

@@ -22,6 +22,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
+use super::drift;
 use super::row::{artifact_of, inputs, output, phase_of, run, runs, status_of, step, step_row_of};
 use crate::convert::{json, to_json, word};
 use crate::database::Database;
@@ -55,6 +56,11 @@ pub(crate) async fn active_in_tx(write: &transaction::Write<'_>, stack: StackId)
         .map_err(db("looking for a run that is under way"))
 }
 
+/// Kinds of runs whose plans nothing comes of.
+pub(super) fn only_plan() -> impl Iterator<Item = &'static str> {
+    RunKind::ALL.into_iter().filter(|kind| kind.only_plans()).map(RunKind::as_str)
+}
+
 /// What the row of a stack says of its runs follows what they are now.
 pub(super) async fn stack_follows_in_tx(
     write: &transaction::Write<'_>,
@@ -65,7 +71,7 @@ pub(super) async fn stack_follows_in_tx(
         .select_only()
         .column(run::Column::Status)
         .filter(run::Column::StackId.eq(stack))
-        .filter(run::Column::Kind.ne(RunKind::DryRun.as_str()))
+        .filter(run::Column::Kind.is_not_in(only_plan()))
         .order_by_desc(run::Column::Number)
         .limit(1)
         .into_tuple()
@@ -133,6 +139,10 @@ impl Database {
         if let Some((sha, outputs)) = &change.applied {
             told.sha = set(Some(sha.clone()));
             told.last_successful_at = set(Some(change.at));
+            if stack.drifted_at.is_some() {
+                // What it changed may be what had drifted: the clock looks again.
+                told.next_drift_at = set(Some(change.at));
+            }
             if let Some(outputs) = outputs {
                 // Before they go: what was told of services may hold a sensitive one.
                 service_import::hide_former_outputs_in_tx(&write, stack.id).await?;
@@ -142,6 +152,7 @@ impl Database {
                 }
             }
         }
+        let drifts = drift::follow_in_tx(&write, (&stack, &old, &new), change, &mut told).await?;
         if change.to.is_some() || change.applied.is_some() || !ended.is_empty() {
             stack_follows_in_tx(&write, stack.id, told).await?;
         }
@@ -153,8 +164,11 @@ impl Database {
             Mover::Machine(actor) => actor_name(actor),
         };
         let request_id = RequestId::new();
-        let lines: Vec<AuditEntry> =
-            ended.iter().map(|run| end_of(&actor, &stack, run, request_id, change.at)).collect();
+        let mut lines: Vec<AuditEntry> = drifts
+            .into_iter()
+            .map(|action| drift::line(action, &actor, &stack, (request_id, change.at)))
+            .collect();
+        lines.extend(ended.iter().map(|run| end_of(&actor, &stack, run, request_id, change.at)));
         write.audit_many(&lines).await?;
         if is_told {
             write.publish(event(&new, is_active), change.at).await?;
@@ -277,6 +291,7 @@ fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
         at,
         tells_agent: _,
         supersedes: _,
+        drift: _,
         applied: _,
         follows: _,
     } = change;
@@ -316,6 +331,10 @@ fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
     if *ends_credential {
         new.credential_hash = None;
     }
+    if new.credential_hash != old.credential_hash {
+        // It ends with the Job that it was made for.
+        new.actor_hash = None;
+    }
     if let Some(source) = source {
         new.artifact_digest = Some(artifact_of(source)?);
         new.source = Some(to_json(source, "the code of a run")?);
@@ -351,6 +370,7 @@ async fn write_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result
         job: set(run.job.clone()),
         heartbeat_at: set(run.heartbeat_at),
         credential_hash: set(run.credential_hash.clone()),
+        actor_hash: set(run.actor_hash.clone()),
         started_at: set(run.started_at),
         finished_at: set(run.finished_at),
         sequence: set(run.sequence),
@@ -414,7 +434,7 @@ async fn supersede_in_tx(
         .filter(run::Column::StackId.eq(by.stack_id))
         .filter(run::Column::FinishedAt.is_null())
         .filter(run::Column::Number.lt(by.number))
-        .filter(run::Column::Kind.ne(RunKind::DryRun.as_str()))
+        .filter(run::Column::Kind.is_not_in(only_plan()))
         .filter(waits)
         .order_by_asc(run::Column::Id)
         .lock_exclusive()

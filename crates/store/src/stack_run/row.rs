@@ -45,6 +45,8 @@ pub(crate) mod run {
         pub heartbeat_at: Option<DateTimeUtc>,
         /// None while no Job of it counts.
         pub credential_hash: Option<Vec<u8>>,
+        /// None while no Job of it applies in the name of an actor.
+        pub actor_hash: Option<Vec<u8>>,
         pub created_by_id: Option<Uuid>,
         pub author: String,
         pub created_at: DateTimeUtc,
@@ -229,6 +231,7 @@ impl TryFrom<run::Model> for StackRun {
             job,
             heartbeat_at,
             credential_hash: _,
+            actor_hash: _,
             created_by_id,
             author,
             created_at,
@@ -317,6 +320,7 @@ pub(super) fn row_of(run: &StackRun) -> Result<run::ActiveModel> {
         job: set(job),
         heartbeat_at: set(*heartbeat_at),
         credential_hash: set(None),
+        actor_hash: set(None),
         created_by_id: set(created_by.map(UserId::uuid)),
         author: set(author.clone()),
         created_at: set(*created_at),

@@ -143,6 +143,18 @@ impl GitPort for FakeGit {
         })
     }
 
+    async fn module_code(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        source: &SourceSpec,
+    ) -> Result<Vec<(String, Vec<u8>)>, GitError> {
+        self.read(access, |branches| {
+            let content = content(branches, sha, &source.folder)?;
+            Ok(vec![(format!("{}/main.tf", source.folder), content.into_bytes())])
+        })
+    }
+
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError> {
         self.builds.fetch_add(1, Ordering::SeqCst);
         self.read(access, |branches| {

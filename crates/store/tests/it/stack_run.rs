@@ -36,6 +36,7 @@ each_database!(
     a_later_plan_ends_earlier_ones_that_wait,
     a_run_moves_only_from_where_its_mover_saw_it,
     a_credential_ends_with_its_job,
+    the_token_of_an_actor_holds_while_its_job_applies,
     a_run_is_work_of_its_cluster_while_it_is_under_way,
     a_stack_says_how_its_newest_run_stands,
     artifacts_of_open_and_newest_runs_are_named_and_old_runs_go,
@@ -54,7 +55,11 @@ pub(crate) struct Ground {
 
 impl Ground {
     pub(crate) async fn new(database: TestDatabase) -> Self {
-        let door = Door::new(database).await;
+        Self::behind(Door::new(database).await).await
+    }
+
+    /// The same behind a door that is there.
+    pub(crate) async fn behind(door: Door) -> Self {
         let cluster = door.cluster("blue").await;
         let repository = door.repository("https://example.com/infra").await;
         let new = NewStack {
@@ -134,7 +139,7 @@ impl Ground {
         self.door.database.stack_run(id).await.unwrap().unwrap()
     }
 
-    async fn stack_now(&self) -> Stack {
+    pub(crate) async fn stack_now(&self) -> Stack {
         let selector = StackSelector::Id(self.stack.id);
         self.door.app.get::<Stack>(&self.door.admin, &selector).await.unwrap()
     }
@@ -177,7 +182,7 @@ impl Ground {
     }
 
     /// Lines of this action, and of nothing else.
-    async fn lines(&self, action: &str) -> Vec<AuditRow> {
+    pub(crate) async fn lines(&self, action: &str) -> Vec<AuditRow> {
         let filter = AuditFilter { action: Some(action.to_owned()), ..AuditFilter::default() };
         let lines = self.door.app.audit_find(&self.door.admin, &filter, &PageArgs::default()).await;
         lines.unwrap().into_nodes()
@@ -383,6 +388,43 @@ async fn a_credential_ends_with_its_job(database: TestDatabase) {
             assert_eq!(whose(&token).await, None, "{to:?}");
         }
     }
+}
+
+async fn the_token_of_an_actor_holds_while_its_job_applies(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let Actor::User(admin) = ground.door.admin.actor().clone() else { panic!("the administrator is a user") };
+    let spec = StackSpec { actor: Some(admin.id), ..StackSpec::default() };
+    let change = StackChange { spec: Some(spec), ..StackChange::default() };
+    ground.door.app.stack_update(&ground.door.admin, ground.stack.id, &change).await.unwrap();
+    let run = ground.ready(RunTrigger::Manual).await;
+    let hash = TokenHash::of("run-actor-1");
+    let begins = async |attempt: u32| {
+        ground.door.database.stack_run_actor_begins(run.id, attempt, &hash).await.unwrap()
+    };
+    let whose = async || ground.door.database.stack_run_actor(&hash).await.unwrap();
+    let job = |token: &str| RunMove { begins: Some(TokenHash::of(token)), ..ground.change() };
+    assert_eq!(ground.next().await, Some(run.id));
+    ground.moved(run.id, job("plan")).await.unwrap();
+    ground.to(run.id, RunStatus::Running).await;
+    assert!(!begins(1).await, "a plan asks in nobody's name");
+
+    let applies = RunMove { to: Some(RunStatus::Queued), phase: Some(RunPhase::Apply), ..ground.change() };
+    ground.moved(run.id, applies).await.unwrap();
+    ground.to(run.id, RunStatus::Pending).await;
+    ground.moved(run.id, job("apply")).await.unwrap();
+    assert!(!begins(1).await, "its Job has not spoken");
+    ground.to(run.id, RunStatus::Running).await;
+    assert!(whose().await.is_none());
+    assert!(!begins(2).await, "that is another Job");
+    assert!(begins(1).await && begins(1).await, "an answer that was lost is given again");
+    let actor = whose().await.unwrap();
+    assert_eq!((actor.id, actor.admin), (admin.id, true));
+    let actor = Actor::User(actor);
+    assert_eq!(actor.run_project(), Some(ground.stack.project_id));
+    assert!(plural_core::access::visibility(&actor).is_err(), "it lists nothing");
+
+    ground.to(run.id, RunStatus::Failed).await;
+    assert!(whose().await.is_none() && !begins(1).await, "it ends with its Job");
 }
 
 async fn a_run_is_work_of_its_cluster_while_it_is_under_way(database: TestDatabase) {

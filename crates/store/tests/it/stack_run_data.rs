@@ -84,7 +84,7 @@ impl Ground {
     }
 
     /// The key that seals what is of the stack's project.
-    async fn key(&self) -> OpenKey {
+    pub(crate) async fn key(&self) -> OpenKey {
         let owner = KeyOwner::Project(self.stack.project_id);
         let row = self.door.database.data_key_current(owner).await.unwrap().unwrap();
         OpenKey::of(&row, &*LocalKey::all(&KEY, &[])[0]).await.unwrap()

@@ -44,6 +44,8 @@ fn limits_there_are(rules: &ProjectLimits) -> Vec<Limit> {
         default_service_account: _,
         // It gives references of configurations more to read, and refuses nothing that is written.
         reference_namespaces: _,
+        // Of Jobs of runs, which no service writes.
+        runs: _,
     } = rules;
     vec![
         Limit::Namespaces,

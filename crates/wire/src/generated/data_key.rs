@@ -5,9 +5,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    SecretBackend, document::Operation, document::OperationKind, shared::list,
-};
+use crate::{SecretBackend, document::Operation, document::OperationKind, shared::list};
 
 /// A key that seals secrets at rest. The key itself is never told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,7 +130,7 @@ pub enum SecretKind {
     StackInputs,
     /// Outputs of stacks.
     StackOutputs,
-    /// Plans of stacks' runs.
+    /// Plans of stacks' runs, and what they found to have drifted.
     StackPlans,
     /// Versions of stacks' state.
     StackStates,

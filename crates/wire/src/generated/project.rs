@@ -55,6 +55,19 @@ pub struct ProjectLimits {
     /// Namespaces whose Secrets and ConfigMaps the configuration of services may refer to, besides each service's own.
     #[serde(default, deserialize_with = "list")]
     pub reference_namespaces: Vec<String>,
+    /// Namespaces of the Jobs of runs of stacks; empty: as `namespaces`, and where these say nothing, each agent's own for runs.
+    #[serde(default, deserialize_with = "list")]
+    pub run_namespaces: Vec<String>,
+    /// Images that runs of stacks may have; empty: all.
+    #[serde(default, deserialize_with = "list")]
+    pub run_images: Vec<String>,
+    /// The service account of Jobs that plan, in the namespace of the run, whatever a stack says.
+    pub plan_service_account: Option<String>,
+    /// The service account of Jobs that apply, in the namespace of the run, whatever a stack says.
+    pub apply_service_account: Option<String>,
+    /// From where the code of stacks may take modules: addresses, modules of registries such as `acme/*/aws`; empty: from anywhere.
+    #[serde(default, deserialize_with = "list")]
+    pub module_sources: Vec<String>,
 }
 
 /// Enough of a project to name it.
@@ -107,7 +120,7 @@ impl Operation for ListProjects {
   }
 }
 fragment Project on Project { id name default description limits { ...ProjectLimits } }
-fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces runNamespaces runImages planServiceAccount applyServiceAccount moduleSources }";
 }
 
 /// Makes a project.
@@ -125,7 +138,7 @@ impl Operation for CreateProject {
   createProject(attributes: $attributes) { ...Project }
 }
 fragment Project on Project { id name default description limits { ...ProjectLimits } }
-fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces runNamespaces runImages planServiceAccount applyServiceAccount moduleSources }";
 }
 
 /// Changes a project.
@@ -144,7 +157,7 @@ impl Operation for UpdateProject {
   updateProject(id: $id, attributes: $attributes) { ...Project }
 }
 fragment Project on Project { id name default description limits { ...ProjectLimits } }
-fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces runNamespaces runImages planServiceAccount applyServiceAccount moduleSources }";
 }
 
 /// Makes a project the one where things go that name none.
@@ -162,7 +175,7 @@ impl Operation for SetDefaultProject {
   setDefaultProject(id: $id) { ...Project }
 }
 fragment Project on Project { id name default description limits { ...ProjectLimits } }
-fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces runNamespaces runImages planServiceAccount applyServiceAccount moduleSources }";
 }
 
 /// Deletes a project that holds nothing; the default one stays.
@@ -197,7 +210,7 @@ impl Operation for GetProject {
   project(id: $id, name: $name) { ...Project }
 }
 fragment Project on Project { id name default description limits { ...ProjectLimits } }
-fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces runNamespaces runImages planServiceAccount applyServiceAccount moduleSources }";
 }
 
 /// Limits what the services of a project may touch, in place of its limits so far.
@@ -217,5 +230,5 @@ impl Operation for SetProjectLimits {
   setProjectLimits(projectId: $projectId, attributes: $attributes) { ...Project }
 }
 fragment Project on Project { id name default description limits { ...ProjectLimits } }
-fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces }";
+fragment ProjectLimits on ProjectLimits { namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories serviceAccounts requireServiceAccount defaultServiceAccount referenceNamespaces runNamespaces runImages planServiceAccount applyServiceAccount moduleSources }";
 }

@@ -24,9 +24,9 @@ pub struct InfrastructureStack {
     pub kind: StackType,
     /// It cannot be deleted.
     pub protect: bool,
-    /// Neither commits nor changes of the stack make runs.
+    /// Neither commits nor the clock nor changes of the stack make runs.
     pub paused: bool,
-    /// How its newest run that was no dry run stands; absent before the first one.
+    /// How its newest run stands that was neither a dry run nor a look for drift; absent before the first one.
     pub status: Option<StackStatus>,
     /// The commit that was applied last.
     pub sha: Option<String>,

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, StackRef, StackStatus, document::Operation, document::OperationKind, page::Paged,
-    page::page, shared::list,
+    Connection, StackRef, StackStatus, document::Operation, document::OperationKind, page::Paged, page::page,
+    shared::list,
 };
 
 /// Where a Job is.
@@ -204,6 +204,8 @@ pub enum StackRunKind {
     Apply,
     /// Plan the destruction of everything, and do it.
     Destroy,
+    /// Compare what the tool knows with what there is: nothing is changed.
+    Drift,
     /// Plan only: nothing is changed.
     DryRun,
     /// One that a newer console knows and this client does not.
@@ -217,6 +219,7 @@ impl StackRunKind {
         match self {
             Self::Apply => "APPLY",
             Self::Destroy => "DESTROY",
+            Self::Drift => "DRIFT",
             Self::DryRun => "DRY_RUN",
             Self::Unknown => "UNKNOWN",
         }

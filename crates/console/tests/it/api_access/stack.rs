@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{Line, MEMBERS_CONFLICT, MEMBERS_READ, MEMBERS_WRITE, USERS};
+use super::table::{Line, MEMBERS_CONFLICT, MEMBERS_READ, MEMBERS_WRITE, RUNNERS, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -67,6 +67,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"id": w.sourced["id"]}),
     },
     Line {
+        field: "checkStackDrift",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { checkStackDrift(id: $id) { id status } }",
+        variables: |w| json!({"id": w.sourced["id"]}),
+    },
+    Line {
         field: "stackRun",
         expected: MEMBERS_READ,
         document: "query ($id: ID!) { stackRun(id: $id) { id status steps { name } plan { text } } }",
@@ -77,6 +83,36 @@ pub(super) const ROWS: &[Line] = &[
         expected: USERS,
         document: "query { stackRunsWaiting { edges { node { id } } } }",
         variables: |_| json!({}),
+    },
+    Line {
+        field: "clusterStackRuns",
+        expected: RUNNERS,
+        document: "query { clusterStackRuns(first: 1) { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "updateStackRun",
+        expected: RUNNERS,
+        document: "mutation ($id: ID!) { updateStackRun(id: $id, attributes: {status: RUNNING}) { id } }",
+        variables: |w| json!({"id": w.sourced["run"]}),
+    },
+    Line {
+        field: "completeStackRun",
+        expected: RUNNERS,
+        document: "mutation ($id: ID!) { completeStackRun(id: $id, attributes: {status: SUCCESSFUL}) { id } }",
+        variables: |w| json!({"id": w.sourced["run"]}),
+    },
+    Line {
+        field: "updateRunStep",
+        expected: RUNNERS,
+        document: "mutation ($id: ID!) { updateRunStep(id: $id, attributes: {status: RUNNING}) { id } }",
+        variables: |w| json!({"id": w.sourced["run"]}),
+    },
+    Line {
+        field: "addRunLogs",
+        expected: RUNNERS,
+        document: "mutation ($id: ID!) { addRunLogs(stepId: $id, attributes: {logs: \"x\"}) { updatedAt } }",
+        variables: |w| json!({"id": w.sourced["run"]}),
     },
     Line {
         field: "approveStackRun",

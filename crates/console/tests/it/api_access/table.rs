@@ -14,6 +14,9 @@ pub(super) const USERS: [&str; 5] = ["401", "OK", "OK", "OK", "OK"];
 pub(super) const ADMINS: [&str; 5] = ["401", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "OK"];
 /// Who may, finds nothing that could be done.
 pub(super) const MEMBERS_CONFLICT: [&str; 5] = ["401", "NOT_FOUND", "FORBIDDEN", "CONFLICT", "CONFLICT"];
+/// What is for the credentials of runs and agents, and for no person.
+pub(super) const RUNNERS: [&str; 5] =
+    ["401", "UNAUTHENTICATED", "UNAUTHENTICATED", "UNAUTHENTICATED", "UNAUTHENTICATED"];
 /// Somebody else's own things.
 pub(super) const SECRET: [&str; 5] = ["401", "NOT_FOUND", "NOT_FOUND", "NOT_FOUND", "OK"];
 pub(super) const OPEN: [&str; 5] = ["OK", "OK", "OK", "OK", "OK"];

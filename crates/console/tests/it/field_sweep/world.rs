@@ -25,6 +25,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("cluster", "(id: \"$cluster\")"),
     ("clusterFacets", ""),
     ("clusterManagedNamespaces", ""),
+    ("clusterStackRuns", ""),
     ("clusters", ""),
     ("federatedCredential", "(id: \"$credential\")"),
     ("federatedCredentials", "(userId: \"$machine\")"),
@@ -123,8 +124,8 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         // A run has its own copy.
         SealedColumn::StackEnvironment | SealedColumn::StackRunEnvironment => Ok("environment of a stack"),
         SealedColumn::StackFiles | SealedColumn::StackRunFiles => Ok("file of a stack"),
-        SealedColumn::StackPlan | SealedColumn::StackOutput => {
-            Err("a Job makes it, and no Job runs here: console: stack_runs.rs")
+        SealedColumn::StackPlan | SealedColumn::StackOutput | SealedColumn::StackDrift => {
+            Err("a Job makes it, and no Job runs here: console: stack_runs.rs, stack_runs/schedules.rs")
         }
         SealedColumn::RecordingCommand => Err("plural: secrets.rs: attack_19_no_secret_leaves_its_place"),
         SealedColumn::IdentityRefresh => {
@@ -342,6 +343,11 @@ impl World {
             "name": "infra", "type": "TERRAFORM", "projectId": t.project, "clusterId": cluster, "repositoryId": repository_id,
             "git": {"ref": "main", "folder": ""}, "approval": true, "approvalExpiry": "24h", "timeout": "2h",
             "manageState": true, "variables": {"region": "eu"},
+            "cron": {
+                "crontab": "@yearly", "timeZone": "Europe/Berlin", "autoApprove": true,
+                "overrides": {"terraform": {"parallelism": 2}},
+            },
+            "drift": {"crontab": "@yearly", "timeZone": "Europe/Berlin"},
             "jobSpec": {
                 "namespace": "runs", "labels": {"a": "b"}, "annotations": {"a": "b"}, "nodeSelector": {"a": "b"},
                 "serviceAccount": "tofu", "tolerations": [{"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"}],

@@ -322,6 +322,7 @@ pub(super) const PAGES: &[Followed] = &[
         not_run: &[("plural console", SERVES)],
         ..NOTHING
     },
+    Followed { page: "docs/stack-drift.md", not_run: &[("plural cd stacks", RUNS)], ..NOTHING },
     Followed {
         page: "docs/coming-from-atlantis-spacelift-hcp-terraform.md",
         swaps: &[

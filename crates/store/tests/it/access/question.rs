@@ -239,6 +239,7 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("stack_delete", &["delete stack/{stack}"]),
     ("stack_dependents", &["get stack/{stack}"]),
     ("stack_graph", &["list stacks"]),
+    ("stack_drift", &["get stack/{stack}"]),
     ("stack_state_versions", &["get stack/{stack}"]),
     ("stack_state_listed", &["get stack/{stack}"]),
     ("stack_state_diff", &["get stack/{stack}"]),

@@ -1,0 +1,48 @@
+//! Holds stacks and their runs to what their projects allow. Agents hold each Job to the same, by themselves.
+
+use plural_core::module_code::is_module_code;
+use plural_core::module_source::module_problem;
+use plural_core::project::Project;
+use plural_core::stack::StackTool;
+use plural_core::stack_run::StackRun;
+use plural_core::stack_spec::StackSpec;
+use plural_core::{Error, Result};
+
+use crate::app::App;
+use crate::ports::git::{GitAccess, GitError, SourceSpec};
+
+/// Refuses a stack whose Jobs its project does not allow.
+pub(crate) fn jobs_allowed(project: &Project, tool: StackTool, spec: &StackSpec) -> Result<()> {
+    let problem = project.limits.of_runs().refusal(project.name.as_str(), tool, spec);
+    problem.map_or(Ok(()), |problem| Err(Error::forbidden(problem)))
+}
+
+impl App {
+    /// Refuses a run that its project does not allow, or no more: its Jobs, and from where its code takes modules. What an allowed module
+    /// itself takes is that module's matter.
+    pub(crate) async fn run_allowed(
+        &self,
+        project: &Project,
+        run: &StackRun,
+        (access, sha, spec): (&GitAccess, &str, &SourceSpec),
+    ) -> Result<Result<(), GitError>> {
+        let (name, limits) = (project.name.as_str(), project.limits.of_runs());
+        if let Some(problem) = limits.refusal(name, run.snapshot.tool, &run.snapshot.spec) {
+            return Ok(Err(GitError::terminal(problem)));
+        }
+        if limits.modules.is_empty() {
+            return Ok(Ok(()));
+        }
+        let mut code = match self.git.module_code(access, sha, spec).await {
+            Ok(code) => code,
+            Err(error) => return Ok(Err(error)),
+        };
+        // The stack's own files are put beside it.
+        let files = self.run_inputs_of(run).await?.files;
+        let files = files.into_iter().filter(|(path, _)| is_module_code(path));
+        code.extend(files.map(|(path, content)| (path, content.into_bytes())));
+        let problem =
+            code.iter().find_map(|(path, content)| module_problem(name, &limits.modules, path, content));
+        Ok(problem.map_or(Ok(()), |problem| Err(GitError::terminal(problem))))
+    }
+}

@@ -1,0 +1,231 @@
+//! What the runners of other clients ask by name, in the words of the use cases of harness and agent. They say how far they are; what follows from
+//! that is the console's to say, as for its own harness.
+
+use bytes::Bytes;
+use plural_core::ids::{RunStepId, StackRunId};
+use plural_core::run_call::{OutputReport, PlanReport, RunReport, StepReport};
+use plural_core::stack::StackTool;
+use plural_core::stack_run::{JobRef, PlanSummary, RunPhase, RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::{Error, Page, PageRequest, Result};
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+
+use crate::agent::AgentHandle;
+use crate::agent_run::{ReportedRun, ReportedRunState};
+use crate::app::App;
+use crate::harness::HarnessHandle;
+use crate::stack_run::PlanPart;
+
+/// How the Job of a run says that it is.
+#[derive(Debug)]
+pub struct JobSays {
+    /// How far it is.
+    pub status: RunStatus,
+    /// What it planned.
+    pub plan: Option<PlanSays>,
+    /// Why it ended so, in words.
+    pub error: Option<String>,
+    /// The outputs, after an apply; absent where they were not read.
+    pub outputs: Option<Vec<OutputReport>>,
+}
+
+/// What a Job without a plan file planned.
+#[derive(Debug)]
+pub struct PlanSays {
+    /// For people.
+    pub text: String,
+    /// As JSON.
+    pub json: Option<Vec<u8>>,
+}
+
+impl App {
+    /// The run of a credential, as it stands now.
+    pub async fn runner_run(&self, by: &HarnessHandle) -> Result<StackRun> {
+        self.stack_run_again(by.id()).await
+    }
+
+    /// Its commands.
+    pub async fn runner_steps(&self, by: &HarnessHandle) -> Result<Vec<RunStep>> {
+        self.store.stack_run_steps(by.id()).await
+    }
+
+    /// The token of its actor while it applies; absent without one.
+    pub async fn runner_actor_token(&self, by: &HarnessHandle) -> Result<Option<SecretString>> {
+        let run = self.stack_run_again(by.id()).await?;
+        if run.status != RunStatus::Running || !run.is_at(by.phase(), by.attempt()) {
+            return Ok(None);
+        }
+        let token = self.run_actor_begins(&run, by.actor_token()).await?;
+        Ok(token.map(SecretString::from))
+    }
+
+    /// A Job says that it runs, or that it failed or was cancelled. It does not say that it waits for people, or was a success.
+    pub async fn runner_says(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
+        let JobSays { status, plan, error, outputs: _ } = says;
+        match status {
+            // With its input it is running; the input itself is at a door of its own.
+            RunStatus::Running => {
+                self.harness_input(by).await?;
+                self.runner_plans(by, plan).await?;
+                // Said again, it is a sign of life.
+                self.harness_beat(by).await?;
+            }
+            RunStatus::Failed | RunStatus::Cancelled => {
+                self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;
+            }
+            RunStatus::Queued | RunStatus::Pending | RunStatus::PendingApproval | RunStatus::Successful => {
+                return Err(Error::invalid(
+                    "attributes.status",
+                    "must be RUNNING, FAILED or CANCELLED: what else a run is, the console concludes",
+                ));
+            }
+        }
+        self.runner_run(by).await
+    }
+
+    /// A Job says how it ended. What follows is concluded as for the console's own harness.
+    pub async fn runner_completes(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
+        let JobSays { status, plan, error, outputs } = says;
+        match status {
+            RunStatus::Successful => {
+                self.runner_plans(by, plan).await?;
+                let report = RunReport {
+                    succeeded: true,
+                    cancelled: false,
+                    error,
+                    changed: by.phase() == RunPhase::Apply,
+                    outputs,
+                };
+                self.harness_done(by, report).await?;
+            }
+            RunStatus::Failed | RunStatus::Cancelled => {
+                self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;
+            }
+            RunStatus::Queued | RunStatus::Pending | RunStatus::Running | RunStatus::PendingApproval => {
+                return Err(Error::invalid("attributes.status", "must be SUCCESSFUL, FAILED or CANCELLED"));
+            }
+        }
+        self.runner_run(by).await
+    }
+
+    /// Keeps the plan of a Job whose tool has no plan file. Nobody says how much it would change: so it is never empty.
+    async fn runner_plans(&self, by: &HarnessHandle, plan: Option<PlanSays>) -> Result<()> {
+        let Some(PlanSays { text, json }) = plan else { return Ok(()) };
+        let run = self.runner_run(by).await?;
+        match run.snapshot.tool {
+            StackTool::Custom | StackTool::Ansible => {}
+            StackTool::Terraform | StackTool::Terragrunt | StackTool::Pulumi => {
+                return Err(Error::invalid(
+                    "attributes.state",
+                    "is of stacks whose tool has no plan file: upload the parts of this one's plan at /v1/runs/ID/plan, as its approval is of \
+                     the digest of all of them",
+                ));
+            }
+        }
+        let digest = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
+        let report = PlanReport {
+            summary: PlanSummary { other: true, ..PlanSummary::default() },
+            file_digest: None,
+            json_digest: json.as_deref().map(digest),
+            text_digest: digest(text.as_bytes()),
+            lock_digest: None,
+        };
+        if run.plan.is_none() {
+            self.harness_plan_part(by, PlanPart::Text, Bytes::from(text)).await?;
+            if let Some(json) = json {
+                self.harness_plan_part(by, PlanPart::Json, Bytes::from(json)).await?;
+            }
+        }
+        self.harness_planned(by, report).await
+    }
+
+    /// A step of the Job moves.
+    pub async fn runner_step(
+        &self,
+        by: &HarnessHandle,
+        step: RunStepId,
+        status: StepStatus,
+    ) -> Result<RunStep> {
+        let index = self.runner_step_of(by, step).await?.index;
+        self.harness_step(by, index, StepReport { status, exit_code: None }).await?;
+        self.runner_step_of(by, step).await
+    }
+
+    /// More of the log of a step, behind what is known of it.
+    pub async fn runner_logs(&self, by: &HarnessHandle, step: RunStepId, text: String) -> Result<()> {
+        let index = self.runner_step_of(by, step).await?.index;
+        let known = self.harness_log(by, index, 0, Bytes::new()).await?;
+        self.harness_log(by, index, known.offset, Bytes::from(text)).await.map(drop)
+    }
+
+    async fn runner_step_of(&self, by: &HarnessHandle, id: RunStepId) -> Result<RunStep> {
+        let steps = self.store.stack_run_steps(by.id()).await?;
+        let step = steps.into_iter().find(|step| step.id == id && step.phase == by.phase());
+        step.ok_or(Error::not_found("run step"))
+    }
+
+    /// The runs that the agent's cluster is to have Jobs of.
+    pub async fn agent_run_list(&self, agent: &AgentHandle, page: &PageRequest) -> Result<Page<StackRun>> {
+        agent.check()?;
+        self.store.stack_runs_of_cluster(agent.cluster_id(), page).await
+    }
+
+    /// One of them.
+    pub async fn agent_run_get(&self, agent: &AgentHandle, id: StackRunId) -> Result<StackRun> {
+        agent.check()?;
+        let found = self.store.agent_runs(agent.cluster_id(), &[id]).await?;
+        found.into_iter().find(|run| run.id == id).ok_or(Error::not_found("stack run"))
+    }
+
+    /// Its commands.
+    pub async fn agent_run_steps(&self, agent: &AgentHandle, id: StackRunId) -> Result<Vec<RunStep>> {
+        let run = self.agent_run_get(agent, id).await?;
+        self.store.stack_run_steps(run.id).await
+    }
+
+    /// An agent says where the Job of a run is, or that it makes none. What it says of how far a Job is counts for nothing: the Job says that.
+    pub async fn agent_run_says(
+        &self,
+        agent: &AgentHandle,
+        id: StackRunId,
+        (status, error): (RunStatus, Option<String>),
+        job: Option<JobRef>,
+    ) -> Result<StackRun> {
+        let run = self.agent_run_get(agent, id).await?;
+        let state = match status {
+            RunStatus::Pending | RunStatus::Running => ReportedRunState::Created,
+            RunStatus::Failed => ReportedRunState::Refused,
+            RunStatus::Queued | RunStatus::PendingApproval | RunStatus::Successful | RunStatus::Cancelled => {
+                return Err(Error::invalid(
+                    "attributes.status",
+                    "must be PENDING, RUNNING or FAILED: what else a run is, the console concludes",
+                ));
+            }
+        };
+        let report = ReportedRun {
+            id,
+            phase: run.phase,
+            attempt: run.attempt,
+            state,
+            message: error.unwrap_or_default(),
+            job,
+            exit_code: 0,
+        };
+        self.agent_runs_report(agent, vec![report]).await?;
+        self.agent_run_get(agent, id).await
+    }
+
+    /// The handle of a Job, by the credential alone.
+    ///
+    /// # Errors
+    /// As [`App::harness_authenticate`].
+    pub async fn runner_authenticate(&self, token: &SecretString) -> Result<HarnessHandle> {
+        let run = self.run_of_credential(token.expose_secret()).await?;
+        self.harness_authenticate(token.expose_secret(), run).await
+    }
+}
+
+/// A Job that did not do what it was made for.
+fn ended(by: &HarnessHandle, cancelled: bool, error: Option<String>) -> RunReport {
+    RunReport { succeeded: false, cancelled, error, changed: by.phase() == RunPhase::Apply, outputs: None }
+}

@@ -1,0 +1,62 @@
+//! In whose name the applies of a stack ask the console. The token is of one Job: it is made when that begins to apply, is never stored, and
+//! ends with it. It reads what is in the project of the stack as far as its user does, and writes contexts there. Nobody's own token is used.
+
+use plural_core::access::Actor;
+use plural_core::ids::{MachineAccountId, UserId};
+use plural_core::machine_account::MachineAccount;
+use plural_core::run_call::is_actor_token;
+use plural_core::stack_run::{RunPhase, StackRun};
+use plural_core::{Error, Result};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::access::Assume;
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::machine_account::MachineAccountSelector;
+use crate::secret::TokenHash;
+use crate::stack_run::user_of;
+
+impl App {
+    /// Refuses a stack that would act as anybody but whoever saves it or a service account that they may assume. It is asked with each change of
+    /// what the stack runs: else its next writer would run theirs in the name of the last.
+    pub(crate) async fn stack_actor_allowed(&self, ctx: &OpCtx, actor: Option<UserId>) -> Result<()> {
+        let Some(actor) = actor.filter(|actor| user_of(ctx) != Some(*actor)) else { return Ok(()) };
+        let account = MachineAccountSelector::Id(MachineAccountId::from_uuid(actor.uuid()));
+        match self.authorized::<MachineAccount, Assume>(ctx, &account).await {
+            Ok(_) => Ok(()),
+            // Whoever it is, they are told the same.
+            Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Err(Error::forbidden(
+                "attributes.actorId: the stack acts as whoever saves it, or as a service account that they may assume: name \
+                 yourself or one of those, or nobody with an empty text",
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The token of a run's actor from the moment that its Job applies; absent without an actor, or with one who may do nothing any more.
+    pub(crate) async fn run_actor_begins(
+        &self,
+        run: &StackRun,
+        token: &SecretString,
+    ) -> Result<Option<String>> {
+        if run.phase != RunPhase::Apply || run.snapshot.spec.actor.is_none() {
+            return Ok(None);
+        }
+        let hash = TokenHash::of(token.expose_secret());
+        let runs = self.store.stack_run_actor_begins(run.id, run.attempt, &hash).await?;
+        let speaks = runs && self.store.stack_run_actor(&hash).await?.is_some();
+        Ok(speaks.then(|| token.expose_secret().to_owned()))
+    }
+
+    /// Whom the token of a run's actor speaks for.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for one that is wrong, or whose Job is over.
+    pub(crate) async fn run_actor_authenticate(&self, token: &str) -> Result<Actor> {
+        if !is_actor_token(token) || token.len() > 256 {
+            return Err(Error::Unauthenticated);
+        }
+        let user = self.store.stack_run_actor(&TokenHash::of(token)).await?;
+        user.map(Actor::User).ok_or(Error::Unauthenticated)
+    }
+}

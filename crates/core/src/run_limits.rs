@@ -1,0 +1,170 @@
+//! What the runs of a project's stacks may be: said by its administrators, and held to by the console and by each agent.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::module_source::check_module_patterns;
+use crate::name::KubeName;
+use crate::pattern::matches;
+use crate::stack::StackTool;
+use crate::stack_spec::StackSpec;
+use crate::stack_steps::image;
+
+/// Entries of one list at most.
+const MAX_ENTRIES: usize = 200;
+
+/// What the runs of a project's stacks may be. In all patterns `*` stands for any run of characters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunLimits {
+    /// Namespaces of their Jobs; empty: those that services may write to, and where these say nothing, each agent's own for runs.
+    pub namespaces: Vec<String>,
+    /// Images with the tools; empty: all.
+    pub images: Vec<String>,
+    /// The `ServiceAccount` of the Jobs that plan, whatever a stack says.
+    pub plan_account: Option<String>,
+    /// Of those that apply.
+    pub apply_account: Option<String>,
+    /// From where modules may be taken; empty: from anywhere. See [`crate::module_source`].
+    pub modules: Vec<String>,
+}
+
+impl RunLimits {
+    /// They limit no Job: from where modules come is another matter.
+    pub fn is_of_no_job(&self) -> bool {
+        let Self { namespaces, images, plan_account, apply_account, modules: _ } = self;
+        namespaces.is_empty() && images.is_empty() && plan_account.is_none() && apply_account.is_none()
+    }
+
+    /// Checks the lists.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what can match nothing, and too much of it.
+    pub fn check(&self) -> Result<()> {
+        let Self { namespaces, images, plan_account, apply_account, modules } = self;
+        for (field, list) in [
+            ("limits.runNamespaces", namespaces),
+            ("limits.runImages", images),
+            ("limits.moduleSources", modules),
+        ] {
+            if list.len() > MAX_ENTRIES {
+                return Err(Error::invalid(field, format!("at most {MAX_ENTRIES} are allowed")));
+            }
+            let odd = |c: char| c.is_control() || c.is_whitespace();
+            if list.iter().any(|text| text.is_empty() || text.len() > 1024 || text.contains(odd)) {
+                return Err(Error::invalid(field, "each must be a name or a pattern such as shop-*"));
+            }
+        }
+        let odd = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || "-*".contains(c));
+        if let Some(namespace) = namespaces.iter().find(|namespace| namespace.contains(odd)) {
+            return Err(Error::invalid(
+                "limits.runNamespaces",
+                format!(
+                    "{namespace:?} cannot match a namespace: use lower-case letters, digits, \"-\" and \"*\""
+                ),
+            ));
+        }
+        for (field, account) in
+            [("limits.planServiceAccount", plan_account), ("limits.applyServiceAccount", apply_account)]
+        {
+            if account.as_ref().is_some_and(|name| name.parse::<KubeName>().is_err()) {
+                return Err(Error::invalid(
+                    field,
+                    "must be the name of a ServiceAccount in the namespace of the runs",
+                ));
+            }
+        }
+        check_module_patterns("limits.moduleSources", modules)
+    }
+
+    /// Why a stack may not have Jobs as its spec says, if it may not. An agent says the same, and more: it knows its cluster.
+    pub fn refusal(&self, project: &str, tool: StackTool, spec: &StackSpec) -> Option<String> {
+        let Self { namespaces, images, plan_account, apply_account, modules: _ } = self;
+        let named = |list: &[String], text: &str| {
+            list.is_empty() || list.iter().any(|pattern| matches(pattern, text))
+        };
+        let ends = format!("project {project} allows for runs");
+        if let Some(namespace) = spec.job.namespace.as_deref().filter(|namespace| !namespace.is_empty())
+            && !named(namespaces, namespace)
+        {
+            return Some(format!(
+                "attributes.jobSpec.namespace: {namespace} is not among the namespaces that {ends}: {}",
+                namespaces.join(", ")
+            ));
+        }
+        // The agent's own image is the operator's.
+        let image = image(tool, &spec.configuration);
+        if !image.is_empty() && !named(images, &image) {
+            return Some(format!(
+                "attributes.configuration.image: {image} is not among the images that {ends}: {}",
+                images.join(", ")
+            ));
+        }
+        // Where both are named, they count and not the stack's; a phase without one runs as nobody.
+        if self.is_of_no_job() || (plan_account.is_some() && apply_account.is_some()) {
+            return None;
+        }
+        spec.job.account().map(|(_, account)| {
+            format!(
+                "attributes.jobSpec.serviceAccount: the limits of project {project} say as whom runs act, and not as \
+                 {account}"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(all: &[&str]) -> Vec<String> {
+        all.iter().map(|one| (*one).to_owned()).collect()
+    }
+
+    #[test]
+    fn limits_are_checked() {
+        for (limits, good) in [
+            (RunLimits::default(), true),
+            (RunLimits { namespaces: list(&["team-*"]), ..RunLimits::default() }, true),
+            (RunLimits { namespaces: list(&["Team"]), ..RunLimits::default() }, false),
+            (RunLimits { images: list(&["example.org/*"]), ..RunLimits::default() }, true),
+            (RunLimits { images: list(&["a b"]), ..RunLimits::default() }, false),
+            (RunLimits { images: list(&[""]), ..RunLimits::default() }, false),
+            (RunLimits { plan_account: Some("reader".to_owned()), ..RunLimits::default() }, true),
+            (RunLimits { apply_account: Some("ns/writer".to_owned()), ..RunLimits::default() }, false),
+            (RunLimits { modules: list(&["acme/*/aws"]), ..RunLimits::default() }, true),
+            (RunLimits { modules: list(&["acme"]), ..RunLimits::default() }, false),
+            (RunLimits { modules: vec!["*".to_owned(); MAX_ENTRIES + 1], ..RunLimits::default() }, false),
+        ] {
+            assert_eq!(limits.check().is_ok(), good, "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn a_spec_is_held_to_them() {
+        let limits = RunLimits {
+            namespaces: list(&["team-*"]),
+            images: list(&["example.org/*"]),
+            plan_account: Some("reader".to_owned()),
+            apply_account: Some("writer".to_owned()),
+            modules: Vec::new(),
+        };
+        let mut spec = StackSpec::default();
+        spec.job.namespace = Some("team-a".to_owned());
+        spec.job.service_account = Some("admin".to_owned());
+        spec.configuration.image = Some("example.org/tofu".to_owned());
+        let told = |limits: &RunLimits, spec: &StackSpec| limits.refusal("shop", StackTool::Terraform, spec);
+        assert_eq!(told(&limits, &spec), None);
+        assert_eq!(told(&RunLimits::default(), &spec), None);
+        let half = RunLimits { apply_account: None, ..limits.clone() };
+        assert!(told(&half, &spec).unwrap().contains("jobSpec.serviceAccount"));
+        let mut other = spec.clone();
+        other.job.namespace = Some("other".to_owned());
+        assert!(told(&limits, &other).unwrap().contains("jobSpec.namespace: other"));
+        let mut other = spec.clone();
+        other.configuration.image = None;
+        assert!(told(&limits, &other).unwrap().contains("ghcr.io/opentofu/opentofu"));
+        // A custom stack without an image has the agent's own.
+        assert_eq!(limits.refusal("shop", StackTool::Custom, &other), None);
+    }
+}

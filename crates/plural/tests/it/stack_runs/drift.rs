@@ -1,0 +1,107 @@
+//! Drift of what a real provider made: a file that somebody edits by hand.
+
+use std::{
+    env::consts::{ARCH, OS},
+    path::{Path, PathBuf},
+};
+
+use plural_testkit::{TestDatabase, eventually, one_database, program_or_report};
+use serde_json::{Value, json};
+
+use super::world::{PATIENCE, World};
+
+one_database!(
+    sqlite,
+    "what is found in a plan is tested on both: here it is the plan of a real tool";
+    a_file_that_somebody_edits_is_drift
+);
+
+/// Where the tool finds the provider instead of a registry.
+const REGISTRY: &str = "plural.test";
+
+/// A mirror of one provider below `folder`, and the settings of the tool that name it.
+fn mirror(folder: &Path, provider: &Path) -> anyhow::Result<PathBuf> {
+    let machine = match ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let mirror = folder.join("mirror");
+    let place = mirror.join(format!("{REGISTRY}/hashicorp/local/1.4.0/{OS}_{machine}"));
+    std::fs::create_dir_all(&place)?;
+    std::fs::copy(provider, place.join("terraform-provider-local_v1.4.0"))?;
+    let settings = folder.join("tofurc");
+    let text = format!(
+        "provider_installation {{\n  filesystem_mirror {{\n    path    = \"{}\"\n    include = [\"{REGISTRY}/*/*\"]\n  }}\n}}\n",
+        mirror.display()
+    );
+    std::fs::write(&settings, text)?;
+    Ok(settings)
+}
+
+fn configuration(file: &Path) -> String {
+    format!(
+        "terraform {{\n  required_providers {{\n    local = {{\n      source = \"{REGISTRY}/hashicorp/local\"\n    }}\n  }}\n}}\n\n\
+         resource \"local_file\" \"one\" {{\n  filename = \"{}\"\n  content  = \"ours\"\n}}\n",
+        file.display()
+    )
+}
+
+/// On the real control plane: the runner of simulated clusters keeps commands from files outside of their folder.
+async fn a_file_that_somebody_edits_is_drift(database: TestDatabase) -> anyhow::Result<()> {
+    let (Some(_), Some(provider)) =
+        (program_or_report("tofu"), program_or_report("terraform-provider-local"))
+    else {
+        return Ok(());
+    };
+    let Some(world) = World::real(&database).await? else { return Ok(()) };
+    let settings = mirror(world.home.path(), &provider)?;
+    let file = world.home.path().join("made");
+    world.remote.push_files([("infra/main.tf", configuration(&file))])?;
+    let more = json!({
+        "manageState": true,
+        "environment": [{"name": "TF_CLI_CONFIG_FILE", "value": settings.display().to_string()}],
+    });
+    let stack = world.stack("TERRAFORM", "infra", more).await?;
+    let run = world.planned(&stack, None).await;
+    world.approve(&run).await?;
+    world.until(&run, "SUCCESSFUL").await;
+    assert_eq!(std::fs::read_to_string(&file)?, "ours");
+    let drift = async |line: &str| -> anyhow::Result<Value> {
+        Ok(serde_json::from_str(&world.plural(&format!("cd stacks drift infra -o json{line}")).await?)?)
+    };
+    assert_eq!(drift("").await?["driftStatus"], "UNCHECKED");
+    let checked = drift(" --now --exit-code").await?;
+    assert_eq!((&checked["driftStatus"], &checked["drift"]), (&json!("IN_SYNC"), &json!([])), "{checked}");
+
+    std::fs::write(&file, "theirs")?;
+    let found = drift(" --now").await?;
+    assert_eq!(
+        (&found["driftStatus"], &found["driftCheck"]["count"]),
+        (&json!("DRIFTED"), &json!(1)),
+        "{found}"
+    );
+    // To this provider, a file with other content is not the one that it made.
+    let resource = &found["drift"][0];
+    assert_eq!(
+        (&resource["address"], &resource["type"], &resource["action"]),
+        (&json!("local_file.one"), &json!("local_file"), &json!("DELETED")),
+        "{found}"
+    );
+    let refused = world.plural("cd stacks drift infra --exit-code").await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("Some(2)")), "it drifted");
+    assert_eq!(std::fs::read_to_string(&file)?, "theirs", "it was only looked at");
+
+    // An ordinary run brings it back, and the clock looks whether it did.
+    let run = world.plan(&stack).await?;
+    world.approve(&run).await?;
+    world.until(&run, "SUCCESSFUL").await;
+    assert_eq!(std::fs::read_to_string(&file)?, "ours");
+    eventually(PATIENCE, async || {
+        let found = drift("").await.map_err(|error| format!("{error:#}"))?;
+        if found["driftStatus"] == "IN_SYNC" { Ok(()) } else { Err(format!("{found}")) }
+    })
+    .await;
+    world.end();
+    Ok(())
+}

@@ -1,0 +1,212 @@
+import { Code, Group, Stack, Text } from '@mantine/core';
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { IconPlayerPlay, IconRadar } from '@tabler/icons-react';
+
+import { ask } from '../lib/client';
+import { useNext } from '../lib/list';
+import { counted, visible } from '../lib/text';
+import { Action, Command } from '../parts/action';
+import { Empty, Facts, Panel } from '../parts/page';
+import { Shown } from '../parts/shown';
+import { State } from '../parts/state';
+import { Table, type Columns } from '../parts/table';
+import { Ago, Name, RouteLink } from '../parts/text';
+import { paths } from '../paths';
+import { commands, stackRight } from './commands';
+import { driftQuery, type DriftField, type DriftRow } from './drift-queries';
+import { CheckDrift, Trigger } from './mutations';
+import type { StackOne } from './queries';
+import { driftActions, driftStatuses } from './states';
+
+/** What something other than its tool changed of a stack, as the last good look found it. */
+export function Drift({ stack }: { stack: StackOne }) {
+  const { name } = stack;
+  const query = useInfiniteQuery(driftQuery(name));
+  const next = useNext(query);
+  return (
+    <Stack gap="md">
+      <Known stack={stack} />
+      <Panel title="Resources that drifted">
+        <Shown query={query} what="what drifted">
+          <Table
+            isShort
+            label="Resources that drifted"
+            hasHead={(query.data ?? []).length > 0}
+            rows={query.data ?? []}
+            columns={columns(name)}
+            id={(row) => row.id}
+            isWaiting={query.isPending}
+            next={next}
+            empty={
+              <Empty title={stack.driftStatus === 'UNCHECKED' ? 'Nobody has looked yet' : 'Nothing drifted'}>
+                {stack.driftStatus === 'UNCHECKED'
+                  ? 'Look now compares what the tool knows with what there is, and changes nothing.'
+                  : 'There is what the tool knows.'}
+              </Empty>
+            }
+          />
+        </Shown>
+        <div style={{ padding: 12 }} data-no-print>
+          <Command line={commands.drift(name)} />
+        </div>
+      </Panel>
+    </Stack>
+  );
+}
+
+function Known({ stack }: { stack: StackOne }) {
+  const navigate = useNavigate();
+  const { id, name, driftCheck: check, driftSchedule: schedule } = stack;
+  const leaves = stack.deletedAt == null ? undefined : 'The stack is being destroyed and deleted.';
+  const noSource =
+    stack.git == null ? 'The console knows no code of this stack: give it a repository under Settings first.' : undefined;
+  const to = async (run: { id: string } | null | undefined) => {
+    if (run) await navigate({ to: paths.stackRun(name, run.id) });
+  };
+  return (
+    <Panel
+      title="Drift"
+      aside={
+        <Group gap="xs">
+          <Action
+            noun="stack"
+            isSmall
+            label="Look now"
+            icon={IconRadar}
+            right={stackRight(name, 'write')}
+            unless={leaves ?? noSource}
+            explains="A run compares what the tool knows with what there is. It changes nothing, waits for nobody, and ends no other run."
+            command={commands.lookForDrift(name)}
+            run={async () => to((await ask(CheckDrift, { id })).checkStackDrift)}
+            done="The run is made"
+          />
+          {stack.driftStatus === 'DRIFTED' && (
+            <Action
+              noun="stack"
+              isSmall
+              label="Plan a run"
+              icon={IconPlayerPlay}
+              right={stackRight(name, 'write')}
+              unless={leaves ?? noSource}
+              explains={
+                stack.approval === true
+                  ? 'An ordinary run: it plans what brings the infrastructure back to the code, and waits for approval.'
+                  : 'An ordinary run: it brings the infrastructure back to the code at once. This stack needs no approval.'
+              }
+              command={commands.run(name, 'APPLY')}
+              run={async () => to((await ask(Trigger, { id, dryRun: false, destroy: false })).triggerRun)}
+              done="The run is made"
+            />
+          )}
+        </Group>
+      }
+    >
+      <Facts
+        facts={[
+          ['Stands', <State key="state" look={driftStatuses[stack.driftStatus]} />],
+          ['Resources', check && counted(check.count, 'resource')],
+          ['Not listed', check != null && check.leftOut > 0 && `${counted(check.leftOut, 'resource')}: there are too many`],
+          ['First found', stack.driftedAt != null && <Ago key="since" at={stack.driftedAt} />],
+          [
+            'Last checked',
+            check?.checkedAt != null && (
+              <>
+                <Ago at={check.checkedAt} />
+                {check.runNumber != null && `, by run #${check.runNumber}`}
+              </>
+            ),
+          ],
+          [
+            'Newest check',
+            check?.error != null && (
+              <>
+                failed <Ago at={check.failedAt} />: <Name of={check.error} />. What is listed is from the one before.
+              </>
+            ),
+            'wide',
+          ],
+          [
+            'Schedule',
+            schedule?.crontab == null ? (
+              'none: only when somebody asks'
+            ) : (
+              <>
+                <Code>{visible(schedule.crontab)}</Code> {visible(schedule.timeZone ?? 'UTC')}
+                {schedule.nextAt != null && (
+                  <>
+                    , next <Ago at={schedule.nextAt} />
+                  </>
+                )}
+              </>
+            ),
+          ],
+        ]}
+      />
+    </Panel>
+  );
+}
+
+const columns = (stack: string): Columns<DriftRow> => [
+  {
+    id: 'address',
+    header: 'Resource',
+    meta: { track: 'minmax(150px, 1.4fr)' },
+    cell: ({ row }) => <Name of={row.original.address} />,
+  },
+  {
+    id: 'action',
+    header: 'What',
+    meta: { track: '110px' },
+    cell: ({ row }) => <State look={driftActions[row.original.action]} />,
+  },
+  {
+    id: 'fields',
+    header: 'As the tool knows it → as it is',
+    meta: { track: 'minmax(220px, 3fr)' },
+    cell: ({ row: { original: row } }) => (
+      <>
+        {(row.fields ?? []).flatMap((field) => (field ? [<Field key={field.path} field={field} />] : []))}
+        {row.leftOut > 0 && (
+          <Text size="sm" c="dimmed">
+            and {counted(row.leftOut, 'more difference')}
+          </Text>
+        )}
+      </>
+    ),
+  },
+  {
+    id: 'type',
+    header: 'Type',
+    meta: { track: 'minmax(110px, 1fr)', from: 1000 },
+    cell: ({ row }) => <Name of={row.original.type} />,
+  },
+  {
+    id: 'first',
+    header: 'First seen',
+    meta: { track: '110px', from: 760, isNumber: true },
+    cell: ({ row: { original: row } }) => (
+      <RouteLink to={paths.stackRun(stack, row.runId)}>
+        <Ago at={row.firstSeenAt} />
+      </RouteLink>
+    ),
+  },
+];
+
+/** A field before and after, as JSON. */
+function Field({ field }: { field: DriftField }) {
+  const value = (json: string | null | undefined) => (json == null ? 'nothing' : visible(json));
+  return (
+    <Text size="sm" component="div" style={{ overflowWrap: 'anywhere', whiteSpace: 'pre-wrap' }}>
+      <Name of={field.path} />:{' '}
+      {field.sensitive ? (
+        'differs; it is sensitive'
+      ) : (
+        <>
+          <Code>{value(field.before)}</Code> → <Code>{value(field.after)}</Code>
+          {field.cut && ' (cut)'}
+        </>
+      )}
+    </Text>
+  );
+}

@@ -257,7 +257,7 @@ pub fn hold(made: DateTime<Utc>, upstream: &[UpstreamNow<'_>]) -> Hold {
     for UpstreamNow { name, is_direct, is_applied, newest } in upstream.iter().copied() {
         match newest {
             Some(run) if !run.status.is_over() => {
-                waits.get_or_insert(format!("waits for run {} of stack {name}", run.number));
+                waits.get_or_insert_with(|| format!("waits for run {} of stack {name}", run.number));
             }
             Some(run)
                 if is_direct
@@ -271,7 +271,7 @@ pub fn hold(made: DateTime<Utc>, upstream: &[UpstreamNow<'_>]) -> Hold {
                 ));
             }
             _ if is_direct && !is_applied => {
-                waits.get_or_insert(format!("waits for stack {name}, which was not applied yet"));
+                waits.get_or_insert_with(|| format!("waits for stack {name}, which was not applied yet"));
             }
             Some(_) | None => {}
         }
@@ -288,6 +288,14 @@ pub struct TakenValue {
     pub value: Value,
     /// The tool says that it is sensitive.
     pub secret: bool,
+}
+
+// Values may be secret.
+impl std::fmt::Debug for TakenValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, value: _, secret } = self;
+        f.debug_struct("TakenValue").field("name", name).field("secret", secret).finish_non_exhaustive()
+    }
 }
 
 /// Lays values over the variables and the environment of a run: what is no secret goes in as variables do. What is goes into the

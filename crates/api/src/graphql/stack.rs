@@ -247,7 +247,7 @@ impl InfrastructureStack {
     }
 
     /// The stacks that depend on it by themselves, as far as you may see them.
-    async fn dependents(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<Self>>> {
+    async fn dependents(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<InfrastructureStack>>> {
         nullable(async { dependents(ctx, self.0.id).await }).await
     }
 

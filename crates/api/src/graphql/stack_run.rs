@@ -123,7 +123,7 @@ impl StackRun {
     }
 
     /// The run of another stack whose outputs made it; absent when something else did, and when you may not see it.
-    async fn upstream_run(&self, ctx: &Context<'_>) -> Nullable<Self> {
+    async fn upstream_run(&self, ctx: &Context<'_>) -> Nullable<StackRun> {
         nullable(async {
             let by = self.0.snapshot.upstream.as_ref().and_then(|upstream| upstream.run);
             let Some(run) = by else { return Ok(None) };

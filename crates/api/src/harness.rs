@@ -16,10 +16,11 @@ use axum::{
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use plural_app::harness::HarnessHandle;
-use plural_app::stack_run::PlanPart;
+use plural_app::stack_run::{FindingKind, PlanPart};
 use plural_core::access::Actor;
 use plural_core::ids::{RequestId, StackRunId};
 use plural_core::run_call::{MAX_LOG_CHUNK, MAX_PLAN_PART};
+use plural_core::stack_policy_rules::MAX_FINDING;
 use plural_core::{Error, ErrorCode};
 use plural_kit::Permit;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -66,6 +67,7 @@ enum Call {
     Step(u32),
     Log,
     PlanPart(PlanPart),
+    Finding(FindingKind),
     Planned,
     Done,
 }
@@ -82,6 +84,11 @@ impl Call {
             ("steps", Some(index)) => (Self::Step(index.parse().ok()?), Method::POST),
             ("logs", None) => (Self::Log, Method::POST),
             ("plan", Some(part)) => (Self::PlanPart(PlanPart::parse(part)?), Method::PUT),
+            ("findings", Some(kind)) => {
+                // What policy says, it says itself.
+                let kind = FindingKind::parse(kind).filter(|kind| *kind != FindingKind::Policy)?;
+                (Self::Finding(kind), Method::PUT)
+            }
             ("planned", None) => (Self::Planned, Method::POST),
             ("done", None) => (Self::Done, Method::POST),
             _ => return None,
@@ -224,6 +231,14 @@ async fn answer(
             app.harness_plan_part(by, part, bytes).await?;
             (StatusCode::NO_CONTENT.into_response(), None)
         }
+        Call::Finding(kind) => {
+            let (bytes, _room) = bytes(api, run, body, MAX_FINDING).await?;
+            if scan_json(&bytes, MOST_VALUES).is_err() {
+                return Err(Error::invalid("body", format!("has more than {MOST_VALUES} values")).into());
+            }
+            app.harness_finding(by, kind, bytes).await?;
+            (StatusCode::NO_CONTENT.into_response(), None)
+        }
         Call::Planned => {
             let (report, _room) = report(api, run, body, LARGEST_REPORT).await?;
             app.harness_planned(by, report).await?;
@@ -306,6 +321,10 @@ mod tests {
             ("plan/json", Some((Call::PlanPart(PlanPart::Json), Method::PUT))),
             ("planned", Some((Call::Planned, Method::POST))),
             ("done", Some((Call::Done, Method::POST))),
+            ("findings/trivy", Some((Call::Finding(FindingKind::Trivy), Method::PUT))),
+            ("findings/cost", Some((Call::Finding(FindingKind::Cost), Method::PUT))),
+            ("findings/policy", None),
+            ("findings", None),
             ("", None),
             ("done/", None),
             ("steps", None),

@@ -31,6 +31,7 @@ use crate::ports::git::GitPort;
 use crate::ports::identity::IdentityPort;
 use crate::ports::key_encryption::KeyEncryption;
 use crate::ports::previews::Previews;
+use crate::ports::rules::Rules;
 use crate::ports::secret_backend::SecretKeeper;
 use crate::ports::templates::Templates;
 use crate::program_login::ProgramPaces;
@@ -61,6 +62,8 @@ pub struct Ports {
     pub blobs: Arc<dyn Blobs>,
     /// Rendering.
     pub previews: Arc<dyn Previews>,
+    /// Policy of stacks.
+    pub rules: Arc<dyn Rules>,
     /// Identity providers.
     pub identities: Arc<dyn IdentityPort>,
     /// Liquid, for the fields of global services.
@@ -145,6 +148,7 @@ pub struct App {
     pub(crate) composer: Arc<dyn Composer>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) previews: Arc<dyn Previews>,
+    pub(crate) rules: Arc<dyn Rules>,
     pub(crate) templates: Arc<dyn Templates>,
     pub(crate) identities: Arc<dyn IdentityPort>,
     pub(crate) sealer: Arc<Keyring>,
@@ -197,6 +201,7 @@ impl App {
             composer,
             blobs,
             previews,
+            rules,
             templates,
             identities,
             audit_sinks,
@@ -216,6 +221,7 @@ impl App {
             composer,
             blobs,
             previews,
+            rules,
             templates,
             identities,
             sealer: Arc::new(sealer),

@@ -65,6 +65,11 @@ impl HarnessHandle {
         &self.actor_token
     }
 
+    /// The run as it stood when the handle was made.
+    pub(crate) fn run(&self) -> &StackRun {
+        &self.run
+    }
+
     /// Who does what this reaches.
     fn actor(&self) -> Actor {
         actor(&self.run)
@@ -190,6 +195,7 @@ impl App {
                 lock_digest: plan.lock_digest.clone(),
             }),
             actor_token,
+            takes_cost: true,
         })
     }
 
@@ -325,6 +331,11 @@ impl App {
             let moved = Box::pin(self.drift_done(&by.actor(), &run, report)).await?;
             return moved.map(drop).ok_or(Error::Unauthenticated);
         }
+        // Before anything follows of the plan: what refuses it, or cannot be checked, ends the run.
+        let report = match self.run_refused_by_policy(&run, &report).await? {
+            Some(why) => RunReport { succeeded: false, error: Some(cut(why)), ..report },
+            None => report,
+        };
         let turn = after_job(&run, &report);
         let moved = self.run_turns(&by.actor(), &run, turn, (outputs, Proof::Ended)).await?;
         moved.map(drop).ok_or(Error::Unauthenticated)

@@ -17,6 +17,7 @@ mod prepare_stack_run;
 mod renew_services;
 mod reseal;
 mod share_mirrors;
+mod stack_rules;
 mod sync_global_services;
 mod sync_repository;
 mod sync_sources;

@@ -8,5 +8,6 @@ pub mod git;
 pub mod identity;
 pub mod key_encryption;
 pub mod previews;
+pub mod rules;
 pub mod secret_backend;
 pub mod templates;

@@ -138,6 +138,7 @@ impl App {
             jobs_allowed(&project, tool, &spec)?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
+        self.stack_policy_allowed(ctx, &project, spec.policy.as_ref()).await?;
         if spec.job.account().is_some() {
             self.stack_account_allowed(ctx, project.id).await?;
         }
@@ -208,6 +209,11 @@ impl App {
             spec.check(stack.tool)?;
             if spec.approval.is_looser_than(&stack.spec.approval) {
                 self.stack_approval_allowed(ctx, id).await?;
+            }
+            if spec.policy != stack.spec.policy {
+                let selector = ProjectSelector::Id(stack.project_id);
+                let project = self.get::<Project>(&self.system_ctx(), &selector).await?;
+                self.stack_policy_allowed(ctx, &project, spec.policy.as_ref()).await?;
             }
         }
         let change = &self.stack_change_allowed(ctx, &stack, change).await?;

@@ -62,6 +62,36 @@ impl PlanPart {
     }
 }
 
+/// What is found of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FindingKind {
+    /// What it was checked by, and what that said: `CheckedPlan`.
+    Policy,
+    /// What Trivy said: findings of rules.
+    Trivy,
+    /// What it would cost: `PlanCost`.
+    Cost,
+}
+
+impl FindingKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Policy, Self::Trivy, Self::Cost];
+
+    /// The word in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Trivy => "trivy",
+            Self::Cost => "cost",
+        }
+    }
+
+    /// The kind of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
 /// A part of a plan as it is stored.
 #[derive(Debug)]
 pub struct PlanPartWrite {
@@ -275,6 +305,15 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_plan_put(&self, id: StackRunId, write: &PlanPartWrite) -> Result<()>;
     /// A part of the plan of a run.
     async fn stack_plan_get(&self, id: StackRunId, part: PlanPart) -> Result<Option<PlanPartRead>>;
+    /// Stores what was found of a plan in place of what was found before.
+    async fn stack_finding_put(
+        &self,
+        id: StackRunId,
+        kind: FindingKind,
+        found: &serde_json::Value,
+    ) -> Result<()>;
+    /// What was found of the plan of a run.
+    async fn stack_findings(&self, id: StackRunId) -> Result<Vec<(FindingKind, serde_json::Value)>>;
     /// The run whose running or pending Job has this credential for the state.
     async fn stack_run_credential(&self, hash: &TokenHash) -> Result<Option<RunCredential>>;
     /// The token of the actor of a run that applies holds from now on, until its Job is over. Whether that Job runs.

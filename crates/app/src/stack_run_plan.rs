@@ -139,6 +139,9 @@ impl App {
                 "the plan is not approved by as many people as the stack asks for: plan again".to_owned(),
             ));
         }
+        if let Some(moved) = self.run_policy_moved(run).await? {
+            return Ok(Some(moved));
+        }
         let altered = "the plan in the store is not the one that was made: it is not applied; plan again";
         match self.plan_stored_digest(run).await {
             Ok(digest) if digest == plan.digest => {}

@@ -54,6 +54,7 @@ use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
 use crate::program_login::ProgramLoginStore;
 use crate::project::ProjectStore;
+use crate::project_stack_rules::ProjectStackRulesStore;
 use crate::proxy::ProxyStore;
 use crate::recording::RecordingStore;
 use crate::records::{Records, SortedRecords};
@@ -102,6 +103,7 @@ stores! {
     records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, Stack, User;
     sorted: Cluster, Service;
     ProjectStore,
+    ProjectStackRulesStore,
     UserStore,
     GroupStore,
     IdentityProviderStore,

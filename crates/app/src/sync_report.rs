@@ -144,17 +144,10 @@ fn fields_of(fields: Vec<FieldChange>, secret: bool, cut: fn(String) -> String) 
 fn has_room(left: &mut usize, field: &FieldChange) -> bool {
     let side = |side: &Option<String>| side.as_ref().map_or(0, String::len);
     let bytes = field.path.len() + side(&field.before) + side(&field.after) + side(&field.manager);
-    match left.checked_sub(bytes) {
-        Some(rest) => {
-            *left = rest;
-            true
-        }
-        None => {
-            // The first that does not fit ends it.
-            *left = 0;
-            false
-        }
-    }
+    let rest = left.checked_sub(bytes);
+    // The first that does not fit ends it.
+    *left = rest.unwrap_or_default();
+    rest.is_some()
 }
 
 /// A time by the agent's clock, which may be wrong by any amount.

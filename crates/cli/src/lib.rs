@@ -74,6 +74,7 @@ mod stack_args;
 mod stack_drift;
 mod stack_graph;
 mod stack_logs;
+mod stack_policy;
 mod stack_run_args;
 mod stack_runs;
 mod stack_states;
@@ -282,6 +283,13 @@ async fn cd(mut args: CdArgs, terminal: &mut Terminal<'_>) -> Result<(), CliErro
     {
         // Beside a repository, it is what --url is everywhere else.
         args.connection.url = Some(url);
+    }
+    if let CdCommand::Stacks(noun) = args.command {
+        if let stacks::StackCommand::Policy(policy) = noun.command {
+            // No console is asked.
+            return stack_policy::run(policy, terminal);
+        }
+        args.command = CdCommand::Stacks(noun);
     }
     let connection = match token_file(&args.command) {
         Some(file) => connect_as(&args.connection, bootstrap::token(file, terminal)?, terminal)?,

@@ -15,6 +15,7 @@ use crate::{
     output::{self, Row, or_dash},
     recordings::{self, ProjectRecordingsArgs},
     secret_backends::{self, ProjectSecretBackendArgs},
+    stack_policy::{self, ProjectStackRulesArgs},
     terminal::Terminal,
 };
 
@@ -33,7 +34,8 @@ pub(crate) enum ProjectCommand {
     Update(ProjectUpdateArgs),
     Delete(ProjectDeleteArgs),
     Describe(ProjectDescribeArgs),
-    Limits(ProjectLimitsArgs),
+    Limits(Box<ProjectLimitsArgs>),
+    StackRules(ProjectStackRulesArgs),
     Recordings(ProjectRecordingsArgs),
     Secrets(ProjectSecretsArgs),
     SecretBackend(ProjectSecretBackendArgs),
@@ -338,7 +340,8 @@ pub(crate) async fn run(
             warn_without_limits(&project, terminal);
             output::item(&project, &args.output.output, terminal)
         }
-        ProjectCommand::Limits(args) => limits(args, client, terminal).await,
+        ProjectCommand::Limits(args) => limits(*args, client, terminal).await,
+        ProjectCommand::StackRules(args) => stack_policy::rules(args, client, terminal).await,
         ProjectCommand::Recordings(args) => recordings::policy(args, client, terminal).await,
         ProjectCommand::Secrets(args) => data_keys::secrets(args, client, terminal).await,
         ProjectCommand::SecretBackend(args) => secret_backends::backend(args, client, terminal).await,

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use plural_wire::{
     ApproveStackRun, CancelStackRun, Client, ClientError, GetStackOutputs, GetStackRun, GetStackRunText,
     ListStackRuns, ListStackRunsWaiting, PAGE_SIZE, RejectStackRun, RestartStackRun, RunStep, StackOutput,
-    StackRun, StackRunDetails, StackRunKind, StackRunPhase, StackRunPlan, StackRunPlanText, StackRunText,
-    StackStatus, TriggerRun, all_pages,
+    StackPolicyViolation, StackRun, StackRunCost, StackRunDetails, StackRunKind, StackRunPhase, StackRunPlan,
+    StackRunPlanText, StackRunText, StackStatus, TriggerRun, all_pages,
 };
 
 use crate::{
@@ -261,13 +261,13 @@ pub(crate) async fn approve(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let run = find(&run, client).await?.run;
+    let known = find(&run, client).await?;
     let digest = match digest {
         // Whoever names it has read it.
         Some(digest) => digest,
-        None => read(&run, confirm.yes, client, terminal).await?,
+        None => read(&known, confirm.yes, client, terminal).await?,
     };
-    let approved = client.send(&ApproveStackRun { id: run.id, digest }).await?;
+    let approved = client.send(&ApproveStackRun { id: known.run.id, digest }).await?;
     let left = approved.required_approvals - i64::try_from(approved.approvals.len()).unwrap_or(i64::MAX);
     if approved.status == StackStatus::PendingApproval && left > 0 {
         terminal.say(format_args!("approved; {left} more have to agree"));
@@ -277,11 +277,12 @@ pub(crate) async fn approve(
 
 /// Shows the plan of a run and asks about it; the digest of what was shown.
 async fn read(
-    run: &StackRun,
+    known: &StackRunDetails,
     yes: bool,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<String, CliError> {
+    let run = &known.run;
     let name = one_line(&called(run));
     let Some(plan) = run.plan.as_ref().filter(|_| run.status == StackStatus::PendingApproval) else {
         return Err(CliError::new(format!("run {name} is {} and waits for nobody", run.status.as_str()))
@@ -296,6 +297,12 @@ async fn read(
     }
     // On standard error, as the question is: standard output is the run.
     terminal.say(one_by_line(text.as_deref().unwrap_or("the tool printed nothing")));
+    for violation in &known.violations {
+        terminal.say(format_args!("policy {}", or_dash(Some(&violation_in_words(violation)))));
+    }
+    if let Some(cost) = &known.cost {
+        terminal.say(format_args!("cost {}", or_dash(Some(&cost_in_words(cost)))));
+    }
     let what = format!(
         "approve run {name} of {} ({}; digest {digest})",
         or_dash(run.sha.as_deref().map(short).as_deref()),
@@ -435,6 +442,25 @@ fn print(plan: Option<&StackRunPlanText>, terminal: &mut Terminal<'_>) -> Result
 }
 
 /// All that is known of a run.
+/// `refuses, HIGH: databases stay (aws_db_instance.main)`.
+fn violation_in_words(violation: &StackPolicyViolation) -> String {
+    let does = if violation.refuses { "refuses" } else { "warns" };
+    let resource =
+        violation.causes.first().map_or_else(String::new, |cause| format!(" ({})", cause.resource));
+    format!("{does}, {}: {}{resource}", violation.severity.as_str(), violation.title)
+}
+
+/// `71.50 USD a month (+70.08)`.
+fn cost_in_words(cost: &StackRunCost) -> String {
+    let Some(monthly) = &cost.monthly else { return "not known".to_owned() };
+    let more = match cost.diff_monthly.as_deref() {
+        Some(less) if less.starts_with('-') => format!(" ({less})"),
+        Some(more) => format!(" (+{more})"),
+        None => String::new(),
+    };
+    format!("{monthly} {} a month{more}", cost.currency)
+}
+
 fn words(known: &StackRunDetails) -> String {
     let now = Utc::now();
     let mut text = String::new();
@@ -478,6 +504,12 @@ fn words(known: &StackRunDetails) -> String {
     }
     for step in &known.steps {
         line("Step", &step_in_words(step));
+    }
+    for violation in &known.violations {
+        line("Policy", &or_dash(Some(&violation_in_words(violation))));
+    }
+    if let Some(cost) = &known.cost {
+        line("Cost", &or_dash(Some(&cost_in_words(cost))));
     }
     text
 }

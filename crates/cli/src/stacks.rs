@@ -19,6 +19,7 @@ use crate::{
     stack_drift::{self, StackDriftArgs},
     stack_graph::{self, StackGraphArgs},
     stack_logs::{self, StackLogsArgs},
+    stack_policy::{self, StackPolicyArgs},
     stack_run_args::{
         StackApproveArgs, StackCancelArgs, StackOutputsArgs, StackPlanArgs, StackRejectArgs,
         StackRestartArgs, StackRunArgs, StackRunsArgs, StackTriggerArgs, StackWaitingArgs,
@@ -63,6 +64,7 @@ pub(crate) enum StackCommand {
     Restore(StackRestoreArgs),
     GenBackend(StackGenBackendArgs),
     State(StackStateArgs),
+    Policy(StackPolicyArgs),
 }
 
 /// List the stacks that you may see
@@ -356,6 +358,7 @@ pub(crate) async fn run(
             output::item(&client.send(&RestoreStack { id }).await?, &output.output, terminal)
         }
         StackCommand::GenBackend(args) => gen_backend(args, client, terminal).await,
+        StackCommand::Policy(args) => stack_policy::run(args, terminal),
         StackCommand::State(StackStateArgs { command }) => stack_states::run(command, client, terminal).await,
     }
 }

@@ -341,7 +341,9 @@ impl Paged for {name} {{
         }
         self.line("#[serde(rename_all = \"SCREAMING_SNAKE_CASE\")]");
         self.line(&format!("pub enum {} {{", it.name));
-        for (word, docs) in &it.values {
+        // One that the API calls so is what a client does not know, too.
+        let named = |word: &str| !it.read || variant(word) != "Unknown";
+        for (word, docs) in it.values.iter().filter(|(word, _)| named(word)) {
             self.docs("    ", docs.as_deref());
             let variant = variant(word);
             if screaming(&variant) != *word {
@@ -359,7 +361,7 @@ impl Paged for {name} {{
         self.line("    /// As the API writes it.");
         self.line("    pub const fn as_str(self) -> &'static str {");
         self.line("        match self {");
-        for (word, _) in &it.values {
+        for (word, _) in it.values.iter().filter(|(word, _)| named(word)) {
             self.line(&format!("            Self::{} => \"{word}\",", variant(word)));
         }
         if it.read {

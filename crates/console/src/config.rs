@@ -49,6 +49,17 @@ impl From<SshHostKeys> for plural_git::NewHostKeys {
     }
 }
 
+/// How rules are evaluated in a process of their own.
+#[derive(Debug, Clone)]
+pub struct RulesProgram {
+    /// This program's own file.
+    pub program: PathBuf,
+    /// Its argument with which it confines itself, and becomes another.
+    pub sandbox: &'static str,
+    /// Its argument with which it calls [`plural_rules::child()`].
+    pub child: &'static str,
+}
+
 /// Settings of one console process.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ConsoleConfig {
@@ -320,6 +331,10 @@ pub struct ConsoleConfig {
     /// A second address that serves the same with TLS, for kubectl: it sends credentials over TLS only.
     #[arg(skip)]
     pub kubernetes: Option<KubernetesListener>,
+
+    /// How rules are evaluated in a process of their own; in this one where nobody says it, as in tests.
+    #[arg(skip)]
+    pub rules_program: Option<RulesProgram>,
 }
 
 /// An address with TLS, beside that of [`ConsoleConfig::listen`].
@@ -391,6 +406,7 @@ impl ConsoleConfig {
             keep_alive_seconds: 20,
             drain_seconds: 10,
             kubernetes: None,
+            rules_program: None,
         }
     }
 }

@@ -15,6 +15,7 @@ mod keys;
 mod metrics;
 mod opened;
 mod previews;
+mod rules;
 mod secret_backends;
 mod server;
 mod templates;
@@ -39,7 +40,7 @@ use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown};
 use plural_store::{Database, SoleUse};
 use tokio::task::{JoinError, JoinHandle};
 
-pub use config::{ConsoleConfig, KubernetesListener, Reach, SshHostKeys};
+pub use config::{ConsoleConfig, KubernetesListener, Reach, RulesProgram, SshHostKeys};
 pub use keys::random_password;
 
 use opened::Opened;

@@ -24,7 +24,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
     ConsoleConfig, Reach, StartError, audit_streams, blobs, charts, git, identity, key_encryption, keys,
-    previews, replica, secret_backends, templates,
+    previews, replica, rules, secret_backends, templates,
 };
 
 /// Users that are looked at for administrators to name.
@@ -77,6 +77,7 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         max_tokens,
         preview_memory_mib,
         preview_seconds,
+        rules_program,
         ..
     } = config.clone();
     private_folder(&data_dir).map_err(|error| StartError::DataFolder {
@@ -163,9 +164,14 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         preview_memory_mib.map(|mebibytes| mebibytes << 20),
         Duration::from_secs(preview_seconds),
     );
+    let folder = work.join("rules");
+    let rules = rules::Evaluator::open(folder.clone(), rules_program).map_err(|error| {
+        StartError::DataFolder { folder: folder.display().to_string(), reason: error.to_string() }
+    })?;
     let ports = Ports {
         store: Arc::clone(&database) as Arc<dyn Store>,
         previews: Arc::new(previews),
+        rules: Arc::new(rules),
         git,
         composer: Arc::new(composer),
         blobs: Arc::new(blobs::Artifacts::new(blobs)),

@@ -3,6 +3,8 @@
 //! It reads as much of the language as tells blocks, attributes, texts and comments apart. Code that does not fit is an error and never a
 //! shorter list: a list that lacks a source would let it through.
 
+use std::path::Path;
+
 use serde::Deserialize;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 
@@ -33,7 +35,7 @@ pub fn module_sources(path: &str, content: &[u8]) -> Result<Vec<Source>, Unreada
     let text = std::str::from_utf8(content).map_err(|_| Unreadable)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut found = Vec::new();
-    if path.ends_with(".json") {
+    if Path::new(path).extension().is_some_and(|extension| extension == "json") {
         let document: Node = serde_json::from_str(text).map_err(|_| Unreadable)?;
         for (name, inner) in document.entries() {
             match name.as_str() {

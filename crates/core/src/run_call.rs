@@ -11,6 +11,7 @@
 //! | `POST /v1/runs/{id}/steps/{index}` | [`StepReport`] | [`RunBeat`] |
 //! | `POST /v1/runs/{id}/logs?step=INDEX&offset=BYTES` | bytes, at most [`MAX_LOG_CHUNK`] | [`LogsKept`]; what is known already is not kept twice |
 //! | `PUT /v1/runs/{id}/plan/{file,json,text}` | bytes | 204; may be repeated until [`PlanReport`] is taken |
+//! | `PUT /v1/runs/{id}/findings/{trivy,cost}` | what Trivy or Infracost says of the plan, as JSON | 204 |
 //! | `POST /v1/runs/{id}/planned` | [`PlanReport`] | 204 |
 //! | `POST /v1/runs/{id}/done` | [`RunReport`] | 204; the credential ends |
 //!
@@ -107,6 +108,9 @@ pub struct RunInput {
     /// What the commands say at the console in the name of the stack's actor; absent without one, and in the phase that plans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor_token: Option<String>,
+    /// The console takes what a plan would cost. Consoles before that take no findings.
+    #[serde(default)]
+    pub takes_cost: bool,
 }
 
 /// A variable of the environment of a run.

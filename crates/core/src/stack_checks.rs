@@ -60,9 +60,13 @@ impl StackSpec {
             actor: _,
             cron: _,
             drift,
+            policy,
         } = self;
         check_path("attributes.workdir", workdir)?;
         check_dependencies(dependencies, variables)?;
+        if let Some(policy) = policy {
+            policy.check(tool)?;
+        }
         if *manage_state && !tool.has_state() {
             return Err(Error::invalid(
                 "attributes.manageState",

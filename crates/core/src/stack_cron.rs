@@ -83,11 +83,13 @@ impl Clockwork {
 
 impl StackSpec {
     /// What decides plans: the same without what only says when runs are made.
+    #[must_use]
     pub fn planned(&self) -> Self {
         Self { cron: None, drift: None, ..self.clone() }
     }
 
     /// What a run of this kind and origin is made of.
+    #[must_use]
     pub fn made_by(&self, kind: RunKind, trigger: RunTrigger) -> Self {
         let cron = self.cron.as_ref().filter(|_| (kind, trigger) == (RunKind::Apply, RunTrigger::Cron));
         let mut spec = self.clone();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::UserId;
 use crate::stack_cron::{StackCron, StackDriftSettings};
 use crate::stack_dependency::StackDependency;
+use crate::stack_policy_rules::StackPolicy;
 
 /// What a stack is made of. Its environment and files are sealed, and elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,9 @@ pub struct StackSpec {
     /// In whose name its applies ask the console: whoever saves it, or a service account that they may assume. Absent: in nobody's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<UserId>,
+    /// What its plans are checked by, besides the rules of its project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<StackPolicy>,
 }
 
 /// Who has to agree to a plan.

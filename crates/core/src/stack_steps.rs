@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::run_call::InputStep;
 use crate::stack::StackTool;
+use crate::stack_policy_rules::PolicyEngine;
 use crate::stack_run::{RunKind, RunPhase};
 use crate::stack_spec::{
     AnsibleConfiguration, PulumiConfiguration, StackCommand, StackConfiguration, StackSpec, Stage,
@@ -11,6 +12,11 @@ use crate::stack_spec::{
 
 /// Stands for the path of the plan file.
 pub const PLAN: &str = "$PLAN";
+
+/// The step in which Trivy looks at the plan, which the harness writes as JSON beside its file.
+pub const SCAN: &str = "trivy";
+/// Trivy writes its report beside the plan file, with this at the end of its name.
+pub const SCAN_REPORT: &str = ".trivy.json";
 
 /// The commands of one Job of a run, in order. Their places count over both Jobs: those of the second go on behind the first.
 ///
@@ -105,7 +111,16 @@ fn drafts(tool: StackTool, spec: &StackSpec, kind: RunKind, phase: RunPhase) -> 
         StackTool::Pulumi => pulumi(spec, kind, phase)?,
         StackTool::Custom => custom(spec, kind, phase)?,
     };
+    let own = own.into_iter().chain(scan(spec, phase)).collect();
     Ok(with_hooks(own, configuration, kind, phase))
+}
+
+/// What checks the plan inside of its Job.
+fn scan(spec: &StackSpec, phase: RunPhase) -> Option<Draft> {
+    let scans = spec.policy.as_ref().is_some_and(|policy| policy.engine == PolicyEngine::Trivy);
+    let (plan, report) = (format!("{PLAN}.json"), format!("{PLAN}{SCAN_REPORT}"));
+    let args = ["config", "--format", "json", "--exit-code", "0", "--output", report.as_str(), plan.as_str()];
+    (scans && phase == RunPhase::Plan).then(|| Draft::tool(Stage::Verify, "trivy", args).named(SCAN))
 }
 
 /// The stages of a Job, in order.
@@ -552,5 +567,27 @@ mod tests {
         ] {
             assert_eq!(image(tool, &configuration), expected, "{tool:?}");
         }
+    }
+
+    #[test]
+    fn trivy_looks_at_the_plan_before_the_hooks_do() {
+        let policy = crate::stack_policy_rules::StackPolicy {
+            engine: PolicyEngine::Trivy,
+            max_severity: None,
+            custom_policies: false,
+            repository_id: None,
+            git: None,
+        };
+        let mut spec = StackSpec { policy: Some(policy), ..StackSpec::default() };
+        spec.configuration.hooks = vec![hook("lint", Stage::Verify)];
+        let of = |phase| lines(StackTool::Terraform, &spec, RunKind::Apply, phase);
+        assert_eq!(
+            of(RunPhase::Plan)[2..],
+            [
+                "verify: trivy config --format json --exit-code 0 --output $PLAN.trivy.json $PLAN.json",
+                "verify: lint"
+            ]
+        );
+        assert_eq!(of(RunPhase::Apply).len(), 2);
     }
 }

@@ -210,6 +210,12 @@ impl Console {
         self.patiently(request, LARGEST, &self.limited()).await.map(drop)
     }
 
+    pub(crate) async fn finding(&self, kind: &str, bytes: &Bytes) -> Result<(), End> {
+        let path = format!("findings/{kind}");
+        let request = || self.request(Method::PUT, &path).body(bytes.clone());
+        self.patiently(request, LARGEST, &self.limited()).await.map(drop)
+    }
+
     pub(crate) async fn planned(&self, report: &PlanReport) -> Result<(), End> {
         self.patiently(|| self.json("planned", report), LARGEST, &self.limited()).await.map(drop)
     }

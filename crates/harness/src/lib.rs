@@ -15,6 +15,7 @@ mod clip;
 mod console;
 mod end;
 mod environment;
+mod findings;
 mod log;
 mod mask;
 mod plan;

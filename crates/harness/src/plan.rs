@@ -23,12 +23,12 @@ struct Gathered {
 }
 
 impl Job {
-    /// Reads the plan that `program` made, or that its commands printed, and uploads it.
+    /// Reads the plan that `program` made, or that its commands printed, and uploads it; answers it as JSON, without secrets.
     pub(crate) async fn hand_in_plan(
         &self,
         program: Option<&str>,
         printed: Option<String>,
-    ) -> Result<(), End> {
+    ) -> Result<Option<Bytes>, End> {
         let gathered = match (self.input.tool, program) {
             (StackTool::Terraform | StackTool::Terragrunt, Some(program)) => self.terraform(program).await?,
             (StackTool::Pulumi, Some(_)) => {
@@ -63,7 +63,8 @@ impl Job {
             text_digest: digest(&text),
             lock_digest: self.lock_digest(),
         };
-        self.console.planned(&report).await
+        self.console.planned(&report).await?;
+        Ok(json)
     }
 
     async fn terraform(&self, program: &str) -> Result<Gathered, End> {

@@ -19,6 +19,7 @@ use crate::{
     console::Console,
     end::End,
     environment::{Environment, STATE_USER},
+    findings,
     log::{self, Echoes, StepLog, Transcript},
     mask::{Collected, Secrets},
     workspace::Workspace,
@@ -294,8 +295,12 @@ impl Job {
         let program = program.map(|step| step.cmd.as_str());
         let wants_text = !self.input.tool.has_state();
         let mut text = None;
+        let mut json = None;
         let mut is_configured = false;
         for step in &self.input.steps {
+            if findings::is_scan(step) {
+                self.lay_out_plan(json.as_ref())?;
+            }
             if !is_configured {
                 is_configured = self.configure(step).await?;
             }
@@ -304,13 +309,17 @@ impl Job {
             if let Some(printed) = self.step(step, wanted).await? {
                 text = Some(printed);
             }
+            if findings::is_scan(step) {
+                self.hand_in_scan().await?;
+            }
             if last == Some(step.index) {
-                self.hand_in_plan(program, text.take().map(Transcript::finish)).await?;
+                json = self.hand_in_plan(program, text.take().map(Transcript::finish)).await?;
+                self.hand_in_cost(json.as_ref()).await?;
             }
         }
         match last {
             Some(_) => Ok(()),
-            None => self.hand_in_plan(None, None).await,
+            None => self.hand_in_plan(None, None).await.map(drop),
         }
     }
 
@@ -454,6 +463,18 @@ impl Job {
         input: Option<&str>,
         most: usize,
     ) -> Result<Vec<u8>, End> {
+        self.own_within(program, args, input, most, self.limits().timeout).await
+    }
+
+    /// The same, and it may take so long.
+    pub(crate) async fn own_within(
+        &self,
+        program: &str,
+        args: &[&str],
+        input: Option<&str>,
+        most: usize,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, End> {
         let Some(path) = self.environment.find(program, &self.space.work) else {
             return Err(End::failed(format!("there is no program `{program}` in this image any more")));
         };
@@ -462,10 +483,15 @@ impl Job {
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             folder: &self.space.work,
             environment: &self.environment,
-            limits: self.limits(),
+            limits: Limits { timeout, ..self.limits() },
         };
         let printed = child::captured(&cmd, input, most, &mut self.console.stop()).await;
         printed.map_err(|why| self.console.asked_to_stop().unwrap_or(End::Failed(why)))
+    }
+
+    /// Whether the image has this program.
+    pub(crate) fn has_program(&self, program: &str) -> bool {
+        self.environment.find(program, &self.space.work).is_some()
     }
 
     /// Prints a line of our own beside those of the tool, without secrets.

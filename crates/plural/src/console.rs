@@ -1,13 +1,25 @@
 //! `plural console`.
 
 use anyhow::Context;
-use plural_console::{ConsoleConfig, RunningConsole};
+use plural_console::{ConsoleConfig, RulesProgram, RunningConsole};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    memory,
+    agent, memory,
     process::{LogArgs, keep_private},
 };
+
+/// The argument with which this program evaluates rules in the folder that it is in, and answers.
+pub(crate) const RULES: &str = "evaluate-rules";
+
+/// How a console evaluates rules; in its own process where programs cannot be confined.
+pub(crate) fn rules_program() -> anyhow::Result<Option<RulesProgram>> {
+    if !cfg!(target_os = "linux") {
+        return Ok(None);
+    }
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    Ok(Some(RulesProgram { program, sandbox: agent::SANDBOX, child: RULES }))
+}
 
 /// Flags of `plural console`.
 #[derive(Debug, clap::Args)]
@@ -79,6 +91,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     log.init()?;
     keep_private();
     let metrics = plural_kit::init_metrics()?;
+    let config = ConsoleConfig { rules_program: rules_program()?, ..config };
     let is_password_given = config.admin_password.is_some();
     let mut console =
         RunningConsole::start(config, Some(metrics)).await.context("the console cannot start")?;

@@ -169,6 +169,7 @@ async fn start(
     let free = SocketAddr::new(listen.ip(), 0);
     let listen_tls = args.tls_listen.or(tls.filter(|tls| tls.ip() == listen.ip())).unwrap_or(free);
     let certificate = tls::certificate(data, listen_tls.ip())?;
+    let rules_program = crate::console::rules_program()?;
     let config = |listen, listen_tls| ConsoleConfig {
         listen,
         kubernetes: Some(KubernetesListener {
@@ -184,6 +185,7 @@ async fn start(
         allow_local_repositories: true,
         reach: Some(args.reach),
         drain_seconds: 2,
+        rules_program: rules_program.clone(),
         ..ConsoleConfig::local(data.join("console"))
     };
     let (mut listen, mut listen_tls) = (listen, listen_tls);

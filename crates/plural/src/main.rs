@@ -22,6 +22,10 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == agent::SANDBOX) {
         return ExitCode::from(plural_sandbox::enter(std::env::args_os().skip(2)));
     }
+    // What that helper becomes for the console, to evaluate rules: nothing that a person calls, either.
+    if std::env::args_os().nth(1).is_some_and(|first| first == console::RULES) {
+        return ExitCode::from(plural_rules::child(std::path::Path::new(".")));
+    }
     if plural_cli::complete(command) {
         return ExitCode::SUCCESS;
     }

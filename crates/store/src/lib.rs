@@ -59,6 +59,7 @@ mod policy;
 mod program_login;
 mod project;
 mod project_limits;
+mod project_stack_rules;
 mod quota;
 mod recording;
 mod recording_policy;

@@ -7,7 +7,7 @@ use plural_app::access::{FoundRow, Guarded};
 use plural_app::records::{Record, Records};
 use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::ids::PolicyId;
-use plural_core::page::{Edge, Keyed as _};
+use plural_core::page::Edge;
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, Select};

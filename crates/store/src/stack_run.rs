@@ -3,6 +3,7 @@
 mod actor;
 mod clock;
 mod drift;
+mod finding;
 mod log;
 mod made;
 mod moves;
@@ -17,8 +18,8 @@ use plural_app::access::{Approve, Audited, Authorized, Read, Write};
 use plural_app::seal::Sealed;
 use plural_app::secret::TokenHash;
 use plural_app::stack_run::{
-    LogPiece, MadeRun, OpenRuns, PlanPart, PlanPartRead, PlanPartWrite, RunCredential, RunMove, SealedInputs,
-    SealedOutput, StackRunStore,
+    FindingKind, LogPiece, MadeRun, OpenRuns, PlanPart, PlanPartRead, PlanPartWrite, RunCredential, RunMove,
+    SealedInputs, SealedOutput, StackRunStore,
 };
 use plural_core::access::{Actor, UserActor};
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
@@ -250,6 +251,19 @@ impl StackRunStore for Database {
 
     async fn stack_plan_get(&self, id: StackRunId, part: PlanPart) -> Result<Option<PlanPartRead>> {
         self.plan_get(id, part).await
+    }
+
+    async fn stack_finding_put(
+        &self,
+        id: StackRunId,
+        kind: FindingKind,
+        found: &serde_json::Value,
+    ) -> Result<()> {
+        self.finding_put(id, kind, found).await
+    }
+
+    async fn stack_findings(&self, id: StackRunId) -> Result<Vec<(FindingKind, serde_json::Value)>> {
+        self.findings(id).await
     }
 
     async fn stack_run_credential(&self, hash: &TokenHash) -> Result<Option<RunCredential>> {

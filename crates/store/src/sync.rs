@@ -356,7 +356,7 @@ impl SyncStore for Database {
         services: &[Authorized<Service, Read>],
         revisions: &[RevisionId],
     ) -> Result<HashMap<RevisionId, SyncPlan>> {
-        let mut found = HashMap::new();
+        let mut found: HashMap<RevisionId, SyncPlan> = HashMap::new();
         for chunk in revisions.chunks(AT_ONCE) {
             let rows = plan::row::Entity::find()
                 .filter(plan::row::Column::ServiceId.is_in(services.iter().map(|service| service.id.uuid())))

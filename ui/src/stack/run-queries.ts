@@ -65,6 +65,31 @@ const Run = graphql(/* GraphQL */ `
         startedAt
         finishedAt
       }
+      violations {
+        id
+        title
+        severity
+        policyId
+        policyModule
+        policyUrl
+        refuses
+        causes {
+          resource
+        }
+      }
+      cost {
+        currency
+        monthly
+        hourly
+        pastMonthly
+        diffMonthly
+        omitted
+        resources {
+          project
+          name
+          monthly
+        }
+      }
     }
   }
 `);

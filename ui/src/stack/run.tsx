@@ -12,6 +12,7 @@ import { State } from '../parts/state';
 import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { commands } from './commands';
+import { Findings } from './findings';
 import { PlanPanel } from './plan';
 import { agreed, missingOf, RunActions } from './run-actions';
 import { runQuery, type Run } from './run-queries';
@@ -76,6 +77,7 @@ export function RunPage() {
           ))}
         </Tabs.List>
         <Tabs.Panel value="plan">
+          <Findings run={run} />
           <PlanPanel
             run={run}
             view={search.view ?? 'tree'}

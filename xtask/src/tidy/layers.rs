@@ -33,6 +33,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["plural-core", "plural-kit", "plural-render", "plural-sandbox", "plural-sync", "plural-tunnel"],
     ),
     ("plural-harness", &["plural-core", "plural-kit"]),
+    // Runs in the console's sandbox, and beside a person.
+    ("plural-rules", &["plural-core"]),
     // The control plane's side: store, api and gateway know app and not each other; console joins them.
     ("plural-app", &["plural-core", "plural-kit"]),
     ("plural-kms", &["plural-app", "plural-core", "plural-kit", "plural-reach"]),
@@ -52,12 +54,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-reach",
             "plural-render",
             "plural-registry",
+            "plural-rules",
+            "plural-sandbox",
             "plural-store",
             "plural-tunnel",
         ],
     ),
     // A person's side.
-    ("plural-cli", &["plural-core", "plural-crds", "plural-kit", "plural-wire"]),
+    ("plural-cli", &["plural-core", "plural-crds", "plural-kit", "plural-rules", "plural-wire"]),
     (
         "plural",
         &[
@@ -69,6 +73,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-kit",
             "plural-kubesim",
             "plural-render",
+            "plural-rules",
             "plural-sandbox",
             "plural-sync",
             "plural-tunnel",

@@ -54,7 +54,7 @@ const NOTHING: [&str; 10] = [
     "Taint",
 ];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 34] = [
+const COSTLY: [(&str, &str, u64); 35] = [
     ("RootQueryType", "auditVerify", 2_000),
     ("RootQueryType", "healthChanges", 500),
     ("RootQueryType", "revisions", 500),

@@ -12,6 +12,7 @@ use super::{
     binding::{PolicyBinding, RoleBinding, bindings_of, role_bindings_of},
     data_key::{DataKey, SecretHoldings, holdings_of, keys_of},
     error::{IntoGraphql, List, Nullable, id_or_name, nullable, parse, parse_option, unsupported},
+    limited::limited,
     page::{connection, page_args},
     project_limits::ProjectLimits,
     record::{one, page_of},
@@ -20,6 +21,7 @@ use super::{
     request::request,
     secret_backend::{SecretStorage, storage_of},
     shared::{PolicyBindingAttributes, RbacAttributes},
+    stack_policy::StackRule,
 };
 
 /// A part of the fleet with its own readers, writers and administrators.
@@ -64,6 +66,17 @@ impl Project {
     /// What its services may touch.
     async fn limits(&self) -> Option<ProjectLimits> {
         Some(self.0.limits.clone().into())
+    }
+
+    /// Rules in Rego that the plans of all its stacks are checked by.
+    async fn stack_rules(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackRule>>> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ProjectSelector::Id(self.0.id);
+            let rules = request.app.project_stack_rules(&request.op, &selector).await.into_graphql(ctx)?;
+            Ok(limited(ctx, rules.into_iter().map(StackRule::from)))
+        })
+        .await
     }
 
     /// Whether shells in its clusters are recorded, and who may read that.

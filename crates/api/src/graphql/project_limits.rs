@@ -2,12 +2,14 @@
 
 use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
 use plural_app::project::ProjectSelector;
+use plural_core::project::Project as CoreProject;
 use plural_core::run_limits::RunLimits;
 
 use super::{
     error::{IntoGraphql, List, Nullable, id, items, list, nullable},
     project::Project,
     request::request,
+    stack_policy::{StackRuleAttributes, rules_of},
 };
 
 /// What the services of a project may touch. `*` stands for any run of characters.
@@ -116,6 +118,9 @@ pub(crate) struct ProjectLimitsAttributes {
     apply_service_account: Option<String>,
     /// From where the code of stacks may take modules: addresses, modules of registries such as `acme/*/aws`; empty: from anywhere.
     module_sources: List<String>,
+    /// Rules in Rego that the plans of all its stacks are checked by; what they deny is refused, whatever a stack says. Absent: those
+    /// that there are stay. Given alone, the limits stay.
+    stack_rules: List<StackRuleAttributes>,
 }
 
 /// Limiting projects.
@@ -151,7 +156,9 @@ impl ProjectLimitsMutation {
                 plan_service_account,
                 apply_service_account,
                 module_sources,
+                stack_rules,
             } = attributes;
+            let stack_rules = items(stack_rules).map(rules_of).transpose().into_graphql(ctx)?;
             let limits = plural_core::project_limits::ProjectLimits {
                 namespaces: items(namespaces).unwrap_or_default(),
                 allowed_kinds: items(allowed_kinds).unwrap_or_default(),
@@ -171,6 +178,16 @@ impl ProjectLimitsMutation {
                     modules: items(module_sources).unwrap_or_default(),
                 },
             };
+            if let Some(rules) = stack_rules {
+                limits.check().into_graphql(ctx)?;
+                let set = request.app.project_stack_rules_set(&request.op, &selector, &rules).await;
+                set.into_graphql(ctx)?;
+                if limits.is_empty() {
+                    // Nobody said anything of them.
+                    let project = request.app.get::<CoreProject>(&request.op, &selector).await;
+                    return Ok(Some(project.into_graphql(ctx)?.into()));
+                }
+            }
             Ok(Some(
                 request
                     .app

@@ -22,7 +22,7 @@ impl ServiceImportAttributes {
     pub(super) fn parse_all(all: Vec<Self>) -> Result<Vec<StackId>> {
         let mut stacks = Vec::with_capacity(all.len());
         for Self { stack_id } in all {
-            stacks.extend(id_in("attributes.imports.stackId", Some(&*stack_id))?);
+            stacks.extend(id_in("attributes.imports.stackId", Some(&stack_id.0))?);
         }
         Ok(stacks)
     }

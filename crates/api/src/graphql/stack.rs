@@ -312,9 +312,9 @@ impl InfrastructureStack {
         .await
     }
 
-    /// Always absent: plans are checked by no policies yet.
+    /// What checks its plans, besides the rules of its project; absent where nothing else does.
     async fn policy_engine(&self) -> Option<PolicyEngine> {
-        None
+        self.0.spec.policy.clone().map(PolicyEngine::from)
     }
 
     /// Who holds its state, if anybody does.

@@ -16,7 +16,7 @@ use super::{
     shared::{PolicyBindingAttributes, RbacAttributes, TagAttributes},
     stack_clock::{ClockAttributes, StackCronAttributes, StackDriftAttributes},
     stack_dependency::StackDependencyAttributes,
-    stack_policy::{PolicyEngineType, VulnSeverity},
+    stack_policy::PolicyEngineAttributes,
     stack_spec_input::{
         CustomStepAttributes, GateJobAttributes, SpecAttributes, StackConfigurationAttributes,
     },
@@ -107,7 +107,7 @@ pub(crate) struct StackAttributes {
     cron: Option<StackCronAttributes>,
     /// How it is looked at for drift.
     drift: Option<StackDriftAttributes>,
-    /// Refused: plans are checked by no policies yet.
+    /// What checks its plans, besides the rules of its project.
     policy_engine: Option<PolicyEngineAttributes>,
     /// Refused: repositories are fetched as the console's settings say.
     interval: Option<String>,
@@ -149,22 +149,6 @@ macro_rules! quiet {
 }
 
 quiet!(StackFileAttributes: path, StackEnvironmentAttributes: name);
-
-/// What checks plans. Refused.
-#[derive(Debug, InputObject)]
-pub(crate) struct PolicyEngineAttributes {
-    /// The program.
-    #[graphql(name = "type")]
-    kind: PolicyEngineType,
-    /// It has rules of its own.
-    custom_policies: Option<bool>,
-    /// Findings that are worse stop a run.
-    max_severity: Option<VulnSeverity>,
-    /// Where its rules are.
-    repository_id: Option<ID>,
-    /// What of the repository.
-    git: Option<GitRefAttributes>,
-}
 
 /// A metric that stops a run. Refused.
 #[derive(Debug, InputObject)]
@@ -367,11 +351,6 @@ impl StackAttributes {
                 "is not supported: agents for coding are not part of this console. Leave it out",
             ),
             (
-                "attributes.policyEngine",
-                policy_engine.is_some(),
-                "is not supported yet: add a command that checks the plan as a hook after the stage PLAN",
-            ),
-            (
                 "attributes.interval",
                 interval.is_some_and(|interval| !interval.is_empty()),
                 "is not supported: repositories are fetched as the console's settings say. Leave it out",
@@ -408,6 +387,7 @@ impl StackAttributes {
                 commands,
                 delete_commands,
                 dependencies,
+                policy_engine,
             },
             clock: ClockAttributes { cron, drift },
             files,

@@ -21,7 +21,7 @@ use super::{
     service::{GitRef, ServiceError},
     stack::{InfrastructureStack, StackEnvironment, StackFile, StackOutput, outputs},
     stack_input::StackType,
-    stack_policy::{PolicyEngine, StackPolicyViolation},
+    stack_policy::{PolicyEngine, StackPolicyViolation, StackRunCost},
     stack_run_step::RunStep,
     stack_spec::{JobGateSpec, StackConfiguration},
     stack_state::StackState,
@@ -359,14 +359,31 @@ impl StackRun {
         nullable(async { outputs(ctx, self.0.stack_id).await }).await
     }
 
-    /// Always absent: plans are checked by no policies yet.
+    /// What its plan is checked by, besides the rules of its project; absent where nothing else does.
     async fn policy_engine(&self) -> Option<PolicyEngine> {
-        None
+        self.0.snapshot.spec.policy.clone().map(PolicyEngine::from)
     }
 
-    /// Always absent: plans are checked by no policies yet.
-    async fn violations(&self) -> List<StackPolicyViolation> {
-        None
+    /// What its plan does against policies, worst first.
+    async fn violations(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackPolicyViolation>>> {
+        nullable(async {
+            let request = request(ctx);
+            let found = request.app.stack_run_findings(&request.op, self.0.id).await.into_graphql(ctx)?;
+            let violations = found.violations.into_iter().enumerate();
+            let violation = |(place, violation)| StackPolicyViolation::of(self.0.id, place, violation);
+            Ok(limited(ctx, violations.map(violation)))
+        })
+        .await
+    }
+
+    /// What its plan would cost; absent where nobody was asked.
+    async fn cost(&self, ctx: &Context<'_>) -> Nullable<StackRunCost> {
+        nullable(async {
+            let request = request(ctx);
+            let found = request.app.stack_run_findings(&request.op, self.0.id).await.into_graphql(ctx)?;
+            Ok(found.cost.map(StackRunCost::from))
+        })
+        .await
     }
 
     /// When it was made.

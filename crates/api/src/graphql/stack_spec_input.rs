@@ -15,6 +15,7 @@ use super::{
     error::{List, items, parse, unsupported},
     service_input::GitRefAttributes,
     stack_dependency::{self, StackDependencyAttributes},
+    stack_policy::PolicyEngineAttributes,
     stack_spec::StepStage,
 };
 
@@ -248,6 +249,7 @@ pub(crate) struct SpecAttributes {
     pub(crate) commands: List<CustomStepAttributes>,
     pub(crate) delete_commands: List<CustomStepAttributes>,
     pub(crate) dependencies: List<StackDependencyAttributes>,
+    pub(crate) policy_engine: Option<PolicyEngineAttributes>,
 }
 
 impl SpecAttributes {
@@ -267,6 +269,7 @@ impl SpecAttributes {
             commands,
             delete_commands,
             dependencies,
+            policy_engine,
         } = self;
         let StackApproval { required, approvers, forbid_self, expires_seconds } = &mut spec.approval;
         set(required, approval);
@@ -283,6 +286,9 @@ impl SpecAttributes {
         set(&mut spec.delete_commands, steps("attributes.deleteCommands", delete_commands)?);
         let dependencies = stack_dependency::dependencies(dependencies, &spec.dependencies)?;
         set(&mut spec.dependencies, dependencies);
+        if let Some(policy) = policy_engine {
+            spec.policy = policy.parse()?;
+        }
         if let Some(job) = job_spec {
             job.over(&mut spec.job)?;
         }
@@ -520,6 +526,7 @@ mod tests {
             commands: None,
             delete_commands: None,
             dependencies: None,
+            policy_engine: None,
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct LinksArgs {
     #[arg(long, conflicts_with = "contexts")]
     pub(crate) no_contexts: bool,
 
-    /// Stack whose outputs its templates read as imports["STACK"], by name; may be given several times. In an update these are
+    /// Stack whose outputs its templates read as imports.STACK, by name; may be given several times. In an update these are
     /// all that it imports
     #[arg(long = "import", value_name = "STACK")]
     pub(crate) imports: Vec<String>,

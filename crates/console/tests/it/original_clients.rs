@@ -371,7 +371,6 @@ async fn what_cannot_be_honoured_is_refused() {
         ),
         (stack("cron", json!({"crontab": "nightly"})), "attributes.cron", "five fields"),
         (stack("definitionId", json!(id)), "attributes.definitionId", "deleteCommands"),
-        (stack("policyEngine", json!({"type": "TRIVY"})), "attributes.policyEngine", "hook"),
         (stack("tags", json!([{"name": "a", "value": "b"}])), "attributes.tags", "project"),
         (
             stack("jobSpec", json!({"namespace": "a", "raw": "spec: hunter2"})),

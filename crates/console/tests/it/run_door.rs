@@ -22,6 +22,8 @@ const CALLS: &[(&str, &str)] = &[
     ("POST", "steps/0"),
     ("POST", "logs?step=0&offset=0"),
     ("PUT", "plan/file"),
+    ("PUT", "findings/trivy"),
+    ("PUT", "findings/cost"),
     ("POST", "planned"),
     ("POST", "done"),
     ("DELETE", "input"),

@@ -13,6 +13,7 @@ mod clocks;
 mod dependencies;
 mod imports;
 mod limits;
+mod policy;
 mod runners;
 mod schedules;
 mod states;

@@ -120,6 +120,10 @@ async fn answer(State(told): State<Arc<Mutex<Told>>>, request: Request) -> Respo
             told.parts.insert(part.to_owned(), body);
             StatusCode::NO_CONTENT.into_response()
         }
+        ("findings", kind) => {
+            told.parts.insert(format!("findings/{kind}"), body);
+            StatusCode::NO_CONTENT.into_response()
+        }
         ("planned", _) => {
             if let Some(why) = told.refuses_plan {
                 (StatusCode::CONFLICT, Json(json!({"message": why}))).into_response()

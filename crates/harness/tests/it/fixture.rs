@@ -131,6 +131,7 @@ pub(crate) fn input(tool: StackTool, phase: RunPhase, steps: Vec<InputStep>) -> 
         state_path: None,
         plan: None,
         actor_token: None,
+        takes_cost: true,
     }
 }
 

@@ -251,3 +251,83 @@ esac
         assert!(String::from_utf8_lossy(&told.parts["text"]).contains("::logs]"));
     });
 }
+
+/// Keeps to `trivy config --format json --exit-code 0 --output REPORT PLAN`: it says how many resources the plan changes.
+const TRIVY: &str = r#"
+set -e
+while [ "$1" != --output ]; do shift; done
+grep -q resource_changes "$3"
+if [ -n "$SAYS" ]; then printf '%s' "$SAYS" >"$2"; fi
+"#;
+
+fn scanned() -> Vec<InputStep> {
+    let args =
+        ["config", "--format", "json", "--exit-code", "0", "--output", "$PLAN.trivy.json", "$PLAN.json"];
+    let scan = InputStep { name: "trivy".to_owned(), ..tool(2, Stage::Verify, "trivy", &args) };
+    planning().into_iter().chain([scan]).collect()
+}
+
+#[tokio::test]
+async fn what_trivy_says_of_a_plan_is_handed_in_or_the_run_fails() {
+    let found = r#"{"SchemaVersion": 2, "Results": [{"Misconfigurations": [{"ID": "X", "Message": "hunter2 is open"}]}]}"#;
+    for (says, told) in [
+        (found, None),
+        ("", Some("Trivy left no report")),
+        ("no JSON", Some("the report of Trivy is no JSON")),
+        (r#"{"SchemaVersion": 2}"#, Some("says nothing of the plan")),
+    ] {
+        let f = tofu(RunPhase::Plan, scanned()).await;
+        program(f.folder.path(), "trivy", TRIVY);
+        f.change(|input| input.environment.push(variable("SAYS", says, false)));
+        let outcome = f.run().await;
+        match told {
+            None => {
+                assert_eq!(outcome, Outcome::Done, "{}", f.printed());
+                f.console.with(|told| {
+                    let report: Value = serde_json::from_slice(&told.parts["findings/trivy"]).unwrap();
+                    let message = &report["Results"][0]["Misconfigurations"][0]["Message"];
+                    assert_eq!(*message, "*** is open", "secrets are hidden");
+                });
+            }
+            Some(told) => {
+                assert_eq!(outcome, Outcome::Failed);
+                let error = f.console.done().error.unwrap();
+                assert!(error.contains(told), "{error}");
+            }
+        }
+    }
+    let f = tofu(RunPhase::Plan, scanned()).await;
+    let path = f.folder.path().display().to_string();
+    f.change(|input| input.environment[0] = variable("PATH", path, false));
+    assert_eq!(f.run().await, Outcome::Failed);
+    let error = f.console.done().error.unwrap();
+    assert!(error.contains("there is no program `trivy` in this image"), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_plan_costs_is_asked_where_it_can_be_and_keeps_nothing_up() {
+    const COST: &str = r#"
+test "$1 $2 $4 $5" = "breakdown --path --format json"
+grep -q resource_changes "$3"
+printf '%s' "$SAYS"
+test -z "$FAIL"
+"#;
+    let cost = r#"{"currency": "USD", "totalMonthlyCost": "1.5", "projects": []}"#;
+    for (key, says, fails, is_told) in
+        [("k3y", cost, "", true), ("", cost, "", false), ("k3y", "x", "", false), ("k3y", cost, "1", false)]
+    {
+        let f = tofu(RunPhase::Plan, planning()).await;
+        program(f.folder.path(), "infracost", COST);
+        f.change(|input| {
+            let given = [("INFRACOST_API_KEY", key), ("SAYS", says), ("FAIL", fails)];
+            input.environment.extend(given.map(|(name, value)| variable(name, value, false)));
+        });
+        assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+        f.console.with(|told| {
+            let kept =
+                told.parts.get("findings/cost").map(|kept| serde_json::from_slice::<Value>(kept).unwrap());
+            assert_eq!(kept.is_some(), is_told);
+            assert!(kept.is_none_or(|kept| kept["totalMonthlyCost"] == "1.5"));
+        });
+    }
+}

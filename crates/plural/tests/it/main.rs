@@ -65,6 +65,7 @@ mod rendering;
 mod replicas;
 mod replicas_killed;
 mod route_sweep;
+mod rules;
 mod sandbox;
 mod sandbox_workers;
 mod secret_backends;

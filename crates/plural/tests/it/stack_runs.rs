@@ -9,6 +9,7 @@ mod forged;
 mod imports;
 mod life;
 mod place;
+mod policy;
 mod tool_days;
 mod web;
 mod world;

@@ -206,6 +206,7 @@ impl Door {
             composer: Arc::clone(&git) as Arc<dyn plural_app::ports::charts::Composer>,
             blobs: Arc::clone(&git) as Arc<dyn plural_app::ports::blobs::Blobs>,
             previews: Arc::clone(&git) as Arc<dyn plural_app::ports::previews::Previews>,
+            rules: Arc::clone(&git) as Arc<dyn plural_app::ports::rules::Rules>,
             templates: Arc::new(NoTemplates),
             identities: Arc::new(NoIdentities),
             audit_sinks: sinks,

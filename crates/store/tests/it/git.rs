@@ -15,9 +15,11 @@ use plural_app::ports::git::{
     KeepMirror, MirrorBundle, SourceSpec,
 };
 use plural_app::ports::previews::{Preview, Previews};
+use plural_app::ports::rules::Rules;
 use plural_core::Result;
 use plural_core::ids::RepositoryId;
 use plural_core::service_file::ServiceFile;
+use plural_core::stack_policy_rules::{RuleFile, RuleFinding};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
@@ -278,5 +280,17 @@ impl Blobs for FakeGit {
         let mut found: Vec<_> = of.map(|((_, name), content)| (name.clone(), content.clone())).collect();
         found.drain(..found.len().saturating_sub(most));
         Ok(found)
+    }
+}
+
+/// Evaluates nothing: here no stack has a policy.
+#[async_trait]
+impl Rules for FakeGit {
+    async fn check(
+        &self,
+        _: Vec<RuleFile>,
+        _: String,
+    ) -> Result<std::result::Result<Vec<RuleFinding>, String>> {
+        Ok(Err("no rules are evaluated here".to_owned()))
     }
 }

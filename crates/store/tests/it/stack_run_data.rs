@@ -6,7 +6,9 @@ use plural_app::data_key::DataKeyStore as _;
 use plural_app::keyring::OpenKey;
 use plural_app::ports::key_encryption::LocalKey;
 use plural_app::seal::{SealStore as _, Sealed, SealedColumn};
-use plural_app::stack_run::{LogPiece, PlanPart, PlanPartWrite, RunMove, SealedOutput, StackRunStore as _};
+use plural_app::stack_run::{
+    FindingKind, LogPiece, PlanPart, PlanPartWrite, RunMove, SealedOutput, StackRunStore as _,
+};
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::StackRunId;
 use plural_core::secret_holding::SecretKind;
@@ -28,6 +30,7 @@ each_database!(
     a_log_is_read_from_any_place,
     a_part_of_a_plan_is_replaced_until_the_plan_is_stored,
     outputs_are_replaced_by_those_of_the_next_apply,
+    what_was_found_of_a_plan_stays_as_people_read_it,
     a_replaced_key_seals_all_of_a_run_anew,
     the_console_says_what_it_holds_of_stacks,
 );
@@ -388,4 +391,25 @@ async fn the_console_says_what_it_holds_of_stacks(database: TestDatabase) {
         StackChange { environment: Some(Vec::new()), files: Some(BTreeMap::new()), ..StackChange::default() };
     app.stack_update(admin, stack.id, &change).await.unwrap();
     assert!(held().await.contains(&(SecretKind::StackInputs, 2)));
+}
+
+async fn what_was_found_of_a_plan_stays_as_people_read_it(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let store = &ground.door.database;
+    let run = ground.stepping().await;
+    assert!(store.stack_findings(run).await.unwrap().is_empty());
+    let (first, second) = (serde_json::json!({"digest": "a"}), serde_json::json!({"digest": "b"}));
+    for found in [&first, &second] {
+        store.stack_finding_put(run, FindingKind::Policy, found).await.unwrap();
+    }
+    store.stack_finding_put(run, FindingKind::Cost, &first).await.unwrap();
+    let found = store.stack_findings(run).await.unwrap();
+    assert_eq!(found, [(FindingKind::Cost, first.clone()), (FindingKind::Policy, second.clone())]);
+
+    ground.moved(run, RunMove { to: Some(RunStatus::PendingApproval), ..ground.change() }).await.unwrap();
+    let refused = store.stack_finding_put(run, FindingKind::Policy, &first).await.unwrap_err();
+    assert!(matches!(refused, Error::Conflict { .. }), "{refused}");
+    let missing = store.stack_finding_put(StackRunId::new(), FindingKind::Policy, &first).await.unwrap_err();
+    assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
+    assert_eq!(store.stack_findings(run).await.unwrap().last().unwrap().1, second);
 }

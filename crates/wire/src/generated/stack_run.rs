@@ -113,6 +113,108 @@ pub struct StackRun {
     pub job: Option<JobReference>,
 }
 
+/// What a plan does against a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StackPolicyViolation {
+    /// What it is.
+    pub title: String,
+    /// The same at length.
+    pub description: Option<String>,
+    /// The rule.
+    pub policy_id: String,
+    /// Whose rule it is: `project`, `stack` or `trivy`.
+    pub policy_module: Option<String>,
+    /// What the rule is about.
+    pub policy_url: Option<String>,
+    /// How bad it is.
+    pub severity: VulnSeverity,
+    /// What to do.
+    pub resolution: Option<String>,
+    /// It refuses the plan; otherwise it is only to be known.
+    pub refuses: bool,
+    /// Where it is.
+    #[serde(default, deserialize_with = "list")]
+    pub causes: Vec<StackViolationCause>,
+}
+
+/// What one resource would cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackResourceCost {
+    /// Infracost's project.
+    pub project: String,
+    /// Its address.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// A month of it.
+    pub monthly: Option<String>,
+    /// An hour of it.
+    pub hourly: Option<String>,
+}
+
+/// What a plan would cost, as Infracost says. Amounts are decimal numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StackRunCost {
+    /// `USD`.
+    pub currency: String,
+    /// A month of all that there would be then.
+    pub monthly: Option<String>,
+    /// An hour of it.
+    pub hourly: Option<String>,
+    /// A month of what there was before.
+    pub past_monthly: Option<String>,
+    /// What of a month the plan changes.
+    pub diff_monthly: Option<String>,
+    /// Resources that are not kept.
+    pub omitted: i64,
+    /// Its resources, as far as they are kept.
+    #[serde(default, deserialize_with = "list")]
+    pub resources: Vec<StackResourceCost>,
+}
+
+/// Where a plan violates a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackViolationCause {
+    /// The resource.
+    pub resource: String,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum VulnSeverity {
+    /// Critical.
+    Critical,
+    /// High.
+    High,
+    /// Low.
+    Low,
+    /// Medium.
+    Medium,
+    /// Harmless.
+    None,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl VulnSeverity {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Critical => "CRITICAL",
+            Self::High => "HIGH",
+            Self::Low => "LOW",
+            Self::Medium => "MEDIUM",
+            Self::None => "NONE",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// Somebody agreed to a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackRunApproval {
@@ -133,6 +235,11 @@ pub struct StackRunDetails {
     /// Its commands, in order.
     #[serde(default, deserialize_with = "list")]
     pub steps: Vec<RunStep>,
+    /// What its plan does against policies, worst first.
+    #[serde(default, deserialize_with = "list")]
+    pub violations: Vec<StackPolicyViolation>,
+    /// What its plan would cost; absent where nobody was asked.
+    pub cost: Option<StackRunCost>,
 }
 
 /// A part of what one step of a run printed.
@@ -415,11 +522,15 @@ impl Operation for GetStackRun {
 }
 fragment JobReference on JobReference { name namespace }
 fragment RunStep on RunStep { id index phase stage name cmd args status exitCode startedAt finishedAt }
+fragment StackPolicyViolation on StackPolicyViolation { title description policyId policyModule policyUrl severity resolution refuses causes { ...StackViolationCause } }
 fragment StackRef on InfrastructureStack { id name }
+fragment StackResourceCost on StackResourceCost { project name type monthly hourly }
 fragment StackRun on StackRun { id number kind trigger status phase approval requiredApprovals cancelAsked error sha message author createdAt startedAt finishedAt stack { ...StackRef } plan { ...StackRunPlan } approvals { ...StackRunApproval } job { ...JobReference } }
 fragment StackRunApproval on StackRunApproval { approver digest at }
-fragment StackRunDetails on StackRun { ...StackRun steps { ...RunStep } }
-fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
+fragment StackRunCost on StackRunCost { currency monthly hourly pastMonthly diffMonthly omitted resources { ...StackResourceCost } }
+fragment StackRunDetails on StackRun { ...StackRun steps { ...RunStep } violations { ...StackPolicyViolation } cost { ...StackRunCost } }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }
+fragment StackViolationCause on StackViolationCause { resource }";
 }
 
 /// A run of a stack.

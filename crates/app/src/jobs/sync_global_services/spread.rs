@@ -325,7 +325,7 @@ impl<'a> Spread<'a> {
             }
             let found = chunk.iter().filter_map(|id| targets.get(id));
             let clusters: Vec<_> = found.map(|target| (target.cluster, target.instance)).collect();
-            let cannot = given.to(self.app, self.ctx, &clusters).await?;
+            let cannot = Box::pin(given.to(self.app, self.ctx, &clusters)).await?;
             for (cluster, _) in clusters {
                 if let Some(error) = cannot.get(&cluster.id) {
                     self.troubles.push(format!("cluster {}: {error}", cluster.handle));

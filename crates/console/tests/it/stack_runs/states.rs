@@ -25,6 +25,8 @@ const CALLS: &[(&str, &str)] = &[
     ("POST", "logs?step=0&offset=0"),
     ("PUT", "plan/file"),
     ("PUT", "plan/text"),
+    ("PUT", "findings/trivy"),
+    ("PUT", "findings/cost"),
     ("POST", "planned"),
 ];
 

@@ -343,6 +343,14 @@ pub(super) const PAGES: &[Followed] = &[
         ..NOTHING
     },
     Followed {
+        page: "docs/stack-policy.md",
+        not_run: &[
+            ("tofu", "it is built for tests alone: `stack_policy` runs it"),
+            ("plural cd stacks policy test", "it needs the plan of that tool: `stack_policy` runs it"),
+        ],
+        ..NOTHING
+    },
+    Followed {
         page: "docs/stack-state.md",
         swaps: &[("stacks detach network", "stacks detach network --yes")],
         not_run: &[

@@ -27,6 +27,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!("secret_storage", "uhddaa", w, c => w.door.app.secret_storage(c, w.project.id)),
         case!("secrets_move", "uhddda", w, c => w.door.app.secrets_move(c, w.project.id, SecretBackend::Database)),
         case!("secret_holdings", "uhddaa", w, c => w.door.app.secret_holdings(c, w.project.id, None)),
+        case!("project_stack_rules", "uhaaaa", w, c => w.door.app.project_stack_rules(c, &ProjectSelector::Id(w.project.id))),
+        case!("project_stack_rules_set", "uhddaa", w, c => w.door.app.project_stack_rules_set(c, &ProjectSelector::Id(w.project.id), &[])),
         case!("project_limits_set", "uhddaa", w, c => w.door.app.project_limits_set(c, &ProjectSelector::Id(w.project.id), &ProjectLimits::default())),
     ]
 }

@@ -26,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("stack_run_log", "uhaaaa", w, c => async { w.door.app.stack_run_log(c, stepping(w).await, 0, 0, 100).await }),
         case!("stack_run_plan_text", "uhaaaa", w, c => async { w.door.app.stack_run_plan_text(c, run(w).await.id).await }),
         case!("stack_run_plan_json", "uhaaaa", w, c => async { w.door.app.stack_run_plan_json(c, run(w).await.id).await }),
+        case!("stack_run_findings", "uhaaaa", w, c => async { w.door.app.stack_run_findings(c, run(w).await.id).await }),
         case!("stack_run_approve", "uhdaaa", w, c => async { let (id, digest) = waiting(w).await; w.door.app.stack_run_approve(c, id, Some(&digest)).await }),
         case!("stack_run_reject", "uhdaaa", w, c => async { w.door.app.stack_run_reject(c, waiting(w).await.0, "not now").await }),
         case!("stack_run_cancel", "uhdaaa", w, c => async { w.door.app.stack_run_cancel(c, run(w).await.id).await }),

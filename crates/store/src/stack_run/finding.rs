@@ -1,0 +1,77 @@
+//! What was found of plans.
+
+use plural_app::stack_run::FindingKind;
+use plural_core::ids::StackRunId;
+use plural_core::stack_run::{RunPhase, RunStatus};
+use plural_core::{Error, Result};
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{ColumnTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect};
+
+use super::row::{phase_of, run, status_of};
+use crate::convert::word;
+use crate::database::Database;
+use crate::error::db;
+use crate::transaction::set;
+
+mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "stack_run_findings")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub run_id: Uuid,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub kind: String,
+        pub found: Json,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl Database {
+    /// Stores what was found of a plan, while its run plans: what people read when they agree to it does not change under them.
+    pub(super) async fn finding_put(
+        &self,
+        id: StackRunId,
+        kind: FindingKind,
+        found: &JsonValue,
+    ) -> Result<()> {
+        let doing = "storing what was found of a plan";
+        let write = self.write().await?;
+        let run = run::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
+        let run = run.map_err(db("reading a run"))?.ok_or(Error::not_found("stack run"))?;
+        if status_of(&run)? != RunStatus::Running || phase_of(&run)? != RunPhase::Plan {
+            return Err(Error::conflict(
+                "the run is not planning: nothing that was found of a plan is taken",
+            ));
+        }
+        let row = row::ActiveModel {
+            run_id: set(run.id),
+            kind: set(kind.as_str().to_owned()),
+            found: set(found.clone()),
+        };
+        let newer = OnConflict::columns([row::Column::RunId, row::Column::Kind])
+            .update_column(row::Column::Found)
+            .to_owned();
+        let put = row::Entity::insert(row).on_conflict(newer).exec_without_returning(&write.tx).await;
+        put.map_err(db(doing))?;
+        write.commit().await
+    }
+
+    /// What was found of the plan of a run.
+    pub(super) async fn findings(&self, id: StackRunId) -> Result<Vec<(FindingKind, JsonValue)>> {
+        let rows = row::Entity::find()
+            .filter(row::Column::RunId.eq(id.uuid()))
+            .order_by_asc(row::Column::Kind)
+            .all(&self.reader)
+            .await
+            .map_err(db("reading what was found of a plan"))?;
+        let read = |row::Model { run_id: _, kind, found }| -> Result<(FindingKind, JsonValue)> {
+            Ok((word(FindingKind::parse(&kind), "what was found of a plan")?, found))
+        };
+        rows.into_iter().map(read).collect()
+    }
+}

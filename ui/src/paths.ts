@@ -30,6 +30,7 @@ export const paths = {
   service: (cluster: string, name: string) => `/services/${encodeURIComponent(cluster)}/${encodeURIComponent(name)}`,
   stacks: () => '/stacks',
   newStack: () => '/new-stack',
+  stackGraph: () => '/stack-graph',
   stack: (name: string) => `/stacks/${encodeURIComponent(name)}`,
   stackRun: (name: string, run: string) => `/stacks/${encodeURIComponent(name)}/runs/${encodeURIComponent(run)}`,
   approvals: () => '/approvals',

@@ -263,6 +263,11 @@ const newStack = createRoute({
   path: '/new-stack',
   component: lazyRouteComponent(() => import('./stack/create'), 'NewStackPage'),
 });
+const stackGraph = createRoute({
+  getParentRoute: () => root,
+  path: '/stack-graph',
+  component: lazyRouteComponent(() => import('./stack/graph-page'), 'StackGraphPage'),
+});
 const stack = createRoute({
   getParentRoute: () => root,
   path: '/stacks/$name',
@@ -339,6 +344,7 @@ export const router = createRouter({
     kubernetesAccess,
     stacks,
     newStack,
+    stackGraph,
     stack,
     stackRun,
     approvals,

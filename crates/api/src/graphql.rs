@@ -67,6 +67,7 @@ mod service_status;
 mod shared;
 mod stack;
 mod stack_clock;
+mod stack_dependency;
 mod stack_input;
 mod stack_policy;
 mod stack_run;
@@ -155,6 +156,7 @@ part! { DeliveryQueries, DeliveryMutations:
     service_list(query ServiceListQuery);
     service_status(query ServiceStatusQuery);
     stack(query StackQuery; mutation StackMutation);
+    stack_dependency(query StackDependencyQuery);
     stack_clock(mutation StackClockMutation);
     stack_run(query StackRunQuery; mutation StackRunMutation);
     stack_state(query StackStateQuery; mutation StackStateMutation);

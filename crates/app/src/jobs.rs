@@ -10,6 +10,7 @@ mod collect_mirrors;
 mod end_stack_run;
 mod fetch_turns;
 mod follow_stacks;
+mod follow_upstream;
 mod loops;
 mod move_secrets;
 mod prepare_stack_run;
@@ -41,6 +42,7 @@ use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
+pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
@@ -201,6 +203,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<MoveSecrets>(),
     JobEntry::of::<PrepareStackRun>(),
     JobEntry::of::<EndStackRun>(),
+    JobEntry::of::<FollowUpstream>(),
 ];
 
 /// Which one ended, and how.

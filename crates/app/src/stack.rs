@@ -100,6 +100,8 @@ pub trait StackStore: Send + Sync + 'static {
         inputs: &SealedInputs,
         grant: Option<&Grant>,
     ) -> Result<()>;
+    /// All pairs of a stack and one that it depends on.
+    async fn stack_edges(&self) -> Result<Vec<(StackId, StackId)>>;
     /// Says that a stack is to be destroyed and deleted, and makes the run that destroys it, at once: no run of another kind comes between
     /// the two, and takes its place. The run is stored as by [`crate::stack_run::StackRunStore::stack_run_create`], and `made` has
     /// its line of the audit log.
@@ -124,7 +126,8 @@ impl App {
     /// A new stack; needs write access to its project and to the cluster of its runs, read access to its repository, and admin access to the
     /// project where it comes with bindings of its own.
     pub async fn stack_create(&self, ctx: &OpCtx, new: NewStack) -> Result<Stack> {
-        let NewStack { name, tool, project_id, protect, source, spec, environment, files, bindings } = new;
+        let NewStack { name, tool, project_id, protect, source, mut spec, environment, files, bindings } =
+            new;
         spec.check(tool)?;
         let inputs = OpenInputs::checked(environment, files)?;
         let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
@@ -142,6 +145,10 @@ impl App {
         self.stack_unattended_allowed(ctx, &spec, Unattended::New(project.id)).await?;
         self.stack_actor_allowed(ctx, spec.actor).await?;
         let (id, at) = (StackId::new(), ctx.now());
+        if !spec.dependencies.is_empty() {
+            let of = (id, name.as_str());
+            spec.dependencies = self.stack_dependencies_allowed(ctx, of, &[], &spec.dependencies).await?;
+        }
         let grant = if bindings.is_empty() {
             None
         } else {
@@ -209,6 +216,7 @@ impl App {
                 self.stack_policy_allowed(ctx, &project, spec.policy.as_ref()).await?;
             }
         }
+        let change = &self.stack_change_allowed(ctx, &stack, change).await?;
         if makes {
             let spec = change.spec.as_ref().unwrap_or(&stack.spec);
             self.stack_unattended_allowed(ctx, spec, Unattended::Changed(id)).await?;
@@ -272,6 +280,23 @@ impl App {
         self.get::<Stack>(ctx, &selector).await
     }
 
+    /// A change, with what is known of who saves what the stack takes from others.
+    async fn stack_change_allowed(
+        &self,
+        ctx: &OpCtx,
+        stack: &Stack,
+        change: &StackChange,
+    ) -> Result<StackChange> {
+        let mut change = change.clone();
+        if let Some(spec) = &mut change.spec
+            && spec.dependencies != stack.spec.dependencies
+        {
+            let (of, was) = ((stack.id, stack.name.as_str()), &stack.spec.dependencies);
+            spec.dependencies = self.stack_dependencies_allowed(ctx, of, was, &spec.dependencies).await?;
+        }
+        Ok(change)
+    }
+
     /// Deletes a stack; needs admin access to it. One whose runs made something is destroyed first: a run begins, and the stack goes when
     /// that has ended well. Of one without a source, whose tool runs elsewhere, and where `forget` names the version of the state of which
     /// somebody has decided that, only the record goes.
@@ -283,6 +308,7 @@ impl App {
     ) -> Result<Stack> {
         let selector = StackSelector::Id(id);
         let stack = self.authorized::<Stack, Admin>(ctx, &selector).await?;
+        self.stack_is_free(ctx, &stack).await?;
         let has_made =
             stack.sha.is_some() || stack.state.as_ref().is_some_and(|state| state.resources != Some(0));
         if stack.source.is_none() || !has_made || forget.is_some() {
@@ -315,6 +341,7 @@ impl App {
         forget: Option<StateVersionId>,
     ) -> Result<Stack> {
         let stack = self.authorized::<Stack, Admin>(ctx, &StackSelector::Id(id)).await?;
+        self.stack_is_free(ctx, &stack).await?;
         self.check_unimported(ctx, &stack).await?;
         let open = self.store.stack_runs_open_of(id).await?;
         if let Some(run) = open.iter().find(|run| run.status.is_active()) {

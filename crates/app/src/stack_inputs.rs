@@ -97,15 +97,34 @@ impl App {
         Ok(hex::encode(self.sealer.tag(&inputs_text(stack, inputs)?)))
     }
 
-    /// Whether the digest is that of a stack as it is.
-    pub(crate) fn is_inputs_digest(&self, stack: &Stack, inputs: &OpenInputs, digest: &str) -> Result<bool> {
+    /// The same of what a run is made of.
+    pub(crate) fn inputs_digest(
+        &self,
+        tool: StackTool,
+        source: Option<(RepositoryId, &GitRef)>,
+        spec: &StackSpec,
+        inputs: &OpenInputs,
+    ) -> Result<String> {
+        Ok(hex::encode(self.sealer.tag(&made_of_text(tool, source, spec, inputs)?)))
+    }
+
+    /// Whether the digest is that of a stack as it is, with another document.
+    pub(crate) fn is_inputs_digest(
+        &self,
+        stack: &Stack,
+        spec: &StackSpec,
+        inputs: &OpenInputs,
+        digest: &str,
+    ) -> Result<bool> {
         let given = hex::decode(digest).unwrap_or_default();
-        Ok(self.sealer.is_tag(&inputs_text(stack, inputs)?, &given))
+        let source = stack.source.as_ref().map(|source| (source.repository_id, &source.git));
+        Ok(self.sealer.is_tag(&made_of_text(stack.tool, source, spec, inputs)?, &given))
     }
 
     /// Whether what a run is to do is what it was made with: whoever writes the database cannot make the digest of something else.
     pub(crate) fn is_own_inputs_digest(&self, run: &StackRun, inputs: &OpenInputs) -> Result<bool> {
-        let RunSnapshot { tool, repository_id, git, spec, inputs_digest } = &run.snapshot;
+        // What it takes from other stacks is among its variables and its environment.
+        let RunSnapshot { tool, repository_id, git, spec, inputs_digest, upstream: _ } = &run.snapshot;
         let text = made_of_text(*tool, Some((*repository_id, git)), spec, inputs)?;
         Ok(self.sealer.is_tag(&text, &hex::decode(inputs_digest).unwrap_or_default()))
     }

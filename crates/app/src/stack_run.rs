@@ -7,8 +7,8 @@ use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::{Page, PageRequest};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{
-    JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunSource, RunStatus, RunStep, RunTrigger, StackOutput,
-    StackRun, StepStatus,
+    JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunSnapshot, RunSource, RunStatus, RunStep, RunTrigger,
+    StackOutput, StackRun, StepStatus,
 };
 use plural_core::stack_turns::{Approver, OpenRun, check_approver, is_approved};
 use plural_core::{Error, Result};
@@ -162,6 +162,8 @@ pub struct RunMove {
     pub drift: Option<DriftWrite>,
     /// What the stack is told where the run ends well: the commit, and its outputs where they are others than before.
     pub applied: Option<(String, Option<Vec<SealedOutput>>)>,
+    /// Work that comes after it, enqueued with it.
+    pub follows: Vec<NewJob>,
 }
 
 /// An output of a stack as it is stored.
@@ -219,6 +221,16 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs>;
     /// One run, for the console itself.
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>>;
+    /// The newest run of a stack of those that do not only plan.
+    async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>>;
+    /// What a queued run takes from other stacks is known, before its code is put together: what goes into it is this from now on, and
+    /// its note is gone. `None` where it is elsewhere by now.
+    async fn stack_run_settle(
+        &self,
+        id: StackRunId,
+        snapshot: &RunSnapshot,
+        inputs: &SealedInputs,
+    ) -> Result<Option<StackRun>>;
     /// What of a run is sealed.
     async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs>;
     /// Runs of a stack that may be read, newest first.

@@ -2,6 +2,7 @@
 
 use plural_core::ids::StackRunId;
 use plural_core::stack::Stack;
+use plural_core::stack_dependency::Upstream;
 use plural_core::stack_run::{RunKind, RunPhase, RunSnapshot, RunStatus, StackRun};
 use plural_core::stack_steps::steps;
 use plural_core::{Error, Result};
@@ -41,6 +42,9 @@ impl App {
         if kind == RunKind::Destroy && stack.protect {
             return Err(Error::conflict("the stack is protected: take the protection away first"));
         }
+        if kind == RunKind::Destroy {
+            self.stack_is_unneeded(ctx, stack).await?;
+        }
         // Refused now, and not by the Job: a tool that cannot do it as the stack is.
         for phase in RunPhase::ALL {
             steps(stack.tool, &stack.spec.made_by(kind, trigger), kind, phase)?;
@@ -66,6 +70,7 @@ impl App {
                 git: source.git.clone(),
                 inputs_digest: self.stack_inputs_digest(&made_of, &inputs)?,
                 spec: made_of.spec,
+                upstream: (!stack.spec.dependencies.is_empty()).then(Upstream::default),
             },
             source: None,
             plan: None,

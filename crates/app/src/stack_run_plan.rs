@@ -116,10 +116,19 @@ impl App {
         if let Some(moved) = state_moved(plan, &stack, run) {
             return Ok(Some(moved));
         }
-        let inputs = self.stack_inputs_of(&stack).await?;
         let made_of = Stack { spec: stack.spec.made_by(run.kind, run.trigger), ..stack };
-        if !self.is_inputs_digest(&made_of, &inputs, &run.snapshot.inputs_digest)? {
-            return Ok(Some("the stack was changed since the plan was made: plan again".to_owned()));
+        let (spec, inputs) = match self.stack_taking(&made_of, run.kind).await? {
+            Ok(taking) => taking,
+            Err(why) => return Ok(Some(format!("{why}: plan again"))),
+        };
+        if !self.is_inputs_digest(&made_of, &spec, &inputs, &run.snapshot.inputs_digest)? {
+            let what = match run.snapshot.upstream {
+                Some(_) => {
+                    "the stack, or what it takes from others, was changed since the plan was made: plan again"
+                }
+                None => "the stack was changed since the plan was made: plan again",
+            };
+            return Ok(Some(what.to_owned()));
         }
         // The stack's digest says nothing of the run's own row, from which the commands and their environment come.
         if !self.is_own_inputs_digest(run, &self.run_inputs_of(run).await?)? {

@@ -16,7 +16,7 @@ use crate::access::{Admin, WriteState};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::job::NewJob;
-use crate::jobs::{PrepareStackRun, PreparedRun};
+use crate::jobs::{FollowUpstream, FollowedRun, PrepareStackRun, PreparedRun};
 use crate::stack::StackSelector;
 use crate::stack_run::{RunMove, SealedOutput};
 
@@ -87,7 +87,7 @@ impl App {
             Turn::Again(note) => RunMove { to: Some(RunStatus::Queued), error: Some(note), ..of },
             Turn::Over(status, error) => {
                 let applied = applied(run, status, outputs);
-                RunMove { to: Some(status), error, applied, ..of }
+                RunMove { to: Some(status), error, applied, follows: follows(run)?, ..of }
             }
         };
         let Some(run) = self.store.stack_run_move(actor, run.id, &change).await? else { return Ok(None) };
@@ -207,7 +207,9 @@ impl App {
                     active.insert(run.stack_id);
                 } else if run.status == RunStatus::Queued && run.is_prepared {
                     waiting.insert(run.stack_id);
-                } else if run.status == RunStatus::Queued && self.now() - run.created_at > UNPREPARED {
+                } else if run.status == RunStatus::Queued
+                    && (run.is_held || self.now() - run.created_at > UNPREPARED)
+                {
                     unprepared.push(NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?);
                 }
                 if !run.is_due(self.now()) {
@@ -290,6 +292,17 @@ impl App {
         };
         let Some(turn) = tend(run, &name, heard, now) else { return Ok(false) };
         Ok(self.run_turns(&Actor::System, run, turn, (None, Proof::Ended)).await?.is_some())
+    }
+}
+
+/// What comes after the end of a run: stacks that depend on its own may wait for it.
+fn follows(run: &StackRun) -> Result<Vec<NewJob>> {
+    match run.kind {
+        RunKind::DryRun | RunKind::Drift => Ok(Vec::new()),
+        RunKind::Apply | RunKind::Destroy => {
+            let followed = FollowedRun { stack: run.stack_id, run: run.id };
+            Ok(vec![NewJob::of::<FollowUpstream>(&followed)?])
+        }
     }
 }
 

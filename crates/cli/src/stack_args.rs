@@ -10,6 +10,7 @@ use crate::{
     error::CliError,
     file,
     key::{ClusterKey, RepositoryKey, parse_duration, parse_pair},
+    stacks,
     terminal::Terminal,
 };
 
@@ -167,6 +168,15 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_parser = parse_pair, value_name = "NAME=QUANTITY")]
     pub(crate) job_limit: Vec<(String, String)>,
 
+    /// Stack that this one depends on, name or id, and what it takes from that: outputs, each as a variable of the same name or as
+    /// another one. May be given several times; replaces those before
+    #[arg(long, value_parser = parse_dependency, value_name = "STACK[:OUTPUT[=VARIABLE],…]")]
+    pub(crate) depends_on: Vec<Dependency>,
+
+    /// Depend on no other stack any more
+    #[arg(long, conflicts_with = "depends_on")]
+    pub(crate) depends_on_none: bool,
+
     /// JSON or YAML file with further settings, called as the API calls them (StackAttributes), or - for standard input; options
     /// win over it
     #[arg(long, value_name = "FILE")]
@@ -183,6 +193,44 @@ pub(crate) struct StackRemovalArgs {
     /// Remove a file of its runs; may be given several times
     #[arg(long, action = ArgAction::Append, value_name = "PATH")]
     pub(crate) unset_file: Vec<String>,
+}
+
+/// A stack that another one depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dependency {
+    stack: String,
+    /// Output and variable.
+    outputs: Vec<(String, String)>,
+}
+
+fn parse_dependency(text: &str) -> Result<Dependency, String> {
+    let (stack, outputs) = text.split_once(':').unwrap_or((text, ""));
+    if stack.is_empty() {
+        return Err("it must name a stack: STACK or STACK:OUTPUT=VARIABLE".to_owned());
+    }
+    let output = |text: &str| {
+        let (output, variable) = text.split_once('=').unwrap_or((text, text));
+        if output.is_empty() || variable.is_empty() {
+            return Err(format!("{text:?} must have the form OUTPUT or OUTPUT=VARIABLE"));
+        }
+        Ok((output.to_owned(), variable.to_owned()))
+    };
+    let outputs = outputs.split(',').filter(|text| !text.is_empty()).map(output).collect::<Result<_, _>>()?;
+    Ok(Dependency { stack: stack.to_owned(), outputs })
+}
+
+/// What a stack depends on, as the API names it.
+async fn dependencies(given: Vec<Dependency>, client: &Client) -> Result<Vec<Value>, CliError> {
+    let mut all = Vec::with_capacity(given.len());
+    for Dependency { stack, outputs } in given {
+        let id = stacks::find(&stack, client).await?.id;
+        let outputs: Vec<Value> = outputs
+            .into_iter()
+            .map(|(output, variable)| json!({"output": output, "variable": variable}))
+            .collect();
+        all.push(json!({"stackId": id, "outputs": outputs}));
+    }
+    Ok(all)
 }
 
 /// A variable whose value is read from elsewhere.
@@ -291,6 +339,8 @@ pub(crate) async fn attributes(
         actor,
         job_request,
         job_limit,
+        depends_on,
+        depends_on_none,
         settings,
     } = args;
     let mut given = Given(match settings {
@@ -320,6 +370,9 @@ pub(crate) async fn attributes(
     given.put_in(&["configuration"], "image", tool_image);
     given.put_in(&["configuration", "ansible"], "playbook", playbook);
     given.put_in(&["configuration", "ansible"], "deletePlaybook", delete_playbook);
+    if depends_on_none || !depends_on.is_empty() {
+        given.put("dependencies", Some(dependencies(depends_on, client).await?));
+    }
     given.put("approval", approval);
     given.put("requiredApprovals", approvers);
     given.put("forbidSelfApproval", forbid_self_approval);

@@ -17,6 +17,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     stack_args::{self, StackKind, StackRemovalArgs, StackSettingsArgs},
     stack_drift::{self, StackDriftArgs},
+    stack_graph::{self, StackGraphArgs},
     stack_logs::{self, StackLogsArgs},
     stack_policy::{self, StackPolicyArgs},
     stack_run_args::{
@@ -56,6 +57,7 @@ pub(crate) enum StackCommand {
     Cancel(StackCancelArgs),
     Restart(StackRestartArgs),
     Outputs(StackOutputsArgs),
+    Graph(StackGraphArgs),
     Drift(StackDriftArgs),
     Delete(StackDeleteArgs),
     Detach(StackDetachArgs),
@@ -347,6 +349,7 @@ pub(crate) async fn run(
         StackCommand::Cancel(args) => stack_runs::cancel(args, client, terminal).await,
         StackCommand::Restart(args) => stack_runs::restart(args, client, terminal).await,
         StackCommand::Outputs(args) => stack_runs::outputs(args, client, terminal).await,
+        StackCommand::Graph(args) => stack_graph::run(args, client, terminal).await,
         StackCommand::Drift(args) => stack_drift::run(args, client, terminal).await,
         StackCommand::Delete(args) => delete(args, client, terminal).await,
         StackCommand::Detach(args) => detach(args, client, terminal).await,

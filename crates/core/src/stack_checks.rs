@@ -7,6 +7,7 @@ use crate::name::KubeName;
 use crate::run_call::InputVariable;
 use crate::stack::StackTool;
 use crate::stack_cron::check_schedules;
+use crate::stack_dependency::check_dependencies;
 use crate::stack_spec::{
     AnsibleConfiguration, JobSpec, PulumiConfiguration, StackApproval, StackCommand, StackConfiguration,
     StackHook, StackSpec,
@@ -55,12 +56,14 @@ impl StackSpec {
             delete_commands,
             variables,
             timeout_seconds,
+            dependencies,
             actor: _,
             cron: _,
             drift,
             policy,
         } = self;
         check_path("attributes.workdir", workdir)?;
+        check_dependencies(dependencies, variables)?;
         if let Some(policy) = policy {
             policy.check(tool)?;
         }
@@ -110,6 +113,12 @@ impl StackSpec {
     }
 }
 
+/// What a name of the environment begins with, where that is the console's. On some systems names are read in any case.
+pub(crate) fn reserved(name: &str) -> Option<&'static str> {
+    let upper = name.to_ascii_uppercase();
+    RESERVED.into_iter().find(|prefix| upper.starts_with(prefix))
+}
+
 /// Checks the environment of a stack's runs.
 ///
 /// # Errors
@@ -128,9 +137,7 @@ pub fn check_environment(environment: &[InputVariable]) -> Result<()> {
                 format!("{told:?} must be a name of letters, digits and \"_\" that begins with no digit"),
             ));
         }
-        // On some systems names are read in any case.
-        let upper = name.to_ascii_uppercase();
-        if let Some(prefix) = RESERVED.into_iter().find(|prefix| upper.starts_with(prefix)) {
+        if let Some(prefix) = reserved(name) {
             return Err(Error::invalid(
                 FIELD,
                 format!("{name} cannot be set: names that begin with {prefix} are the console's"),
@@ -367,7 +374,7 @@ fn check_path(field: &'static str, path: &str) -> Result<()> {
     Ok(())
 }
 
-fn is_shell_name(name: &str) -> bool {
+pub(crate) fn is_shell_name(name: &str) -> bool {
     name.len() <= 255
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

@@ -11,6 +11,7 @@ use crate::ids::{ClusterId, ProjectId, RepositoryId, RunStepId, StackId, StackRu
 use crate::page::Keyed;
 use crate::service::GitRef;
 use crate::stack::StackTool;
+use crate::stack_dependency::Upstream;
 use crate::stack_spec::{StackSpec, Stage};
 
 /// What a run is to do.
@@ -47,6 +48,8 @@ pub enum RunTrigger {
     Spec,
     /// A commit.
     Commit,
+    /// Another stack gives other outputs.
+    Upstream,
     /// A person.
     Manual,
 }
@@ -107,7 +110,8 @@ macro_rules! words {
 
 words!(RunKind: Apply = "apply", DryRun = "dry_run", Destroy = "destroy", Drift = "drift");
 words!(RunPhase: Plan = "plan", Apply = "apply");
-words!(RunTrigger: Cron = "cron", Spec = "spec", Commit = "commit", Manual = "manual");
+words!(RunTrigger: Cron = "cron", Spec = "spec", Commit = "commit", Upstream = "upstream",
+    Manual = "manual");
 words!(RunStatus: Queued = "queued", Pending = "pending", Running = "running", PendingApproval = "pending_approval",
     Successful = "successful", Failed = "failed", Cancelled = "cancelled");
 words!(StepStatus: Pending = "pending", Running = "running", Successful = "successful", Failed = "failed");
@@ -146,6 +150,9 @@ pub struct RunSnapshot {
     /// 32 bytes, in hex, of what decides a plan besides code and state: this document, environment and files. Only the installation can
     /// make them.
     pub inputs_digest: String,
+    /// What it takes from other stacks; absent where it depends on none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<Upstream>,
 }
 
 /// The code of a run, once it is put together.
@@ -288,6 +295,17 @@ impl StackRun {
     /// The console keeps the state of its tool.
     pub fn keeps_state(&self) -> bool {
         self.snapshot.spec.manage_state && self.snapshot.tool.has_state()
+    }
+
+    /// It waits for other stacks.
+    pub fn is_held(&self) -> bool {
+        self.status == RunStatus::Queued && self.snapshot.upstream.as_ref().is_some_and(Upstream::is_held)
+    }
+
+    /// Since when its code may be put together: it waits for nothing else.
+    pub fn free_since(&self) -> DateTime<Utc> {
+        let settled = self.snapshot.upstream.as_ref().and_then(|upstream| upstream.settled_at);
+        settled.unwrap_or(self.created_at)
     }
 
     /// It is this Job that counts.

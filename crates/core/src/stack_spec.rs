@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::UserId;
 use crate::stack_cron::{StackCron, StackDriftSettings};
+use crate::stack_dependency::StackDependency;
 use crate::stack_policy_rules::StackPolicy;
 
 /// What a stack is made of. Its environment and files are sealed, and elsewhere.
@@ -30,6 +31,9 @@ pub struct StackSpec {
     pub variables: serde_json::Map<String, serde_json::Value>,
     /// Commands longer than this are ended, in seconds; 0: one hour.
     pub timeout_seconds: u64,
+    /// The stacks that it depends on, and what it takes from them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<StackDependency>,
     /// When the clock makes runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cron: Option<StackCron>,

@@ -102,6 +102,8 @@ pub struct OpenRun {
     pub status: RunStatus,
     /// Its code is put together.
     pub is_prepared: bool,
+    /// It waits for other stacks.
+    pub is_held: bool,
     /// When its Job was last heard of.
     pub heartbeat_at: Option<DateTime<Utc>>,
     /// When it was made.
@@ -117,10 +119,21 @@ pub struct OpenRun {
 impl OpenRun {
     /// Whether [`tend`] may have something to say of it.
     pub fn is_due(&self, now: DateTime<Utc>) -> bool {
-        let Self { status, is_prepared, heartbeat_at, created_at, plan, approvals, approval, .. } = self;
+        let Self {
+            id: _,
+            stack_id: _,
+            status,
+            is_prepared,
+            is_held,
+            heartbeat_at,
+            created_at,
+            plan,
+            approvals,
+            approval,
+        } = self;
         let since = heartbeat_at.unwrap_or(*created_at);
         match status {
-            RunStatus::Queued => !is_prepared && now - *created_at > UNPREPARED,
+            RunStatus::Queued => !is_prepared && !is_held && now - *created_at > UNPREPARED,
             RunStatus::Pending => now - since > UNSTARTED,
             RunStatus::Running => (now - since).abs() > SILENT,
             RunStatus::PendingApproval => plan
@@ -135,7 +148,9 @@ impl OpenRun {
 pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Turn> {
     let since = run.heartbeat_at.unwrap_or(run.created_at);
     match run.status {
-        RunStatus::Queued if run.source.is_none() && now - run.created_at > UNPREPARED => {
+        RunStatus::Queued
+            if run.source.is_none() && !run.is_held() && now - run.free_since() > UNPREPARED =>
+        {
             let why = run.error.clone().unwrap_or_else(|| "nobody came to it".to_owned());
             let error = format!("its code could not be put together in {}: {why}", told(UNPREPARED));
             Some(Turn::Over(RunStatus::Failed, Some(error)))

@@ -73,6 +73,7 @@ mod m0095_stack_runs;
 mod m0096_stack_clock;
 mod m0097_service_imports;
 mod m0098_stack_policy;
+mod m0100_stack_dependencies;
 mod m0101_run_actors;
 mod m0102_policies_by_noun;
 #[cfg(test)]
@@ -159,6 +160,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0096_stack_clock::Migration),
             Box::new(m0097_service_imports::Migration),
             Box::new(m0098_stack_policy::Migration),
+            Box::new(m0100_stack_dependencies::Migration),
             Box::new(m0101_run_actors::Migration),
             Box::new(m0102_policies_by_noun::Migration),
         ]

@@ -30,7 +30,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::stack_state::{self, version};
 use crate::transaction::{self, set};
-use crate::{cluster, dependency, policy, project, repository, service_import, stack_run};
+use crate::{cluster, dependency, policy, project, repository, service_import, stack_dependency, stack_run};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -323,6 +323,9 @@ impl StackStore for Database {
         let SealedInputs { environment, files } = inputs;
         let write = self.write().await?;
         self.check_stacks_are_known_in_tx(&write).await?;
+        if !spec.dependencies.is_empty() {
+            stack_dependency::lock_in_tx(&write).await?;
+        }
         // It must not go while something is made in it.
         let known = project::row::Entity::find_by_id(project_id.uuid());
         let known = known.lock(LockType::KeyShare).one(&write.tx).await;
@@ -368,6 +371,9 @@ impl StackStore for Database {
             drift: set(None),
         };
         row.insert(&write.tx).await.map_err(unique("making a stack", UNIQUE))?;
+        if !spec.dependencies.is_empty() {
+            stack_dependency::replace_in_tx(&write, *id, &spec.dependencies).await?;
+        }
         policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
         write.commit().await
@@ -393,6 +399,13 @@ impl StackStore for Database {
         let is_sealing = environment.is_some() || files.is_some();
         if is_sealing {
             self.check_stacks_are_known_in_tx(&write).await?;
+        }
+        let (was, dependencies) =
+            (&by.target().spec.dependencies, spec.as_ref().map(|spec| &spec.dependencies));
+        let dependencies = dependencies.filter(|dependencies| *dependencies != was);
+        if dependencies.is_some() {
+            self.check_stacks_are_known_in_tx(&write).await?;
+            stack_dependency::lock_in_tx(&write).await?;
         }
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(by.target().id.uuid()),
@@ -449,12 +462,19 @@ impl StackStore for Database {
         }
         let gone = gone_or("stack", unique("changing a stack", UNIQUE));
         row.update(&write.tx).await.map_err(gone)?;
+        if let Some(dependencies) = dependencies {
+            stack_dependency::replace_in_tx(&write, by.target().id, dependencies).await?;
+        }
         if is_renamed {
             service_import::renew_importers_in_tx(&mut write, by.target().id.uuid(), by.entry().at).await?;
         }
         policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
         write.commit().await
+    }
+
+    async fn stack_edges(&self) -> Result<Vec<(StackId, StackId)>> {
+        stack_dependency::edges_on(&self.reader).await
     }
 
     async fn stack_destroy(
@@ -489,6 +509,7 @@ impl StackStore for Database {
             ));
         }
         service_import::check_unimported_in_tx(&write, id).await?;
+        stack_dependency::check_unused_in_tx(&write, id).await?;
         if let Some(number) = stack_run::active_in_tx(&write, id).await? {
             return Err(Error::conflict(format!(
                 "run {number} of the stack is under way: cancel it, or wait until it has ended, first"

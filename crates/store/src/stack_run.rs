@@ -25,7 +25,7 @@ use plural_core::access::{Actor, UserActor};
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::Direction;
 use plural_core::stack::Stack;
-use plural_core::stack_run::{RunPhase, RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::stack_run::{RunPhase, RunSnapshot, RunStatus, RunStep, StackRun, StepStatus};
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::Condition;
 use sea_orm::{
@@ -33,7 +33,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use self::moves::Mover;
+use self::moves::{Mover, only_plan};
 use self::row::{inputs, run, runs, step};
 use crate::database::Database;
 use crate::error::{db, gone_or};
@@ -78,6 +78,26 @@ impl StackRunStore for Database {
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>> {
         let found = runs().filter(run::Column::Id.eq(id.uuid())).one(&self.reader).await;
         found.map_err(db("reading a run"))?.map(StackRun::try_from).transpose()
+    }
+
+    async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>> {
+        let found = runs()
+            .filter(run::Column::StackId.eq(stack.uuid()))
+            .filter(run::Column::Kind.is_not_in(only_plan()))
+            .order_by_desc(run::Column::Number)
+            .limit(1)
+            .one(&self.reader)
+            .await;
+        found.map_err(db("reading the newest run of a stack"))?.map(StackRun::try_from).transpose()
+    }
+
+    async fn stack_run_settle(
+        &self,
+        id: StackRunId,
+        snapshot: &RunSnapshot,
+        inputs: &SealedInputs,
+    ) -> Result<Option<StackRun>> {
+        self.run_settle(id, snapshot, inputs).await
     }
 
     async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs> {

@@ -1,7 +1,7 @@
 import { Button, Group } from '@mantine/core';
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { IconPlus } from '@tabler/icons-react';
+import { IconGitFork, IconPlus } from '@tabler/icons-react';
 
 import { projectsQuery } from '../access/queries';
 import { isFilter, PAGE, useNext } from '../lib/list';
@@ -30,9 +30,14 @@ export function StacksPage() {
       title="Stacks"
       isFull
       actions={
-        <Button variant="default" leftSection={<IconPlus size={14} />} component={Link} to={paths.newStack()}>
-          Create a stack
-        </Button>
+        <>
+          <Button variant="default" leftSection={<IconGitFork size={14} />} component={Link} to={paths.stackGraph()}>
+            Dependencies
+          </Button>
+          <Button variant="default" leftSection={<IconPlus size={14} />} component={Link} to={paths.newStack()}>
+            Create a stack
+          </Button>
+        </>
       }
     >
       <Group gap="sm">

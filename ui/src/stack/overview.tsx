@@ -9,6 +9,7 @@ import { State } from '../parts/state';
 import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { commands, stackRight } from './commands';
+import { Dependencies } from './dependencies';
 import { Unlock } from './mutations';
 import type { RunRow, StackOne } from './queries';
 import { kinds, runStatuses, triggers, types } from './states';
@@ -20,6 +21,7 @@ export function Overview({ stack }: { stack: StackOne }) {
     <Stack gap="md">
       <Newest stack={stack} />
       <Made stack={stack} />
+      <Dependencies stack={stack} />
       <OfState stack={stack} />
     </Stack>
   );

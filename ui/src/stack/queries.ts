@@ -192,6 +192,21 @@ const Stack = graphql(/* GraphQL */ `
         args
         stage
       }
+      dependencies {
+        stackId
+        stack {
+          id
+          name
+        }
+        outputs {
+          output
+          variable
+        }
+      }
+      dependents {
+        id
+        name
+      }
       lock {
         id
         operation

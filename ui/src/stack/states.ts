@@ -78,11 +78,12 @@ export const driftActions: Record<StackDriftAction, Look> = {
   DELETED: { word: 'Gone', tone: 'bad', Icon: IconTrash },
 };
 
-export type RunTrigger = 'CRON' | 'SPEC' | 'COMMIT' | 'MANUAL';
+export type RunTrigger = 'CRON' | 'SPEC' | 'COMMIT' | 'UPSTREAM' | 'MANUAL';
 export const triggers: Record<RunTrigger, string> = {
   CRON: 'the schedule',
   SPEC: 'a change of the stack',
   COMMIT: 'a commit',
+  UPSTREAM: 'other outputs of a stack that it depends on',
   MANUAL: 'a person',
 };
 

@@ -23,7 +23,7 @@ const PAGE: (u64, u64) = (100, 500);
 /// How long a list without pages usually is.
 const USUAL_LENGTH: u64 = 10;
 /// Lists without pages that are usually longer, or shorter.
-const LONGER: [(&str, &str, u64); 13] = [
+const LONGER: [(&str, &str, u64); 15] = [
     ("ClusterStatus", "conditions", 1),
     ("Group", "members", 50),
     ("ServiceDeployment", "components", 50),
@@ -36,6 +36,8 @@ const LONGER: [(&str, &str, u64); 13] = [
     ("ClusterFacets", "tags", 100),
     ("ServiceFacets", "clusters", 100),
     ("ServiceFacets", "projects", 100),
+    ("StackGraph", "stacks", 100),
+    ("StackGraph", "edges", 100),
     ("StackState", "state", 100),
 ];
 /// Types that nothing has: fields of them are null.
@@ -52,7 +54,7 @@ const NOTHING: [&str; 10] = [
     "Taint",
 ];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 33] = [
+const COSTLY: [(&str, &str, u64); 35] = [
     ("RootQueryType", "auditVerify", 2_000),
     ("RootQueryType", "healthChanges", 500),
     ("RootQueryType", "revisions", 500),
@@ -67,10 +69,12 @@ const COSTLY: [(&str, &str, u64); 33] = [
     ("ServiceFacets", "projects", 4_000),
     ("RootQueryType", "servicePreview", 2_000),
     ("RootQueryType", "serviceTarball", 2_000),
+    ("RootQueryType", "stackGraph", 1_000),
     ("RootQueryType", "stackState", 2_000),
     ("RootQueryType", "stackStateDiff", 4_000),
     ("GlobalService", "instanceCounts", 50),
     ("ManagedNamespace", "instanceCounts", 50),
+    ("InfrastructureStack", "dependents", 100),
     ("InfrastructureStack", "stateVersions", 100),
     ("InfrastructureStack", "state", 300),
     ("InfrastructureStack", "environment", 50),

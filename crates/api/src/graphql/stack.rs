@@ -21,6 +21,7 @@ use super::{
     stack_clock::{
         StackCron, StackDriftCheck, StackDriftSchedule, StackDriftStatus, StackDriftedResourceConnection,
     },
+    stack_dependency::{StackDependency, dependents},
     stack_input::{StackAttributes, StackType},
     stack_policy::PolicyEngine,
     stack_run::{StackRunConnection, StackStatus},
@@ -238,6 +239,16 @@ impl InfrastructureStack {
             Ok(Some(StackState::of_version(listed.into_graphql(ctx)?)))
         })
         .await
+    }
+
+    /// The stacks that it depends on, and what it takes from them.
+    async fn dependencies(&self, ctx: &Context<'_>) -> List<StackDependency> {
+        limited(ctx, self.0.spec.dependencies.iter().cloned().map(StackDependency::from))
+    }
+
+    /// The stacks that depend on it by themselves, as far as you may see them.
+    async fn dependents(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<InfrastructureStack>>> {
+        nullable(async { dependents(ctx, self.0.id).await }).await
     }
 
     /// Its runs, newest first.

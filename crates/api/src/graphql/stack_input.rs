@@ -15,6 +15,7 @@ use super::{
     service_input::GitRefAttributes,
     shared::{PolicyBindingAttributes, RbacAttributes, TagAttributes},
     stack_clock::{ClockAttributes, StackCronAttributes, StackDriftAttributes},
+    stack_dependency::StackDependencyAttributes,
     stack_policy::PolicyEngineAttributes,
     stack_spec_input::{
         CustomStepAttributes, GateJobAttributes, SpecAttributes, StackConfigurationAttributes,
@@ -81,6 +82,9 @@ pub(crate) struct StackAttributes {
     commands: List<CustomStepAttributes>,
     /// The commands that undo a `CUSTOM` stack. Replaces the list.
     delete_commands: List<CustomStepAttributes>,
+    /// The stacks that it depends on, all of them, and what it takes from them. You need read access to each, and to its state where
+    /// what is taken is sensitive.
+    dependencies: List<StackDependencyAttributes>,
     /// Files of its runs, all of them.
     files: List<StackFileAttributes>,
     /// Variables of the environment of its runs, all of them.
@@ -306,6 +310,7 @@ impl StackAttributes {
             variables,
             commands,
             delete_commands,
+            dependencies,
             files,
             environment,
             read_bindings,
@@ -381,6 +386,7 @@ impl StackAttributes {
                 variables,
                 commands,
                 delete_commands,
+                dependencies,
                 policy_engine,
             },
             clock: ClockAttributes { cron, drift },

@@ -82,6 +82,8 @@ pub(crate) enum StackRunTrigger {
     Spec,
     /// A commit.
     Commit,
+    /// Another stack gives other outputs.
+    Upstream,
     /// A person.
     Manual,
 }
@@ -118,6 +120,21 @@ impl StackRun {
     /// What made it.
     async fn trigger(&self) -> StackRunTrigger {
         self.0.trigger.into()
+    }
+
+    /// The run of another stack whose outputs made it; absent when something else did, and when you may not see it.
+    async fn upstream_run(&self, ctx: &Context<'_>) -> Nullable<StackRun> {
+        nullable(async {
+            let by = self.0.snapshot.upstream.as_ref().and_then(|upstream| upstream.run);
+            let Some(run) = by else { return Ok(None) };
+            let request = request(ctx);
+            match request.app.stack_run_get(&request.op, run).await {
+                Ok(run) => Ok(Some(run.into())),
+                Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Ok(None),
+                Err(error) => Err(error).into_graphql(ctx),
+            }
+        })
+        .await
     }
 
     /// How far it is.

@@ -14,6 +14,7 @@ use plural_specs::Json;
 use super::{
     error::{List, items, parse, unsupported},
     service_input::GitRefAttributes,
+    stack_dependency::{self, StackDependencyAttributes},
     stack_policy::PolicyEngineAttributes,
     stack_spec::StepStage,
 };
@@ -247,6 +248,7 @@ pub(crate) struct SpecAttributes {
     pub(crate) variables: Option<Json>,
     pub(crate) commands: List<CustomStepAttributes>,
     pub(crate) delete_commands: List<CustomStepAttributes>,
+    pub(crate) dependencies: List<StackDependencyAttributes>,
     pub(crate) policy_engine: Option<PolicyEngineAttributes>,
 }
 
@@ -266,6 +268,7 @@ impl SpecAttributes {
             variables,
             commands,
             delete_commands,
+            dependencies,
             policy_engine,
         } = self;
         let StackApproval { required, approvers, forbid_self, expires_seconds } = &mut spec.approval;
@@ -281,6 +284,8 @@ impl SpecAttributes {
         }
         set(&mut spec.commands, steps("attributes.commands", commands)?);
         set(&mut spec.delete_commands, steps("attributes.deleteCommands", delete_commands)?);
+        let dependencies = stack_dependency::dependencies(dependencies, &spec.dependencies)?;
+        set(&mut spec.dependencies, dependencies);
         if let Some(policy) = policy_engine {
             spec.policy = policy.parse()?;
         }
@@ -520,6 +525,8 @@ mod tests {
             variables: None,
             commands: None,
             delete_commands: None,
+            dependencies: None,
+            policy_engine: None,
         }
     }
 

@@ -20,7 +20,10 @@ use crate::stack_run::NewRun;
 /// All stacks of the repository. What one of them fails with is its own matter.
 pub(super) async fn run(app: &App, work: &RepositoryWork, access: &GitAccess) -> Result<()> {
     let mut commits: BTreeMap<String, Result<CommitInfo, GitError>> = BTreeMap::new();
-    for stack in app.store.stack_sources(work.repository.id).await? {
+    let stacks = app.store.stack_sources(work.repository.id).await?;
+    // Of a commit that reaches several, those that others depend on first: these wait for their runs.
+    let stacks = app.stacks_graph().await?.upstream_first(stacks, |stack| stack.id);
+    for stack in stacks {
         let Some(source) = stack.source.clone() else { continue };
         let commit = match commits.entry(source.git.reference.clone()) {
             Entry::Occupied(known) => known.into_mut(),

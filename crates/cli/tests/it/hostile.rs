@@ -357,6 +357,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd stacks detach", Some("network --yes")),
     ("cd stacks drift", Some("network")),
     ("cd stacks gen-backend", Some("network")),
+    ("cd stacks graph", Some("")),
     ("cd stacks list", Some("")),
     ("cd stacks logs", Some("network")),
     ("cd stacks outputs", Some("network")),

@@ -253,3 +253,24 @@ async fn a_stack_that_runs_here_is_destroyed_and_one_that_does_not_is_forgotten(
     let forget = "0190b8a2-7c11-7def-8000-000000000042";
     assert_eq!(server.asked("DetachStack"), [json!({"id": ID, "forget": forget})]);
 }
+
+#[tokio::test]
+async fn a_stack_takes_outputs_of_others() {
+    let server = server(json!(0)).await;
+    let person = Person::of(&server.url);
+    let done = person.run("cd stacks update network --depends-on network:vpc,subnets=nets").await;
+    assert_eq!(done.code, 0, "{done:?}");
+    let outputs = json!([{"output": "vpc", "variable": "vpc"}, {"output": "subnets", "variable": "nets"}]);
+    let given = |dependencies: Value| json!({"id": ID, "attributes": {"dependencies": dependencies}});
+    let first = given(json!([{"stackId": ID, "outputs": outputs}]));
+    assert_eq!(server.asked("UpdateStack"), std::slice::from_ref(&first));
+    assert_eq!(person.run("cd stacks update network --depends-on-none").await.code, 0);
+    assert_eq!(server.asked("UpdateStack"), [first, given(json!([]))]);
+    for (wrong, told) in
+        [(":vpc", "must name a stack"), ("net:=a", "OUTPUT=VARIABLE"), ("net:a=", "OUTPUT=VARIABLE")]
+    {
+        let refused = person.run(&format!("cd stacks update network --depends-on {wrong}")).await;
+        assert!(refused.code == 2 && refused.err.contains(told), "{wrong}: {refused:?}");
+    }
+    assert_eq!(server.asked("UpdateStack").len(), 2);
+}

@@ -3,6 +3,7 @@ use crate::error::ErrorCode;
 use crate::ids::{ClusterId, ProjectId, RepositoryId, StackId, StackRunId};
 use crate::service::GitRef;
 use crate::stack::StackTool;
+use crate::stack_dependency::Upstream;
 use crate::stack_run::{PlanSummary, RunApproval, RunKind, RunPlan, RunSnapshot, RunSource, RunTrigger};
 use crate::stack_spec::StackSpec;
 
@@ -28,6 +29,7 @@ fn run(status: RunStatus, phase: RunPhase) -> StackRun {
             git: GitRef::new("main", "", &[]).unwrap(),
             spec: StackSpec::default(),
             inputs_digest: "aa".to_owned(),
+            upstream: None,
         },
         source: None,
         plan: None,
@@ -169,7 +171,14 @@ fn no_run_stays_as_it_is_for_ever() {
         artifact_digest: "c".to_owned(),
         folder: String::new(),
     };
-    assert_eq!(tended(&StackRun { source: Some(source), ..queued }, 1_000_000), None);
+    assert_eq!(tended(&StackRun { source: Some(source), ..queued.clone() }, 1_000_000), None);
+    // One that waits for other stacks has all the time; its own begins when they are done.
+    let mut held = queued;
+    held.snapshot.upstream = Some(Upstream::default());
+    assert_eq!(tended(&held, 1_000_000), None);
+    held.snapshot.upstream = Some(Upstream { settled_at: Some(at(1_000_000)), ..Upstream::default() });
+    assert_eq!(tended(&held, 1_000_060), None);
+    assert!(tended(&held, 1_010_000).is_some());
 
     let mut waits = waiting();
     assert_eq!(tended(&waits, 1_000_000), None);

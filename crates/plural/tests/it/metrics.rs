@@ -98,6 +98,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "move_secrets",
                 "prepare_stack_run",
                 "end_stack_run",
+                "follow_upstream",
             ]
             .into_iter()
             .filter(|kind| !kinds.contains(kind)),

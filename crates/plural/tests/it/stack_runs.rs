@@ -3,6 +3,7 @@
 
 mod actor;
 mod days;
+mod depends;
 mod drift;
 mod forged;
 mod imports;

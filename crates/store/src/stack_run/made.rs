@@ -14,7 +14,7 @@ use super::row::{inputs, row_of, run};
 use crate::database::Database;
 use crate::error::{db, gone_or};
 use crate::transaction::{self, set};
-use crate::{service_import, stack};
+use crate::{service_import, stack, stack_dependency};
 
 /// The number of a run that is to destroy a stack whose row is locked.
 async fn destroying_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<Option<i64>> {
@@ -105,6 +105,7 @@ impl Database {
         if stack.protect {
             return Err(Error::conflict("the stack is protected: set protect to false first"));
         }
+        stack_dependency::check_unused_in_tx(&write, id).await?;
         service_import::check_unimported_in_tx(&write, id).await?;
         if stack.deleted_at.is_some()
             && let Some(number) = destroying_in_tx(&write, id).await?

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use plural_app::access::actor_name;
 use plural_app::ports::agents::FeedSubject;
-use plural_app::stack_run::{RunMove, SealedOutput};
+use plural_app::stack_run::{RunMove, SealedInputs, SealedOutput};
 use plural_core::access::Actor;
 use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::ids::{ClusterId, RequestId, StackId, StackRunId};
 use plural_core::stack_run::{
-    RunApproval, RunKind, RunPhase, RunStatus, RunStep, RunTrigger, StackRun, StepStatus,
+    RunApproval, RunKind, RunPhase, RunSnapshot, RunStatus, RunStep, RunTrigger, StackRun, StepStatus,
 };
 use plural_core::work::{WorkChange, WorkRef};
 use plural_core::{Error, Result};
@@ -23,7 +23,7 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::drift;
-use super::row::{artifact_of, output, phase_of, run, runs, status_of, step, step_row_of};
+use super::row::{artifact_of, inputs, output, phase_of, run, runs, status_of, step, step_row_of};
 use crate::convert::{json, to_json, word};
 use crate::database::Database;
 use crate::error::{db, gone_or};
@@ -57,7 +57,7 @@ pub(crate) async fn active_in_tx(write: &transaction::Write<'_>, stack: StackId)
 }
 
 /// Kinds of runs whose plans nothing comes of.
-fn only_plan() -> impl Iterator<Item = &'static str> {
+pub(super) fn only_plan() -> impl Iterator<Item = &'static str> {
     RunKind::ALL.into_iter().filter(|kind| kind.only_plans()).map(RunKind::as_str)
 }
 
@@ -173,6 +173,42 @@ impl Database {
         if is_told {
             write.publish(event(&new, is_active), change.at).await?;
         }
+        write.enqueue(&change.follows, change.at).await?;
+        write.commit().await?;
+        Ok(Some(new.try_into()?))
+    }
+
+    /// What a run takes from other stacks is known: what goes into it, in the place of what did, while its code is not put together.
+    pub(super) async fn run_settle(
+        &self,
+        id: StackRunId,
+        snapshot: &RunSnapshot,
+        sealed: &SealedInputs,
+    ) -> Result<Option<StackRun>> {
+        let write = self.write().await?;
+        self.check_stacks_are_known_in_tx(&write).await?;
+        let Some(old) = lock_in_tx(&write, id.uuid()).await? else { return Ok(None) };
+        if status_of(&old)? != RunStatus::Queued || old.source.is_some() {
+            return Ok(None);
+        }
+        let doing = "settling what a run takes from other stacks";
+        let row = run::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            snapshot: set(to_json(snapshot, "what goes into a run")?),
+            // It waits no more.
+            error: set(None),
+            ..Default::default()
+        };
+        let new = row.update(&write.tx).await.map_err(gone_or("stack run", db(doing)))?;
+        let SealedInputs { environment, files } = sealed;
+        if environment.is_some() || files.is_some() {
+            let row = inputs::ActiveModel {
+                id: ActiveValue::Unchanged(old.id),
+                environment: set(environment.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
+                files: set(files.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
+            };
+            row.update(&write.tx).await.map_err(gone_or("stack run", db(doing)))?;
+        }
         write.commit().await?;
         Ok(Some(new.try_into()?))
     }
@@ -257,6 +293,7 @@ fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
         supersedes: _,
         drift: _,
         applied: _,
+        follows: _,
     } = change;
     let mut new = old.clone();
     if to.is_some() || error.is_some() {

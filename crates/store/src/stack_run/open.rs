@@ -3,6 +3,7 @@
 use plural_app::stack_run::OpenRuns;
 use plural_core::ids::{StackId, StackRunId};
 use plural_core::page::{Direction, PageRequest};
+use plural_core::stack_dependency::Upstream;
 use plural_core::stack_run::{RunStatus, StackRun};
 use plural_core::stack_turns::OpenRun;
 use plural_core::{Error, Result};
@@ -22,6 +23,7 @@ const PAGE: usize = 1_000;
 /// What is read of each. Only where a plan waits for people is it said what that waits for. `@VALID` keeps what is no document from
 /// failing the statement for all of them.
 const COLUMNS: &str = "r.id, r.stack_id, r.status, r.source IS NOT NULL AS prepared, r.heartbeat_at, r.created_at, \
+    CASE WHEN r.status = 'queued' THEN CAST(r.snapshot -> 'upstream' AS text) END AS upstream, \
     CASE WHEN r.status = 'pending_approval' THEN CAST(r.planned AS text) END AS planned, \
     CASE WHEN r.status = 'pending_approval' THEN CAST(r.approvals AS text) END AS approvals, \
     CASE WHEN r.status = 'pending_approval'@VALID THEN CAST(r.snapshot -> 'spec' -> 'approval' AS text) END AS approval";
@@ -130,6 +132,8 @@ fn open_run(id: StackRunId, status: &str, row: &QueryResult) -> Result<OpenRun> 
         stack_id: StackId::from_uuid(row.try_get("", "stack_id").map_err(db(doing))?),
         status: word(RunStatus::parse(status), "the status of a run")?,
         is_prepared: row.try_get("", "prepared").map_err(db(doing))?,
+        is_held: document::<Upstream>(row, "upstream", "what a run takes from other stacks")?
+            .is_some_and(|upstream| upstream.is_held()),
         heartbeat_at: row.try_get("", "heartbeat_at").map_err(db(doing))?,
         created_at: row.try_get("", "created_at").map_err(db(doing))?,
         plan: document(row, "planned", "the plan of a run")?,

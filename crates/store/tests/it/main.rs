@@ -53,6 +53,7 @@ mod service_import;
 mod service_life;
 mod settings;
 mod stack_clock;
+mod stack_dependency;
 mod stack_run;
 mod stack_run_data;
 mod sync;

@@ -369,6 +369,8 @@ pub enum StackRunTrigger {
     Manual,
     /// The stack was changed.
     Spec,
+    /// Another stack gives other outputs.
+    Upstream,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
     Unknown,
@@ -382,6 +384,7 @@ impl StackRunTrigger {
             Self::Cron => "CRON",
             Self::Manual => "MANUAL",
             Self::Spec => "SPEC",
+            Self::Upstream => "UPSTREAM",
             Self::Unknown => "UNKNOWN",
         }
     }

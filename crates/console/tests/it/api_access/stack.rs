@@ -30,6 +30,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"id": w.stack["id"], "a": w.stack["first"], "b": w.stack["second"]}),
     },
     Line {
+        field: "stackGraph",
+        expected: USERS,
+        document: "query { stackGraph { stacks { id } edges { stackId upstreamId } } }",
+        variables: |_| json!({}),
+    },
+    Line {
         field: "createStack",
         expected: MEMBERS_WRITE,
         document: "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }",

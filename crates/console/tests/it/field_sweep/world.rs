@@ -72,6 +72,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("servicePreview", "(id: \"$service\")"),
     ("serviceStatuses", ""),
     ("serviceTarball", "(id: \"$service\")"),
+    ("stackGraph", ""),
     ("stackRun", "(id: \"$run\")"),
     ("stackRunsWaiting", ""),
     ("stackState", "(stackId: \"$stack\")"),

@@ -89,15 +89,25 @@ impl World {
 
     /// The runs of the stack, newest first.
     pub(super) async fn runs(&self) -> Vec<Value> {
-        let known = self.known(&self.t.owner).await;
+        self.runs_of(&self.stack).await
+    }
+
+    /// The same of another one.
+    pub(super) async fn runs_of(&self, stack: &str) -> Vec<Value> {
+        let known = self.t.owner.data(STACK, json!({"id": stack})).await["infrastructureStack"].clone();
         let edges = known["runs"]["edges"].as_array().unwrap().clone();
         edges.into_iter().map(|edge| edge["node"].clone()).collect()
     }
 
     /// A run, as soon as it stands so.
     pub(super) async fn run(&self, number: u64, status: &str) -> Value {
+        self.run_of(&self.stack, number, status).await
+    }
+
+    /// The same of another stack.
+    pub(super) async fn run_of(&self, stack: &str, number: u64, status: &str) -> Value {
         eventually(LONG, async || {
-            let runs = self.runs().await;
+            let runs = self.runs_of(stack).await;
             let run = runs.iter().find(|run| run["number"] == number && run["status"] == status);
             run.cloned().ok_or_else(|| format!("no run {number} is {status}: {runs:#?}"))
         })

@@ -135,7 +135,7 @@ async fn plans_applies_and_destroys(world: World, tool: &str) -> anyhow::Result<
 }
 
 /// Waits until a stack is not there any more.
-async fn is_gone(world: &World, stack: &str) {
+pub(super) async fn is_gone(world: &World, stack: &str) {
     eventually(PATIENCE, async || match world.known(stack).await {
         Ok(Value::Null) => Ok(()),
         Ok(known) => Err(match world.newest(stack).await {

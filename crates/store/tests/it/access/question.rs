@@ -239,6 +239,8 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("stack_create", &["create stacks project/{project}"]),
     ("stack_update", &["update stack/{stack}"]),
     ("stack_delete", &["delete stack/{stack}"]),
+    ("stack_dependents", &["get stack/{stack}"]),
+    ("stack_graph", &["list stacks"]),
     ("stack_drift", &["get stack/{stack}"]),
     ("stack_state_versions", &["get stack/{stack}"]),
     ("stack_state_listed", &["get stack/{stack}"]),

@@ -21,6 +21,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!("stack_create", "uhdaaa", w, c => w.door.app.stack_create(c, new(w))),
         case!("stack_update", "uhdaaa", w, c => async { w.door.app.stack_update(c, stack(w).await.id, &StackChange::default()).await }),
         case!("stack_delete", "uhddaa", w, c => async { w.door.app.stack_delete(c, stack(w).await.id, None).await }),
+        case!("stack_dependents", "uhaaaa", w, c => async { w.door.app.stack_dependents(c, stack(w).await.id).await }),
+        case!("stack_graph", "uaaaaa", w, c => w.door.app.stack_graph(c)),
         case!("stack_drift", "uhaaaa", w, c => async { w.door.app.stack_drift(c, stack(w).await.id, &PageArgs::default().request().unwrap()).await }),
         case!("stack_state_versions", "uhaaaa", w, c => async { w.door.app.stack_state_versions(c, stack(w).await.id).await }),
         case!("stack_state_listed", "uhaaaa", w, c => async { w.door.app.stack_state_listed(c, written(w).await.0.id, None).await }),

@@ -63,7 +63,7 @@ impl Ground {
         self.door.app.stack_update(&self.door.admin, self.stack.id, &change).await.unwrap()
     }
 
-    async fn open(&self) -> Vec<StackRun> {
+    async fn open_runs(&self) -> Vec<StackRun> {
         self.door.database.stack_runs_open_of(self.stack.id).await.unwrap()
     }
 
@@ -115,7 +115,7 @@ async fn of_each_time_there_is_one_run(database: TestDatabase) {
     clock.0.store(3 * HOUR, Ordering::Relaxed);
     let (one, other) = tokio::join!(app.stacks_clock(), app.stacks_clock());
     assert_eq!(one.unwrap() + other.unwrap(), 1);
-    let open = ground.open().await;
+    let open = ground.open_runs().await;
     let told: Vec<_> = open.iter().map(|run| (run.kind, run.trigger)).collect();
     assert_eq!(told, [(RunKind::Apply, RunTrigger::Cron)]);
     let watch = ground.stack_now().await.watch;
@@ -133,7 +133,7 @@ async fn of_each_time_there_is_one_run(database: TestDatabase) {
     assert_eq!(ground.stack_now().await.watch.error, None);
 
     // While it is paused, times go by.
-    ground.end(ground.open().await[0].id, RunStatus::Cancelled).await;
+    ground.end(ground.open_runs().await[0].id, RunStatus::Cancelled).await;
     let paused = StackChange { paused: Some(true), ..StackChange::default() };
     app.stack_update(&ground.door.admin, ground.stack.id, &paused).await.unwrap();
     clock.0.store(7 * HOUR, Ordering::Relaxed);
@@ -141,7 +141,7 @@ async fn of_each_time_there_is_one_run(database: TestDatabase) {
     let resumed = StackChange { paused: Some(false), ..StackChange::default() };
     app.stack_update(&ground.door.admin, ground.stack.id, &resumed).await.unwrap();
     assert_eq!(app.stacks_clock().await.unwrap(), 0);
-    assert_eq!(ground.open().await, []);
+    assert_eq!(ground.open_runs().await, []);
 }
 
 async fn a_schedule_that_stays_goes_on_and_another_begins_anew(database: TestDatabase) {
@@ -160,9 +160,9 @@ async fn a_schedule_that_stays_goes_on_and_another_begins_anew(database: TestDat
     let stack = ground.schedules(|spec| spec.cron.as_mut().unwrap().crontab = "@daily".to_owned()).await;
     assert_eq!(stack.watch.next_drift_at, drift);
     assert!(stack.watch.next_run_at > run, "{:?}", stack.watch);
-    assert_eq!(ground.open().await, [], "another schedule is nothing that a run is made for");
+    assert_eq!(ground.open_runs().await, [], "another schedule is nothing that a run is made for");
     assert_eq!(ground.door.app.stacks_clock().await.unwrap(), 1);
-    assert_eq!(ground.open().await[0].kind, RunKind::Drift);
+    assert_eq!(ground.open_runs().await[0].kind, RunKind::Drift);
     let stack = ground
         .schedules(|spec| {
             spec.cron = None;
@@ -232,7 +232,7 @@ async fn an_apply_of_what_had_drifted_is_looked_at_again(database: TestDatabase)
     assert_eq!(applied().await, 0);
     ground.finds(&["a"]).await;
     assert_eq!(applied().await, 1);
-    let open = ground.open().await;
+    let open = ground.open_runs().await;
     assert_eq!((open.len(), open[0].kind), (1, RunKind::Drift));
     // No schedule follows from that.
     assert_eq!(ground.stack_now().await.watch.next_drift_at, None);

@@ -94,6 +94,7 @@ mod shared_counts;
 pub mod sign_in_link;
 pub mod source;
 pub mod stack;
+mod stack_exec;
 mod stack_inputs;
 pub mod stack_run;
 mod stack_run_made;

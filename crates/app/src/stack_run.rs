@@ -14,7 +14,7 @@ use plural_core::stack_turns::{Approver, OpenRun, check_approver, is_approved};
 use plural_core::{Error, Result};
 use uuid::Uuid;
 
-use crate::access::{Act, Approve, Audited, Authorized, Read, Write, actor_name};
+use crate::access::{Act, Approve, Audited, Authorized, ExecStack, Read, Write, actor_name};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
@@ -182,6 +182,8 @@ pub trait StackRunStore: Send + Sync + 'static {
     /// A new run, queued: `run.number` and `run.sequence` are chosen by the store. Environment and files are those of the stack, copied as
     /// they are sealed here. The job that puts its code together is enqueued with it.
     async fn stack_run_create(&self, by: Audited<'_, Stack, Write>, run: &MadeRun) -> Result<StackRun>;
+    /// The same of a run of commands, for whoever may run their own.
+    async fn stack_run_exec(&self, by: Audited<'_, Stack, ExecStack>, run: &MadeRun) -> Result<StackRun>;
     /// What of a stack is sealed.
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs>;
     /// One run, for the console itself.
@@ -455,6 +457,9 @@ impl App {
         let (stack, run) = self.stack_run_for::<Write>(ctx, id).await?;
         if !run.status.is_over() {
             return Err(Error::conflict(format!("the run is {}: cancel it first", run.status.as_str())));
+        }
+        if run.kind == RunKind::Commands {
+            return Err(Error::conflict("it ran commands that somebody gave it: give them to a new run"));
         }
         self.stack_run_create(ctx, stack.id, NewRun { kind: run.kind, trigger: RunTrigger::Manual }).await
     }

@@ -7,6 +7,7 @@ use plural_core::run_call::MAX_PLAN_PART;
 use plural_core::stack::Stack;
 use plural_core::stack_plan::{plan_digest, plan_shown};
 use plural_core::stack_run::{RunPlan, StackRun};
+use plural_core::stack_spec::StackSpec;
 use plural_core::stack_turns::is_approved;
 use plural_core::{Error, Result};
 use sha2::{Digest as _, Sha256};
@@ -117,7 +118,9 @@ impl App {
             return Ok(Some(moved));
         }
         let inputs = self.stack_inputs_of(&stack).await?;
-        if !self.is_inputs_digest(&stack, &inputs, &run.snapshot.inputs_digest)? {
+        // Commands that somebody gave it are a part of what the run is made of.
+        let spec = StackSpec { exec: run.snapshot.spec.exec.clone(), ..stack.spec.clone() };
+        if !self.is_inputs_digest(&Stack { spec, ..stack }, &inputs, &run.snapshot.inputs_digest)? {
             return Ok(Some("the stack was changed since the plan was made: plan again".to_owned()));
         }
         // The stack's digest says nothing of the run's own row, from which the commands and their environment come.

@@ -301,7 +301,7 @@ fn applied(
 ) -> Option<(String, Option<Vec<SealedOutput>>)> {
     let source = run.source.as_ref().filter(|_| status == RunStatus::Successful)?;
     match run.kind {
-        RunKind::DryRun => None,
+        RunKind::DryRun | RunKind::Commands => None,
         RunKind::Apply => Some((source.sha.clone(), outputs)),
         // Nothing is left that could have outputs.
         RunKind::Destroy => Some((source.sha.clone(), Some(Vec::new()))),

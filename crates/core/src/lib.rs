@@ -66,6 +66,7 @@ pub mod service_reason;
 pub mod sort;
 pub mod stack;
 pub mod stack_checks;
+pub mod stack_exec;
 pub mod stack_plan;
 pub mod stack_run;
 pub mod stack_spec;

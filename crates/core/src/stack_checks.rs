@@ -54,7 +54,11 @@ impl StackSpec {
             delete_commands,
             variables,
             timeout_seconds,
+            exec,
         } = self;
+        if exec.is_some() {
+            return Err(Error::invalid("attributes.exec", "is of runs, and not of stacks"));
+        }
         check_path("attributes.workdir", workdir)?;
         if *manage_state && !tool.has_state() {
             return Err(Error::invalid(
@@ -324,7 +328,7 @@ fn check_job(job: &JobSpec) -> Result<()> {
     Ok(())
 }
 
-fn check_command(field: &'static str, cmd: &str, args: &[String]) -> Result<()> {
+pub(crate) fn check_command(field: &'static str, cmd: &str, args: &[String]) -> Result<()> {
     if cmd.is_empty() || cmd.len() > 1024 || cmd.chars().any(char::is_control) {
         return Err(Error::invalid(field, "each must have a program of at most 1024 bytes"));
     }
@@ -342,7 +346,7 @@ fn check_args(field: &'static str, args: &[String]) -> Result<()> {
 }
 
 /// A path below the folder that it is in.
-fn check_path(field: &'static str, path: &str) -> Result<()> {
+pub(crate) fn check_path(field: &'static str, path: &str) -> Result<()> {
     if path.len() > 1024 || path.chars().any(char::is_control) || path.contains('\\') {
         return Err(Error::invalid(field, "must be a path with \"/\" between its parts"));
     }

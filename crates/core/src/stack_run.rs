@@ -23,6 +23,18 @@ pub enum RunKind {
     DryRun,
     /// Plan the destruction of everything, and do it.
     Destroy,
+    /// Run the commands that somebody gave it: it is no plan, and supersedes none.
+    Commands,
+}
+
+impl RunKind {
+    /// It is about what the stack is: its plan is the newest, and how it ends is how the stack stands.
+    pub const fn is_of_stack(self) -> bool {
+        match self {
+            Self::Apply | Self::Destroy => true,
+            Self::DryRun | Self::Commands => false,
+        }
+    }
 }
 
 /// Which Job of a run.
@@ -103,7 +115,7 @@ macro_rules! words {
     };
 }
 
-words!(RunKind: Apply = "apply", DryRun = "dry_run", Destroy = "destroy");
+words!(RunKind: Apply = "apply", DryRun = "dry_run", Destroy = "destroy", Commands = "commands");
 words!(RunPhase: Plan = "plan", Apply = "apply");
 words!(RunTrigger: Cron = "cron", Spec = "spec", Commit = "commit", Manual = "manual");
 words!(RunStatus: Queued = "queued", Pending = "pending", Running = "running", PendingApproval = "pending_approval",

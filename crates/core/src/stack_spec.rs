@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::stack_exec::ExecCommands;
+
 /// What a stack is made of. Its environment and files are sealed, and elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -26,6 +28,9 @@ pub struct StackSpec {
     pub variables: serde_json::Map<String, serde_json::Value>,
     /// Commands longer than this are ended, in seconds; 0: one hour.
     pub timeout_seconds: u64,
+    /// Of a run that somebody made with commands: these. A stack has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exec: Option<ExecCommands>,
 }
 
 /// Who has to agree to a plan.

@@ -48,7 +48,7 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
                 let error = "the harness ended without a plan; nothing was applied".to_owned();
                 return Turn::Over(RunStatus::Failed, Some(error));
             };
-            if run.kind == RunKind::DryRun || plan.summary.is_empty() {
+            if run.kind == RunKind::DryRun || changes_nothing(run, plan) {
                 Turn::Over(RunStatus::Successful, None)
             } else if run.snapshot.spec.approval.required {
                 Turn::Waits
@@ -68,6 +68,15 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
             let error = if *changed { format!("{error}; {MAY_HAVE_CHANGED}") } else { error };
             Turn::Over(status, Some(error))
         }
+    }
+}
+
+/// Nothing is left for the second Job.
+fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
+    match run.kind {
+        // What it was to run, it ran; or it is all in the second one, whatever the harness counts.
+        RunKind::Commands => run.snapshot.spec.exec.as_ref().is_none_or(|exec| exec.phase == RunPhase::Plan),
+        RunKind::Apply | RunKind::DryRun | RunKind::Destroy => plan.summary.is_empty(),
     }
 }
 

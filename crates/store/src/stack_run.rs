@@ -10,7 +10,7 @@ mod row;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::access::{Approve, Audited, Authorized, Read, Write};
+use plural_app::access::{Approve, Audited, Authorized, ExecStack, Read, Write};
 use plural_app::seal::Sealed;
 use plural_app::secret::TokenHash;
 use plural_app::stack_run::{
@@ -55,6 +55,10 @@ fn inputs_of((environment, files): (Option<Vec<u8>>, Option<Vec<u8>>)) -> Sealed
 #[async_trait]
 impl StackRunStore for Database {
     async fn stack_run_create(&self, by: Audited<'_, Stack, Write>, made: &MadeRun) -> Result<StackRun> {
+        self.run_create(by.target().id, by.entry(), made).await
+    }
+
+    async fn stack_run_exec(&self, by: Audited<'_, Stack, ExecStack>, made: &MadeRun) -> Result<StackRun> {
         self.run_create(by.target().id, by.entry(), made).await
     }
 

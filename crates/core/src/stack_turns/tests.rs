@@ -3,6 +3,7 @@ use crate::error::ErrorCode;
 use crate::ids::{ClusterId, ProjectId, RepositoryId, StackId, StackRunId};
 use crate::service::GitRef;
 use crate::stack::StackTool;
+use crate::stack_exec::{ExecCommand, ExecCommands};
 use crate::stack_run::{PlanSummary, RunApproval, RunPlan, RunSnapshot, RunSource, RunTrigger};
 use crate::stack_spec::StackSpec;
 
@@ -95,6 +96,26 @@ fn a_plan_leads_to_what_its_kind_and_content_ask_for() {
     // Somebody asked for its end after the harness had heard for the last time.
     let asked = StackRun { cancel_asked: true, ..ended };
     assert_eq!(status(&after_job(&asked, &report(true))), Some(RunStatus::Cancelled));
+}
+
+/// Also where the stack asks for approval: those that need it are in the second Job.
+#[test]
+fn commands_are_over_after_the_job_that_they_are_of() {
+    let mut run = StackRun {
+        kind: RunKind::Commands,
+        plan: Some(planned(0)),
+        ..run(RunStatus::Running, RunPhase::Plan)
+    };
+    let of = |phase| Some(ExecCommands { phase, commands: vec![ExecCommand::default()] });
+    run.snapshot.spec.exec = of(RunPhase::Plan);
+    assert_eq!(after_job(&run, &report(true)), Turn::Over(RunStatus::Successful, None));
+    run.snapshot.spec.exec = of(RunPhase::Apply);
+    assert_eq!(after_job(&run, &report(true)), Turn::Applies);
+    run.snapshot.spec.approval.required = true;
+    assert_eq!(after_job(&run, &report(true)), Turn::Waits);
+    run.snapshot.spec.exec = of(RunPhase::Plan);
+    assert_eq!(after_job(&run, &report(true)), Turn::Over(RunStatus::Successful, None));
+    assert_eq!(status(&after_job(&run, &report(false))), Some(RunStatus::Failed));
 }
 
 #[test]

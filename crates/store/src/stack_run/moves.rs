@@ -40,6 +40,9 @@ pub(super) enum Mover<'a> {
     Machine(&'a Actor),
 }
 
+/// Runs that are about what the stack is.
+const OF_STACK: [&str; 2] = [RunKind::Apply.as_str(), RunKind::Destroy.as_str()];
+
 /// The number of the run that has the queue of a stack whose row is locked.
 pub(crate) async fn active_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<Option<i64>> {
     run::Entity::find()
@@ -65,7 +68,7 @@ pub(super) async fn stack_follows_in_tx(
         .select_only()
         .column(run::Column::Status)
         .filter(run::Column::StackId.eq(stack))
-        .filter(run::Column::Kind.ne(RunKind::DryRun.as_str()))
+        .filter(run::Column::Kind.is_in(OF_STACK))
         .order_by_desc(run::Column::Number)
         .limit(1)
         .into_tuple()
@@ -367,7 +370,7 @@ async fn supersede_in_tx(
         .filter(run::Column::StackId.eq(by.stack_id))
         .filter(run::Column::FinishedAt.is_null())
         .filter(run::Column::Number.lt(by.number))
-        .filter(run::Column::Kind.ne(RunKind::DryRun.as_str()))
+        .filter(run::Column::Kind.is_in(OF_STACK))
         .filter(waits)
         .order_by_asc(run::Column::Id)
         .lock_exclusive()

@@ -64,6 +64,7 @@ mod service_reason;
 mod service_status;
 mod shared;
 mod stack;
+mod stack_exec;
 mod stack_input;
 mod stack_policy;
 mod stack_run;
@@ -150,6 +151,7 @@ part! { DeliveryQueries, DeliveryMutations:
     service_list(query ServiceListQuery);
     service_status(query ServiceStatusQuery);
     stack(query StackQuery; mutation StackMutation);
+    stack_exec(mutation StackExecMutation);
     stack_run(query StackRunQuery; mutation StackRunMutation);
     stack_state(query StackStateQuery; mutation StackStateMutation);
     sync(query SyncQuery; mutation SyncMutation);

@@ -71,6 +71,7 @@ mod service_tree;
 mod services;
 mod shorthand;
 mod stack_args;
+mod stack_exec;
 mod stack_logs;
 mod stack_run_args;
 mod stack_runs;

@@ -87,7 +87,7 @@ pub(crate) fn short(sha: &str) -> String {
 }
 
 /// `network/12`.
-fn called(run: &StackRun) -> String {
+pub(crate) fn called(run: &StackRun) -> String {
     let stack = run.stack.as_ref().map_or("-", |stack| stack.name.as_str());
     format!("{stack}/{}", run.number)
 }
@@ -410,7 +410,7 @@ fn stands(run: &StackRun) -> String {
 }
 
 /// Why a run did not do what it was to do.
-fn failure(run: &StackRun) -> CliError {
+pub(crate) fn failure(run: &StackRun) -> CliError {
     let name = one_line(&called(run));
     CliError::new(format!("run {name} is {}", stands(run)))
         .hint(format!("`plural cd stacks logs {name}` prints what its commands said"))
@@ -487,6 +487,7 @@ fn kind(kind: StackRunKind) -> &'static str {
         StackRunKind::Apply => "plan, and apply that plan",
         StackRunKind::DryRun => "plan only",
         StackRunKind::Destroy => "destroy everything",
+        StackRunKind::Commands => "run commands that somebody gave it",
         StackRunKind::Unknown => "unknown to this program",
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     key,
     output::{self, Row, age, or_dash},
     stack_args::{self, StackKind, StackRemovalArgs, StackSettingsArgs},
+    stack_exec::{self, StackExecArgs},
     stack_logs::{self, StackLogsArgs},
     stack_run_args::{
         StackApproveArgs, StackCancelArgs, StackOutputsArgs, StackPlanArgs, StackRejectArgs,
@@ -53,6 +54,7 @@ pub(crate) enum StackCommand {
     Reject(StackRejectArgs),
     Cancel(StackCancelArgs),
     Restart(StackRestartArgs),
+    Exec(StackExecArgs),
     Outputs(StackOutputsArgs),
     Delete(StackDeleteArgs),
     Detach(StackDetachArgs),
@@ -342,6 +344,7 @@ pub(crate) async fn run(
         StackCommand::Reject(args) => stack_runs::reject(args, client, terminal).await,
         StackCommand::Cancel(args) => stack_runs::cancel(args, client, terminal).await,
         StackCommand::Restart(args) => stack_runs::restart(args, client, terminal).await,
+        StackCommand::Exec(args) => stack_exec::run(args, client, terminal).await,
         StackCommand::Outputs(args) => stack_runs::outputs(args, client, terminal).await,
         StackCommand::Delete(args) => delete(args, client, terminal).await,
         StackCommand::Detach(args) => detach(args, client, terminal).await,

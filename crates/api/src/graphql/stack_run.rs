@@ -55,6 +55,8 @@ pub(crate) enum StackRunKind {
     DryRun,
     /// Plan the destruction of everything, and do it.
     Destroy,
+    /// Run the commands that somebody gave it.
+    Commands,
 }
 
 /// Which Job of a run.

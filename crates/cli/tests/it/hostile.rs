@@ -355,6 +355,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd stacks delete", Some("network --yes")),
     ("cd stacks describe", Some("network")),
     ("cd stacks detach", Some("network --yes")),
+    ("cd stacks exec", Some("network --no-wait -- ls")),
     ("cd stacks gen-backend", Some("network")),
     ("cd stacks list", Some("")),
     ("cd stacks logs", Some("network")),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use world::{FILE, World, hex, id_of};
 
+mod exec;
 mod states;
 mod world;
 

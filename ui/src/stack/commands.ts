@@ -21,6 +21,14 @@ export const commands = {
     kind === 'DRY_RUN'
       ? `plural cd stacks plan ${quoted(name)}`
       : `plural cd stacks trigger ${quoted(name)}${kind === 'DESTROY' ? ' --destroy' : ''}`,
+  exec: (name: string, words: string[], options: { dir: string | null; isApproved: boolean }) =>
+    [
+      `plural cd stacks exec ${quoted(name)}`,
+      ...(options.dir === null ? [] : [`--dir ${quoted(options.dir)}`]),
+      ...(options.isApproved ? ['--approve'] : []),
+      '--',
+      ...(words.length === 0 ? ['COMMAND'] : words.map(quoted)),
+    ].join(' '),
   waiting: 'plural cd stacks waiting',
   approve: (run: RunName, digest: string) => `plural cd stacks approve ${runName(run)} --digest ${digest}`,
   reject: (run: RunName, reason: string) =>

@@ -58,8 +58,8 @@ export const typeWords: Record<StackType, string> = { ...types, TERRAFORM: 'Terr
 export const keepsState = (type: StackType): boolean => type === 'TERRAFORM' || type === 'TERRAGRUNT';
 
 /** What a run is to do, as its API word. */
-export type RunKind = 'APPLY' | 'DRY_RUN' | 'DESTROY';
-export const kinds: Record<RunKind, string> = { APPLY: 'Apply', DRY_RUN: 'Plan only', DESTROY: 'Destroy' };
+export type RunKind = 'APPLY' | 'DRY_RUN' | 'DESTROY' | 'COMMANDS';
+export const kinds: Record<RunKind, string> = { APPLY: 'Apply', DRY_RUN: 'Plan only', DESTROY: 'Destroy', COMMANDS: 'Commands' };
 
 export type RunTrigger = 'CRON' | 'SPEC' | 'COMMIT' | 'MANUAL';
 export const triggers: Record<RunTrigger, string> = {

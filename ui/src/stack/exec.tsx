@@ -49,7 +49,9 @@ export function ExecAction({ stack, unless }: { stack: StackOne; unless: string 
             ]
           : []),
       ]}
-      command={(values) => commands.exec(name, wordsOf(values), { dir: given(values, 'dir'), isApproved: isOn(values, 'approve') })}
+      command={(values) =>
+        commands.exec(name, wordsOf(values), { dir: given(values, 'dir'), isApproved: isOn(values, 'approve') })
+      }
       run={async (values) => {
         const [cmd = '', ...args] = wordsOf(values);
         const command = { cmd: cmd.trim(), args, dir: given(values, 'dir'), approve: isOn(values, 'approve') };

@@ -2,6 +2,7 @@
 //! real, and the Jobs run on a simulated cluster with its runner, or on the real control plane with a small node.
 
 mod days;
+mod exec;
 mod forged;
 mod life;
 mod place;

@@ -207,8 +207,8 @@ impl Role {
     }
 
     /// What the role allows. Whoever may read a cluster may open shells in it and is known there by their groups: what they
-    /// may do there, Kubernetes' own RBAC decides. A custom role can withhold either. Nothing decides about the commands that
-    /// somebody runs as a stack does: whoever writes it may not run them, and a custom role can give it.
+    /// may do there, Kubernetes' own RBAC decides. A custom role can withhold either. Nothing else
+    /// decides about commands that run with the identity of a stack: whoever writes one may not run any for that alone.
     pub const fn rights(self) -> Rights {
         use Action::{
             Admin, Approve, Assume, Exec, ExecStack, ImpersonateGroup, Prune, Read, ReadRecordings,

@@ -183,7 +183,7 @@ mod tests {
             let asked = ExecCommands::asked(commands, &approval, may_write, &[]);
             match (asked, expected) {
                 (Ok(asked), Some(phase)) => {
-                    assert_eq!(asked.phase, phase, "{may_write} {required} {approve}")
+                    assert_eq!(asked.phase, phase, "{may_write} {required} {approve}");
                 }
                 (Err(error), None) => assert_eq!(error.code(), ErrorCode::Forbidden),
                 (asked, expected) => {

@@ -71,6 +71,12 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
     }
 }
 
+/// The Job that it is at runs commands that somebody gave.
+fn runs_commands(run: &StackRun) -> bool {
+    run.kind == RunKind::Commands
+        && run.snapshot.spec.exec.as_ref().is_some_and(|exec| exec.phase == run.phase)
+}
+
 /// Nothing is left for the second Job.
 fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
     match run.kind {
@@ -88,6 +94,12 @@ pub fn after_loss(run: &StackRun, why: &str, spoken: bool) -> Turn {
     if applies {
         let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
         return Turn::Over(status, Some(format!("{why}; {MAY_HAVE_CHANGED}")));
+    }
+    // Nobody knows what commands do that somebody gave, nor whether they may do it twice.
+    if spoken && runs_commands(run) {
+        let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
+        let told = format!("{why}; its commands may have run, and are not run again by themselves");
+        return Turn::Over(status, Some(told));
     }
     if run.cancel_asked {
         return Turn::Over(RunStatus::Cancelled, Some(format!("{why}; nothing was applied")));

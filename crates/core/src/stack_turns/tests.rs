@@ -118,6 +118,23 @@ fn commands_are_over_after_the_job_that_they_are_of() {
     assert_eq!(status(&after_job(&run, &report(false))), Some(RunStatus::Failed));
 }
 
+/// Where only the Job is lost that was to show them, nothing has happened yet.
+#[test]
+fn commands_that_may_have_run_do_not_run_again_by_themselves() {
+    let mut run = StackRun { kind: RunKind::Commands, ..run(RunStatus::Running, RunPhase::Plan) };
+    let of = |phase| Some(ExecCommands { phase, commands: vec![ExecCommand::default()] });
+    run.snapshot.spec.exec = of(RunPhase::Plan);
+    let Turn::Over(RunStatus::Failed, Some(told)) = after_loss(&run, "lost", true) else { panic!() };
+    assert!(told.starts_with("lost; its commands may have run"), "{told}");
+    assert!(matches!(after_loss(&run, "lost", false), Turn::Again(_)));
+    let asked = StackRun { cancel_asked: true, ..run.clone() };
+    assert_eq!(status(&after_loss(&asked, "lost", true)), Some(RunStatus::Cancelled));
+    run.snapshot.spec.exec = of(RunPhase::Apply);
+    assert!(matches!(after_loss(&run, "lost", true), Turn::Again(_)));
+    run.phase = RunPhase::Apply;
+    assert_eq!(status(&after_loss(&run, "lost", true)), Some(RunStatus::Failed));
+}
+
 #[test]
 fn an_apply_says_whether_it_may_have_changed_something() {
     let run = StackRun { plan: Some(planned(1)), ..run(RunStatus::Running, RunPhase::Apply) };

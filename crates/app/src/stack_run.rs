@@ -214,6 +214,13 @@ pub trait StackRunStore: Send + Sync + 'static {
         id: StackRunId,
         change: &RunMove,
     ) -> Result<Option<StackRun>>;
+    /// The same for whoever may run commands of their own: they end a run that has some.
+    async fn stack_run_exec_change(
+        &self,
+        by: Audited<'_, Stack, ExecStack>,
+        id: StackRunId,
+        change: &RunMove,
+    ) -> Result<Option<StackRun>>;
     /// Moves a run on, for the console, an agent or a harness. Ends of runs get a line in the audit log, by `actor`.
     async fn stack_run_move(
         &self,
@@ -423,9 +430,10 @@ impl App {
         }
     }
 
-    /// Ends a run: at once where its Job has not begun, else as soon as the tool has stopped. Needs write access to the stack.
+    /// Ends a run: at once where its Job has not begun, else as soon as the tool has stopped. Needs write access to the stack; whoever
+    /// gave a run its commands ends it as long as they may run some.
     pub async fn stack_run_cancel(&self, ctx: &OpCtx, id: StackRunId) -> Result<StackRun> {
-        let (stack, _) = self.stack_run_for::<Write>(ctx, id).await?;
+        let canceller = self.stack_run_canceller(ctx, id).await?;
         let at_once = RunMove {
             from: vec![RunStatus::Queued, RunStatus::Pending, RunStatus::PendingApproval],
             to: Some(RunStatus::Cancelled),
@@ -434,8 +442,7 @@ impl App {
             tells_agent: true,
             ..RunMove::at(ctx.now())
         };
-        let by = stack.audited(ctx, "stack.run.cancel");
-        if let Some(run) = self.store.stack_run_change(by, id, &at_once).await? {
+        if let Some(run) = self.stack_run_cancelled(ctx, &canceller, id, &at_once).await? {
             self.run_over(&run).await?;
             return Ok(run);
         }
@@ -445,8 +452,7 @@ impl App {
             tells_agent: true,
             ..RunMove::at(ctx.now())
         };
-        let by = stack.audited(ctx, "stack.run.cancel");
-        match self.store.stack_run_change(by, id, &asks).await? {
+        match self.stack_run_cancelled(ctx, &canceller, id, &asks).await? {
             Some(run) => Ok(run),
             None => Err(Error::conflict("the run is over")),
         }

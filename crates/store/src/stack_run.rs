@@ -142,6 +142,15 @@ impl StackRunStore for Database {
         self.run_move(Mover::Person { stack: by.target().id, entry: by.entry() }, id, change).await
     }
 
+    async fn stack_run_exec_change(
+        &self,
+        by: Audited<'_, Stack, ExecStack>,
+        id: StackRunId,
+        change: &RunMove,
+    ) -> Result<Option<StackRun>> {
+        self.run_move(Mover::Person { stack: by.target().id, entry: by.entry() }, id, change).await
+    }
+
     async fn stack_run_move(
         &self,
         actor: &Actor,

@@ -76,20 +76,36 @@ async fn writing_a_stack_is_not_running_commands_in_it(database: TestDatabase) {
     assert_eq!(job.done(true).await, 204);
     w.run(2, "SUCCESSFUL").await;
 
+    // Whoever gave them ends them, and nobody else's.
+    assert_eq!(w.trigger(&t.owner, true, false).await.outcome(), "OK");
+    let dry = w.run(3, "PENDING").await;
+    assert_eq!(w.cancel(&runner, &dry).await.outcome(), "FORBIDDEN");
+    w.plans(3, 0).await;
+    let other = somebody(&w, "other", &["read", "stack-exec"]).await;
+    assert_eq!(exec(&w, &runner, ls()).await.outcome(), "OK");
+    let run = w.run(4, "PENDING").await;
+    for person in [&other, &t.reader] {
+        assert_eq!(w.cancel(person, &run).await.outcome(), "FORBIDDEN");
+    }
+    assert_eq!(w.cancel(&t.nobody, &run).await.outcome(), "401");
+    let cancelled = w.cancel(&runner, &run).await;
+    assert_eq!(cancelled.outcome(), "OK", "{cancelled:?}");
+    w.run(4, "CANCELLED").await;
+
     // Who may do both: the Job that applies runs them.
     let both = somebody(&w, "both", &["read", "write", "stack-exec"]).await;
     assert_eq!(exec(&w, &both, ls()).await.outcome(), "OK");
-    let run = w.run(3, "PENDING").await;
+    let run = w.run(5, "PENDING").await;
     let job = w.take(&run, RunPhase::Plan, 0).await;
     assert!(steps(&job.input().await).is_empty());
     job.plan(0).await;
     assert_eq!(job.done(true).await, 204);
-    let run = w.run(3, "PENDING").await;
+    let run = w.run(5, "PENDING").await;
     assert_eq!(run["phase"], "APPLY", "{run}");
     let job = w.take(&run, RunPhase::Apply, 0).await;
     assert_eq!(steps(&job.input().await), ["apply ls [-l,a b] deep"]);
     assert_eq!(job.done(true).await, 204);
-    let over = w.run(3, "SUCCESSFUL").await;
+    let over = w.run(5, "SUCCESSFUL").await;
 
     // The audit log says what was run.
     let lines = "{ audits(first: 100) { edges { node { action actorName targetName } } } }";
@@ -97,7 +113,7 @@ async fn writing_a_stack_is_not_running_commands_in_it(database: TestDatabase) {
     let lines = lines["audits"]["edges"].as_array().unwrap().clone();
     let found: Vec<&Value> =
         lines.iter().map(|line| &line["node"]).filter(|line| line["action"] == "stack.run.exec").collect();
-    assert_eq!(found.len(), 2, "{found:#?}");
+    assert_eq!(found.len(), 3, "{found:#?}");
     assert!(found.iter().all(|line| line["targetName"] == "infra: (in deep) ls -l 'a b'"), "{found:#?}");
 
     // They are given anew, and not again by whoever writes the stack.

@@ -467,7 +467,11 @@ async fn attack_28_what_a_console_answers_is_printed_as_text() {
             }
         }
         for format in formats {
-            let line = format!("{} {format}", plain.trim_end());
+            // What is behind `--` is for another program.
+            let line = match plain.split_once(" -- ") {
+                Some((ours, theirs)) => format!("{ours} {format} -- {theirs}"),
+                None => format!("{} {format}", plain.trim_end()),
+            };
             let done = run(&person, line.trim_end()).await;
             // A command line that is not understood is answered with how it is written.
             let is_command = !done.err.contains("Usage: ");

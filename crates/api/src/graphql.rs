@@ -68,6 +68,7 @@ mod shared;
 mod stack;
 mod stack_clock;
 mod stack_dependency;
+mod stack_exec;
 mod stack_input;
 mod stack_policy;
 mod stack_run;
@@ -158,6 +159,7 @@ part! { DeliveryQueries, DeliveryMutations:
     stack(query StackQuery; mutation StackMutation);
     stack_dependency(query StackDependencyQuery);
     stack_clock(mutation StackClockMutation);
+    stack_exec(mutation StackExecMutation);
     stack_run(query StackRunQuery; mutation StackRunMutation);
     stack_state(query StackStateQuery; mutation StackStateMutation);
     sync(query SyncQuery; mutation SyncMutation);

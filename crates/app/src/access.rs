@@ -63,6 +63,8 @@ act!(/// To read the state of a stack.
     ReadState);
 act!(/// To lock and replace the state of a stack.
     WriteState);
+act!(/// To run commands of one's own in the environment of a stack.
+    ExecStack);
 
 /// The installation as a target: users, groups, projects as sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -305,7 +305,7 @@ impl App {
             lock_digest,
             at: self.now(),
         };
-        let supersedes = !by.run.kind.only_plans();
+        let supersedes = by.run.kind.is_of_stack();
         let change = RunMove { plan: Some(plan), supersedes, ..by.change(self) };
         self.store.stack_run_move(&by.actor(), by.run.id, &change).await?.ok_or(Error::Unauthenticated)?;
         Ok(())

@@ -102,6 +102,7 @@ mod stack_actor;
 pub mod stack_clock;
 pub mod stack_dependency;
 pub mod stack_drift;
+mod stack_exec;
 mod stack_inputs;
 pub mod stack_run;
 mod stack_run_made;

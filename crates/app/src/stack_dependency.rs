@@ -450,7 +450,7 @@ impl App {
 const fn is_strict(kind: RunKind) -> bool {
     match kind {
         RunKind::Apply | RunKind::DryRun => true,
-        RunKind::Destroy | RunKind::Drift => false,
+        RunKind::Destroy | RunKind::Drift | RunKind::Commands => false,
     }
 }
 

@@ -14,7 +14,7 @@ use plural_core::stack_turns::{Approver, OpenRun, check_approver, is_approved};
 use plural_core::{Error, Result};
 use uuid::Uuid;
 
-use crate::access::{Act, Approve, Audited, Authorized, Read, Write, actor_name};
+use crate::access::{Act, Approve, Audited, Authorized, ExecStack, Read, Write, actor_name};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
@@ -217,6 +217,8 @@ pub trait StackRunStore: Send + Sync + 'static {
     /// A new run, queued: `run.number` and `run.sequence` are chosen by the store. Environment and files are those of the stack, copied as
     /// they are sealed here. The job that puts its code together is enqueued with it.
     async fn stack_run_create(&self, by: Audited<'_, Stack, Write>, run: &MadeRun) -> Result<StackRun>;
+    /// The same of a run of commands, for whoever may run their own.
+    async fn stack_run_exec(&self, by: Audited<'_, Stack, ExecStack>, run: &MadeRun) -> Result<StackRun>;
     /// What of a stack is sealed.
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs>;
     /// One run, for the console itself.
@@ -254,6 +256,13 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_run_change(
         &self,
         by: Audited<'_, Stack, Write>,
+        id: StackRunId,
+        change: &RunMove,
+    ) -> Result<Option<StackRun>>;
+    /// The same for whoever may run commands of their own: they end a run that has some.
+    async fn stack_run_exec_change(
+        &self,
+        by: Audited<'_, Stack, ExecStack>,
         id: StackRunId,
         change: &RunMove,
     ) -> Result<Option<StackRun>>;
@@ -481,9 +490,10 @@ impl App {
         }
     }
 
-    /// Ends a run: at once where its Job has not begun, else as soon as the tool has stopped. Needs write access to the stack.
+    /// Ends a run: at once where its Job has not begun, else as soon as the tool has stopped. Needs write access to the stack; whoever
+    /// gave a run its commands ends it as long as they may run some.
     pub async fn stack_run_cancel(&self, ctx: &OpCtx, id: StackRunId) -> Result<StackRun> {
-        let (stack, _) = self.stack_run_for::<Write>(ctx, id).await?;
+        let canceller = self.stack_run_canceller(ctx, id).await?;
         let at_once = RunMove {
             from: vec![RunStatus::Queued, RunStatus::Pending, RunStatus::PendingApproval],
             to: Some(RunStatus::Cancelled),
@@ -492,8 +502,7 @@ impl App {
             tells_agent: true,
             ..RunMove::at(ctx.now())
         };
-        let by = stack.audited(ctx, "stack.run.cancel");
-        if let Some(run) = self.store.stack_run_change(by, id, &at_once).await? {
+        if let Some(run) = self.stack_run_cancelled(ctx, &canceller, id, &at_once).await? {
             self.run_over(&run).await?;
             return Ok(run);
         }
@@ -503,8 +512,7 @@ impl App {
             tells_agent: true,
             ..RunMove::at(ctx.now())
         };
-        let by = stack.audited(ctx, "stack.run.cancel");
-        match self.store.stack_run_change(by, id, &asks).await? {
+        match self.stack_run_cancelled(ctx, &canceller, id, &asks).await? {
             Some(run) => Ok(run),
             None => Err(Error::conflict("the run is over")),
         }
@@ -515,6 +523,9 @@ impl App {
         let (stack, run) = self.stack_run_for::<Write>(ctx, id).await?;
         if !run.status.is_over() {
             return Err(Error::conflict(format!("the run is {}: cancel it first", run.status.as_str())));
+        }
+        if run.kind == RunKind::Commands {
+            return Err(Error::conflict("it ran commands that somebody gave it: give them to a new run"));
         }
         self.stack_run_create(ctx, stack.id, NewRun { kind: run.kind, trigger: RunTrigger::Manual }).await
     }

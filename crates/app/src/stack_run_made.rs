@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
 use crate::jobs::{PrepareStackRun, PreparedRun};
+use crate::stack_inputs::OpenInputs;
 use crate::stack_run::{MadeRun, NewRun, user_of};
 
 impl App {
@@ -27,11 +28,18 @@ impl App {
     }
 
     /// A run that is not stored yet.
-    pub(crate) async fn stack_run_made(
+    pub(crate) async fn stack_run_made(&self, ctx: &OpCtx, stack: &Stack, new: NewRun) -> Result<MadeRun> {
+        let inputs = self.stack_inputs_of(stack).await?;
+        self.stack_run_made_with(ctx, stack, new, &inputs).await
+    }
+
+    /// The same, of these inputs.
+    pub(crate) async fn stack_run_made_with(
         &self,
         ctx: &OpCtx,
-        stack: &Authorized<Stack, Write>,
+        stack: &Stack,
         new: NewRun,
+        inputs: &OpenInputs,
     ) -> Result<MadeRun> {
         let NewRun { kind, trigger } = new;
         let Some(source) = &stack.source else {
@@ -52,7 +60,6 @@ impl App {
         // The clock makes runs as its schedule says.
         let made_of = Stack { spec: stack.spec.made_by(kind, trigger), ..Stack::clone(stack) };
         let (id, at) = (StackRunId::new(), ctx.now());
-        let inputs = self.stack_inputs_of(stack).await?;
         let run = StackRun {
             id,
             stack_id: stack.id,
@@ -68,7 +75,7 @@ impl App {
                 tool: stack.tool,
                 repository_id: source.repository_id,
                 git: source.git.clone(),
-                inputs_digest: self.stack_inputs_digest(&made_of, &inputs)?,
+                inputs_digest: self.stack_inputs_digest(&made_of, inputs)?,
                 spec: made_of.spec,
                 upstream: (!stack.spec.dependencies.is_empty()).then(Upstream::default),
             },
@@ -86,7 +93,7 @@ impl App {
             finished_at: None,
             sequence: 0,
         };
-        let inputs = self.run_inputs_sealed(stack.project_id, id, &inputs).await?;
+        let inputs = self.run_inputs_sealed(stack.project_id, id, inputs).await?;
         let prepare = NewJob::of::<PrepareStackRun>(&PreparedRun { run: id })?;
         Ok(MadeRun { run, inputs, prepare })
     }

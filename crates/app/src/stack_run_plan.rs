@@ -7,6 +7,7 @@ use plural_core::run_call::MAX_PLAN_PART;
 use plural_core::stack::Stack;
 use plural_core::stack_plan::{plan_digest, plan_shown};
 use plural_core::stack_run::{RunPlan, StackRun};
+use plural_core::stack_spec::StackSpec;
 use plural_core::stack_turns::is_approved;
 use plural_core::{Error, Result};
 use sha2::{Digest as _, Sha256};
@@ -116,7 +117,10 @@ impl App {
         if let Some(moved) = state_moved(plan, &stack, run) {
             return Ok(Some(moved));
         }
-        let made_of = Stack { spec: stack.spec.made_by(run.kind, run.trigger), ..stack };
+        // Commands that somebody gave it are a part of what the run is made of.
+        let spec =
+            StackSpec { exec: run.snapshot.spec.exec.clone(), ..stack.spec.made_by(run.kind, run.trigger) };
+        let made_of = Stack { spec, ..stack };
         let (spec, inputs) = match self.stack_taking(&made_of, run.kind).await? {
             Ok(taking) => taking,
             Err(why) => return Ok(Some(format!("{why}: plan again"))),

@@ -314,7 +314,7 @@ fn applied(
 ) -> Option<(String, Option<Vec<SealedOutput>>)> {
     let source = run.source.as_ref().filter(|_| status == RunStatus::Successful)?;
     match run.kind {
-        RunKind::DryRun | RunKind::Drift => None,
+        RunKind::DryRun | RunKind::Drift | RunKind::Commands => None,
         RunKind::Apply => Some((source.sha.clone(), outputs)),
         // Nothing is left that could have outputs.
         RunKind::Destroy => Some((source.sha.clone(), Some(Vec::new()))),

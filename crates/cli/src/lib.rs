@@ -72,6 +72,7 @@ mod services;
 mod shorthand;
 mod stack_args;
 mod stack_drift;
+mod stack_exec;
 mod stack_graph;
 mod stack_logs;
 mod stack_policy;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use plural_wire::{Client, GetStackRun, GetStackRunLogs, RunStep, StackRunLogs, StackStatus, StepStatus};
+use plural_wire::{
+    Client, GetStackRun, GetStackRunLogs, RunStep, StackRunDetails, StackRunLogs, StackStatus, StepStatus,
+};
 use tokio::time::sleep;
 
 use crate::{
@@ -48,7 +50,30 @@ pub(crate) async fn run(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let mut known = find(&run, client).await?;
+    let known = find(&run, client).await?;
+    let is_wanted = |step: &RunStep| wanted.as_ref().is_none_or(|wanted| is_called(step, wanted));
+    let shown = print_steps(known, is_wanted, follow, client, terminal).await?;
+    match (shown, wanted) {
+        (0, Some(wanted)) => Err(CliError::missing(
+            format_args!("step {wanted:?}"),
+            "`plural cd stacks run RUN` shows the steps of a run",
+        )),
+        (0, None) => {
+            terminal.say("no step has begun; --follow waits for them");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints what these steps of a run print, with `follow` until it is over or waits for approval: how many there were.
+pub(crate) async fn print_steps(
+    mut known: StackRunDetails,
+    is_wanted: impl Fn(&RunStep) -> bool,
+    follow: bool,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<u32, CliError> {
     let id = known.run.id.clone();
     let mut shown = 0;
     // Steps are added when the run is put together, and when its plan is approved.
@@ -58,7 +83,7 @@ pub(crate) async fn run(
         let stands = known.run.status;
         while let Some(step) = known.steps.iter().find(|step| step.index >= next) {
             next = step.index.saturating_add(1);
-            if wanted.as_ref().is_some_and(|wanted| !is_called(step, wanted)) {
+            if !is_wanted(step) {
                 continue;
             }
             if step.status == StepStatus::Pending && !follow {
@@ -77,17 +102,7 @@ pub(crate) async fn run(
             Err(error) => return Err(error.into()),
         }
     }
-    match (shown, wanted) {
-        (0, Some(wanted)) => Err(CliError::missing(
-            format_args!("step {wanted:?}"),
-            "`plural cd stacks run RUN` shows the steps of a run",
-        )),
-        (0, None) => {
-            terminal.say("no step has begun; --follow waits for them");
-            Ok(())
-        }
-        _ => Ok(()),
-    }
+    Ok(shown)
 }
 
 fn is_called(step: &RunStep, wanted: &str) -> bool {

@@ -87,7 +87,7 @@ pub(crate) fn short(sha: &str) -> String {
 }
 
 /// `network/12`.
-fn called(run: &StackRun) -> String {
+pub(crate) fn called(run: &StackRun) -> String {
     let stack = run.stack.as_ref().map_or("-", |stack| stack.name.as_str());
     format!("{stack}/{}", run.number)
 }
@@ -520,6 +520,7 @@ fn kind(kind: StackRunKind) -> &'static str {
         StackRunKind::DryRun => "plan only",
         StackRunKind::Destroy => "destroy everything",
         StackRunKind::Drift => "look for drift",
+        StackRunKind::Commands => "run commands that somebody gave it",
         StackRunKind::Unknown => "unknown to this program",
     }
 }

@@ -72,6 +72,7 @@ impl RunActor {
             | Action::ReadRecordings
             | Action::Approve
             | Action::Exec
+            | Action::ExecStack
             | Action::Rollback
             | Action::Prune
             | Action::ImpersonateGroup
@@ -183,6 +184,8 @@ actions! {
     ReadState = "state-read", "read the state of stacks, with the secret values in it";
     /// Lock and replace the state of a stack.
     WriteState = "state-write", "lock and replace the state of stacks";
+    /// Run commands of one's own with the identity of a stack.
+    ExecStack = "stack-exec", "run commands of their own in the environment of stacks";
 }
 
 impl Action {

@@ -74,6 +74,7 @@ pub mod stack_cost;
 pub mod stack_cron;
 pub mod stack_dependency;
 pub mod stack_drift;
+pub mod stack_exec;
 pub mod stack_plan;
 pub mod stack_policy_rules;
 pub mod stack_run;

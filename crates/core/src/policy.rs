@@ -207,11 +207,12 @@ impl Role {
     }
 
     /// What the role allows. Whoever may read a cluster may open shells in it and is known there by their groups: what they
-    /// may do there, Kubernetes' own RBAC decides. A custom role can withhold either.
+    /// may do there, Kubernetes' own RBAC decides. A custom role can withhold either. Nothing else
+    /// decides about commands that run with the identity of a stack: whoever writes one may not run any for that alone.
     pub const fn rights(self) -> Rights {
         use Action::{
-            Admin, Approve, Assume, Exec, ImpersonateGroup, Prune, Read, ReadRecordings, ReadState, Rollback,
-            Write, WriteState,
+            Admin, Approve, Assume, Exec, ExecStack, ImpersonateGroup, Prune, Read, ReadRecordings,
+            ReadState, Rollback, Write, WriteState,
         };
         match self {
             Self::Read => Rights::of(&[Read, Exec, ImpersonateGroup]),
@@ -238,6 +239,7 @@ impl Role {
                 WriteState,
                 Admin,
                 Assume,
+                ExecStack,
             ]),
             Self::Recordings => Rights::of(&[ReadRecordings]),
             Self::Assume => Rights::of(&[Read, Assume]),
@@ -339,8 +341,8 @@ impl Keyed for Binding {
 #[cfg(test)]
 mod tests {
     use Action::{
-        Admin, Approve, Assume, Exec, ImpersonateGroup, Prune, Read, ReadRecordings, ReadState, Rollback,
-        Write, WriteState,
+        Admin, Approve, Assume, Exec, ExecStack, ImpersonateGroup, Prune, Read, ReadRecordings, ReadState,
+        Rollback, Write, WriteState,
     };
 
     use super::*;
@@ -349,11 +351,11 @@ mod tests {
     #[test]
     fn the_rights_of_each_role() {
         let table = [
-            (Role::Read, "yes no no no no yes no no yes no no no"),
-            (Role::Write, "yes yes no no yes yes yes yes yes no yes yes"),
-            (Role::Admin, "yes yes yes no yes yes yes yes yes yes yes yes"),
-            (Role::Recordings, "no no no yes no no no no no no no no"),
-            (Role::Assume, "yes no no no no no no no no yes no no"),
+            (Role::Read, "yes no no no no yes no no yes no no no no"),
+            (Role::Write, "yes yes no no yes yes yes yes yes no yes yes no"),
+            (Role::Admin, "yes yes yes no yes yes yes yes yes yes yes yes yes"),
+            (Role::Recordings, "no no no yes no no no no no no no no no"),
+            (Role::Assume, "yes no no no no no no no no yes no no no"),
         ];
         let actions = [
             Read,
@@ -368,6 +370,7 @@ mod tests {
             Assume,
             ReadState,
             WriteState,
+            ExecStack,
         ];
         assert_eq!(actions, Action::ALL);
         assert_eq!(table.map(|(role, _)| role), Role::ALL);

@@ -135,7 +135,7 @@ const LOOK: &[&str] = &["get", "list", "describe", "watch"];
 /// Verbs that are not words of actions: for which kinds, and what they need. The first row that fits counts.
 #[rustfmt::skip]
 const VERBS: &[(&[Kind], &[&str], Action, On)] = {
-    use Action::{Admin, Approve, Prune, Read, Write};
+    use Action::{Admin, Approve, ExecStack, Prune, Read, Write};
     use Kind::{
         AuditLog, Cluster, Context, DataKey, GlobalService, Group, HelmRepository, IdentityProvider, Invitation, Job,
         ManagedNamespace, Persona, Project, RegistrationToken, Repository, Role, SavedView, Service, ServiceAccount, Stack, SyncWindow,
@@ -162,6 +162,7 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
         (&[Stack],                         &["delete", "detach", "restore"],                 Admin,   On::Thing),
         (&[Stack],                         &["plan", "trigger", "cancel", "restart"],        Write,   On::Thing),
         (&[Stack],                         &["reject"],                                      Approve, On::Thing),
+        (&[Stack],                         &["exec"],                                        ExecStack, On::Thing),
         (&[GlobalService, ManagedNamespace], &["create"],                                    Write,   On::Home),
         (&[Service],                       &["create"],                                      Write,   On::In(Cluster)),
         (&[ServiceAccount],                &["create"],                                      Admin,   On::In(Project)),
@@ -277,6 +278,9 @@ mod tests {
             ("trigger", Kind::Stack, (Action::Write, On::Thing)),
             ("approve", Kind::Stack, (Action::Approve, On::Thing)),
             ("reject", Kind::Stack, (Action::Approve, On::Thing)),
+            // Of a stack it is no shell.
+            ("exec", Kind::Stack, (Action::ExecStack, On::Thing)),
+            ("stack-exec", Kind::Stack, (Action::ExecStack, On::Thing)),
             ("exec", Kind::Cluster, (Action::Exec, On::Thing)),
             ("impersonate-group", Kind::Cluster, (Action::ImpersonateGroup, On::Thing)),
             ("list", Kind::AuditLog, (Action::Read, On::AdminOnly)),

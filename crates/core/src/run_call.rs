@@ -141,6 +141,9 @@ pub struct InputStep {
     pub args: Vec<String>,
     /// It is a hook or a command of the stack: its exit code alone decides, and the harness reads nothing out of it.
     pub custom: bool,
+    /// Folder below the one in which the tool runs; absent for that itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dir: Option<String>,
 }
 
 /// The plan that a Job applies.

@@ -61,7 +61,11 @@ impl StackSpec {
             cron: _,
             drift,
             policy,
+            exec,
         } = self;
+        if exec.is_some() {
+            return Err(Error::invalid("attributes.exec", "is of runs, and not of stacks"));
+        }
         check_path("attributes.workdir", workdir)?;
         check_dependencies(dependencies, variables)?;
         if let Some(policy) = policy {
@@ -343,7 +347,7 @@ fn check_job(job: &JobSpec) -> Result<()> {
     Ok(())
 }
 
-fn check_command(field: &'static str, cmd: &str, args: &[String]) -> Result<()> {
+pub(crate) fn check_command(field: &'static str, cmd: &str, args: &[String]) -> Result<()> {
     if cmd.is_empty() || cmd.len() > 1024 || cmd.chars().any(char::is_control) {
         return Err(Error::invalid(field, "each must have a program of at most 1024 bytes"));
     }
@@ -361,7 +365,7 @@ fn check_args(field: &'static str, args: &[String]) -> Result<()> {
 }
 
 /// A path below the folder that it is in.
-fn check_path(field: &'static str, path: &str) -> Result<()> {
+pub(crate) fn check_path(field: &'static str, path: &str) -> Result<()> {
     if path.len() > 1024 || path.chars().any(char::is_control) || path.contains('\\') {
         return Err(Error::invalid(field, "must be a path with \"/\" between its parts"));
     }

@@ -97,6 +97,10 @@ impl StackSpec {
             spec.configuration = cron.overrides.over(spec.configuration);
             spec.approval.required &= !cron.auto_approve;
         }
+        if kind == RunKind::Commands {
+            // Whoever gives commands does not act as the stack's actor.
+            spec.actor = None;
+        }
         spec
     }
 

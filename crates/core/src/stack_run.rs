@@ -26,6 +26,18 @@ pub enum RunKind {
     Destroy,
     /// Compare what the tool knows with what there is: nothing is changed.
     Drift,
+    /// Run the commands that somebody gave it: it is no plan, and supersedes none.
+    Commands,
+}
+
+impl RunKind {
+    /// It is about what the stack is: its plan is the newest, and how it ends is how the stack stands.
+    pub const fn is_of_stack(self) -> bool {
+        match self {
+            Self::Apply | Self::Destroy => true,
+            Self::DryRun | Self::Drift | Self::Commands => false,
+        }
+    }
 }
 
 /// Which Job of a run.
@@ -108,7 +120,7 @@ macro_rules! words {
     };
 }
 
-words!(RunKind: Apply = "apply", DryRun = "dry_run", Destroy = "destroy", Drift = "drift");
+words!(RunKind: Apply = "apply", DryRun = "dry_run", Destroy = "destroy", Drift = "drift", Commands = "commands");
 words!(RunPhase: Plan = "plan", Apply = "apply");
 words!(RunTrigger: Cron = "cron", Spec = "spec", Commit = "commit", Upstream = "upstream",
     Manual = "manual");

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::UserId;
 use crate::stack_cron::{StackCron, StackDriftSettings};
 use crate::stack_dependency::StackDependency;
+use crate::stack_exec::ExecCommands;
 use crate::stack_policy_rules::StackPolicy;
 
 /// What a stack is made of. Its environment and files are sealed, and elsewhere.
@@ -46,6 +47,9 @@ pub struct StackSpec {
     /// What its plans are checked by, besides the rules of its project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<StackPolicy>,
+    /// Of a run that somebody made with commands: these. A stack has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exec: Option<ExecCommands>,
 }
 
 /// Who has to agree to a plan.

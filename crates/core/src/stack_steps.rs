@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::run_call::InputStep;
 use crate::stack::StackTool;
+use crate::stack_exec::{ExecCommand, ExecCommands};
 use crate::stack_policy_rules::PolicyEngine;
 use crate::stack_run::{RunKind, RunPhase};
 use crate::stack_spec::{
@@ -64,12 +65,13 @@ struct Draft {
     cmd: String,
     args: Vec<String>,
     custom: bool,
+    dir: Option<String>,
 }
 
 impl Draft {
     fn tool<'a>(stage: Stage, cmd: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
         let args = args.into_iter().map(str::to_owned).collect();
-        Self { stage, name: stage.as_str().to_owned(), cmd: cmd.to_owned(), args, custom: false }
+        Self { stage, name: stage.as_str().to_owned(), cmd: cmd.to_owned(), args, custom: false, dir: None }
     }
 
     fn named(self, name: &str) -> Self {
@@ -78,16 +80,31 @@ impl Draft {
 
     fn own(stage: Stage, command: &StackCommand) -> Self {
         let StackCommand { cmd, args, stage: _ } = command;
-        Self { stage, name: cmd.clone(), cmd: cmd.clone(), args: args.clone(), custom: true }
+        Self { stage, name: cmd.clone(), cmd: cmd.clone(), args: args.clone(), custom: true, dir: None }
+    }
+
+    fn asked(stage: Stage, command: &ExecCommand) -> Self {
+        let ExecCommand { cmd, args, dir, approve: _ } = command;
+        Self {
+            stage,
+            name: cmd.clone(),
+            cmd: cmd.clone(),
+            args: args.clone(),
+            custom: true,
+            dir: dir.clone(),
+        }
     }
 
     fn at(self, index: u32) -> InputStep {
-        let Self { stage, name, cmd, args, custom } = self;
-        InputStep { index, stage, name, cmd, args, custom }
+        let Self { stage, name, cmd, args, custom, dir } = self;
+        InputStep { index, stage, name, cmd, args, custom, dir }
     }
 }
 
 fn drafts(tool: StackTool, spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>> {
+    if kind == RunKind::Commands {
+        return exec(tool, spec, phase);
+    }
     let configuration = &spec.configuration;
     let own = match tool {
         StackTool::Terraform => {
@@ -128,7 +145,9 @@ fn stages(kind: RunKind, phase: RunPhase) -> &'static [Stage] {
     match (phase, kind) {
         (RunPhase::Plan, _) => &[Stage::Init, Stage::Plan, Stage::Verify],
         (RunPhase::Apply, RunKind::Destroy) => &[Stage::Init, Stage::Destroy],
-        (RunPhase::Apply, RunKind::Apply | RunKind::DryRun | RunKind::Drift) => &[Stage::Init, Stage::Apply],
+        (RunPhase::Apply, RunKind::Apply | RunKind::DryRun | RunKind::Drift | RunKind::Commands) => {
+            &[Stage::Init, Stage::Apply]
+        }
     }
 }
 
@@ -136,7 +155,7 @@ fn stages(kind: RunKind, phase: RunPhase) -> &'static [Stage] {
 const fn last_stage(kind: RunKind) -> Stage {
     match kind {
         RunKind::Destroy => Stage::Destroy,
-        RunKind::Apply | RunKind::DryRun | RunKind::Drift => Stage::Apply,
+        RunKind::Apply | RunKind::DryRun | RunKind::Drift | RunKind::Commands => Stage::Apply,
     }
 }
 
@@ -162,6 +181,7 @@ fn with_hooks(
             cmd: hook.cmd.clone(),
             args: hook.args.clone(),
             custom: true,
+            dir: None,
         }));
     }
     all
@@ -226,7 +246,7 @@ fn ansible(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Draft> {
                 "is false: only a playbook that understands --check can be looked at for drift",
             ));
         }
-        RunKind::Apply | RunKind::DryRun | RunKind::Drift => playbook.as_deref().unwrap_or("main.yaml"),
+        RunKind::Apply | RunKind::DryRun | RunKind::Drift | RunKind::Commands => playbook.as_deref().unwrap_or("main.yaml"),
     };
     let mut args: Vec<&str> = Vec::new();
     if let Some(inventory) = inventory {
@@ -278,13 +298,13 @@ fn pulumi(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
         (RunPhase::Plan, RunKind::Drift) => {
             (Stage::Plan, vec!["refresh", "--preview-only", "--non-interactive", "--diff"])
         }
-        (RunPhase::Plan, RunKind::Apply | RunKind::DryRun) => {
+        (RunPhase::Plan, RunKind::Apply | RunKind::DryRun | RunKind::Commands) => {
             (Stage::Plan, vec!["preview", "--non-interactive", "--diff", planned.as_str()])
         }
         (RunPhase::Apply, RunKind::Destroy) => {
             (Stage::Destroy, vec!["destroy", "--non-interactive", "--yes"])
         }
-        (RunPhase::Apply, RunKind::Apply | RunKind::DryRun | RunKind::Drift) => {
+        (RunPhase::Apply, RunKind::Apply | RunKind::DryRun | RunKind::Drift | RunKind::Commands) => {
             (Stage::Apply, vec!["up", "--non-interactive", "--skip-preview", "--yes", saved.as_str()])
         }
     };
@@ -292,6 +312,24 @@ fn pulumi(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
     let refresh = refreshes.then_some("--refresh");
     let args = args.into_iter().chain(["--stack", stack]).chain(parallel).chain(refresh);
     all.push(Draft::tool(stage, "pulumi", args));
+    Ok(all)
+}
+
+/// The commands that somebody gave, in the Job that they are of, behind what makes the tool ready there.
+fn exec(tool: StackTool, spec: &StackSpec, phase: RunPhase) -> Result<Vec<Draft>> {
+    let Some(ExecCommands { phase: wanted, commands }) = &spec.exec else {
+        return Err(Error::invalid("commands", "are needed: give the run the commands that it is to run"));
+    };
+    if phase != *wanted {
+        return Ok(Vec::new());
+    }
+    let stage = match phase {
+        RunPhase::Plan => Stage::Plan,
+        RunPhase::Apply => Stage::Apply,
+    };
+    let mut all = drafts(tool, spec, RunKind::Apply, phase)?;
+    all.retain(|draft| draft.stage == Stage::Init);
+    all.extend(commands.iter().map(|command| Draft::asked(stage, command)));
     Ok(all)
 }
 
@@ -313,7 +351,7 @@ fn custom(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
                 ));
             }
         },
-        RunKind::Apply | RunKind::DryRun => &spec.commands,
+        RunKind::Apply | RunKind::DryRun | RunKind::Commands => &spec.commands,
     };
     let wanted = stages(kind, phase);
     let placed = commands.iter().map(|command| {
@@ -321,7 +359,7 @@ fn custom(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
             // What undoes it is destruction, however it is called.
             (Some(Stage::Apply) | None, RunKind::Destroy) => Stage::Destroy,
             (Some(stage), _) => stage,
-            (None, RunKind::Apply | RunKind::DryRun) => Stage::Apply,
+            (None, RunKind::Apply | RunKind::DryRun | RunKind::Commands) => Stage::Apply,
             (None, RunKind::Drift) => Stage::Plan,
         };
         Draft::own(stage, command)
@@ -545,6 +583,37 @@ mod tests {
         spec.delete_commands = vec![command("undo", None), command("tell", Some(Stage::Plan))];
         assert_eq!(of(&spec, RunKind::Destroy, RunPhase::Plan), ["plan: tell"]);
         assert_eq!(of(&spec, RunKind::Destroy, RunPhase::Apply), ["destroy: undo"]);
+    }
+
+    /// The tool is ready before them, and neither its own commands nor hooks of other stages run beside them.
+    #[test]
+    fn commands_on_demand_run_in_the_job_that_they_are_of() {
+        let mut spec = StackSpec::default();
+        spec.configuration.hooks =
+            vec![hook("after-init", Stage::Init), hook("lint", Stage::Plan), hook("tell", Stage::Apply)];
+        let asked = ExecCommand {
+            cmd: "tofu".to_owned(),
+            args: vec!["state".to_owned(), "list".to_owned()],
+            dir: Some("a".to_owned()),
+            approve: false,
+        };
+        for (phase, other, stage) in
+            [(RunPhase::Plan, RunPhase::Apply, "plan"), (RunPhase::Apply, RunPhase::Plan, "apply")]
+        {
+            spec.exec = Some(ExecCommands { phase, commands: vec![asked.clone()] });
+            let expected = ["init: tofu init -input=false", "init: after-init"].map(str::to_owned);
+            let expected = expected.into_iter().chain([format!("{stage}: tofu state list")]);
+            let of = |phase| lines(StackTool::Terraform, &spec, RunKind::Commands, phase);
+            assert_eq!(of(phase), expected.collect::<Vec<_>>());
+            assert!(of(other).is_empty());
+            let all = steps(StackTool::Terraform, &spec, RunKind::Commands, phase).unwrap();
+            assert_eq!(all[2].dir.as_deref(), Some("a"));
+            assert!(all[2].custom && all[0].dir.is_none());
+            assert_eq!(all[2].index, 2);
+        }
+        spec.exec = None;
+        let refused = steps(StackTool::Custom, &spec, RunKind::Commands, RunPhase::Plan).unwrap_err();
+        assert!(refused.to_string().contains("commands"), "{refused}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
                 let error = "the harness ended without a plan; nothing was applied".to_owned();
                 return Turn::Over(RunStatus::Failed, Some(error));
             };
-            if run.kind.only_plans() || plan.summary.is_empty() {
+            if run.kind.only_plans() || changes_nothing(run, plan) {
                 Turn::Over(RunStatus::Successful, None)
             } else if run.snapshot.spec.approval.required {
                 Turn::Waits
@@ -71,6 +71,21 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
     }
 }
 
+/// The Job that it is at runs commands that somebody gave.
+fn runs_commands(run: &StackRun) -> bool {
+    run.kind == RunKind::Commands
+        && run.snapshot.spec.exec.as_ref().is_some_and(|exec| exec.phase == run.phase)
+}
+
+/// Nothing is left for the second Job.
+fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
+    match run.kind {
+        // What it was to run, it ran; or it is all in the second one, whatever the harness counts.
+        RunKind::Commands => run.snapshot.spec.exec.as_ref().is_none_or(|exec| exec.phase == RunPhase::Plan),
+        RunKind::Apply | RunKind::DryRun | RunKind::Destroy => plan.summary.is_empty(),
+    }
+}
+
 const MAY_HAVE_CHANGED: &str = "it may have changed something: look at the state's rejected versions and errored.tfstate, then plan again";
 
 /// What follows when a Job is gone, or was not heard of, and did not say how it ended. `spoken`: it had been given its input.
@@ -79,6 +94,12 @@ pub fn after_loss(run: &StackRun, why: &str, spoken: bool) -> Turn {
     if applies {
         let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
         return Turn::Over(status, Some(format!("{why}; {MAY_HAVE_CHANGED}")));
+    }
+    // Nobody knows what commands do that somebody gave, nor whether they may do it twice.
+    if spoken && runs_commands(run) {
+        let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
+        let told = format!("{why}; its commands may have run, and are not run again by themselves");
+        return Turn::Over(status, Some(told));
     }
     if run.cancel_asked {
         return Turn::Over(RunStatus::Cancelled, Some(format!("{why}; nothing was applied")));

@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use bytes::Bytes;
 use plural_core::run_call::{MAX_PLAN_PART, PlanReport};
 use plural_core::stack::StackTool;
+use plural_core::stack_exec::ExecCommands;
 use plural_core::stack_run::{PlanSummary, RunKind};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -50,6 +51,17 @@ impl Job {
                 Gathered { summary, file: None, json: None, text: text.into() }
             }
         };
+        self.upload(gathered, self.lock_digest()).await
+    }
+
+    /// Uploads what people read of commands that somebody gave: the commands themselves.
+    pub(crate) async fn hand_in_commands(&self, exec: &ExecCommands) -> Result<(), End> {
+        let text = self.secrets.hidden(&exec.text());
+        let summary = PlanSummary { other: true, ..PlanSummary::default() };
+        self.upload(Gathered { summary, file: None, json: None, text: text.into() }, None).await
+    }
+
+    async fn upload(&self, gathered: Gathered, lock_digest: Option<String>) -> Result<(), End> {
         let Gathered { summary, file, json, text } = gathered;
         for (part, bytes) in [("file", &file), ("json", &json), ("text", &Some(text.clone()))] {
             if let Some(bytes) = bytes {
@@ -61,7 +73,7 @@ impl Job {
             file_digest: file.as_deref().map(digest),
             json_digest: json.as_deref().map(digest),
             text_digest: digest(&text),
-            lock_digest: self.lock_digest(),
+            lock_digest,
         };
         self.console.planned(&report).await?;
         Ok(json)

@@ -287,6 +287,12 @@ impl Job {
     }
 
     async fn plan(&self) -> Result<(), End> {
+        if let Some(exec) = &self.input.spec.exec {
+            for step in &self.input.steps {
+                self.step(step, None).await?;
+            }
+            return self.hand_in_commands(exec).await;
+        }
         let is_planning = |step: &&InputStep| {
             step.stage == Stage::Plan && (!step.custom || self.input.tool == StackTool::Custom)
         };
@@ -329,7 +335,8 @@ impl Job {
         let mut is_checked = false;
         let mut program = None;
         for step in &self.input.steps {
-            if step.stage != Stage::Init && !is_checked {
+            // Commands that somebody gave have no plan that was made with these providers.
+            if step.stage != Stage::Init && !is_checked && self.input.spec.exec.is_none() {
                 self.check_lock()?;
                 is_checked = true;
             }
@@ -394,8 +401,12 @@ impl Job {
 
     /// Runs it, and answers a good exit code. What is bad was reported.
     async fn command(&self, step: &InputStep, log: &mut StepLog) -> Result<i32, End> {
-        let InputStep { index: _, stage, name, cmd, args, custom } = step;
-        let folder = &self.space.work;
+        let InputStep { index: _, stage, name, cmd, args, custom, dir } = step;
+        let folder = match dir {
+            Some(dir) => self.space.work.join(dir),
+            None => self.space.work.clone(),
+        };
+        let folder = folder.as_path();
         let (code, why) = match self.environment.find(cmd, folder) {
             None => (
                 None,

@@ -14,7 +14,7 @@ mod row;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::access::{Approve, Audited, Authorized, Read, Write};
+use plural_app::access::{Approve, Audited, Authorized, ExecStack, Read, Write};
 use plural_app::seal::Sealed;
 use plural_app::secret::TokenHash;
 use plural_app::stack_run::{
@@ -33,7 +33,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use self::moves::{Mover, only_plan};
+use self::moves::{Mover, OF_STACK};
 use self::row::{inputs, run, runs, step};
 use crate::database::Database;
 use crate::error::{db, gone_or};
@@ -64,6 +64,10 @@ impl StackRunStore for Database {
         self.run_create(by.target().id, by.entry(), made).await
     }
 
+    async fn stack_run_exec(&self, by: Audited<'_, Stack, ExecStack>, made: &MadeRun) -> Result<StackRun> {
+        self.run_create(by.target().id, by.entry(), made).await
+    }
+
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs> {
         let found: Option<(Option<Vec<u8>>, Option<Vec<u8>>)> = stack::row::Entity::find_by_id(stack.uuid())
             .select_only()
@@ -83,7 +87,7 @@ impl StackRunStore for Database {
     async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>> {
         let found = runs()
             .filter(run::Column::StackId.eq(stack.uuid()))
-            .filter(run::Column::Kind.is_not_in(only_plan()))
+            .filter(run::Column::Kind.is_in(OF_STACK))
             .order_by_desc(run::Column::Number)
             .limit(1)
             .one(&self.reader)
@@ -158,6 +162,15 @@ impl StackRunStore for Database {
     async fn stack_run_change(
         &self,
         by: Audited<'_, Stack, Write>,
+        id: StackRunId,
+        change: &RunMove,
+    ) -> Result<Option<StackRun>> {
+        self.run_move(Mover::Person { stack: by.target().id, entry: by.entry() }, id, change).await
+    }
+
+    async fn stack_run_exec_change(
+        &self,
+        by: Audited<'_, Stack, ExecStack>,
         id: StackRunId,
         change: &RunMove,
     ) -> Result<Option<StackRun>> {

@@ -269,6 +269,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (GetStackRunText::NAME, GetStackRunText::DOCUMENT),
     (GetStackRunLogs::NAME, GetStackRunLogs::DOCUMENT),
     (TriggerRun::NAME, TriggerRun::DOCUMENT),
+    (CreateOnDemandRun::NAME, CreateOnDemandRun::DOCUMENT),
     (ApproveStackRun::NAME, ApproveStackRun::DOCUMENT),
     (RejectStackRun::NAME, RejectStackRun::DOCUMENT),
     (CancelStackRun::NAME, CancelStackRun::DOCUMENT),

@@ -62,6 +62,7 @@ const actions: Record<string, string> = {
   assume: 'create tokens of a service account, and so act as it',
   'state-read': 'read the state of stacks, with the secret values in it',
   'state-write': 'lock and replace the state of stacks',
+  'stack-exec': 'run commands of their own in the environment of stacks',
   recordings: 'read recordings of shells',
 };
 

@@ -10,6 +10,7 @@ import { Fault, Waiting } from '../parts/page';
 import { Name } from '../parts/text';
 import { paths } from '../paths';
 import { commands, stackRight } from './commands';
+import { ExecAction } from './exec';
 import { Delete, Detach, Restore, Trigger, Update } from './mutations';
 import { resourcesQuery, type StackOne } from './queries';
 import type { RunKind } from './states';
@@ -54,6 +55,7 @@ export function StackActions({ stack }: { stack: StackOne }) {
         run={run('DRY_RUN')}
         done="The plan is made"
       />
+      <ExecAction stack={stack} unless={leaves ?? noSource} />
       {stack.deletedAt == null ? (
         <DeleteActions stack={stack} run={run('DESTROY')} noSource={noSource} />
       ) : (

@@ -25,6 +25,14 @@ export const commands = {
         : `plural cd stacks trigger ${quoted(name)}${kind === 'DESTROY' ? ' --destroy' : ''}`,
   drift: (name: string) => `plural cd stacks drift ${quoted(name)}`,
   lookForDrift: (name: string) => `plural cd stacks drift ${quoted(name)} --now`,
+  exec: (name: string, words: string[], options: { dir: string | null; isApproved: boolean }) =>
+    [
+      `plural cd stacks exec ${quoted(name)}`,
+      ...(options.dir === null ? [] : [`--dir ${quoted(options.dir)}`]),
+      ...(options.isApproved ? ['--approve'] : []),
+      '--',
+      ...(words.length === 0 ? ['COMMAND'] : words.map(quoted)),
+    ].join(' '),
   waiting: 'plural cd stacks waiting',
   approve: (run: RunName, digest: string) => `plural cd stacks approve ${runName(run)} --digest ${digest}`,
   reject: (run: RunName, reason: string) =>

@@ -50,6 +50,13 @@ export const CheckDrift = graphql(/* GraphQL */ `
     }
   }
 `);
+export const Exec = graphql(/* GraphQL */ `
+  mutation Exec($stackId: ID!, $commands: [CommandAttributes!]!) {
+    createOnDemandRun(stackId: $stackId, commands: $commands) {
+      id
+    }
+  }
+`);
 export const Approve = graphql(/* GraphQL */ `
   mutation ApproveRun($id: ID!, $digest: String!) {
     approveStackRun(id: $id, digest: $digest) {

@@ -110,10 +110,14 @@ function Standing({ run }: { run: Run }) {
   const phase =
     run.status === 'RUNNING'
       ? run.phase === 'PLAN'
-        ? 'Planning'
+        ? run.kind === 'COMMANDS'
+          ? 'Running commands'
+          : 'Planning'
         : run.kind === 'DESTROY'
           ? 'Destroying'
-          : 'Applying'
+          : run.kind === 'COMMANDS'
+            ? 'Running commands'
+            : 'Applying'
       : undefined;
   const from = run.startedAt ?? run.createdAt;
   const to = run.finishedAt ?? new Date(now).toISOString();
@@ -247,6 +251,8 @@ function Head({ run }: { run: Run }) {
             'Approval',
             run.kind === 'DRY_RUN' || run.kind === 'DRIFT' ? (
               'not asked for: it applies nothing'
+            ) : run.kind === 'COMMANDS' && run.status !== 'PENDING_APPROVAL' && some.length === 0 ? (
+              'asked for where its commands have the rights to apply'
             ) : run.approval !== true ? (
               'not needed'
             ) : (

@@ -58,12 +58,13 @@ export const typeWords: Record<StackType, string> = { ...types, TERRAFORM: 'Terr
 export const keepsState = (type: StackType): boolean => type === 'TERRAFORM' || type === 'TERRAGRUNT';
 
 /** What a run is to do, as its API word. */
-export type RunKind = 'APPLY' | 'DRY_RUN' | 'DESTROY' | 'DRIFT';
+export type RunKind = 'APPLY' | 'DRY_RUN' | 'DESTROY' | 'DRIFT' | 'COMMANDS';
 export const kinds: Record<RunKind, string> = {
   APPLY: 'Apply',
   DRY_RUN: 'Plan only',
   DESTROY: 'Destroy',
   DRIFT: 'Look for drift',
+  COMMANDS: 'Commands',
 };
 
 /** How a stack stands by what the last look for drift found. */

@@ -60,6 +60,8 @@ pub(crate) enum StackRunKind {
     Destroy,
     /// Compare what the tool knows with what there is: nothing is changed.
     Drift,
+    /// Run the commands that somebody gave it.
+    Commands,
 }
 
 /// Which Job of a run.

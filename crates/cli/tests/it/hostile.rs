@@ -356,6 +356,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd stacks describe", Some("network")),
     ("cd stacks detach", Some("network --yes")),
     ("cd stacks drift", Some("network")),
+    ("cd stacks exec", Some("network --no-wait -- ls")),
     ("cd stacks gen-backend", Some("network")),
     ("cd stacks graph", Some("")),
     ("cd stacks list", Some("")),
@@ -468,7 +469,11 @@ async fn attack_28_what_a_console_answers_is_printed_as_text() {
             }
         }
         for format in formats {
-            let line = format!("{} {format}", plain.trim_end());
+            // What is behind `--` is for another program.
+            let line = match plain.split_once(" -- ") {
+                Some((ours, theirs)) => format!("{ours} {format} -- {theirs}"),
+                None => format!("{} {format}", plain.trim_end()),
+            };
             let done = run(&person, line.trim_end()).await;
             // A command line that is not understood is answered with how it is written.
             let is_command = !done.err.contains("Usage: ");

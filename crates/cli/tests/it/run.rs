@@ -80,7 +80,9 @@ impl Person {
         let mut words: Vec<String> = vec!["plural".into()];
         words.extend(line.iter().map(|&word| word.to_owned()));
         if let Some(url) = self.variables.get("PLURAL_TEST_URL") {
-            words.extend(["--url".into(), url.clone()]);
+            // What is behind `--` is for another program.
+            let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+            words.splice(end..end, ["--url".into(), url.clone()]);
         }
         let mut command = plural_cli::command();
         if line.last() != Some(&"--help") {

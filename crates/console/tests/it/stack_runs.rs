@@ -11,6 +11,7 @@ use world::{FILE, World, hex, id_of};
 
 mod clocks;
 mod dependencies;
+mod exec;
 mod imports;
 mod limits;
 mod policy;

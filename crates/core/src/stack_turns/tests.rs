@@ -4,6 +4,7 @@ use crate::ids::{ClusterId, ProjectId, RepositoryId, StackId, StackRunId};
 use crate::service::GitRef;
 use crate::stack::StackTool;
 use crate::stack_dependency::Upstream;
+use crate::stack_exec::{ExecCommand, ExecCommands};
 use crate::stack_run::{PlanSummary, RunApproval, RunKind, RunPlan, RunSnapshot, RunSource, RunTrigger};
 use crate::stack_spec::StackSpec;
 
@@ -99,6 +100,43 @@ fn a_plan_leads_to_what_its_kind_and_content_ask_for() {
     // Somebody asked for its end after the harness had heard for the last time.
     let asked = StackRun { cancel_asked: true, ..ended };
     assert_eq!(status(&after_job(&asked, &report(true))), Some(RunStatus::Cancelled));
+}
+
+/// Also where the stack asks for approval: those that need it are in the second Job.
+#[test]
+fn commands_are_over_after_the_job_that_they_are_of() {
+    let mut run = StackRun {
+        kind: RunKind::Commands,
+        plan: Some(planned(0)),
+        ..run(RunStatus::Running, RunPhase::Plan)
+    };
+    let of = |phase| Some(ExecCommands { phase, commands: vec![ExecCommand::default()] });
+    run.snapshot.spec.exec = of(RunPhase::Plan);
+    assert_eq!(after_job(&run, &report(true)), Turn::Over(RunStatus::Successful, None));
+    run.snapshot.spec.exec = of(RunPhase::Apply);
+    assert_eq!(after_job(&run, &report(true)), Turn::Applies);
+    run.snapshot.spec.approval.required = true;
+    assert_eq!(after_job(&run, &report(true)), Turn::Waits);
+    run.snapshot.spec.exec = of(RunPhase::Plan);
+    assert_eq!(after_job(&run, &report(true)), Turn::Over(RunStatus::Successful, None));
+    assert_eq!(status(&after_job(&run, &report(false))), Some(RunStatus::Failed));
+}
+
+/// Where only the Job is lost that was to show them, nothing has happened yet.
+#[test]
+fn commands_that_may_have_run_do_not_run_again_by_themselves() {
+    let mut run = StackRun { kind: RunKind::Commands, ..run(RunStatus::Running, RunPhase::Plan) };
+    let of = |phase| Some(ExecCommands { phase, commands: vec![ExecCommand::default()] });
+    run.snapshot.spec.exec = of(RunPhase::Plan);
+    let Turn::Over(RunStatus::Failed, Some(told)) = after_loss(&run, "lost", true) else { panic!() };
+    assert!(told.starts_with("lost; its commands may have run"), "{told}");
+    assert!(matches!(after_loss(&run, "lost", false), Turn::Again(_)));
+    let asked = StackRun { cancel_asked: true, ..run.clone() };
+    assert_eq!(status(&after_loss(&asked, "lost", true)), Some(RunStatus::Cancelled));
+    run.snapshot.spec.exec = of(RunPhase::Apply);
+    assert!(matches!(after_loss(&run, "lost", true), Turn::Again(_)));
+    run.phase = RunPhase::Apply;
+    assert_eq!(status(&after_loss(&run, "lost", true)), Some(RunStatus::Failed));
 }
 
 #[test]

@@ -144,13 +144,22 @@ pub(crate) fn shell(index: u32, stage: Stage, script: &str) -> InputStep {
         cmd: "sh".to_owned(),
         args: vec!["-c".to_owned(), script.to_owned()],
         custom: true,
+        dir: None,
     }
 }
 
 /// A step of the tool's own.
 pub(crate) fn tool(index: u32, stage: Stage, cmd: &str, args: &[&str]) -> InputStep {
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    InputStep { index, stage, name: stage.as_str().to_owned(), cmd: cmd.to_owned(), args, custom: false }
+    InputStep {
+        index,
+        stage,
+        name: stage.as_str().to_owned(),
+        cmd: cmd.to_owned(),
+        args,
+        custom: false,
+        dir: None,
+    }
 }
 
 pub(crate) fn variable(name: &str, value: impl Into<String>, secret: bool) -> InputVariable {

@@ -4,6 +4,7 @@
 mod code;
 mod console;
 mod ends;
+mod exec;
 mod fixture;
 mod logs;
 mod tools;

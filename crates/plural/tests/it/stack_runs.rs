@@ -5,6 +5,7 @@ mod actor;
 mod days;
 mod depends;
 mod drift;
+mod exec;
 mod forged;
 mod imports;
 mod life;

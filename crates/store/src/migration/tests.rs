@@ -242,7 +242,8 @@ impl World {
             | Action::ImpersonateGroup
             | Action::Assume
             | Action::ReadState
-            | Action::WriteState => 4,
+            | Action::WriteState
+            | Action::ExecStack => 4,
         };
         match best {
             None => Decision::Hide,

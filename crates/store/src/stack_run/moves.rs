@@ -41,6 +41,9 @@ pub(super) enum Mover<'a> {
     Machine(&'a Actor),
 }
 
+/// Runs that are about what the stack is.
+pub(super) const OF_STACK: [&str; 2] = [RunKind::Apply.as_str(), RunKind::Destroy.as_str()];
+
 /// The number of the run that has the queue of a stack whose row is locked.
 pub(crate) async fn active_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<Option<i64>> {
     run::Entity::find()
@@ -56,11 +59,6 @@ pub(crate) async fn active_in_tx(write: &transaction::Write<'_>, stack: StackId)
         .map_err(db("looking for a run that is under way"))
 }
 
-/// Kinds of runs whose plans nothing comes of.
-pub(super) fn only_plan() -> impl Iterator<Item = &'static str> {
-    RunKind::ALL.into_iter().filter(|kind| kind.only_plans()).map(RunKind::as_str)
-}
-
 /// What the row of a stack says of its runs follows what they are now.
 pub(super) async fn stack_follows_in_tx(
     write: &transaction::Write<'_>,
@@ -71,7 +69,7 @@ pub(super) async fn stack_follows_in_tx(
         .select_only()
         .column(run::Column::Status)
         .filter(run::Column::StackId.eq(stack))
-        .filter(run::Column::Kind.is_not_in(only_plan()))
+        .filter(run::Column::Kind.is_in(OF_STACK))
         .order_by_desc(run::Column::Number)
         .limit(1)
         .into_tuple()
@@ -434,7 +432,7 @@ async fn supersede_in_tx(
         .filter(run::Column::StackId.eq(by.stack_id))
         .filter(run::Column::FinishedAt.is_null())
         .filter(run::Column::Number.lt(by.number))
-        .filter(run::Column::Kind.is_not_in(only_plan()))
+        .filter(run::Column::Kind.is_in(OF_STACK))
         .filter(waits)
         .order_by_asc(run::Column::Id)
         .lock_exclusive()

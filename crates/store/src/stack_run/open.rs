@@ -32,7 +32,7 @@ const COLUMNS: &str = "r.id, r.stack_id, r.status, r.source IS NOT NULL AS prepa
 const DESTROYED: &str = "FROM stacks s JOIN stack_runs r ON r.stack_id = s.id \
     WHERE s.deleted_at IS NOT NULL AND s.status = 'successful' AND r.kind = 'destroy' AND r.status = 'successful' \
     AND r.number > 0 AND NOT EXISTS (SELECT 1 FROM stack_runs n \
-    WHERE n.stack_id = s.id AND n.number > r.number AND n.kind NOT IN ('dry_run', 'drift'))";
+    WHERE n.stack_id = s.id AND n.number > r.number AND n.kind IN ('apply', 'destroy'))";
 
 impl Database {
     /// A page of all runs that are not over.

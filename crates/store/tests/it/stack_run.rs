@@ -19,6 +19,7 @@ use plural_core::repository::Repository;
 use plural_core::run_call::InputVariable;
 use plural_core::service::GitRef;
 use plural_core::stack::{NewStack, Stack, StackChange, StackSource, StackTool};
+use plural_core::stack_exec::ExecCommand;
 use plural_core::stack_run::{
     JobRef, PlanSummary, RunKind, RunPhase, RunPlan, RunSource, RunStatus, RunStep, RunTrigger, StackRun,
     StepStatus,
@@ -39,6 +40,7 @@ each_database!(
     the_token_of_an_actor_holds_while_its_job_applies,
     a_run_is_work_of_its_cluster_while_it_is_under_way,
     a_stack_says_how_its_newest_run_stands,
+    commands_say_nothing_of_their_stack_and_are_kept_as_they_were_given,
     artifacts_of_open_and_newest_runs_are_named_and_old_runs_go,
     what_a_stack_uses_stays,
     a_repository_knows_the_stacks_that_follow_it,
@@ -101,6 +103,14 @@ impl Ground {
         let run = self.asked(kind, trigger).await;
         let change = RunMove { source: Some(source(artifact)), ..self.change() };
         self.moved(run.id, change).await.unwrap()
+    }
+
+    /// The same of commands that somebody gave it.
+    async fn commands(&self) -> StackRun {
+        let command = ExecCommand { cmd: "ls".to_owned(), ..ExecCommand::default() };
+        let made = self.door.app.stack_exec(&self.door.admin, self.stack.id, vec![command]).await.unwrap();
+        let change = RunMove { source: Some(source(7)), ..self.change() };
+        self.moved(made.id, change).await.unwrap()
     }
 
     async fn ready(&self, trigger: RunTrigger) -> StackRun {
@@ -282,6 +292,7 @@ async fn a_later_plan_ends_earlier_ones_that_wait(database: TestDatabase) {
     ground.moved(approved.id, change).await.unwrap();
     let queued = ground.asked(RunKind::Apply, RunTrigger::Commit).await;
     let dry = ground.ready_of(RunKind::DryRun, RunTrigger::Manual, 7).await;
+    let commands = ground.commands().await;
     let over = ground.ready(RunTrigger::Commit).await;
     ground.end(over.id, RunStatus::Failed).await;
     let newer = ground.ready(RunTrigger::Commit).await;
@@ -295,6 +306,7 @@ async fn a_later_plan_ends_earlier_ones_that_wait(database: TestDatabase) {
         (&queued, RunStatus::Cancelled),
         (&approved, RunStatus::Queued),
         (&dry, RunStatus::Queued),
+        (&commands, RunStatus::Queued),
         (&over, RunStatus::Failed),
         (&newer, RunStatus::PendingApproval),
         (&later, RunStatus::Queued),
@@ -483,6 +495,26 @@ async fn a_run_is_work_of_its_cluster_while_it_is_under_way(database: TestDataba
     // One that is over does not live.
     let late = ground.door.database.stack_run_beat(run.id, ground.now()).await.unwrap().unwrap();
     assert_eq!(late.heartbeat_at, Some(beat));
+}
+
+async fn commands_say_nothing_of_their_stack_and_are_kept_as_they_were_given(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.running().await;
+    let commands = ground.commands().await;
+    assert_eq!((commands.kind, commands.trigger), (RunKind::Commands, RunTrigger::Manual));
+    let exec = commands.snapshot.spec.exec.clone().unwrap();
+    assert_eq!((exec.phase, exec.commands[0].cmd.as_str()), (RunPhase::Apply, "ls"));
+    assert_eq!(ground.run(commands.id).await.snapshot, commands.snapshot);
+    assert_eq!(ground.stack_now().await.spec.exec, None);
+    assert_eq!(ground.next().await, None, "another one has the queue");
+    ground.end(commands.id, RunStatus::Failed).await;
+    assert_eq!(ground.stack_now().await.status, Some(RunStatus::Running));
+    ground.end(run.id, RunStatus::Successful).await;
+    assert_eq!(ground.stack_now().await.status, Some(RunStatus::Successful));
+    let lines = ground.lines("stack.run.exec").await;
+    assert_eq!(lines.len(), 1);
+    let target = &lines[0].entry.target;
+    assert_eq!((target.id, target.name.as_str()), (Some(ground.stack.id.uuid()), "infra: ls"));
 }
 
 async fn a_stack_says_how_its_newest_run_stands(database: TestDatabase) {

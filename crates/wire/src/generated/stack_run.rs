@@ -309,6 +309,8 @@ impl Paged for StackRuns {
 pub enum StackRunKind {
     /// Plan, and apply that plan.
     Apply,
+    /// Run the commands that somebody gave it.
+    Commands,
     /// Plan the destruction of everything, and do it.
     Destroy,
     /// Compare what the tool knows with what there is: nothing is changed.
@@ -325,6 +327,7 @@ impl StackRunKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "APPLY",
+            Self::Commands => "COMMANDS",
             Self::Destroy => "DESTROY",
             Self::Drift => "DRIFT",
             Self::DryRun => "DRY_RUN",
@@ -451,6 +454,22 @@ impl StepStatus {
             Self::Unknown => "UNKNOWN",
         }
     }
+}
+
+/// A command that somebody runs on demand. No shell reads it.
+#[derive(Debug, Clone, Serialize)]
+pub struct CommandAttributes {
+    /// It waits for approval where the stack asks for that, and runs with the rights to apply then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approve: Option<bool>,
+    /// Its arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+    /// Program.
+    pub cmd: String,
+    /// Folder below the one in which the tool runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<String>,
 }
 
 /// The runs of a stack, newest first, by pages.
@@ -593,6 +612,31 @@ impl Operation for TriggerRun {
     const FIELD: &'static str = "triggerRun";
     const DOCUMENT: &'static str = "mutation TriggerRun($id: ID!, $dryRun: Boolean, $destroy: Boolean) {
   triggerRun(id: $id, dryRun: $dryRun, destroy: $destroy) { ...StackRun }
+}
+fragment JobReference on JobReference { name namespace }
+fragment StackRef on InfrastructureStack { id name }
+fragment StackRun on StackRun { id number kind trigger status phase approval requiredApprovals cancelAsked error sha message author createdAt startedAt finishedAt stack { ...StackRef } plan { ...StackRunPlan } approvals { ...StackRunApproval } job { ...JobReference } }
+fragment StackRunApproval on StackRunApproval { approver digest at }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
+}
+
+/// Runs commands of your own in the environment of a stack. Needs the action `stack-exec` on it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateOnDemandRun {
+    /// The id of the stack.
+    pub stack_id: String,
+    /// In this order; the first one that fails is the last.
+    pub commands: Vec<CommandAttributes>,
+}
+
+impl Operation for CreateOnDemandRun {
+    type Data = StackRun;
+    const NAME: &'static str = "CreateOnDemandRun";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "createOnDemandRun";
+    const DOCUMENT: &'static str = "mutation CreateOnDemandRun($stackId: ID!, $commands: [CommandAttributes!]!) {
+  createOnDemandRun(stackId: $stackId, commands: $commands) { ...StackRun }
 }
 fragment JobReference on JobReference { name namespace }
 fragment StackRef on InfrastructureStack { id name }

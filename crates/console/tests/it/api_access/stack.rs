@@ -73,6 +73,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"id": w.sourced["id"]}),
     },
     Line {
+        field: "createOnDemandRun",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { createOnDemandRun(stackId: $id, commands: [{cmd: \"ls\"}]) { id kind } }",
+        variables: |w| json!({"id": w.sourced["id"]}),
+    },
+    Line {
         field: "stackRun",
         expected: MEMBERS_READ,
         document: "query ($id: ID!) { stackRun(id: $id) { id status steps { name } plan { text } } }",

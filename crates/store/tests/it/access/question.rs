@@ -254,6 +254,7 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("stack_state_unlock", &["state-write stack/{stack}"]),
     ("stack_state_force_unlock", &["state-write stack/{stack}"]),
     ("stack_run_create", &["update stack/{stack}"]),
+    ("stack_exec", &["exec stack/{stack}"]),
     ("stack_run_get", &["get stack/{stack}"]),
     ("stack_runs", &["get stack/{stack}"]),
     ("stack_run_steps", &["get stack/{stack}"]),

@@ -10,6 +10,7 @@ use plural_core::page::PageRequest;
 use plural_core::policy::BindingsChange;
 use plural_core::service::GitRef;
 use plural_core::stack::{NewStack, Stack, StackSource, StackTool};
+use plural_core::stack_exec::ExecCommand;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
 
@@ -19,6 +20,7 @@ use crate::stack_run::{plan, step};
 pub(super) fn cases() -> Vec<Case> {
     vec![
         case!("stack_run_create", "uhdaaa", w, c => async { w.door.app.stack_run_create(c, sourced(w).await.id, manual(RunKind::Apply)).await }),
+        case!("stack_exec", "uhddaa", w, c => async { w.door.app.stack_exec(c, sourced(w).await.id, vec![ls()]).await }),
         case!("stack_run_get", "uhaaaa", w, c => async { w.door.app.stack_run_get(c, run(w).await.id).await }),
         case!("stack_runs", "uhaaaa", w, c => async { w.door.app.stack_runs(c, run(w).await.stack_id, &page()).await }),
         case!("runs_waiting", "uaaaaa", w, c => async { w.door.app.runs_waiting(c, &page()).await }),
@@ -44,6 +46,10 @@ fn page() -> PageRequest {
 
 fn manual(kind: RunKind) -> NewRun {
     NewRun { kind, trigger: RunTrigger::Manual }
+}
+
+fn ls() -> ExecCommand {
+    ExecCommand { cmd: "ls".to_owned(), ..ExecCommand::default() }
 }
 
 /// A stack with code, and with a cluster to run on.

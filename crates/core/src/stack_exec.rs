@@ -1,0 +1,253 @@
+//! Commands that somebody runs on demand in the environment of a stack.
+//!
+//! Whoever may run them (the action `stack-exec`) chooses every word, so they get as little as they need: they run in the first Job of
+//! the run, which reads the state. In the second, which writes it, they run only where whoever asks may write the stack, too, and a stack
+//! that asks for approval lets none of them pass there that nobody agreed to.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::run_call::InputVariable;
+use crate::stack_checks::{check_command, check_path};
+use crate::stack_run::RunPhase;
+use crate::stack_spec::StackApproval;
+
+/// Commands of one run.
+const MAX_COMMANDS: usize = 32;
+/// Bytes of all of them.
+const MAX_BYTES: usize = 64 << 10;
+/// Bytes of what the audit log says of them.
+const MAX_TOLD: usize = 1024;
+/// Bytes from which on the value of a secret variable is looked for. A shorter one would be found by chance.
+const SHORTEST: usize = 4;
+
+const FIELD: &str = "commands";
+
+/// The commands of a run that somebody made with them. They are a part of what the run is made of, and sealed with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecCommands {
+    /// The Job that runs them.
+    pub phase: RunPhase,
+    /// In this order; the first one that fails is the last.
+    pub commands: Vec<ExecCommand>,
+}
+
+/// A command that somebody runs on demand. No shell reads it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExecCommand {
+    /// Program: looked up in PATH.
+    pub cmd: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Folder below the one in which the tool runs; absent for that itself.
+    pub dir: Option<String>,
+    /// It waits for approval where the stack asks for that.
+    pub approve: bool,
+}
+
+impl ExecCommand {
+    /// As a person would type it.
+    fn line(&self) -> String {
+        let mut line = quoted(&self.cmd);
+        for arg in &self.args {
+            line.push(' ');
+            line.push_str(&quoted(arg));
+        }
+        match &self.dir {
+            Some(dir) => format!("(in {}) {line}", quoted(dir)),
+            None => line,
+        }
+    }
+}
+
+impl ExecCommands {
+    /// These commands, with the rights that whoever asks can have for them.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for commands that are none or hold the value of a secret variable, which whoever reads the stack would see then,
+    /// and [`Error::Forbidden`] where they want an approval after which they would have rights that whoever asks has not.
+    pub fn asked(
+        commands: Vec<ExecCommand>,
+        approval: &StackApproval,
+        may_write: bool,
+        environment: &[InputVariable],
+    ) -> Result<Self> {
+        check(&commands, environment)?;
+        let waits = approval.required && commands.iter().any(|command| command.approve);
+        if waits && !may_write {
+            return Err(Error::forbidden(
+                "commands that wait for approval run with the rights to apply: you need write access to this stack as well",
+            ));
+        }
+        // Where nobody agrees to them though the stack asks for it, they change nothing that a plan could not.
+        let phase = if may_write && (waits || !approval.required) { RunPhase::Apply } else { RunPhase::Plan };
+        Ok(Self { phase, commands })
+    }
+
+    /// What people agree to: every command, on a line of its own.
+    pub fn text(&self) -> String {
+        let mut text = match self.phase {
+            RunPhase::Plan => "Runs, with the rights to plan:\n".to_owned(),
+            RunPhase::Apply => "Would run, with the rights to apply:\n".to_owned(),
+        };
+        for command in &self.commands {
+            let _ = writeln!(text, "  {}", command.line());
+        }
+        text
+    }
+
+    /// What the audit log says: all of them on one line, cut where that is long.
+    pub fn told(&self) -> String {
+        let lines: Vec<String> = self.commands.iter().map(ExecCommand::line).collect();
+        let mut told = lines.join("; ");
+        if told.len() > MAX_TOLD {
+            told.truncate(told.floor_char_boundary(MAX_TOLD));
+            told.push('…');
+        }
+        told
+    }
+}
+
+fn check(commands: &[ExecCommand], environment: &[InputVariable]) -> Result<()> {
+    if commands.is_empty() || commands.len() > MAX_COMMANDS {
+        return Err(Error::invalid(FIELD, format!("must be 1 to {MAX_COMMANDS}")));
+    }
+    let mut bytes = 0;
+    for ExecCommand { cmd, args, dir, approve: _ } in commands {
+        check_command(FIELD, cmd, args)?;
+        if let Some(dir) = dir {
+            check_path("commands.dir", dir)?;
+        }
+        bytes += cmd.len() + args.iter().map(String::len).sum::<usize>();
+    }
+    if bytes > MAX_BYTES {
+        return Err(Error::invalid(FIELD, format!("must not exceed {} KiB together", MAX_BYTES >> 10)));
+    }
+    let words = || commands.iter().flat_map(|command| [&command.cmd].into_iter().chain(&command.args));
+    for InputVariable { name, value, secret } in environment {
+        if *secret && value.len() >= SHORTEST && words().any(|word| word.contains(value.as_str())) {
+            return Err(Error::invalid(
+                FIELD,
+                format!(
+                    "hold the value of the secret variable {name}, and whoever reads the stack reads its commands: the \
+                     command has {name} in its environment"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A word as a shell would take it back: what it shows cannot be taken for two words, or for another line.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    // Marks that turn the order of what is shown around are no letters.
+    if word.chars().any(|c| c.is_control() || !(c.is_ascii() || c.is_alphanumeric())) {
+        return format!("$'{}'", word.escape_default());
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCode;
+
+    fn command(words: &[&str]) -> ExecCommand {
+        let mut words = words.iter().map(|word| (*word).to_owned());
+        ExecCommand { cmd: words.next().unwrap_or_default(), args: words.collect(), ..ExecCommand::default() }
+    }
+
+    /// Every case: who asks, what the stack asks for, what the command says.
+    #[test]
+    fn commands_have_no_more_rights_than_whoever_asks_and_what_was_agreed_to() {
+        for (may_write, required, approve, expected) in [
+            (false, false, false, Some(RunPhase::Plan)),
+            (false, false, true, Some(RunPhase::Plan)),
+            (false, true, false, Some(RunPhase::Plan)),
+            (false, true, true, None),
+            (true, false, false, Some(RunPhase::Apply)),
+            (true, false, true, Some(RunPhase::Apply)),
+            (true, true, false, Some(RunPhase::Plan)),
+            (true, true, true, Some(RunPhase::Apply)),
+        ] {
+            let approval = StackApproval { required, ..StackApproval::default() };
+            let commands = vec![command(&["ls"]), ExecCommand { approve, ..command(&["make"]) }];
+            let asked = ExecCommands::asked(commands, &approval, may_write, &[]);
+            match (asked, expected) {
+                (Ok(asked), Some(phase)) => {
+                    assert_eq!(asked.phase, phase, "{may_write} {required} {approve}");
+                }
+                (Err(error), None) => assert_eq!(error.code(), ErrorCode::Forbidden),
+                (asked, expected) => {
+                    panic!("{may_write} {required} {approve}: {asked:?}, and not {expected:?}")
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_command_is_refused() {
+        let secret =
+            InputVariable { name: "TOKEN".to_owned(), value: "hunter2-hunter2".to_owned(), secret: true };
+        let refused = |commands: Vec<ExecCommand>| {
+            let approval = StackApproval::default();
+            let environment = std::slice::from_ref(&secret);
+            ExecCommands::asked(commands, &approval, true, environment).unwrap_err().to_string()
+        };
+        assert!(refused(Vec::new()).contains("1 to 32"));
+        assert!(refused(vec![command(&["ls"]); 33]).contains("1 to 32"));
+        assert!(refused(vec![command(&[""])]).contains("program"));
+        assert!(refused(vec![command(&["ls", "a\0b"])]).contains("arguments"));
+        for dir in ["..", "/etc", "a/../../b", "~"] {
+            let elsewhere = ExecCommand { dir: Some(dir.to_owned()), ..command(&["ls"]) };
+            assert!(refused(vec![elsewhere]).contains("commands.dir"), "{dir}");
+        }
+        let long = "x".repeat(8 << 10);
+        let long: Vec<&str> = std::iter::once("echo").chain(std::iter::repeat_n(long.as_str(), 9)).collect();
+        assert!(refused(vec![command(&long)]).contains("64 KiB"));
+        let told = refused(vec![command(&["curl", "-H", "Authorization: hunter2-hunter2"])]);
+        assert!(told.contains("TOKEN") && !told.contains("hunter2"), "{told}");
+        // The name of it is none.
+        let named = vec![command(&["sh", "-c", "curl -H \"$TOKEN\""])];
+        assert!(ExecCommands::asked(named, &StackApproval::default(), true, &[secret]).is_ok());
+    }
+
+    /// Two commands that do other things never read the same: people agree to the digest of this text.
+    #[test]
+    fn what_people_agree_to_says_every_word() {
+        let of =
+            |words: &[&str]| ExecCommands { phase: RunPhase::Apply, commands: vec![command(words)] }.text();
+        assert_eq!(
+            of(&["tofu", "state", "rm", "a.b[\"c d\"]"]),
+            "Would run, with the rights to apply:\n  tofu state rm 'a.b[\"c d\"]'\n"
+        );
+        let all = [
+            of(&["rm", "a b"]),
+            of(&["rm", "a", "b"]),
+            of(&["rm", "a\n  b"]),
+            of(&["rm", "a\\n  b"]),
+            of(&["rm", "", "ab"]),
+            of(&["rm", "ab"]),
+            of(&["rm", "'a b'"]),
+            of(&["rm", "a\u{202e} b"]),
+            of(&["rm", "a\\u{202e} b"]),
+        ];
+        let different: std::collections::BTreeSet<&String> = all.iter().collect();
+        assert_eq!(different.len(), all.len(), "{all:#?}");
+        assert!(all.iter().all(|text| text.lines().count() == 2), "{all:#?}");
+        let in_folder = ExecCommand { dir: Some("modules/a".to_owned()), ..command(&["ls"]) };
+        let commands = ExecCommands { phase: RunPhase::Plan, commands: vec![in_folder, command(&["pwd"])] };
+        assert_eq!(commands.told(), "(in modules/a) ls; pwd");
+        let long =
+            ExecCommands { phase: RunPhase::Plan, commands: vec![command(&["ü".repeat(999).as_str()])] };
+        assert!(long.told().len() <= 1027 && long.told().ends_with('…'));
+    }
+}

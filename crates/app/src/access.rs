@@ -193,6 +193,7 @@ fn of_run<T: Noun>(actor: &Actor, action: Action, thing: &T) -> Result<Option<Ac
         | Action::ReadRecordings
         | Action::Approve
         | Action::Exec
+        | Action::ExecStack
         | Action::Rollback
         | Action::Prune
         | Action::ImpersonateGroup

@@ -298,7 +298,7 @@ impl App {
 /// What comes after the end of a run: stacks that depend on its own may wait for it.
 fn follows(run: &StackRun) -> Result<Vec<NewJob>> {
     match run.kind {
-        RunKind::DryRun | RunKind::Drift => Ok(Vec::new()),
+        RunKind::DryRun | RunKind::Drift | RunKind::Commands => Ok(Vec::new()),
         RunKind::Apply | RunKind::Destroy => {
             let followed = FollowedRun { stack: run.stack_id, run: run.id };
             Ok(vec![NewJob::of::<FollowUpstream>(&followed)?])

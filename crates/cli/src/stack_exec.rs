@@ -76,7 +76,8 @@ pub(crate) async fn run(
     // What makes the tool ready is told by `logs`.
     let status = stack_logs::print_steps(known, |step| step.stage != StepStage::Init, true, client, terminal);
     status.await?;
-    let StackRunDetails { run, steps } = client.send(&GetStackRun { id: made.id }).await?;
+    let StackRunDetails { run, steps, violations: _, cost: _ } =
+        client.send(&GetStackRun { id: made.id }).await?;
     match run.status {
         StackStatus::Successful => Ok(()),
         StackStatus::PendingApproval => Err(CliError::new(format!("run {name} waits for approval"))

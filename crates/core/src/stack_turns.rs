@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::error::{Error, Result};
 use crate::ids::{StackId, StackRunId, UserId};
 use crate::run_call::RunReport;
-use crate::stack_run::{RunApproval, RunPhase, RunPlan, RunStatus, StackRun};
+use crate::stack_run::{RunApproval, RunKind, RunPhase, RunPlan, RunStatus, StackRun};
 use crate::stack_spec::StackApproval;
 
 /// A Job that was not heard of for so long is lost.
@@ -82,7 +82,7 @@ fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
     match run.kind {
         // What it was to run, it ran; or it is all in the second one, whatever the harness counts.
         RunKind::Commands => run.snapshot.spec.exec.as_ref().is_none_or(|exec| exec.phase == RunPhase::Plan),
-        RunKind::Apply | RunKind::DryRun | RunKind::Destroy => plan.summary.is_empty(),
+        RunKind::Apply | RunKind::DryRun | RunKind::Destroy | RunKind::Drift => plan.summary.is_empty(),
     }
 }
 

@@ -36,7 +36,7 @@ impl Job {
                 let text = printed.unwrap_or_default();
                 let file = match self.input.kind {
                     // A look for drift leaves nothing that could be applied.
-                    RunKind::Drift => None,
+                    RunKind::Drift | RunKind::Commands => None,
                     RunKind::Apply | RunKind::DryRun | RunKind::Destroy => Some(self.plan_bytes()?),
                 };
                 Gathered { summary: summary::of_pulumi(&text), file, json: None, text: text.into() }
@@ -58,10 +58,10 @@ impl Job {
     pub(crate) async fn hand_in_commands(&self, exec: &ExecCommands) -> Result<(), End> {
         let text = self.secrets.hidden(&exec.text());
         let summary = PlanSummary { other: true, ..PlanSummary::default() };
-        self.upload(Gathered { summary, file: None, json: None, text: text.into() }, None).await
+        self.upload(Gathered { summary, file: None, json: None, text: text.into() }, None).await.map(drop)
     }
 
-    async fn upload(&self, gathered: Gathered, lock_digest: Option<String>) -> Result<(), End> {
+    async fn upload(&self, gathered: Gathered, lock_digest: Option<String>) -> Result<Option<Bytes>, End> {
         let Gathered { summary, file, json, text } = gathered;
         for (part, bytes) in [("file", &file), ("json", &json), ("text", &Some(text.clone()))] {
             if let Some(bytes) = bytes {

@@ -73,15 +73,15 @@ pub(crate) async fn run(
 fn around(graph: StackGraph, id: &str) -> StackGraph {
     let up = |edge: &StackGraphEdge| (edge.stack_id.clone(), edge.upstream_id.clone());
     let down = |edge: &StackGraphEdge| (edge.upstream_id.clone(), edge.stack_id.clone());
-    let mut kept = reached(graph.edges.iter().map(up).collect(), id);
-    kept.extend(reached(graph.edges.iter().map(down).collect(), id));
+    let mut kept = reached(&graph.edges.iter().map(up).collect::<Vec<_>>(), id);
+    kept.extend(reached(&graph.edges.iter().map(down).collect::<Vec<_>>(), id));
     let StackGraph { mut stacks, mut edges } = graph;
     stacks.retain(|node| kept.contains(&node.id));
     edges.retain(|edge| kept.contains(&edge.stack_id) && kept.contains(&edge.upstream_id));
     StackGraph { stacks, edges }
 }
 
-fn reached(edges: Vec<(String, String)>, from: &str) -> BTreeSet<String> {
+fn reached(edges: &[(String, String)], from: &str) -> BTreeSet<String> {
     let (mut found, mut next) = (BTreeSet::from([from.to_owned()]), vec![from.to_owned()]);
     while let Some(one) = next.pop() {
         for (_, to) in edges.iter().filter(|(at, _)| *at == one) {

@@ -110,7 +110,7 @@ impl PreviewQuery {
             let selector = selector(id, cluster, name).into_graphql(ctx)?;
             let _turn = turn(ctx).await.into_graphql(ctx)?;
             let plural_app::ports::previews::Preview { objects, errors } =
-                request.app.service_preview(&request.op, &selector).await.into_graphql(ctx)?;
+                Box::pin(request.app.service_preview(&request.op, &selector)).await.into_graphql(ctx)?;
             Ok(Some(ServicePreview {
                 objects: limited(ctx, objects.into_iter().map(RenderedObject)),
                 errors: limited(ctx, errors.into_iter().map(Into::into)),

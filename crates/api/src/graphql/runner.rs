@@ -259,7 +259,7 @@ impl RunnerMutation {
                 Runner::Job(_) => Err(Error::Unauthenticated),
                 Runner::Agent(agent) => {
                     let JobSays { status, plan: _, error, outputs: _ } = says;
-                    request.app.agent_run_says(&agent, run, (status, error), job).await
+                    Box::pin(request.app.agent_run_says(&agent, run, (status, error), job)).await
                 }
             };
             Ok(Some(moved.into_graphql(ctx)?.into()))

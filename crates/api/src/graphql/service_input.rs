@@ -250,7 +250,7 @@ impl ServiceDeploymentAttributes {
             flow_id,
             imports,
         } = self;
-        Unserved { parent_id, agent_id, flow_id }.check()?;
+        unserved(parent_id.as_ref(), agent_id.as_ref(), flow_id.as_ref())?;
         Ok(NewService {
             name: parse("attributes.name", &name)?,
             namespace: parse("attributes.namespace", &namespace)?,
@@ -299,7 +299,7 @@ impl ServiceUpdateAttributes {
             flow_id,
             imports,
         } = self;
-        Unserved { parent_id, agent_id, flow_id }.check()?;
+        unserved(parent_id.as_ref(), agent_id.as_ref(), flow_id.as_ref())?;
         Ok(ServiceChange {
             namespace: parse_option("attributes.namespace", namespace.as_deref())?,
             repository_id: id_in("attributes.repositoryId", repository_id.as_deref())?,
@@ -318,30 +318,20 @@ impl ServiceUpdateAttributes {
     }
 }
 
-/// What clients of the original console may tie a service to.
-struct Unserved {
-    parent_id: Option<ID>,
-    agent_id: Option<ID>,
-    flow_id: Option<ID>,
-}
-
-impl Unserved {
-    /// Refuses all of it.
-    fn check(self) -> Result<()> {
-        let Self { parent_id, agent_id, flow_id } = self;
-        let named = |id: Option<ID>| id.is_some_and(|id| !id.is_empty());
-        unsupported("attributes.parentId", named(parent_id), NO_PARENT)?;
-        unsupported(
-            "attributes.agentId",
-            named(agent_id),
-            "is not supported: agents for coding are not part of this console. Leave it out",
-        )?;
-        unsupported(
-            "attributes.flowId",
-            named(flow_id),
-            "is not supported: there are no flows here. Leave it out, and group services by cluster, tags or project",
-        )
-    }
+/// Refuses what clients of the original console may tie a service to.
+fn unserved(parent: Option<&ID>, agent: Option<&ID>, flow: Option<&ID>) -> Result<()> {
+    let named = |id: Option<&ID>| id.is_some_and(|id| !id.is_empty());
+    unsupported("attributes.parentId", named(parent), NO_PARENT)?;
+    unsupported(
+        "attributes.agentId",
+        named(agent),
+        "is not supported: agents for coding are not part of this console. Leave it out",
+    )?;
+    unsupported(
+        "attributes.flowId",
+        named(flow),
+        "is not supported: there are no flows here. Leave it out, and group services by cluster, tags or project",
+    )
 }
 
 impl GitRefAttributes {

@@ -480,7 +480,7 @@ impl StackMutation {
         nullable(async {
             let request = request(ctx);
             let new = attributes.new_stack().into_graphql(ctx)?;
-            Ok(Some(request.app.stack_create(&request.op, new).await.into_graphql(ctx)?.into()))
+            Ok(Some(Box::pin(request.app.stack_create(&request.op, new)).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -524,7 +524,12 @@ impl StackMutation {
             let request = request(ctx);
             let stack = id(&stack).into_graphql(ctx)?;
             let forget = id_in("forget", forget.as_deref()).into_graphql(ctx)?;
-            Ok(Some(request.app.stack_delete(&request.op, stack, forget).await.into_graphql(ctx)?.into()))
+            Ok(Some(
+                Box::pin(request.app.stack_delete(&request.op, stack, forget))
+                    .await
+                    .into_graphql(ctx)?
+                    .into(),
+            ))
         })
         .await
     }

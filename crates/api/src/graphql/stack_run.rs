@@ -650,7 +650,9 @@ impl StackRunMutation {
         nullable(async {
             let request = request(ctx);
             let run = id(&run).into_graphql(ctx)?;
-            Ok(Some(request.app.stack_run_restart(&request.op, run).await.into_graphql(ctx)?.into()))
+            Ok(Some(
+                Box::pin(request.app.stack_run_restart(&request.op, run)).await.into_graphql(ctx)?.into(),
+            ))
         })
         .await
     }

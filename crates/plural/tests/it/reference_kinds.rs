@@ -226,7 +226,7 @@ fn shows_masks(told: &Value) -> Result<(), String> {
 async fn every_kind_of_reference_goes_to_every_place_and_is_told_nowhere(
     cluster: TestCluster,
 ) -> anyhow::Result<()> {
-    let case = Case::new(cluster).await?;
+    let case = Box::pin(Case::new(cluster)).await?;
     let w = &case.w;
     let sha = w.remote.push_files(files())?;
     let mut services = Vec::new();
@@ -285,7 +285,7 @@ async fn every_kind_of_reference_goes_to_every_place_and_is_told_nowhere(
 const FAILING: [&str; 2] = ["tpl", "chart"];
 
 async fn an_error_that_quotes_a_value_of_any_kind_shows_the_mask(cluster: TestCluster) -> anyhow::Result<()> {
-    let case = Case::new(cluster).await?;
+    let case = Box::pin(Case::new(cluster)).await?;
     let mut files = Vec::new();
     for kind in KINDS {
         for engine in FAILING {

@@ -21,7 +21,7 @@ fn evaluated(rego: &str, limits: &Limits) -> Result<Vec<RuleFinding>, String> {
 
 fn limits() -> Limits {
     Limits {
-        deadline: Duration::from_secs(60),
+        deadline: Duration::from_mins(1),
         cpu: Duration::from_secs(30),
         memory_bytes: 1 << 30,
         output_bytes: ANSWER_BYTES,

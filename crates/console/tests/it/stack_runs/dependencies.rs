@@ -48,7 +48,7 @@ fn takes(stack: &str, variable: &str) -> Value {
 
 impl World {
     /// Plans and applies a run, which ends with this output.
-    async fn gives(&self, stack: &str, number: u64, id: &str) {
+    async fn ends_with(&self, stack: &str, number: u64, id: &str) {
         self.plans_of(stack, number).await;
         let run = self.run_of(stack, number, "PENDING").await;
         assert_eq!(run["phase"], "APPLY", "{run}");
@@ -89,7 +89,7 @@ fn variable(input: &Value, name: &str) -> Value {
 
 async fn outputs_go_down_and_only_other_ones_make_runs(database: TestDatabase) {
     let w = World::new(&database, json!({})).await;
-    w.gives(&w.stack, 1, "vpc-1").await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
     let taken = json!([{"stackId": w.stack, "outputs": [
         {"output": "id", "variable": "vpc"}, {"output": "key", "variable": "secret_key"},
     ]}]);
@@ -113,7 +113,7 @@ async fn outputs_go_down_and_only_other_ones_make_runs(database: TestDatabase) {
     // The same outputs make none; others do, once.
     for (number, id) in [(2, "vpc-1"), (3, "vpc-2")] {
         assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
-        w.gives(&w.stack, number, id).await;
+        w.ends_with(&w.stack, number, id).await;
     }
     let run = w.run_of(&app, 2, "PENDING").await;
     let by = w.runs().await[0].clone();
@@ -161,13 +161,13 @@ async fn what_was_never_applied_is_waited_for(database: TestDatabase) {
 
 async fn a_commit_to_both_is_planned_once_with_the_new_outputs(database: TestDatabase) {
     let w = World::new(&database, json!({})).await;
-    w.gives(&w.stack, 1, "vpc-1").await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
     let app = beside(&w, "app", "docs", json!([takes(&w.stack, "vpc")])).await;
-    w.gives(&app, 1, "app-1").await;
+    w.ends_with(&app, 1, "app-1").await;
     w.remote.push_files([("infra/main.sh", "echo 2\n"), ("docs/a.md", "two\n")]).unwrap();
     w.run(2, "PENDING").await;
     w.waits(&app, 2, "waits for run 2 of stack infra").await;
-    w.gives(&w.stack, 2, "vpc-2").await;
+    w.ends_with(&w.stack, 2, "vpc-2").await;
     assert_eq!(variable(&w.plans_of(&app, 2).await, "vpc"), "vpc-2");
     assert_eq!(w.runs_of(&app).await.len(), 2);
     w.t.stop().await;
@@ -175,9 +175,9 @@ async fn a_commit_to_both_is_planned_once_with_the_new_outputs(database: TestDat
 
 async fn what_waits_for_a_run_that_fails_is_skipped(database: TestDatabase) {
     let w = World::new(&database, json!({})).await;
-    w.gives(&w.stack, 1, "vpc-1").await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
     let app = beside(&w, "app", "docs", json!([takes(&w.stack, "vpc")])).await;
-    w.gives(&app, 1, "app-1").await;
+    w.ends_with(&app, 1, "app-1").await;
     let trigger = async |stack: &str| {
         let ask = "mutation ($id: ID!) { triggerRun(id: $id) { id } }";
         assert_eq!(w.t.owner.ask(ask, json!({"id": stack})).await.outcome(), "OK");
@@ -193,18 +193,18 @@ async fn what_waits_for_a_run_that_fails_is_skipped(database: TestDatabase) {
     assert_eq!(run["error"], "skipped: run 2 of stack infra, which it waited for, is failed");
     // Now that it goes well, what was skipped is made up for, though the outputs are the same.
     trigger(&w.stack).await;
-    w.gives(&w.stack, 3, "vpc-1").await;
+    w.ends_with(&w.stack, 3, "vpc-1").await;
     assert_eq!(w.run_of(&app, 3, "PENDING").await["trigger"], "UPSTREAM");
     w.t.stop().await;
 }
 
 async fn a_diamond_settles_in_one_run(database: TestDatabase) {
     let w = World::new(&database, json!({})).await;
-    w.gives(&w.stack, 1, "net-1").await;
+    w.ends_with(&w.stack, 1, "net-1").await;
     let left = beside(&w, "left", "docs", json!([takes(&w.stack, "net")])).await;
     let right = beside(&w, "right", "docs", json!([takes(&w.stack, "net")])).await;
-    w.gives(&left, 1, "left-1").await;
-    w.gives(&right, 1, "right-1").await;
+    w.ends_with(&left, 1, "left-1").await;
+    w.ends_with(&right, 1, "right-1").await;
     let sink = beside(
         &w,
         "sink",
@@ -212,13 +212,13 @@ async fn a_diamond_settles_in_one_run(database: TestDatabase) {
         json!([takes(&left, "left"), takes(&right, "right"), takes(&w.stack, "net")]),
     )
     .await;
-    w.gives(&sink, 1, "sink-1").await;
+    w.ends_with(&sink, 1, "sink-1").await;
     assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
-    w.gives(&w.stack, 2, "net-2").await;
+    w.ends_with(&w.stack, 2, "net-2").await;
     w.run_of(&sink, 2, "QUEUED").await;
-    w.gives(&right, 2, "right-2").await;
+    w.ends_with(&right, 2, "right-2").await;
     w.waits(&sink, 2, "waits for run 2 of stack left").await;
-    w.gives(&left, 2, "left-2").await;
+    w.ends_with(&left, 2, "left-2").await;
     let input = w.plans_of(&sink, 2).await;
     let taken = ["net", "left", "right"].map(|name| variable(&input, name));
     assert_eq!(taken, ["net-2", "left-2", "right-2"].map(Value::from));
@@ -228,7 +228,7 @@ async fn a_diamond_settles_in_one_run(database: TestDatabase) {
 
 async fn a_plan_of_older_outputs_is_not_applied(database: TestDatabase) {
     let w = World::new(&database, json!({})).await;
-    w.gives(&w.stack, 1, "vpc-1").await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
     let git = json!({"ref": "main", "folder": "docs"});
     let taken = json!([takes(&w.stack, "vpc")]);
     let app =
@@ -236,7 +236,7 @@ async fn a_plan_of_older_outputs_is_not_applied(database: TestDatabase) {
     w.plans_of(&app, 1).await;
     let waits = w.run_of(&app, 1, "PENDING_APPROVAL").await;
     assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
-    w.gives(&w.stack, 2, "vpc-2").await;
+    w.ends_with(&w.stack, 2, "vpc-2").await;
     assert_eq!(w.run_of(&app, 2, "PENDING").await["trigger"], "UPSTREAM");
     w.approve(&w.t.owner, &waits, &waits["plan"]["digest"]).await;
     let failed = w.run_of(&app, 1, "FAILED").await;
@@ -278,11 +278,11 @@ async fn a_cycle_is_refused_and_so_is_what_may_not_be_read(database: TestDatabas
 
 async fn what_others_depend_on_goes_last(database: TestDatabase) {
     let w = World::new(&database, json!({})).await;
-    w.gives(&w.stack, 1, "vpc-1").await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
     let db = beside(&w, "db", "docs", json!([takes(&w.stack, "vpc")])).await;
-    w.gives(&db, 1, "db-1").await;
+    w.ends_with(&db, 1, "db-1").await;
     let app = beside(&w, "app", "docs", json!([takes(&db, "db")])).await;
-    w.gives(&app, 1, "app-1").await;
+    w.ends_with(&app, 1, "app-1").await;
     let delete = async |stack: &str| {
         w.t.owner
             .ask("mutation ($id: ID!) { deleteStack(id: $id) { id deletedAt } }", json!({"id": stack}))

@@ -186,15 +186,6 @@ pub struct ServiceDetails {
     pub imports: Vec<ServiceImport>,
 }
 
-/// A stack whose outputs templates read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServiceImport {
-    /// Whether sensitive outputs are among what templates read: whoever imported the stack might read its state.
-    pub sensitive: Option<bool>,
-    /// The stack.
-    pub stack: Option<StackRef>,
-}
-
 /// What is wrong with a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceError {
@@ -206,6 +197,15 @@ pub struct ServiceError {
     pub warning: Option<bool>,
     /// Trying again does not help: somebody has to change something first.
     pub terminal: bool,
+}
+
+/// A stack whose outputs templates read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceImport {
+    /// Whether sensitive outputs are among what templates read: whoever imported the stack might read its state.
+    pub sensitive: Option<bool>,
+    /// The stack.
+    pub stack: Option<StackRef>,
 }
 
 /// Why a service is not as it should be.
@@ -476,8 +476,7 @@ impl Operation for ListServicesUsing {
     const NAME: &'static str = "ListServicesUsing";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "serviceDeployments";
-    const DOCUMENT: &'static str =
-        "query ListServicesUsing($first: Int!, $repositoryId: ID, $contextId: ID) {
+    const DOCUMENT: &'static str = "query ListServicesUsing($first: Int!, $repositoryId: ID, $contextId: ID) {
   serviceDeployments(first: $first, repositoryId: $repositoryId, contextId: $contextId) {
     pageInfo { hasNextPage endCursor }
     edges { node { ...ServiceAddress } }

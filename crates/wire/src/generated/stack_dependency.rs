@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{StackStatus, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    StackStatus, document::Operation, document::OperationKind, shared::list,
+};
 
 /// A stack that another one depends on, and what it takes from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +49,7 @@ pub struct StackNode {
     pub id: String,
     /// Unique name.
     pub name: String,
-    /// How its newest run that was no dry run stands; absent before the first one.
+    /// How its newest run stands that was neither a dry run nor a look for drift; absent before the first one.
     pub status: Option<StackStatus>,
     /// Since when it is to be destroyed and deleted.
     pub deleted_at: Option<DateTime<Utc>>,

@@ -6,11 +6,12 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, StackRun, document::Operation, document::OperationKind, page::Paged, page::page, shared::list,
+    Connection, StackRun, document::Operation, document::OperationKind, page::Paged, page::page,
+    shared::list,
 };
 
 /// What is told of a stack's looks for drift. One that failed leaves what the last good one found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDriftCheck {
     /// When the last good look ended.
@@ -59,7 +60,7 @@ impl Paged for StackDriftPage {
 }
 
 /// How a stack is looked at for drift.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDriftSchedule {
     /// When the clock looks, in cron's five fields; absent: only when somebody asks.

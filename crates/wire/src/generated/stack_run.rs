@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, StackRef, StackStatus, document::Operation, document::OperationKind, page::Paged, page::page,
-    shared::list,
+    Connection, StackRef, StackStatus, document::Operation, document::OperationKind, page::Paged,
+    page::page, shared::list,
 };
 
 /// Where a Job is.
@@ -66,6 +66,47 @@ pub struct RunStepLogs {
     pub logs: Option<RunLogs>,
 }
 
+/// What a plan does against a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StackPolicyViolation {
+    /// What it is.
+    pub title: String,
+    /// The same at length.
+    pub description: Option<String>,
+    /// The rule.
+    pub policy_id: String,
+    /// Whose rule it is: `project`, `stack` or `trivy`.
+    pub policy_module: Option<String>,
+    /// What the rule is about.
+    pub policy_url: Option<String>,
+    /// How bad it is.
+    pub severity: VulnSeverity,
+    /// What to do.
+    pub resolution: Option<String>,
+    /// It refuses the plan; otherwise it is only to be known.
+    pub refuses: bool,
+    /// Where it is.
+    #[serde(default, deserialize_with = "list")]
+    pub causes: Vec<StackViolationCause>,
+}
+
+/// What one resource would cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackResourceCost {
+    /// Infracost's project.
+    pub project: String,
+    /// Its address.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// A month of it.
+    pub monthly: Option<String>,
+    /// An hour of it.
+    pub hourly: Option<String>,
+}
+
 /// A run of a stack: a plan, the people who agree to it, and the Job that applies that very plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -113,45 +154,15 @@ pub struct StackRun {
     pub job: Option<JobReference>,
 }
 
-/// What a plan does against a policy.
+/// Somebody agreed to a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StackPolicyViolation {
-    /// What it is.
-    pub title: String,
-    /// The same at length.
-    pub description: Option<String>,
-    /// The rule.
-    pub policy_id: String,
-    /// Whose rule it is: `project`, `stack` or `trivy`.
-    pub policy_module: Option<String>,
-    /// What the rule is about.
-    pub policy_url: Option<String>,
-    /// How bad it is.
-    pub severity: VulnSeverity,
-    /// What to do.
-    pub resolution: Option<String>,
-    /// It refuses the plan; otherwise it is only to be known.
-    pub refuses: bool,
-    /// Where it is.
-    #[serde(default, deserialize_with = "list")]
-    pub causes: Vec<StackViolationCause>,
-}
-
-/// What one resource would cost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StackResourceCost {
-    /// Infracost's project.
-    pub project: String,
-    /// Its address.
-    pub name: String,
-    /// Its type.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// A month of it.
-    pub monthly: Option<String>,
-    /// An hour of it.
-    pub hourly: Option<String>,
+pub struct StackRunApproval {
+    /// Who, as the audit log names them.
+    pub approver: String,
+    /// The digest of the plan that they read.
+    pub digest: String,
+    /// When.
+    pub at: Option<DateTime<Utc>>,
 }
 
 /// What a plan would cost, as Infracost says. Amounts are decimal numbers.
@@ -173,57 +184,6 @@ pub struct StackRunCost {
     /// Its resources, as far as they are kept.
     #[serde(default, deserialize_with = "list")]
     pub resources: Vec<StackResourceCost>,
-}
-
-/// Where a plan violates a policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StackViolationCause {
-    /// The resource.
-    pub resource: String,
-}
-
-/// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum VulnSeverity {
-    /// Critical.
-    Critical,
-    /// High.
-    High,
-    /// Low.
-    Low,
-    /// Medium.
-    Medium,
-    /// Harmless.
-    None,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl VulnSeverity {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Critical => "CRITICAL",
-            Self::High => "HIGH",
-            Self::Low => "LOW",
-            Self::Medium => "MEDIUM",
-            Self::None => "NONE",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
-}
-
-/// Somebody agreed to a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StackRunApproval {
-    /// Who, as the audit log names them.
-    pub approver: String,
-    /// The digest of the plan that they read.
-    pub digest: String,
-    /// When.
-    pub at: Option<DateTime<Utc>>,
 }
 
 /// A run with its steps.
@@ -301,6 +261,13 @@ impl Paged for StackRuns {
     fn page(self) -> Connection<StackRun> {
         self.runs
     }
+}
+
+/// Where a plan violates a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackViolationCause {
+    /// The resource.
+    pub resource: String,
 }
 
 /// What a run is to do.
@@ -456,8 +423,41 @@ impl StepStatus {
     }
 }
 
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum VulnSeverity {
+    /// Critical.
+    Critical,
+    /// High.
+    High,
+    /// Low.
+    Low,
+    /// Medium.
+    Medium,
+    /// Harmless.
+    None,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl VulnSeverity {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Critical => "CRITICAL",
+            Self::High => "HIGH",
+            Self::Low => "LOW",
+            Self::Medium => "MEDIUM",
+            Self::None => "NONE",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// A command that somebody runs on demand. No shell reads it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct CommandAttributes {
     /// It waits for approval where the stack asks for that, and runs with the rights to apply then.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -212,7 +212,10 @@ async fn rules_stop_commands_that_could_apply_and_no_others(database: TestDataba
     w.plans(2, 1).await;
     let failed = w.run(2, "FAILED").await;
     assert_eq!(failed["phase"], "PLAN", "{failed}");
-    assert!(failed["error"].as_str().unwrap().contains("no rule can read what commands would do"), "{failed}");
+    assert!(
+        failed["error"].as_str().unwrap().contains("no rule can read what commands would do"),
+        "{failed}"
+    );
     // With the rights to plan they change nothing that a rule is about.
     let runner = somebody(&w, "runner", &["read", "stack-exec"]).await;
     assert_eq!(exec(&w, &runner, ls()).await.outcome(), "OK");

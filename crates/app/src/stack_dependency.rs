@@ -275,7 +275,7 @@ impl App {
         kind: RunKind,
     ) -> Result<std::result::Result<(StackSpec, OpenInputs), String>> {
         let (mut spec, mut inputs) = (stack.spec.clone(), self.stack_inputs_of(stack).await?);
-        match self.upstream_values(&spec.dependencies, is_strict(kind)).await? {
+        match self.upstream_values(&spec.dependencies, kind.waits_for_others()).await? {
             Ok(values) => lay_values(stack.tool, values, &mut spec.variables, &mut inputs.environment),
             Err(why) => return Ok(Err(why)),
         }
@@ -288,7 +288,7 @@ impl App {
         if !run.is_held() {
             return Ok(Some(run));
         }
-        let is_strict = is_strict(run.kind);
+        let is_strict = run.kind.waits_for_others();
         if is_strict {
             match self.run_hold(&run).await? {
                 Hold::Goes => {}
@@ -341,8 +341,12 @@ impl App {
     }
 
     async fn stack_called(&self, id: StackId) -> Result<String> {
-        let stack = self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(id)).await?;
-        Ok(stack.name.to_string())
+        match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(id)).await {
+            Ok(stack) => Ok(stack.name.to_string()),
+            // The run was made while its stack depended on that one.
+            Err(Error::NotFound { .. }) => Ok(format!("{id} (deleted)")),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether a run goes on, by what it depends on, also through others.
@@ -443,14 +447,6 @@ impl App {
             "other outputs of a stack make a run of one that depends on it"
         );
         Ok(())
-    }
-}
-
-/// What is destroyed, or looked at, needs what it was made with, as far as that is left, and waits for nothing.
-const fn is_strict(kind: RunKind) -> bool {
-    match kind {
-        RunKind::Apply | RunKind::DryRun => true,
-        RunKind::Destroy | RunKind::Drift | RunKind::Commands => false,
     }
 }
 

@@ -13,6 +13,7 @@ each_database!(
     a_commit_to_both_is_planned_once_with_the_new_outputs,
     what_waits_for_a_run_that_fails_is_skipped,
     what_waits_for_a_run_that_is_cancelled_is_skipped,
+    what_is_too_large_is_not_taken,
     a_diamond_settles_in_one_run,
     a_plan_of_older_outputs_is_not_applied,
     a_cycle_is_refused_and_so_is_what_may_not_be_read,
@@ -213,6 +214,16 @@ async fn what_waits_for_a_run_that_is_cancelled_is_skipped(database: TestDatabas
     assert_eq!(w.cancel(&w.t.owner, &run).await.outcome(), "OK");
     let run = w.run_of(&app, 2, "CANCELLED").await;
     assert_eq!(run["error"], "skipped: run 2 of stack infra, which it waited for, is cancelled");
+    w.t.stop().await;
+}
+
+async fn what_is_too_large_is_not_taken(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.gives(&w.stack, 1, &"x".repeat(64 << 10)).await;
+    let app = beside(&w, "app", "docs", json!([takes(&w.stack, "vpc")])).await;
+    let failed = w.run_of(&app, 1, "FAILED").await;
+    let error = failed["error"].as_str().unwrap();
+    assert!(error.contains("output id of stack infra is too large to take"), "{error}");
     w.t.stop().await;
 }
 

@@ -86,7 +86,7 @@ async fn look(
     // earlier one with the same code is superseded by it, as after a commit that was taken back.
     let takes = |run: &StackRun| run.source.as_ref().is_none_or(|source| source.closure_digest == digest);
     let open = app.store.stack_runs_open_of(stack.id).await?;
-    let newest = open.iter().rev().find(|run| run.kind.is_of_stack());
+    let newest = open.iter().filter(|run| run.kind.is_of_stack()).max_by_key(|run| run.number);
     if let Some(run) = newest.filter(|run| run.kind == RunKind::Apply && !run.cancel_asked && takes(run)) {
         if run.source.is_some() {
             app.store.stack_source_seen(stack.id, &Ok((digest, commit.sha.clone())), app.now()).await?;

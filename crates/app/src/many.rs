@@ -31,7 +31,7 @@ pub struct KeptSecrets {
     pub revisions: Vec<ServiceSecrets>,
     /// Of the contexts that it reads.
     pub contexts: Vec<ServiceContextRow>,
-    /// Of the stacks that it imports.
+    /// Of the stacks that it imports, what is sensitive.
     pub imports: Vec<ServiceImportRow>,
 }
 

@@ -63,9 +63,12 @@ impl App {
     pub async fn runner_says(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
         let JobSays { status, plan, error, outputs: _ } = says;
         match status {
-            // With its input it is running; the input itself is at a door of its own.
+            // With its input it is running; the input itself is at a door of its own. One that runs is not asked again whether its plan
+            // still counts: what it applies moves the state that the plan was made from.
             RunStatus::Running => {
-                self.harness_input(by).await?;
+                if by.run().status == RunStatus::Pending {
+                    self.harness_input(by).await?;
+                }
                 self.runner_plans(by, plan).await?;
                 // Said again, it is a sign of life.
                 self.harness_beat(by).await?;

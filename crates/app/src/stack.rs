@@ -31,6 +31,7 @@ use crate::source::SourceLimits;
 use crate::stack_clock::Unattended;
 use crate::stack_inputs::OpenInputs;
 use crate::stack_run::{MadeRun, NewRun, RunMove, SealedInputs, user_of};
+use crate::stack_run_turns::follows;
 
 /// Which stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -370,6 +371,7 @@ impl App {
                 error: Some(format!("the stack was restored by {}", actor_name(ctx.actor()))),
                 ends_credential: true,
                 tells_agent: true,
+                follows: follows(&run)?,
                 ..RunMove::at(ctx.now())
             };
             match self.store.stack_run_move(ctx.actor(), run.id, &change).await? {

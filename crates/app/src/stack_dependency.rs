@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use plural_core::access::{Action, Actor};
 use plural_core::ids::{StackId, StackRunId};
 use plural_core::stack::Stack;
+use plural_core::stack_checks::MAX_FILE;
 use plural_core::stack_dependency::{
     Hold, MAX_DEPTH, StackDependency, StackGraph, TakenValue, Upstream, UpstreamNow, hold, lay_values,
 };
@@ -28,6 +29,8 @@ use crate::stack_run_turns::Proof;
 const FIELD: &str = "attributes.dependencies";
 /// Stacks that are read at once.
 const AT_ONCE: usize = 500;
+/// Bytes of all values that a run takes: they are kept with it, as its variables are.
+const MAX_TAKEN: usize = 256 << 10;
 /// Names of one refusal.
 const TOLD: usize = 10;
 
@@ -227,7 +230,7 @@ impl App {
         dependencies: &[StackDependency],
         is_strict: bool,
     ) -> Result<std::result::Result<Vec<TakenValue>, String>> {
-        let mut values = Vec::new();
+        let (mut values, mut bytes) = (Vec::new(), 0);
         for StackDependency { stack_id, outputs, reads_state } in dependencies {
             if outputs.is_empty() {
                 continue;
@@ -251,6 +254,15 @@ impl App {
                     )));
                 }
                 let opened = self.sealer.open(&output_context(*stack_id), value).await?;
+                bytes += opened.len();
+                if opened.len() > MAX_FILE || bytes > MAX_TAKEN {
+                    let stack = self.stack_called(*stack_id).await?;
+                    return Ok(Err(format!(
+                        "output {name} of stack {stack} is too large to take: {} KiB are taken at most, and {} KiB of all outputs together",
+                        MAX_FILE >> 10,
+                        MAX_TAKEN >> 10
+                    )));
+                }
                 let value = output_opened(name, &opened)?;
                 values.push(TakenValue { name: taken.name.clone(), value, secret: *secret });
             }
@@ -275,7 +287,7 @@ impl App {
         kind: RunKind,
     ) -> Result<std::result::Result<(StackSpec, OpenInputs), String>> {
         let (mut spec, mut inputs) = (stack.spec.clone(), self.stack_inputs_of(stack).await?);
-        match self.upstream_values(&spec.dependencies, is_strict(kind)).await? {
+        match self.upstream_values(&spec.dependencies, kind.waits_for_others()).await? {
             Ok(values) => lay_values(stack.tool, values, &mut spec.variables, &mut inputs.environment),
             Err(why) => return Ok(Err(why)),
         }
@@ -288,7 +300,7 @@ impl App {
         if !run.is_held() {
             return Ok(Some(run));
         }
-        let is_strict = is_strict(run.kind);
+        let is_strict = run.kind.waits_for_others();
         if is_strict {
             match self.run_hold(&run).await? {
                 Hold::Goes => {}
@@ -341,8 +353,12 @@ impl App {
     }
 
     async fn stack_called(&self, id: StackId) -> Result<String> {
-        let stack = self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(id)).await?;
-        Ok(stack.name.to_string())
+        match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(id)).await {
+            Ok(stack) => Ok(stack.name.to_string()),
+            // The run was made while its stack depended on that one.
+            Err(Error::NotFound { .. }) => Ok(format!("{id} (deleted)")),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether a run goes on, by what it depends on, also through others.
@@ -443,14 +459,6 @@ impl App {
             "other outputs of a stack make a run of one that depends on it"
         );
         Ok(())
-    }
-}
-
-/// What is destroyed, or looked at, needs what it was made with, as far as that is left, and waits for nothing.
-const fn is_strict(kind: RunKind) -> bool {
-    match kind {
-        RunKind::Apply | RunKind::DryRun => true,
-        RunKind::Destroy | RunKind::Drift | RunKind::Commands => false,
     }
 }
 

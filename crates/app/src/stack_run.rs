@@ -22,6 +22,7 @@ use crate::seal::Sealed;
 use crate::secret::TokenHash;
 use crate::stack::StackSelector;
 use crate::stack_drift::DriftWrite;
+use crate::stack_run_turns::follows;
 
 /// What of a stack is sealed and goes into its runs.
 #[derive(Debug, Clone, Default)]
@@ -475,6 +476,7 @@ impl App {
             error: Some(error),
             ends_credential: true,
             tells_agent: true,
+            follows: follows(&run)?,
             ..RunMove::at(ctx.now())
         };
         let by = stack.audited(ctx, "stack.run.reject");
@@ -494,12 +496,14 @@ impl App {
     /// gave a run its commands ends it as long as they may run some.
     pub async fn stack_run_cancel(&self, ctx: &OpCtx, id: StackRunId) -> Result<StackRun> {
         let canceller = self.stack_run_canceller(ctx, id).await?;
+        let follows = follows(&self.stack_run_again(id).await?)?;
         let at_once = RunMove {
             from: vec![RunStatus::Queued, RunStatus::Pending, RunStatus::PendingApproval],
             to: Some(RunStatus::Cancelled),
             error: Some(format!("cancelled by {}", actor_name(ctx.actor()))),
             ends_credential: true,
             tells_agent: true,
+            follows,
             ..RunMove::at(ctx.now())
         };
         if let Some(run) = self.stack_run_cancelled(ctx, &canceller, id, &at_once).await? {

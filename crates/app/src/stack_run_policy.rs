@@ -13,7 +13,7 @@ use plural_core::stack_policy_rules::{
     CheckedPlan, MAX_FINDING, OWN_RULES, PolicyEngine, RuleFinding, RuleSets, StackPolicy, Violation,
     ViolationSource, judged, refusal, trivy_findings,
 };
-use plural_core::stack_run::{RunPhase, StackRun};
+use plural_core::stack_run::{RunKind, RunPhase, StackRun};
 use plural_core::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -87,12 +87,20 @@ impl App {
         let Some(plan) = run.plan.as_ref().filter(|_| ended_well && run.phase == RunPhase::Plan) else {
             return Ok(None);
         };
-        if plan.summary.is_empty() {
+        // What commands that somebody gave ran with the rights to plan is no plan of anything.
+        let has_run = run.snapshot.spec.exec.as_ref().is_some_and(|exec| exec.phase == RunPhase::Plan);
+        if plan.summary.is_empty() || (run.kind == RunKind::Commands && has_run) {
             // There is nothing that could be applied.
             return Ok(None);
         }
         let sets = match self.rule_sets(run).await? {
             Ok(sets) if sets.is_empty() => return Ok(None),
+            // Else whoever may give some would apply by them what the rules deny.
+            Ok(_) if run.kind == RunKind::Commands => {
+                return Ok(Some(unchecked(
+                    "no rule can read what commands would do with the rights to apply",
+                )));
+            }
             Ok(sets) => sets,
             Err(why) => return Ok(Some(unchecked(&why))),
         };

@@ -1,6 +1,7 @@
 //! Moves runs on: carries out what follows for them, and looks after those whose Job, agent or people are silent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
@@ -26,6 +27,9 @@ use crate::stack_run::{RunMove, SealedOutput};
 const SILENT_PASSES: u32 = 5;
 /// Code that is not put together after so long has lost its job.
 const UNPREPARED: TimeDelta = TimeDelta::seconds(60);
+/// Runs that wait for other stacks are looked at again, of all of them one in so long. Whatever ends their wait says so; this is for
+/// what nobody said.
+const HELD: Duration = Duration::from_millis(200);
 /// A job that died is enqueued again after so long.
 const DEAD: TimeDelta = TimeDelta::minutes(5);
 
@@ -202,14 +206,17 @@ impl App {
         loop {
             let page = self.store.stack_runs_open(after).await?;
             let mut unprepared = Vec::new();
+            let held = page.runs.iter().filter(|run| run.status == RunStatus::Queued && run.is_held).count();
+            let held = HELD.saturating_mul(u32::try_from(held).unwrap_or(u32::MAX));
             for run in &page.runs {
                 if run.status.is_active() {
                     active.insert(run.stack_id);
                 } else if run.status == RunStatus::Queued && run.is_prepared {
                     waiting.insert(run.stack_id);
-                } else if run.status == RunStatus::Queued
-                    && (run.is_held || self.now() - run.created_at > UNPREPARED)
-                {
+                } else if run.status == RunStatus::Queued && run.is_held {
+                    let prepare = NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?;
+                    unprepared.push(prepare.after(held));
+                } else if run.status == RunStatus::Queued && self.now() - run.created_at > UNPREPARED {
                     unprepared.push(NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?);
                 }
                 if !run.is_due(self.now()) {
@@ -296,7 +303,7 @@ impl App {
 }
 
 /// What comes after the end of a run: stacks that depend on its own may wait for it.
-fn follows(run: &StackRun) -> Result<Vec<NewJob>> {
+pub(crate) fn follows(run: &StackRun) -> Result<Vec<NewJob>> {
     match run.kind {
         RunKind::DryRun | RunKind::Drift | RunKind::Commands => Ok(Vec::new()),
         RunKind::Apply | RunKind::Destroy => {

@@ -133,6 +133,15 @@ impl RunKind {
     pub const fn only_plans(self) -> bool {
         matches!(self, Self::DryRun | Self::Drift)
     }
+
+    /// It waits for the stacks that its own depends on. What is destroyed, or looked at, needs what it was made with, as far as that is
+    /// left, and waits for nothing.
+    pub const fn waits_for_others(self) -> bool {
+        match self {
+            Self::Apply | Self::DryRun => true,
+            Self::Destroy | Self::Drift | Self::Commands => false,
+        }
+    }
 }
 
 impl RunStatus {
@@ -309,9 +318,14 @@ impl StackRun {
         self.snapshot.spec.manage_state && self.snapshot.tool.has_state()
     }
 
-    /// It waits for other stacks.
+    /// It does not have yet what it takes from other stacks.
     pub fn is_held(&self) -> bool {
         self.status == RunStatus::Queued && self.snapshot.upstream.as_ref().is_some_and(Upstream::is_held)
+    }
+
+    /// It waits for other stacks, however long that takes.
+    pub fn waits_for_others(&self) -> bool {
+        self.kind.waits_for_others() && self.is_held()
     }
 
     /// Since when its code may be put together: it waits for nothing else.

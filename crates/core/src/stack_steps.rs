@@ -128,16 +128,17 @@ fn drafts(tool: StackTool, spec: &StackSpec, kind: RunKind, phase: RunPhase) -> 
         StackTool::Pulumi => pulumi(spec, kind, phase)?,
         StackTool::Custom => custom(spec, kind, phase)?,
     };
-    let own = own.into_iter().chain(scan(spec, phase)).collect();
+    let own = own.into_iter().chain(scan(spec, kind, phase)).collect();
     Ok(with_hooks(own, configuration, kind, phase))
 }
 
-/// What checks the plan inside of its Job.
-fn scan(spec: &StackSpec, phase: RunPhase) -> Option<Draft> {
+/// What checks the plan inside of its Job. No policy is about what something else changed.
+fn scan(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Option<Draft> {
     let scans = spec.policy.as_ref().is_some_and(|policy| policy.engine == PolicyEngine::Trivy);
     let (plan, report) = (format!("{PLAN}.json"), format!("{PLAN}{SCAN_REPORT}"));
     let args = ["config", "--format", "json", "--exit-code", "0", "--output", report.as_str(), plan.as_str()];
-    (scans && phase == RunPhase::Plan).then(|| Draft::tool(Stage::Verify, "trivy", args).named(SCAN))
+    (scans && phase == RunPhase::Plan && kind != RunKind::Drift)
+        .then(|| Draft::tool(Stage::Verify, "trivy", args).named(SCAN))
 }
 
 /// The stages of a Job, in order.
@@ -658,5 +659,7 @@ mod tests {
             ]
         );
         assert_eq!(of(RunPhase::Apply).len(), 2);
+        let looks = lines(StackTool::Terraform, &spec, RunKind::Drift, RunPhase::Plan);
+        assert_eq!(looks.len(), 2, "{looks:?}");
     }
 }

@@ -170,7 +170,7 @@ pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: Da
     let since = run.heartbeat_at.unwrap_or(run.created_at);
     match run.status {
         RunStatus::Queued
-            if run.source.is_none() && !run.is_held() && now - run.free_since() > UNPREPARED =>
+            if run.source.is_none() && !run.waits_for_others() && now - run.free_since() > UNPREPARED =>
         {
             let why = run.error.clone().unwrap_or_else(|| "nobody came to it".to_owned());
             let error = format!("its code could not be put together in {}: {why}", told(UNPREPARED));

@@ -30,6 +30,7 @@ use crate::error::db;
 use crate::health_change::Seen;
 use crate::service::status_of;
 use crate::service_error::{self, Errors};
+use crate::service_import::Outputs;
 use crate::transaction::{self, set};
 use crate::{
     cluster, cluster_issuer, component, dependency, deploy_token, federated_credential, policy,
@@ -131,7 +132,7 @@ impl AgentStore for Database {
             None => HashMap::new(),
         };
         let mut contexts = service_context::of_services_on(&tx, &ids).await?;
-        let mut imports = service_import::of_services_on(&tx, &ids).await?;
+        let mut imports = service_import::of_services_on(&tx, &ids, Outputs::All).await?;
         tx.commit().await.map_err(db(doing))?;
         rows.into_iter()
             .map(|row| {

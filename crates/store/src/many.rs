@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::database::Database;
 use crate::error::db;
 use crate::records::AT_ONCE;
+use crate::service_import::Outputs;
 use crate::{component, group, revision, service_context, service_error, service_import, user};
 
 #[async_trait]
@@ -93,7 +94,7 @@ impl ManyStore for Database {
             let ids: Vec<Uuid> = chunk.iter().map(|service| service.id.uuid()).collect();
             let mut revisions = revision::kept_on(&self.reader, &ids).await?;
             let mut contexts = service_context::of_services_on(&self.reader, &ids).await?;
-            let mut imports = service_import::of_services_on(&self.reader, &ids).await?;
+            let mut imports = service_import::of_services_on(&self.reader, &ids, Outputs::Sensitive).await?;
             found.extend(ids.into_iter().map(|id| {
                 let revisions = revisions.remove(&id).unwrap_or_default();
                 let contexts = contexts.remove(&id).unwrap_or_default();

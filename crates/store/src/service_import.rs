@@ -169,18 +169,27 @@ async fn insert_in_tx(write: &transaction::Write<'_>, all: BTreeMap<(Uuid, Uuid)
     Ok(())
 }
 
+/// What of the outputs of stacks is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outputs {
+    /// All that a service may read.
+    All,
+    /// Of these, those that are sensitive: each service has them by itself, and all outputs of a stack may be 4 MiB.
+    Sensitive,
+}
+
 /// The stacks that each of these services imports, with what it may read of their outputs.
 pub(crate) async fn of_services_on(
     connection: &impl ConnectionTrait,
     services: &[Uuid],
+    which: Outputs,
 ) -> Result<HashMap<Uuid, Vec<ServiceImportRow>>> {
     let doing = "reading services' imports";
-    let imports = row::Entity::find()
-        .filter(row::Column::ServiceId.is_in(services.iter().copied()))
-        .order_by_asc(row::Column::StackId)
-        .all(connection)
-        .await
-        .map_err(db(doing))?;
+    let mut imports = row::Entity::find().filter(row::Column::ServiceId.is_in(services.iter().copied()));
+    if which == Outputs::Sensitive {
+        imports = imports.filter(row::Column::Secrets.eq(true));
+    }
+    let imports = imports.order_by_asc(row::Column::StackId).all(connection).await.map_err(db(doing))?;
     if imports.is_empty() {
         return Ok(HashMap::new());
     }
@@ -194,12 +203,11 @@ pub(crate) async fn of_services_on(
         .await
         .map_err(db(doing))?;
     let names: HashMap<Uuid, String> = names.into_iter().collect();
-    let rows = output::Entity::find()
-        .filter(output::Column::StackId.is_in(stacks))
-        .order_by_asc(output::Column::Name)
-        .all(connection)
-        .await
-        .map_err(db(doing))?;
+    let mut rows = output::Entity::find().filter(output::Column::StackId.is_in(stacks));
+    if which == Outputs::Sensitive {
+        rows = rows.filter(output::Column::Secret.eq(true));
+    }
+    let rows = rows.order_by_asc(output::Column::Name).all(connection).await.map_err(db(doing))?;
     let mut outputs: HashMap<Uuid, Vec<SealedOutput>> = HashMap::new();
     for row in rows {
         outputs.entry(row.stack_id).or_default().push(row.into());

@@ -21,6 +21,9 @@ use crate::stack_run::NewRun;
 pub(super) async fn run(app: &App, work: &RepositoryWork, access: &GitAccess) -> Result<()> {
     let mut commits: BTreeMap<String, Result<CommitInfo, GitError>> = BTreeMap::new();
     let stacks = app.store.stack_sources(work.repository.id).await?;
+    if stacks.is_empty() {
+        return Ok(());
+    }
     // Of a commit that reaches several, those that others depend on first: these wait for their runs.
     let stacks = app.stacks_graph().await?.upstream_first(stacks, |stack| stack.id);
     for stack in stacks {
@@ -79,10 +82,12 @@ async fn look(
         }
         return Ok(());
     }
-    // A run that somebody asked for takes this commit, or a later one where its code is not put together yet.
+    // A run that somebody asked for takes this commit, or a later one where its code is not put together yet. Only the newest can: an
+    // earlier one with the same code is superseded by it, as after a commit that was taken back.
     let takes = |run: &StackRun| run.source.as_ref().is_none_or(|source| source.closure_digest == digest);
     let open = app.store.stack_runs_open_of(stack.id).await?;
-    if let Some(run) = open.iter().find(|run| run.kind == RunKind::Apply && !run.cancel_asked && takes(run)) {
+    let newest = open.iter().filter(|run| run.kind.is_of_stack()).max_by_key(|run| run.number);
+    if let Some(run) = newest.filter(|run| run.kind == RunKind::Apply && !run.cancel_asked && takes(run)) {
         if run.source.is_some() {
             app.store.stack_source_seen(stack.id, &Ok((digest, commit.sha.clone())), app.now()).await?;
         }

@@ -26,6 +26,7 @@ each_database!(
     a_rejected_plan_is_not_applied,
     a_newer_plan_takes_the_place_of_one_that_waits,
     of_commits_only_those_that_reach_the_stack_make_runs,
+    a_commit_that_is_taken_back_is_planned,
     whoever_made_it_does_not_approve_it,
     whoever_writes_it_decides_neither_who_agrees_nor_as_whom_it_acts,
     two_people_agree,
@@ -218,6 +219,24 @@ async fn of_commits_only_those_that_reach_the_stack_make_runs(database: TestData
     let sha = w.remote.push_files([("modules/net/main.tf", "# 2\n")]).unwrap();
     w.plans(3, 0).await;
     assert_eq!(w.run(3, "SUCCESSFUL").await["sha"], json!(sha));
+    w.t.stop().await;
+}
+
+async fn a_commit_that_is_taken_back_is_planned(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true})).await;
+    w.plans(1, 1).await;
+    w.run(1, "PENDING_APPROVAL").await;
+    w.remote.push_files([("infra/main.sh", "echo 2\n")]).unwrap();
+    w.run(2, "PENDING").await;
+    // The code of the first run again, which the second one is about to supersede.
+    let sha = w.remote.push_files([("infra/main.sh", "echo 1\n")]).unwrap();
+    w.run(3, "QUEUED").await;
+    w.plans(2, 1).await;
+    assert_eq!(w.run(1, "CANCELLED").await["error"], "superseded by run 2");
+    w.plans(3, 1).await;
+    let run = w.run(3, "PENDING_APPROVAL").await;
+    assert_eq!((&run["trigger"], &run["sha"]), (&json!("COMMIT"), &json!(sha)));
+    assert_eq!(w.run(2, "CANCELLED").await["error"], "superseded by run 3");
     w.t.stop().await;
 }
 

@@ -214,6 +214,9 @@ fn no_run_stays_as_it_is_for_ever() {
     let mut held = queued;
     held.snapshot.upstream = Some(Upstream::default());
     assert_eq!(tended(&held, 1_000_000), None);
+    // What only looks, or destroys, waits for no other stack: its code has as long as that of every run.
+    let looks = StackRun { kind: RunKind::Drift, ..held.clone() };
+    assert!(tended(&looks, 1_000_000).is_some());
     held.snapshot.upstream = Some(Upstream { settled_at: Some(at(1_000_000)), ..Upstream::default() });
     assert_eq!(tended(&held, 1_000_060), None);
     assert!(tended(&held, 1_010_000).is_some());

@@ -6,12 +6,13 @@ use plural_core::stack_run::{RunPhase, RunStatus};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ColumnTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect};
+use uuid::Uuid;
 
 use super::row::{phase_of, run, status_of};
 use crate::convert::word;
 use crate::database::Database;
 use crate::error::db;
-use crate::transaction::set;
+use crate::transaction::{self, set};
 
 mod row {
     use sea_orm::entity::prelude::*;
@@ -29,6 +30,16 @@ mod row {
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
     pub(crate) enum Relation {}
     impl ActiveModelBehavior for ActiveModel {}
+}
+
+/// What was found of the plan of a Job says nothing of that of the next one.
+pub(super) async fn forget_in_tx(write: &transaction::Write<'_>, run: Uuid) -> Result<()> {
+    row::Entity::delete_many()
+        .filter(row::Column::RunId.eq(run))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("forgetting what was found of a plan"))
 }
 
 impl Database {

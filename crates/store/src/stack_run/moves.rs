@@ -22,8 +22,8 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::drift;
 use super::row::{artifact_of, inputs, output, phase_of, run, runs, status_of, step, step_row_of};
+use super::{drift, finding};
 use crate::convert::{json, to_json, word};
 use crate::database::Database;
 use crate::error::{db, gone_or};
@@ -120,6 +120,10 @@ impl Database {
         let is_told = change.tells_agent || was_active != is_active;
         new.sequence += i64::from(is_told);
         write_in_tx(&write, &new).await?;
+        if was_active && status_of(&new)? == RunStatus::Queued && phase_of(&new)? == RunPhase::Plan {
+            // The next Job's plan is another one.
+            finding::forget_in_tx(&write, new.id).await?;
+        }
         if let Some(steps) = &change.steps {
             replace_steps_in_tx(&write, id, steps).await?;
         }

@@ -20,10 +20,11 @@ use crate::error::db;
 /// Runs of one page.
 const PAGE: usize = 1_000;
 
-/// What is read of each. Only where a plan waits for people is it said what that waits for. `@VALID` keeps what is no document from
-/// failing the statement for all of them.
+/// What is read of each. Only of kinds that wait for other stacks it is said whether they do, and only where a plan waits for people what
+/// that waits for. `@VALID` keeps what is no document from failing the statement for all of them.
 const COLUMNS: &str = "r.id, r.stack_id, r.status, r.source IS NOT NULL AS prepared, r.heartbeat_at, r.created_at, \
-    CASE WHEN r.status = 'queued' THEN CAST(r.snapshot -> 'upstream' AS text) END AS upstream, \
+    CASE WHEN r.status = 'queued' AND r.kind IN ('apply', 'dry_run')@VALID \
+    THEN CAST(r.snapshot -> 'upstream' AS text) END AS upstream, \
     CASE WHEN r.status = 'pending_approval' THEN CAST(r.planned AS text) END AS planned, \
     CASE WHEN r.status = 'pending_approval' THEN CAST(r.approvals AS text) END AS approvals, \
     CASE WHEN r.status = 'pending_approval'@VALID THEN CAST(r.snapshot -> 'spec' -> 'approval' AS text) END AS approval";

@@ -99,6 +99,11 @@ async fn a_run_is_settled_once_and_before_its_code(database: TestDatabase) {
     assert!(run.is_held());
     let open = store.stack_runs_open(None).await.unwrap().runs;
     assert!(open.iter().any(|open| open.id == run.id && open.is_held && !open.is_prepared), "{open:?}");
+    // What only looks waits for no other stack.
+    let new = NewRun { kind: RunKind::Drift, trigger: RunTrigger::Manual };
+    let looks = ground.door.app.stack_run_create(&ground.door.admin, stack, new).await.unwrap();
+    let open = store.stack_runs_open(None).await.unwrap().runs;
+    assert!(open.iter().any(|open| open.id == looks.id && !open.is_held && !open.is_prepared), "{open:?}");
     let mut snapshot = run.snapshot.clone();
     snapshot.upstream = Some(Upstream { settled_at: Some(ground.now()), ..Upstream::default() });
     let settled = store.stack_run_settle(run.id, &snapshot, &SealedInputs::default()).await.unwrap().unwrap();

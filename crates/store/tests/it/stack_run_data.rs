@@ -412,4 +412,10 @@ async fn what_was_found_of_a_plan_stays_as_people_read_it(database: TestDatabase
     let missing = store.stack_finding_put(StackRunId::new(), FindingKind::Policy, &first).await.unwrap_err();
     assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
     assert_eq!(store.stack_findings(run).await.unwrap().last().unwrap().1, second);
+
+    // Another Job plans anew: nothing was found of that plan.
+    for to in [RunStatus::Running, RunStatus::Queued] {
+        ground.moved(run, RunMove { to: Some(to), ..ground.change() }).await.unwrap();
+    }
+    assert!(store.stack_findings(run).await.unwrap().is_empty());
 }

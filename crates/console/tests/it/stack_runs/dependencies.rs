@@ -12,6 +12,8 @@ each_database!(
     what_was_never_applied_is_waited_for,
     a_commit_to_both_is_planned_once_with_the_new_outputs,
     what_waits_for_a_run_that_fails_is_skipped,
+    what_waits_for_a_run_that_is_cancelled_is_skipped,
+    what_is_too_large_is_not_taken,
     a_diamond_settles_in_one_run,
     a_plan_of_older_outputs_is_not_applied,
     a_cycle_is_refused_and_so_is_what_may_not_be_read,
@@ -195,6 +197,33 @@ async fn what_waits_for_a_run_that_fails_is_skipped(database: TestDatabase) {
     trigger(&w.stack).await;
     w.ends_with(&w.stack, 3, "vpc-1").await;
     assert_eq!(w.run_of(&app, 3, "PENDING").await["trigger"], "UPSTREAM");
+    w.t.stop().await;
+}
+
+async fn what_waits_for_a_run_that_is_cancelled_is_skipped(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.gives(&w.stack, 1, "vpc-1").await;
+    let app = beside(&w, "app", "docs", json!([takes(&w.stack, "vpc")])).await;
+    w.gives(&app, 1, "app-1").await;
+    let ask = "mutation ($id: ID!) { triggerRun(id: $id) { id } }";
+    for stack in [&w.stack, &app] {
+        assert_eq!(w.t.owner.ask(ask, json!({"id": stack})).await.outcome(), "OK");
+    }
+    w.waits(&app, 2, "waits for run 2 of stack infra").await;
+    let run = w.run(2, "PENDING").await;
+    assert_eq!(w.cancel(&w.t.owner, &run).await.outcome(), "OK");
+    let run = w.run_of(&app, 2, "CANCELLED").await;
+    assert_eq!(run["error"], "skipped: run 2 of stack infra, which it waited for, is cancelled");
+    w.t.stop().await;
+}
+
+async fn what_is_too_large_is_not_taken(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.gives(&w.stack, 1, &"x".repeat(64 << 10)).await;
+    let app = beside(&w, "app", "docs", json!([takes(&w.stack, "vpc")])).await;
+    let failed = w.run_of(&app, 1, "FAILED").await;
+    let error = failed["error"].as_str().unwrap();
+    assert!(error.contains("output id of stack infra is too large to take"), "{error}");
     w.t.stop().await;
 }
 

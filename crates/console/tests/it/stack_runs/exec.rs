@@ -4,6 +4,7 @@ use plural_core::stack_run::RunPhase;
 use plural_testkit::{TestDatabase, each_database};
 use serde_json::{Value, json};
 
+use super::policy::{NO_DELETES, set};
 use super::world::World;
 use crate::api_server::{Answer, Person};
 
@@ -12,6 +13,7 @@ each_database!(
     commands_supersede_nothing_and_say_nothing_of_the_stack,
     commands_with_the_rights_to_apply_wait_for_approval,
     commands_that_were_altered_do_not_run,
+    rules_stop_commands_that_could_apply_and_no_others,
     what_is_no_command,
 );
 
@@ -198,6 +200,27 @@ async fn commands_that_were_altered_do_not_run(database: TestDatabase) {
     assert_eq!(status, 409, "{}", String::from_utf8_lossy(&body));
     let run = w.run(2, "FAILED").await;
     assert!(run["error"].as_str().unwrap().contains("not the one that was planned"), "{run}");
+    w.t.stop().await;
+}
+
+async fn rules_stop_commands_that_could_apply_and_no_others(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.plans(1, 0).await;
+    w.run(1, "SUCCESSFUL").await;
+    assert_eq!(set(&w.t.owner, &w, &[("a.rego", NO_DELETES)]).await.outcome(), "OK");
+    assert_eq!(exec(&w, &w.t.owner, json!([{"cmd": "make", "args": ["clean"]}])).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    let failed = w.run(2, "FAILED").await;
+    assert_eq!(failed["phase"], "PLAN", "{failed}");
+    assert!(
+        failed["error"].as_str().unwrap().contains("no rule can read what commands would do"),
+        "{failed}"
+    );
+    // With the rights to plan they change nothing that a rule is about.
+    let runner = somebody(&w, "runner", &["read", "stack-exec"]).await;
+    assert_eq!(exec(&w, &runner, ls()).await.outcome(), "OK");
+    w.plans(3, 1).await;
+    w.run(3, "SUCCESSFUL").await;
     w.t.stop().await;
 }
 

@@ -27,7 +27,7 @@ const FOUND: &str = "query ($id: ID!) { stackRun(id: $id) { \
     cost { currency monthly diffMonthly omitted resources { name type monthly } } } }";
 
 /// Denies deletes, and warns of everything else.
-const NO_DELETES: &str = r#"package plural.stacks
+pub(super) const NO_DELETES: &str = r#"package plural.stacks
 
 deny contains {"msg": "nothing is deleted here", "resource": change.address, "severity": "HIGH"} if {
     some change in input.resource_changes
@@ -37,7 +37,7 @@ deny contains {"msg": "nothing is deleted here", "resource": change.address, "se
 warn contains "somebody looks" if { count(input.resource_changes) > 0 }
 "#;
 
-async fn set(by: &Person, w: &World, rules: &[(&str, &str)]) -> Answer {
+pub(super) async fn set(by: &Person, w: &World, rules: &[(&str, &str)]) -> Answer {
     let rules: Vec<Value> = rules.iter().map(|(path, rego)| json!({"path": path, "rego": rego})).collect();
     by.ask(RULES, json!({"id": w.t.project, "r": rules})).await
 }

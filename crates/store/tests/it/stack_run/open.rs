@@ -135,8 +135,13 @@ async fn a_damaged_run_holds_up_no_other(database: TestDatabase) {
     if !ground.door.database.is_postgres() {
         // What goes into it is no document: PostgreSQL has no such column.
         let damaged = "UPDATE stack_runs SET snapshot = '{' WHERE id = $1";
-        assert_eq!(ground.sql(damaged, vec![half.uuid().into()]).await, 1);
-        assert_eq!(ground.open().await, BTreeSet::from([waits, queued]));
+        let of_queued = ground.ready(RunTrigger::Commit).await.id;
+        for id in [half, of_queued] {
+            assert_eq!(ground.sql(damaged, vec![id.uuid().into()]).await, 1);
+        }
+        assert_eq!(ground.open().await, BTreeSet::from([waits, queued, of_queued]));
+        let ended = "UPDATE stack_runs SET status = 'failed', finished_at = created_at WHERE id = $1";
+        assert_eq!(ground.sql(ended, vec![of_queued.uuid().into()]).await, 1);
     }
     // The loop goes on with the others: it lets the queued one have its turn.
     ground.door.app.stack_runs_tend().await.unwrap();

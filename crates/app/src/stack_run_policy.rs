@@ -14,6 +14,7 @@ use plural_core::stack_policy_rules::{
     ViolationSource, judged, refusal, trivy_findings,
 };
 use plural_core::stack_run::{RunPhase, StackRun};
+use plural_core::stack_turns::changes_nothing;
 use plural_core::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -87,7 +88,7 @@ impl App {
         let Some(plan) = run.plan.as_ref().filter(|_| ended_well && run.phase == RunPhase::Plan) else {
             return Ok(None);
         };
-        if plan.summary.is_empty() {
+        if changes_nothing(run, plan) {
             // There is nothing that could be applied.
             return Ok(None);
         }

@@ -203,7 +203,8 @@ impl StackGraph {
     /// Of these stacks, those that others depend on first. Without a cycle, and else in the order that they have.
     #[must_use]
     pub fn upstream_first<T>(&self, mut stacks: Vec<T>, id: impl Fn(&T) -> StackId) -> Vec<T> {
-        stacks.sort_by_key(|stack| longest(id(stack), &self.upstream));
+        // Each is walked to once: a walk may pass by many.
+        stacks.sort_by_cached_key(|stack| longest(id(stack), &self.upstream));
         stacks
     }
 }

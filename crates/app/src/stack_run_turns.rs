@@ -9,7 +9,7 @@ use plural_core::cluster::Cluster;
 use plural_core::ids::{StackId, StackRunId};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, StackRun};
-use plural_core::stack_turns::{Turn, after_loss, tend};
+use plural_core::stack_turns::{OpenRun, Turn, after_loss, tend};
 use plural_core::{Error, Result};
 
 use crate::access::{Admin, WriteState};
@@ -26,6 +26,13 @@ use crate::stack_run::{RunMove, SealedOutput};
 const SILENT_PASSES: u32 = 5;
 /// Code that is not put together after so long has lost its job.
 const UNPREPARED: TimeDelta = TimeDelta::seconds(60);
+/// So many runs that wait for other stacks are looked at in each pass.
+const FEW_HELD: usize = 20;
+/// Of more than that, each is looked at once in so many passes. The end of what it waits for mostly tells it by itself, and a look reads all
+/// dependencies: a thousand that wait over night are not looked at every few seconds.
+const HELD_PASSES: u128 = 12;
+/// Seconds from one pass to the next.
+const PASS: u64 = 5;
 /// A job that died is enqueued again after so long.
 const DEAD: TimeDelta = TimeDelta::minutes(5);
 
@@ -202,14 +209,13 @@ impl App {
         loop {
             let page = self.store.stack_runs_open(after).await?;
             let mut unprepared = Vec::new();
+            let has_few_held = page.runs.iter().filter(|run| run.is_held).count() <= FEW_HELD;
             for run in &page.runs {
                 if run.status.is_active() {
                     active.insert(run.stack_id);
                 } else if run.status == RunStatus::Queued && run.is_prepared {
                     waiting.insert(run.stack_id);
-                } else if run.status == RunStatus::Queued
-                    && (run.is_held || self.now() - run.created_at > UNPREPARED)
-                {
+                } else if run.status == RunStatus::Queued && is_looked_at(run, has_few_held, self.now()) {
                     unprepared.push(NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?);
                 }
                 if !run.is_due(self.now()) {
@@ -295,6 +301,17 @@ impl App {
     }
 }
 
+/// Whether the code of a queued run is to be put together, as far as this pass can tell.
+fn is_looked_at(run: &OpenRun, has_few_held: bool, now: DateTime<Utc>) -> bool {
+    if run.is_held { has_few_held || is_its_pass(run.id, now) } else { now - run.created_at > UNPREPARED }
+}
+
+/// Whether this pass looks at a run that waits for other stacks.
+fn is_its_pass(id: StackRunId, now: DateTime<Utc>) -> bool {
+    let pass = u128::from(now.timestamp().unsigned_abs() / PASS);
+    pass % HELD_PASSES == id.uuid().as_u128() % HELD_PASSES
+}
+
 /// What comes after the end of a run: stacks that depend on its own may wait for it.
 fn follows(run: &StackRun) -> Result<Vec<NewJob>> {
     match run.kind {
@@ -324,6 +341,15 @@ fn applied(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_waits_for_other_stacks_is_looked_at_once_a_minute() {
+        for _ in 0..100 {
+            let id = StackRunId::new();
+            let at = |pass: i64| DateTime::from_timestamp(1_800_000_001 + pass * 5, 0).unwrap();
+            assert_eq!((0..12).filter(|pass| is_its_pass(id, at(*pass))).count(), 1);
+        }
+    }
 
     #[test]
     fn a_run_is_lost_when_passes_in_a_row_find_it_silent() {

@@ -63,9 +63,12 @@ impl App {
     pub async fn runner_says(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
         let JobSays { status, plan, error, outputs: _ } = says;
         match status {
-            // With its input it is running; the input itself is at a door of its own.
+            // With its input it is running; the input itself is at a door of its own. That is asked for once: whether a plan may be applied
+            // is judged then, and what an apply has written since would refuse it.
             RunStatus::Running => {
-                self.harness_input(by).await?;
+                if by.run().status == RunStatus::Pending {
+                    self.harness_input(by).await?;
+                }
                 self.runner_plans(by, plan).await?;
                 // Said again, it is a sign of life.
                 self.harness_beat(by).await?;

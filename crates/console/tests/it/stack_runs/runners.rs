@@ -104,6 +104,16 @@ async fn a_job_says_how_far_it_is_and_concludes_nothing(database: TestDatabase) 
     assert_eq!(ended.outcome(), "OK", "{ended:?}");
     let next = w.run(2, "PENDING").await;
     assert_eq!((&next["phase"], &next["plan"]["text"]), (&json!("APPLY"), &json!("1 to add")), "{next}");
+
+    // Whether the plan may be applied is judged when that begins, and not with each sign of life.
+    let (run, harness) = taken(&w, 2, RunPhase::Apply).await;
+    let job = by(&w, &harness.token);
+    assert_eq!(says(&job, &run["id"], "RUNNING").await.outcome(), "OK");
+    let changed = w.update(json!({"environment": [{"name": "A", "value": "1"}]})).await;
+    assert_eq!(changed.outcome(), "OK", "{changed:?}");
+    let goes_on = says(&job, &run["id"], "RUNNING").await;
+    assert_eq!(goes_on.outcome(), "OK", "{goes_on:?}");
+    w.run(2, "RUNNING").await;
 }
 
 async fn an_agent_sees_the_runs_of_its_cluster(database: TestDatabase) {

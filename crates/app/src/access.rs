@@ -165,7 +165,8 @@ impl<T: Noun> Guarded<T> {
         let scope = value.guarded_by(scope);
         let as_user = of_run(ctx.actor(), A::ACTION, &value)?;
         authorize(as_user.as_ref().unwrap_or(ctx.actor()), A::ACTION, &scope, wording)?;
-        let held = rights(ctx.actor(), &scope);
+        // Use cases tell more to whoever has further rights: the token of a run's actor has none of its user's.
+        let held = if as_user.is_some() { Rights::of(&[A::ACTION]) } else { rights(ctx.actor(), &scope) };
         Ok(Authorized { value, held, row, action: PhantomData })
     }
 

@@ -212,6 +212,10 @@ impl App {
         for import in &imports {
             self.import_secrets(import).await?.iter().for_each(|value| values.add(value));
         }
+        if imports.iter().any(|import| import.outputs.iter().any(|output| output.secret)) {
+            // Each apply can give others, and a record of the sync that follows says what there was before.
+            values.were_others();
+        }
         // What the service itself says to everybody who may see it.
         values.is_public(service.name.as_str());
         values.is_public(service.namespace.as_str());
@@ -458,7 +462,7 @@ fn drift(masker: &Masker, event: &mut DriftEvent) {
 fn field(masker: &Masker, change: &mut FieldChange) {
     let FieldChange { path, before, after, hidden: _, manager, written_at: _ } = change;
     masker.string(path);
-    [before, after].into_iter().flatten().for_each(|value| masker.json(value));
+    [before, after].into_iter().flatten().for_each(|value| masker.recorded(value));
     option(masker, manager);
 }
 

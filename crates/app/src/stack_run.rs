@@ -562,7 +562,8 @@ impl App {
             Error::NotFound { .. } => Error::not_found("stack run"),
             error => error,
         };
-        plural_core::access::check_scopes(ctx.actor())?;
+        // What the token of a run's actor reaches, its stack decides below.
+        plural_core::access::check_scopes(&ctx.actor().beyond_run())?;
         if matches!(ctx.actor(), Actor::Nobody) {
             return Err(Error::Unauthenticated);
         }

@@ -13,7 +13,8 @@ use plural_core::stack_policy_rules::{
     CheckedPlan, MAX_FINDING, OWN_RULES, PolicyEngine, RuleFinding, RuleSets, StackPolicy, Violation,
     ViolationSource, judged, refusal, trivy_findings,
 };
-use plural_core::stack_run::{RunKind, RunPhase, StackRun};
+use plural_core::stack_run::{RunPhase, StackRun};
+use plural_core::stack_turns::changes_nothing;
 use plural_core::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -87,9 +88,7 @@ impl App {
         let Some(plan) = run.plan.as_ref().filter(|_| ended_well && run.phase == RunPhase::Plan) else {
             return Ok(None);
         };
-        // What commands that somebody gave ran with the rights to plan is no plan of anything.
-        let has_run = run.snapshot.spec.exec.as_ref().is_some_and(|exec| exec.phase == RunPhase::Plan);
-        if plan.summary.is_empty() || (run.kind == RunKind::Commands && has_run) {
+        if changes_nothing(run, plan) {
             // There is nothing that could be applied.
             return Ok(None);
         }

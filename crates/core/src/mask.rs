@@ -29,6 +29,7 @@ pub struct SecretValues {
     values: BTreeSet<String>,
     bytes: usize,
     everything: bool,
+    were_others: bool,
 }
 
 impl SecretValues {
@@ -88,6 +89,11 @@ impl SecretValues {
         }
     }
 
+    /// Some of the values were others before, which nobody knows any more: records may hold them.
+    pub fn were_others(&mut self) {
+        self.were_others = true;
+    }
+
     /// Leaves out a value that whoever asks may see anyway.
     pub fn is_public(&mut self, value: &str) {
         self.values.remove(value.trim());
@@ -95,7 +101,7 @@ impl SecretValues {
 
     /// There is nothing to hide.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty() && !self.everything
+        self.values.is_empty() && !self.everything && !self.were_others
     }
 }
 
@@ -107,6 +113,8 @@ pub struct Masker {
     forms: Vec<String>,
     /// Short values, hidden where they are all there is.
     scalars: HashSet<String>,
+    /// What a record says that fields were is hidden whole.
+    hides_records: bool,
 }
 
 impl Masker {
@@ -124,7 +132,8 @@ impl Masker {
         }
         let forms: Vec<String> = forms.into_iter().collect();
         let bytes: usize = forms.iter().map(String::len).sum();
-        let none = Self { finder: None, forms: Vec::new(), scalars: HashSet::new() };
+        let hides_records = secrets.were_others;
+        let none = Self { finder: None, forms: Vec::new(), scalars: HashSet::new(), hides_records };
         if secrets.everything || secrets.bytes > MOST_BYTES || bytes > MOST_BYTES {
             return none;
         }
@@ -135,7 +144,7 @@ impl Masker {
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(&forms);
         match finder {
-            Ok(finder) => Self { finder: Some(finder), forms, scalars },
+            Ok(finder) => Self { finder: Some(finder), forms, scalars, hides_records },
             Err(_) => none,
         }
     }
@@ -261,6 +270,15 @@ impl Masker {
                 *text = value.to_string();
             }
             Err(_) => self.string(text),
+        }
+    }
+
+    /// The same of what a record says that a field was, or became.
+    pub fn recorded(&self, text: &mut String) {
+        if self.hides_records {
+            *text = format!("\"{MASK}\"");
+        } else {
+            self.json(text);
         }
     }
 }
@@ -433,6 +451,20 @@ mod tests {
             secrets.add(value);
         }
         Masker::new(&secrets)
+    }
+
+    #[test]
+    fn a_record_may_hold_what_was_secret_before() {
+        let mut secrets = SecretValues::default();
+        secrets.add("hunter2!");
+        let recorded = |secrets: &SecretValues| {
+            let mut value = json!({"password": "hunter2!", "former": "hunter1!"}).to_string();
+            Masker::new(secrets).recorded(&mut value);
+            value
+        };
+        assert_eq!(recorded(&secrets), json!({"password": MASK, "former": "hunter1!"}).to_string());
+        secrets.were_others();
+        assert_eq!(recorded(&secrets), json!(MASK).to_string());
     }
 
     /// Everything but letters and digits and those in `kept`.

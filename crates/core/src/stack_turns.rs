@@ -78,7 +78,7 @@ fn runs_commands(run: &StackRun) -> bool {
 }
 
 /// Nothing is left for the second Job.
-fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
+pub fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
     match run.kind {
         // What it was to run, it ran; or it is all in the second one, whatever the harness counts.
         RunKind::Commands => run.snapshot.spec.exec.as_ref().is_none_or(|exec| exec.phase == RunPhase::Plan),

@@ -426,8 +426,9 @@ impl StackStore for Database {
             // Nothing is known of the new place.
             row.source_error = set(None);
         }
-        if source.is_some() || spec.is_some() {
-            // Whoever asks may make of it what they saw, and not take back what somebody else says meanwhile of who has to agree.
+        if source.is_some() || spec.is_some() || is_sealing {
+            // Whoever asks may make of it what they saw, and not take back what somebody else says meanwhile of who has to agree; nor give
+            // an actor that somebody names meanwhile another environment.
             let found = lock_in_tx(&write, by.target().id).await?;
             let found: StackSpec =
                 found.spec.map(|spec| json(spec, "what a stack is made of")).transpose()?.unwrap_or_default();

@@ -41,20 +41,17 @@ const LONGER: [(&str, &str, u64); 15] = [
     ("StackState", "state", 100),
 ];
 /// Types that nothing has: fields of them are null.
-const NOTHING: [&str; 10] = [
+const NOTHING: [&str; 7] = [
     "ClusterProvider",
     "ComponentContent",
     "ContainerSpec",
     "Flow",
     "NodePool",
-    "PluralCreds",
-    "PolicyEngine",
     "ProviderCredential",
-    "StackPolicyViolation",
     "Taint",
 ];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 35] = [
+const COSTLY: [(&str, &str, u64); 38] = [
     ("RootQueryType", "auditVerify", 2_000),
     ("RootQueryType", "healthChanges", 500),
     ("RootQueryType", "revisions", 500),
@@ -81,7 +78,10 @@ const COSTLY: [(&str, &str, u64); 35] = [
     ("InfrastructureStack", "files", 50),
     ("InfrastructureStack", "output", 50),
     ("ServiceImport", "outputs", 50),
+    ("Project", "stackRules", 50),
     ("StackRun", "output", 50),
+    ("StackRun", "violations", 100),
+    ("StackRun", "cost", 100),
     ("StackRunPlan", "text", 500),
     ("StackState", "plan", 400),
     ("StackState", "planJson", 400),
@@ -426,6 +426,22 @@ mod tests {
         let nested =
             "{ clusters(first: 500) { edges { node { auditLogs(first: 500) { edges { cursor } } } } } }";
         assert!(weight(nested, value!({})).unwrap_err().contains("too complex"));
+    }
+
+    /// Both read all that was found of a plan, which is megabytes.
+    #[test]
+    fn what_was_found_of_plans_has_a_weight() {
+        let runs = |found: &str| {
+            let text = format!(
+                "{{ infrastructureStack(id: \"a\") {{ runs(first: 500) {{ edges {{ node {{ {found} }} }} }} }} }}"
+            );
+            weight(&text, value!({}))
+        };
+        // Stack, connection, edges and nodes besides.
+        assert_eq!(runs("cost { monthly }"), Ok(3 + 500 * (1 + 100 + 1)));
+        assert_eq!(runs("violations { title }"), Ok(3 + 500 * (1 + 100 + 10)));
+        let all = "violations { id title description policyId policyModule policyUrl severity resolution refuses causes { resource } } cost { resources { name } }";
+        assert!(runs(all).unwrap_err().contains("too complex"));
     }
 
     #[test]

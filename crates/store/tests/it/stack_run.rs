@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use plural_app::cluster::CreatedCluster;
 use plural_app::ports::agents::{AgentStore as _, FeedBatch, FeedPosition, FeedSubject};
+use plural_app::seal::Sealed;
 use plural_app::secret::TokenHash;
 use plural_app::source::SourceStore as _;
 use plural_app::stack::StackSelector;
-use plural_app::stack_run::{NewRun, RunMove, StackRunStore as _};
+use plural_app::stack_run::{NewRun, RunMove, SealedOutput, StackRunStore as _};
 use plural_core::access::Actor;
 use plural_core::audit::{AuditFilter, AuditRow};
 use plural_core::ids::{RunStepId, StackRunId};
@@ -434,6 +435,14 @@ async fn the_token_of_an_actor_holds_while_its_job_applies(database: TestDatabas
     let actor = Actor::User(actor);
     assert_eq!(actor.run_project(), Some(ground.stack.project_id));
     assert!(plural_core::access::visibility(&actor).is_err(), "it lists nothing");
+
+    let secret =
+        SealedOutput { name: "password".into(), secret: true, value: Sealed::from_bytes(b"sealed".to_vec()) };
+    let applied = Some(("c1".to_owned(), Some(vec![secret])));
+    ground.moved(run.id, RunMove { applied, ..ground.change() }).await.unwrap();
+    let outputs = ground.door.app.stack_outputs(&ground.door.app.ctx(actor), ground.stack.id).await.unwrap();
+    let told: Vec<_> = outputs.iter().map(|output| (output.name.as_str(), output.value.is_none())).collect();
+    assert_eq!(told, [("password", true)], "it reads no state, whatever its user may read");
 
     ground.to(run.id, RunStatus::Failed).await;
     assert!(whose().await.is_none() && !begins(1).await, "it ends with its Job");

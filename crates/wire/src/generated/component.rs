@@ -4,9 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    ServiceDeployment, document::Operation, document::OperationKind, shared::list,
-};
+use crate::{ServiceDeployment, document::Operation, document::OperationKind, shared::list};
 
 /// An object of a service with all that it owns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use plural_testkit::{TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
 
 use super::world::{LONG, World};
-use crate::api_server::Answer;
+use crate::api_server::{Answer, Person};
 
 each_database!(
     outputs_go_down_and_only_other_ones_make_runs,
@@ -17,6 +17,7 @@ each_database!(
     a_diamond_settles_in_one_run,
     a_plan_of_older_outputs_is_not_applied,
     a_cycle_is_refused_and_so_is_what_may_not_be_read,
+    who_changes_another_dependency_does_not_vouch_for_this_one,
     what_others_depend_on_goes_last,
 );
 
@@ -302,6 +303,28 @@ async fn a_cycle_is_refused_and_so_is_what_may_not_be_read(database: TestDatabas
     // And what is taken away opens the way.
     assert_eq!(w.depends(&db, json!([])).await.outcome(), "OK");
     assert_eq!(w.depends(&w.stack, json!([takes(&app, "app")])).await.outcome(), "OK");
+    w.t.stop().await;
+}
+
+async fn who_changes_another_dependency_does_not_vouch_for_this_one(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    let app = beside(&w, "app", "docs", json!([])).await;
+    w.gives(&app, 1, "app-1").await;
+    let db = beside(&w, "db", "docs", json!([])).await;
+    w.gives(&db, 1, "db-1").await;
+    let bound = json!({"id": app, "a": {"writeBindings": [{"userId": w.t.reader.id}]}});
+    assert_eq!(w.t.owner.ask(UPDATE, bound).await.outcome(), "OK");
+    let saves = async |by: &Person, all: Value| {
+        by.ask(UPDATE, json!({"id": app, "a": {"dependencies": all}})).await.outcome()
+    };
+    // Nobody knows yet that it will be sensitive.
+    let key = json!({"stackId": w.stack, "outputs": [{"output": "key", "variable": "key"}]});
+    assert_eq!(saves(&w.t.reader, json!([key])).await, "OK");
+    // Who may read it takes something else, too.
+    assert_eq!(saves(&w.t.owner, json!([key, takes(&db, "db")])).await, "OK");
+    w.gives(&w.stack, 1, "vpc-1").await;
+    let failed = w.run_of(&app, 3, "FAILED").await;
+    assert!(failed["error"].as_str().unwrap().contains("output key of stack infra is sensitive"), "{failed}");
     w.t.stop().await;
 }
 

@@ -19,7 +19,7 @@ each_database!(
 
 const EXEC: &str = "mutation ($id: ID!, $c: [CommandAttributes!]!) { createOnDemandRun(stackId: $id, commands: $c) { id number kind phase } }";
 
-async fn exec(w: &World, by: &Person, commands: Value) -> Answer {
+pub(super) async fn exec(w: &World, by: &Person, commands: Value) -> Answer {
     by.ask(EXEC, json!({"id": w.stack, "c": commands})).await
 }
 

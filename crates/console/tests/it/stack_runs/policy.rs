@@ -7,12 +7,14 @@ use plural_testkit::{GitRemote, TestDatabase, each_database, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::exec::exec;
 use super::world::{FILE, Harness, World, hex};
 use crate::api_server::{Answer, Person};
 
 each_database!(
     what_a_rule_of_the_project_denies_is_not_applied,
     rules_that_cannot_be_checked_refuse_the_plan,
+    commands_that_no_rule_reads_have_no_rights_to_apply,
     a_policy_that_moved_after_the_approval_refuses_the_apply,
     rules_of_a_repository_let_through_what_is_not_too_bad,
     a_policy_that_names_trivy_needs_its_report,
@@ -158,6 +160,26 @@ async fn rules_that_cannot_be_checked_refuse_the_plan(database: TestDatabase) {
     w.plans(4, 1).await;
     let failed = w.run(4, "FAILED").await;
     assert!(failed["error"].as_str().unwrap().contains("there is no plan as JSON"), "{failed}");
+    w.t.stop().await;
+}
+
+async fn commands_that_no_rule_reads_have_no_rights_to_apply(database: TestDatabase) {
+    let w = world(&database).await;
+    assert_eq!(set(&w.t.owner, &w, &[("deletes.rego", NO_DELETES)]).await.outcome(), "OK");
+    let (_, harness, _) = planned(&w, 1, "create").await;
+    assert_eq!(harness.done(true).await, 204);
+    w.run(1, "PENDING_APPROVAL").await;
+    // With the rights to plan, they have run when rules could look at them.
+    for (number, approve, ended) in [(2, false, "SUCCESSFUL"), (3, true, "FAILED")] {
+        let made = exec(&w, &w.t.owner, json!([{"cmd": "ls", "approve": approve}])).await;
+        assert_eq!(made.outcome(), "OK", "{made:?}");
+        // Whatever the harness counts.
+        w.plans(number, 0).await;
+        let run = w.run(number, ended).await;
+        assert_eq!(run["phase"], "PLAN", "{run}");
+        let error = run["error"].as_str().unwrap_or_default();
+        assert_eq!(error.contains("there is no plan as JSON"), approve, "{run}");
+    }
     w.t.stop().await;
 }
 

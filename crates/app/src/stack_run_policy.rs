@@ -13,7 +13,7 @@ use plural_core::stack_policy_rules::{
     CheckedPlan, MAX_FINDING, OWN_RULES, PolicyEngine, RuleFinding, RuleSets, StackPolicy, Violation,
     ViolationSource, judged, refusal, trivy_findings,
 };
-use plural_core::stack_run::{RunPhase, StackRun};
+use plural_core::stack_run::{RunKind, RunPhase, StackRun};
 use plural_core::stack_turns::changes_nothing;
 use plural_core::{Error, Result};
 use serde::Serialize;

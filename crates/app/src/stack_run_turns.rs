@@ -10,7 +10,7 @@ use plural_core::cluster::Cluster;
 use plural_core::ids::{StackId, StackRunId};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, StackRun};
-use plural_core::stack_turns::{OpenRun, Turn, after_loss, tend};
+use plural_core::stack_turns::{Turn, after_loss, tend};
 use plural_core::{Error, Result};
 
 use crate::access::{Admin, WriteState};

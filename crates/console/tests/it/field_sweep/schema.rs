@@ -11,7 +11,22 @@ const ROWS: u32 = 4;
 const LISTED: u32 = 10;
 /// Below more rows than this a document goes no deeper: what is there is asked for by others, whose way is shorter. Of
 /// these the first that the API takes.
-const DEEPEST: [u32; 4] = [1_000, 100, 40, 10];
+const DEEPEST: [(u32, Objects); 5] = [
+    (1_000, Objects::Named),
+    (100, Objects::Named),
+    (40, Objects::Named),
+    (10, Objects::Named),
+    (10, Objects::LeftOut),
+];
+
+/// What is asked of objects to which a document does not go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Objects {
+    /// The name of their type.
+    Named,
+    /// Nothing: each of many rows would be too heavy with them.
+    LeftOut,
+}
 
 /// The output types of the schema.
 pub(super) struct Schema {
@@ -75,13 +90,19 @@ impl Schema {
     /// A document that asks for one root field, and below it for every field of every type, each type where it is
     /// reached first, as deep as the API takes.
     pub(super) fn document(&self, kind: &str, root: &str, arguments: &str) -> Document {
-        let documents = DEEPEST.iter().map(|rows| self.document_of(kind, root, arguments, *rows));
+        let documents = DEEPEST.iter().map(|deepest| self.document_of(kind, root, arguments, *deepest));
         let mut accepted = documents
             .filter(|document| plural_api::weigh(&document.text).is_ok_and(|(weight, most)| weight <= most));
         accepted.next().unwrap_or_else(|| panic!("{root}: no document is light enough"))
     }
 
-    fn document_of(&self, kind: &str, root: &str, arguments: &str, deepest: u32) -> Document {
+    fn document_of(
+        &self,
+        kind: &str,
+        root: &str,
+        arguments: &str,
+        (deepest, objects): (u32, Objects),
+    ) -> Document {
         let field = self.field(kind, root);
         let mut asked = BTreeSet::from([(kind.to_owned(), root.to_owned())]);
         let mut tree = Node::default();
@@ -89,9 +110,13 @@ impl Schema {
         let mut open = VecDeque::from([(Vec::<String>::new(), field.of.clone(), field.rows())]);
         while let Some((path, of, rows)) = open.pop_front() {
             for below in self.types.get(&of).into_iter().flatten() {
-                asked.insert((of.clone(), below.name.clone()));
                 let rows = rows * below.rows();
-                if self.types.contains_key(&below.of) && rows <= deepest && reached.insert(below.of.clone()) {
+                let is_object = self.types.contains_key(&below.of);
+                let goes = is_object && rows <= deepest && reached.insert(below.of.clone());
+                if goes || !is_object || objects == Objects::Named {
+                    asked.insert((of.clone(), below.name.clone()));
+                }
+                if goes {
                     let path: Vec<String> = path.iter().chain([&below.name]).cloned().collect();
                     let mut node = &mut tree;
                     for name in &path {
@@ -110,22 +135,27 @@ impl Schema {
         if field.paged {
             arguments = format!("(first: {ROWS})");
         }
-        let text = format!("{operation} {{ {root}{arguments} {} }}", self.selection(&field.of, &tree));
+        let text =
+            format!("{operation} {{ {root}{arguments} {} }}", self.selection(&field.of, &tree, objects));
         Document { text, asked }
     }
 
-    fn selection(&self, of: &str, node: &Node) -> String {
+    fn selection(&self, of: &str, node: &Node, objects: Objects) -> String {
         let Some(fields) = self.types.get(of) else { return String::new() };
         let mut text = "{ ".to_owned();
         for field in fields {
+            let child = node.children.get(&field.name);
+            if child.is_none() && objects == Objects::LeftOut && self.types.contains_key(&field.of) {
+                continue;
+            }
             text.push_str(&field.name);
             if field.paged {
                 text.push_str("(first: ");
                 text.push_str(&ROWS.to_string());
                 text.push(')');
             }
-            match node.children.get(&field.name) {
-                Some(child) => text.push_str(&self.selection(&field.of, child)),
+            match child {
+                Some(child) => text.push_str(&self.selection(&field.of, child, objects)),
                 None if self.types.contains_key(&field.of) => text.push_str(" { __typename }"),
                 None => {}
             }

@@ -199,7 +199,7 @@ async fn commands_that_were_altered_do_not_run(database: TestDatabase) {
     let (status, body) = job.get("input").await;
     assert_eq!(status, 409, "{}", String::from_utf8_lossy(&body));
     let run = w.run(2, "FAILED").await;
-    assert!(run["error"].as_str().unwrap().contains("not the one that was planned"), "{run}");
+    assert!(run["error"].as_str().unwrap().contains("plan again"), "{run}");
     w.t.stop().await;
 }
 

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 use plural_core::ids::StackRunId;
 use plural_core::run_call::{HEARTBEAT_SECONDS, InputStep, OutputReport, RunInput, RunReport, StepReport};
 use plural_core::stack::StackTool;
-use plural_core::stack_run::{RunPhase, StepStatus};
+use plural_core::stack_run::{RunKind, RunPhase, StepStatus};
 use plural_core::stack_spec::Stage;
 use plural_kit::ShutdownSignal;
 use rustix::process::Signal;
@@ -386,7 +386,10 @@ impl Job {
             None => log,
         };
         let ran = self.command(step, &mut log).await;
-        if let Err(End::Failed(why)) = &ran {
+        // What commands of somebody's own print is all that their log has.
+        if let Err(End::Failed(why)) = &ran
+            && self.input.kind != RunKind::Commands
+        {
             log.push(format!("{why}\n").as_bytes()).await;
         }
         let text = log.finish().await?;

@@ -203,9 +203,9 @@ async fn what_waits_for_a_run_that_fails_is_skipped(database: TestDatabase) {
 
 async fn what_waits_for_a_run_that_is_cancelled_is_skipped(database: TestDatabase) {
     let w = World::new(&database, json!({})).await;
-    w.gives(&w.stack, 1, "vpc-1").await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
     let app = beside(&w, "app", "docs", json!([takes(&w.stack, "vpc")])).await;
-    w.gives(&app, 1, "app-1").await;
+    w.ends_with(&app, 1, "app-1").await;
     let ask = "mutation ($id: ID!) { triggerRun(id: $id) { id } }";
     for stack in [&w.stack, &app] {
         assert_eq!(w.t.owner.ask(ask, json!({"id": stack})).await.outcome(), "OK");
@@ -220,7 +220,7 @@ async fn what_waits_for_a_run_that_is_cancelled_is_skipped(database: TestDatabas
 
 async fn what_is_too_large_is_not_taken(database: TestDatabase) {
     let w = World::new(&database, json!({})).await;
-    w.gives(&w.stack, 1, &"x".repeat(64 << 10)).await;
+    w.ends_with(&w.stack, 1, &"x".repeat(64 << 10)).await;
     let app = beside(&w, "app", "docs", json!([takes(&w.stack, "vpc")])).await;
     let failed = w.run_of(&app, 1, "FAILED").await;
     let error = failed["error"].as_str().unwrap();
@@ -309,9 +309,9 @@ async fn a_cycle_is_refused_and_so_is_what_may_not_be_read(database: TestDatabas
 async fn who_changes_another_dependency_does_not_vouch_for_this_one(database: TestDatabase) {
     let w = World::new(&database, json!({})).await;
     let app = beside(&w, "app", "docs", json!([])).await;
-    w.gives(&app, 1, "app-1").await;
+    w.ends_with(&app, 1, "app-1").await;
     let db = beside(&w, "db", "docs", json!([])).await;
-    w.gives(&db, 1, "db-1").await;
+    w.ends_with(&db, 1, "db-1").await;
     let bound = json!({"id": app, "a": {"writeBindings": [{"userId": w.t.reader.id}]}});
     assert_eq!(w.t.owner.ask(UPDATE, bound).await.outcome(), "OK");
     let saves = async |by: &Person, all: Value| {
@@ -322,7 +322,7 @@ async fn who_changes_another_dependency_does_not_vouch_for_this_one(database: Te
     assert_eq!(saves(&w.t.reader, json!([key])).await, "OK");
     // Who may read it takes something else, too.
     assert_eq!(saves(&w.t.owner, json!([key, takes(&db, "db")])).await, "OK");
-    w.gives(&w.stack, 1, "vpc-1").await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
     let failed = w.run_of(&app, 3, "FAILED").await;
     assert!(failed["error"].as_str().unwrap().contains("output key of stack infra is sensitive"), "{failed}");
     w.t.stop().await;

@@ -24,7 +24,7 @@ const DEEPEST: [(u32, Objects); 5] = [
 enum Objects {
     /// The name of their type.
     Named,
-    /// Nothing: each of many rows would be too heavy with them.
+    /// Nothing, and it goes to those of the answer itself alone: each of many rows would be too heavy with more.
     LeftOut,
 }
 
@@ -112,7 +112,8 @@ impl Schema {
             for below in self.types.get(&of).into_iter().flatten() {
                 let rows = rows * below.rows();
                 let is_object = self.types.contains_key(&below.of);
-                let goes = is_object && rows <= deepest && reached.insert(below.of.clone());
+                let is_near = objects == Objects::Named || path.is_empty();
+                let goes = is_object && is_near && rows <= deepest && reached.insert(below.of.clone());
                 if goes || !is_object || objects == Objects::Named {
                     asked.insert((of.clone(), below.name.clone()));
                 }

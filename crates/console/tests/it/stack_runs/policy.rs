@@ -178,7 +178,7 @@ async fn commands_that_no_rule_reads_have_no_rights_to_apply(database: TestDatab
         let run = w.run(number, ended).await;
         assert_eq!(run["phase"], "PLAN", "{run}");
         let error = run["error"].as_str().unwrap_or_default();
-        assert_eq!(error.contains("there is no plan as JSON"), approve, "{run}");
+        assert_eq!(error.contains("no rule can read what commands would do"), approve, "{run}");
     }
     w.t.stop().await;
 }

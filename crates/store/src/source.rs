@@ -263,7 +263,8 @@ impl SourceStore for Database {
         let sql = "SELECT artifact_digest AS digest FROM services WHERE artifact_digest IS NOT NULL \
                    UNION SELECT artifact_digest FROM revisions WHERE artifact_digest IS NOT NULL \
                    UNION SELECT r.artifact_digest FROM stack_runs r JOIN stacks s ON s.id = r.stack_id \
-                   WHERE r.artifact_digest IS NOT NULL AND (r.finished_at IS NULL OR r.number > s.runs - $1)";
+                   WHERE r.artifact_digest IS NOT NULL AND r.number > 0 \
+                   AND (r.finished_at IS NULL OR r.number > s.runs - $1)";
         let newest = i64::from(stack_run::NEWEST);
         let rows =
             self.reader.query_all_raw(self.statement(sql, [newest.into()])).await.map_err(db(doing))?;

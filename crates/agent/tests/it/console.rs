@@ -397,6 +397,26 @@ impl Console {
         what: &str,
         fits: impl Fn(&v1::ServiceReport) -> bool,
     ) -> anyhow::Result<v1::ServiceReport> {
+        self.report_among(1, id, what, fits).await
+    }
+
+    /// A report on a service that fits, whatever was told since.
+    pub(crate) async fn any_report(
+        &self,
+        id: ServiceId,
+        what: &str,
+        fits: impl Fn(&v1::ServiceReport) -> bool,
+    ) -> anyhow::Result<v1::ServiceReport> {
+        self.report_among(usize::MAX, id, what, fits).await
+    }
+
+    async fn report_among(
+        &self,
+        newest: usize,
+        id: ServiceId,
+        what: &str,
+        fits: impl Fn(&v1::ServiceReport) -> bool,
+    ) -> anyhow::Result<v1::ServiceReport> {
         let mut reported = self.reported.subscribe();
         let id = id.to_string();
         let wait = async {
@@ -404,11 +424,11 @@ impl Console {
                 reported.borrow_and_update();
                 let found = {
                     let memory = self.memory();
-                    memory.reports.iter().rev().find(|report| report.service_id == id).cloned()
+                    let mut of_it =
+                        memory.reports.iter().rev().filter(|report| report.service_id == id).take(newest);
+                    of_it.find(|report| fits(report)).cloned()
                 };
-                if let Some(found) = found
-                    && fits(&found)
-                {
+                if let Some(found) = found {
                     return found;
                 }
                 if reported.changed().await.is_err() {

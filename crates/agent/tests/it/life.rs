@@ -155,7 +155,7 @@ async fn a_sync_tells_which_fields_it_changed(cluster: TestCluster) -> anyhow::R
     };
     let (id, service) = f.service("shop", &files("first-value"));
     f.console.want(service.clone());
-    let created = f.console.report(id, "tells what it did", |report| report.plan.is_some()).await?;
+    let created = f.console.any_report(id, "tells what it did", |report| report.plan.is_some()).await?;
     let plan = created.plan.unwrap_or_default();
     assert!(
         plan.request_id.is_empty() && plan.objects.iter().all(|object| object.fields.is_empty()),
@@ -166,7 +166,7 @@ async fn a_sync_tells_which_fields_it_changed(cluster: TestCluster) -> anyhow::R
     f.console.want(v1::Service { artifact_digest: digest, commit_sha: "decade".to_owned(), ..service });
     let report = f
         .console
-        .report(id, "tells the change", |report| report.commit_sha == "decade" && report.plan.is_some())
+        .any_report(id, "tells the change", |report| report.commit_sha == "decade" && report.plan.is_some())
         .await?;
     let plan = report.plan.unwrap_or_default();
     let mut told: Vec<String> = plan

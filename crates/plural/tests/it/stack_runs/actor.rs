@@ -33,8 +33,7 @@ async fn an_apply_writes_a_context_and_can_do_no_more(database: TestDatabase) ->
     let run = world.until(&run, "SUCCESSFUL").await;
     let printed = World::printed(&run);
     assert!(printed.contains("it is saved"), "{}", world.told(&run));
-    let refused =
-        printed.lines().filter(|line| line.starts_with("then: error: ") && line.contains("unauthenticated"));
+    let refused = printed.lines().filter(|line| line.starts_with("then: error: not logged in"));
     assert_eq!(refused.count(), 2, "{}", world.told(&run));
     assert!(!printed.contains("run-actor-"), "no log shows the token: {}", world.told(&run));
     let context = "{ serviceContext(name: \"network\") { configuration } }";

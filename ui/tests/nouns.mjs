@@ -158,7 +158,15 @@ export function nouns(clusters, rows, named) {
       name,
       default: true,
       insertedAt: ago(99),
-      limits: { namespaces: ['shop-*'], repositories: [HOSTILE] },
+      limits: {
+        namespaces: ['shop-*'],
+        repositories: [HOSTILE],
+        runNamespaces: ['plural-runs', 'shop-*'],
+        runImages: ['registry.example.com/tools/*'],
+        moduleSources: ['registry.opentofu.org/*', 'git::https://git.example.com/shop/*'],
+        planServiceAccount: 'reads',
+        applyServiceAccount: 'writes',
+      },
       recordingPolicy: { record: true, keepDays: 90, limitMegabytes: 64, userReaders: [], groupReaders: [] },
       secretHoldings: {
         holdsNone: false,

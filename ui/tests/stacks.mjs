@@ -5,6 +5,8 @@ const STATUSES = ['PENDING_APPROVAL', 'FAILED', 'RUNNING', 'SUCCESSFUL', 'CANCEL
 const TYPES = ['TERRAFORM', 'TERRAFORM', 'ANSIBLE', 'CUSTOM', 'TERRAGRUNT', 'PULUMI'];
 const SHA = '4f3a9c1d0e5b7a8f6c2d1e0b9a8f7c6d5e4f3a2b';
 export const DIGEST = '9b74c9897bac770ffc029102a200c5de9b74c9897bac770ffc029102a200c5de';
+/** What runs of these numbers are for; all others apply or plan. */
+const KINDS = { 11: 'DRIFT', 8: 'COMMANDS' };
 const isOver = (status) => ['SUCCESSFUL', 'FAILED', 'CANCELLED'].includes(status);
 
 /** A plan of so many resources as OpenTofu writes it, with one of each fate. */
@@ -95,6 +97,94 @@ function logText(rows) {
   ].join('\n');
 }
 
+/** What policies say of a plan: one rule refuses it, one warns, one says where. */
+function violations(id) {
+  const violation = (at, more) => ({
+    id: `${id}-v${at}`,
+    severity: 'HIGH',
+    policyModule: 'terraform.aws',
+    policyUrl: null,
+    refuses: false,
+    causes: [],
+    ...more,
+  });
+  return [
+    violation(0, {
+      title: 'A database must not be open to the internet',
+      severity: 'CRITICAL',
+      policyId: 'PLURAL-AWS-0012',
+      policyUrl: 'https://docs.example.com/policies/aws-0012',
+      refuses: true,
+      causes: [{ resource: 'module.db.aws_db_instance.main', start: 1, end: 9, lines: [] }],
+    }),
+    violation(1, {
+      title: `The tag "Owner" names nobody: ${HOSTILE}`,
+      severity: 'MEDIUM',
+      policyId: 'tags_of_every_resource_of_the_shop_have_an_owner',
+      causes: [{ resource: 'aws_instance.bastion', start: 1, end: 3, lines: [] }],
+    }),
+    violation(2, { title: 'The plan destroys something', severity: 'UNKNOWN', policyId: 'destroys', policyModule: null }),
+  ];
+}
+
+/** What Infracost says of it. */
+const cost = (rows) => ({
+  currency: 'USD',
+  monthly: '412.73',
+  hourly: '0.565384',
+  pastMonthly: '298.10',
+  diffMonthly: '114.63',
+  omitted: rows > 100 ? rows - 20 : 0,
+  resources: [
+    { project: 'network', name: 'module.db.aws_db_instance.main', monthly: '301.40' },
+    { project: 'network', name: 'aws_instance.bastion', monthly: '61.32' },
+    { project: 'network', name: 'aws_eip.nat', monthly: null },
+  ],
+});
+
+/** What the last look for drift found: a changed resource, one with a hidden field and a long one, and one that is gone. */
+function drifted(stack, rows) {
+  const resource = (at, address, type, fields, more = {}) => ({
+    id: `${stack}-d${at}`,
+    address,
+    type,
+    provider: 'registry.opentofu.org/hashicorp/aws',
+    action: 'UPDATED',
+    leftOut: 0,
+    runId: `${stack}-r11`,
+    runNumber: 11,
+    firstSeenAt: ago(3 * 86400 - at),
+    lastSeenAt: ago(5400),
+    fields,
+    ...more,
+  });
+  const field = (path, before, after, more = {}) => ({ path, before, after, sensitive: false, cut: false, ...more });
+  return [
+    resource(0, 'aws_instance.bastion', 'aws_instance', [
+      field('instance_type', '"t3.small"', '"m5.4xlarge"'),
+      field('tags.Owner', '"ada"', JSON.stringify(HOSTILE)),
+      field('tags.Purpose', null, '"test of the new network"'),
+    ]),
+    resource(
+      1,
+      'module.db.aws_db_instance.main',
+      'aws_db_instance',
+      [
+        field('password', null, null, { sensitive: true }),
+        field('allocated_storage', '20', '200'),
+        field('policy', `"${'allow '.repeat(30)}"`, `"${'deny '.repeat(30)}`, { cut: true }),
+      ],
+      { leftOut: 4 },
+    ),
+    resource(2, 'module.db.aws_security_group.old', 'aws_security_group', [], { action: 'DELETED' }),
+    ...Array.from({ length: rows > 100 ? 120 : 0 }, (_, at) =>
+      resource(at + 3, `module.subnets.aws_subnet.private[${at}]`, 'aws_subnet', [
+        field('map_public_ip_on_launch', 'false', 'true'),
+      ]),
+    ),
+  ];
+}
+
 function makeRun(stack, number, status, rows) {
   const id = `${stack.id}-r${number}`;
   const isPlanned = !['QUEUED', 'PENDING'].includes(status);
@@ -128,8 +218,8 @@ function makeRun(stack, number, status, rows) {
   return {
     id,
     number,
-    kind: number % 7 === 3 ? 'DRY_RUN' : 'APPLY',
-    trigger: ['MANUAL', 'COMMIT', 'SPEC'][number % 3],
+    kind: KINDS[number] ?? (number % 7 === 3 ? 'DRY_RUN' : 'APPLY'),
+    trigger: number === 9 ? 'CRON' : number === 6 ? 'UPSTREAM' : ['MANUAL', 'COMMIT', 'SPEC'][number % 3],
     type: stack.type,
     status,
     phase: isWaiting || !isPlanned ? 'PLAN' : 'APPLY',
@@ -152,17 +242,20 @@ function makeRun(stack, number, status, rows) {
     approval: true,
     requiredApprovals: 2,
     approvals: isPlanned ? [{ approver: 'grace@example.com', digest: DIGEST, at: ago(90) }] : [],
-    plan: isPlanned
-      ? {
-          digest: DIGEST,
-          add: rows + 1,
-          change: 1,
-          destroy: 2,
-          other: true,
-          at: ago(200),
-          text: `\u001b[1mOpenTofu will perform the following actions:\u001b[0m\n\n  # aws_instance.bastion must be replaced\n  # ${HOSTILE}\n`,
-        }
-      : null,
+    plan:
+      isPlanned && !KINDS[number]
+        ? {
+            digest: DIGEST,
+            add: rows + 1,
+            change: 1,
+            destroy: 2,
+            other: true,
+            at: ago(200),
+            text: `\u001b[1mOpenTofu will perform the following actions:\u001b[0m\n\n  # aws_instance.bastion must be replaced\n  # ${HOSTILE}\n`,
+          }
+        : null,
+    violations: isWaiting ? violations(id) : [],
+    cost: isWaiting ? cost(rows) : null,
     state: isPlanned ? { id, planJson: () => planJson(rows) } : null,
     git: { ref: 'main', folder: 'network' },
     repository: stack.repository,
@@ -174,6 +267,27 @@ function makeRun(stack, number, status, rows) {
     job: isPlanned ? { namespace: 'plural-runs', name: `run-${id}` } : null,
     stack: () => stack,
     steps: ({ index }) => steps.filter((one) => index == null || one.index === index),
+  };
+}
+
+/** How a stack stands by its last look for drift: some drifted, some are as their tool knows them, some nobody has looked at. */
+function driftOf(at, rows) {
+  if (at % 5 === 4) return { driftStatus: 'UNCHECKED' };
+  const hasDrifted = at % 5 === 0;
+  const all = hasDrifted ? drifted(`st${at}`, rows) : [];
+  return {
+    driftStatus: hasDrifted ? 'DRIFTED' : 'IN_SYNC',
+    driftedAt: hasDrifted ? ago(3 * 86400) : null,
+    driftCheck: {
+      checkedAt: ago(5400),
+      runNumber: 11,
+      count: all.length,
+      leftOut: 0,
+      error: at % 10 === 0 ? 'the step "plan" ended with 1: the provider refused the token' : null,
+      failedAt: at % 10 === 0 ? ago(1800) : null,
+    },
+    driftSchedule: { crontab: '*/30 * * * *', timeZone: 'UTC', nextAt: ago(-1500), commands: [] },
+    drift: (args) => connection(all, args),
   };
 }
 
@@ -220,6 +334,19 @@ function makeStack(at, clusters, rows) {
     forbidSelfApproval: true,
     approvalExpiry: '86400s',
     timeout: null,
+    actor: at % 4 === 0 ? { id: 'sa0', name: 'ci-0', email: 'ci-0@example.com' } : null,
+    ...(hasState && hasCode ? driftOf(at, rows) : { driftStatus: 'UNCHECKED' }),
+    cron:
+      at % 3 === 0
+        ? {
+            crontab: '0 4 * * 1-5',
+            timeZone: 'Europe/Berlin',
+            autoApprove: at % 2 === 1,
+            nextAt: ago(-9 * 3600),
+            error: at % 6 === 3 ? 'the cluster has no agent' : null,
+            overrides: {},
+          }
+        : null,
     changedBy: { id: 'u', name: 'Ada', email: 'ada@example.com' },
     git: hasCode ? { ref: 'main', folder: 'network' } : null,
     repository: hasCode ? { id: 'g0', url: 'https://git.example.com/shop/infrastructure.git' } : null,
@@ -256,16 +383,39 @@ function makeStack(at, clusters, rows) {
   };
   const runs = hasCode
     ? Array.from({ length: 12 }, (_, back) =>
-        makeRun(stack, 12 - back, back === 0 ? stack.status : STATUSES[3 + (back % 2)], rows),
+        makeRun(stack, 12 - back, back === 0 ? stack.status : KINDS[12 - back] ? 'SUCCESSFUL' : STATUSES[3 + (back % 2)], rows),
       )
     : [];
   return { ...stack, all: runs, runs: (args) => connection(runs, args) };
+}
+
+/** Every five stacks, from the network up, need each other; one takes what nobody may see too. */
+function link(all) {
+  all.forEach((stack, at) => {
+    const needs = at % 5 === 0 ? [] : at % 5 === 4 ? [at - 1, at - 2] : [at - (at % 5)];
+    stack.upstream = needs.map((one) => all[one]);
+    stack.dependents = [];
+    for (const other of stack.upstream) other.dependents.push(stack);
+    stack.dependencies = stack.upstream.map((other, place) => ({
+      stackId: other.id,
+      stack: other,
+      outputs:
+        place === 0
+          ? [
+              { output: 'address', variable: 'address' },
+              { output: 'token', variable: 'network_token' },
+            ]
+          : [],
+    }));
+    if (at === 0) stack.dependencies.push({ stackId: 'hidden', stack: null, outputs: [{ output: 'zone', variable: 'zone' }] });
+  });
 }
 
 /** What the queries of stacks answer. */
 export function stacks(clusters, rows) {
   // Runs know of the stack that they are of, and it of them.
   const all = clusters.length === 0 ? [] : Array.from({ length: rows }, (_, at) => makeStack(at, clusters, Math.min(rows, 400)));
+  link(all);
   const runOf = ({ id }) => all.find((stack) => id.startsWith(`${stack.id}-`))?.all.find((run) => run.id === id);
   const stackOf = ({ id, name }) => all.find((stack) => stack.id === id || stack.name === name);
   const resources = Array.from({ length: Math.max(3, Math.min(rows, 600)) }, (_, at) => ({
@@ -281,6 +431,10 @@ export function stacks(clusters, rows) {
         args,
       ),
     infrastructureStack: stackOf,
+    stackGraph: {
+      stacks: all.slice(0, 300),
+      edges: all.slice(0, 300).flatMap(({ id, upstream }) => upstream.map((other) => ({ stackId: id, upstreamId: other.id }))),
+    },
     stackRun: runOf,
     stackRunsWaiting: (args) =>
       connection(
@@ -298,6 +452,8 @@ export function stacks(clusters, rows) {
       { identifier: 'module.subnets.aws_subnet.private[7]', change: 'ADDED', attributes: [] },
       { identifier: 'aws_instance.old', change: 'REMOVED', attributes: [] },
     ],
+    checkStackDrift: ({ id }) => stackOf({ id })?.all[0],
+    createOnDemandRun: ({ stackId }) => stackOf({ id: stackId })?.all[0],
     approveStackRun: runOf,
     rejectStackRun: runOf,
     cancelStackRun: runOf,

@@ -245,6 +245,11 @@ export function world(rows) {
   return { clusters, services };
 }
 
+/** What services import of stacks: one whose sensitive outputs they may not read, and one whose they may. */
+function imports({ edges }) {
+  return edges.map(({ node: stack }, at) => ({ id: `im${at}`, sensitive: at === 1, stack, outputs: stack.output }));
+}
+
 export function connection(nodes, { first = 100, after, last, before }) {
   if (last) {
     const end = before ? Number(before) : nodes.length;
@@ -321,11 +326,12 @@ function clusterFacets(clusters) {
 }
 
 function root({ clusters, services }, rows) {
+  const ofStacks = stacks(clusters, rows);
   const named = (noun, make) => (args) => connection(Array.from({ length: rows }, (_, at) => make(at)).filter(has(args.q)), args);
   return {
     ...things(clusters),
     ...nouns(clusters, rows, named),
-    ...stacks(clusters, rows),
+    ...ofStacks,
     me: { id: 'u', name: 'Ada', email: 'ada@example.com', roles: { admin: true } },
     clusters: (args) => connection(ordered(clusters.filter(chosen(args)), args.sort), args),
     clusterFacets: (args) => clusterFacets(clusters.filter(chosen(args))),
@@ -382,8 +388,10 @@ function root({ clusters, services }, rows) {
         projects: [{ project: { id: 'p', name: 'default' }, count: some.length }],
       };
     },
-    serviceDeployment: ({ cluster, name, id }) =>
-      services.find((s) => s.id === id || (s.cluster.handle === cluster && s.name === name)),
+    serviceDeployment: ({ cluster, name, id }) => {
+      const found = services.find((s) => s.id === id || (s.cluster.handle === cluster && s.name === name));
+      return found && { ...found, imports: imports(ofStacks.infrastructureStacks({ first: 2 })) };
+    },
     serviceStatuses: ({ q, clusterId }) =>
       STATUS_ORDER.map((status) => ({
         status,

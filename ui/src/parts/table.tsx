@@ -55,6 +55,8 @@ interface TableProps<Row> {
   next?: Next;
   /** As high as its rows: for a few of them inside of a panel. */
   isShort?: boolean;
+  /** Rows are as high as what they say, which goes on over lines: for text that somebody has to read to its end. */
+  isTall?: boolean;
   /** Without names of columns where it is empty, and says why. */
   hasHead?: boolean;
   /** The order that the server was asked for, and how to ask for another. */
@@ -76,6 +78,7 @@ export function Table<Row>({
   empty,
   next,
   isShort = false,
+  isTall = false,
   hasHead = true,
   sort,
 }: TableProps<Row>) {
@@ -130,7 +133,7 @@ export function Table<Row>({
   const isLong = next !== undefined && rows.length > PAGES_READ_AGAIN * PAGE;
   const rowModel = table.getRowModel().rows;
   return (
-    <div className={classes['frame']} data-short={isShort || undefined}>
+    <div className={classes['frame']} data-short={isShort || undefined} data-tall={isTall || undefined}>
       <div ref={ref} className={classes['scroller']} tabIndex={0} onKeyDown={move} role="region" aria-label={`${label}, scrolls`}>
         <div role="table" aria-label={label} aria-rowcount={(total ?? rows.length) + 1} aria-busy={isWaiting}>
           <div role="rowgroup" className={classes['head']} hidden={!hasHead}>
@@ -165,7 +168,19 @@ export function Table<Row>({
           <div role="rowgroup" className={classes['rows']} style={{ height: virtual.getTotalSize() }}>
             {items.map(({ index, start }) => {
               const row = rowModel[index];
-              return row && <Line key={row.id} row={row} index={index} start={start} shown={shown} tracks={tracks} />;
+              return (
+                row && (
+                  <Line
+                    key={row.id}
+                    row={row}
+                    index={index}
+                    start={start}
+                    shown={shown}
+                    tracks={tracks}
+                    measure={isTall ? virtual.measureElement : undefined}
+                  />
+                )
+              );
             })}
           </div>
         </div>
@@ -198,13 +213,16 @@ interface LineProps<Row> {
   start: number;
   shown: Column<Row>[];
   tracks: string;
+  /** Told of the row, where its height is its own. */
+  measure: ((row: HTMLElement | null) => void) | undefined;
 }
 
 /** One row. Drawn again only when it, its place or its columns are others: a page that asks for other rows is drawn several times before
  * they are there, and its links and ages cost more than all the rest. */
-const Line = memo(function Line<Row>({ row, index, start, shown, tracks }: LineProps<Row>) {
+const Line = memo(function Line<Row>({ row, index, start, shown, tracks, measure }: LineProps<Row>) {
   return (
     <div
+      ref={measure}
       role="row"
       data-index={index}
       aria-rowindex={index + 2}

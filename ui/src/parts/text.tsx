@@ -76,3 +76,14 @@ export function Ago({ at, absent = '–' }: { at: string | null | undefined; abs
     </Tooltip>
   );
 }
+
+/** How long until something is to happen, with the exact time at hand. */
+export function Until({ at }: { at: string }) {
+  const now = useNow();
+  const isPast = Date.parse(at) <= now;
+  return (
+    <time dateTime={at} title={new Date(at).toLocaleString()}>
+      {isPast ? 'now' : `in ${ago(new Date(now).toISOString(), Date.parse(at))}`}
+    </time>
+  );
+}

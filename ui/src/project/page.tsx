@@ -170,7 +170,7 @@ export function List() {
       noun="projects"
       document={Projects}
       columns={columns}
-      teaches="A project holds clusters and repositories, says who may do what with them, and what its services may touch."
+      teaches="A project holds clusters and repositories, says who may do what with them, and what its services and stacks may touch."
       actions={
         <Action
           noun="projects"
@@ -397,14 +397,14 @@ export function One({ id: name }: { id: string }) {
           </Panel>
           <Bindings thing={{ projectId: project.id }} right={thing} kind="project" name={project.name} />
           <Panel
-            title="What its services may touch"
+            title="What its services and stacks may touch"
             aside={
               <Action
                 noun="projects"
                 label="Change"
                 icon={IconPencil}
                 right={right('limit')}
-                explains="In place of its limits so far. A service that goes beyond them fails at its next sync, with the reason."
+                explains="In place of its limits so far. A service that goes beyond them fails at its next sync, and a run of a stack ends, with the reason."
                 fields={limitFields(project.limits)}
                 command={(values) => limitCommand(which, values)}
                 run={(values) =>
@@ -444,7 +444,9 @@ export function One({ id: name }: { id: string }) {
                 ]}
               />
             ) : (
-              <Empty title="No limits">Its services may write whatever the agents of their clusters may.</Empty>
+              <Empty title="No limits">
+                Its services and the runs of its stacks may do whatever the agents of their clusters may.
+              </Empty>
             )}
           </Panel>
           <Panel

@@ -1,4 +1,4 @@
-import { Alert, Tabs, Text } from '@mantine/core';
+import { Alert, Stack, Tabs, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { IconAlertTriangle, IconInfoCircle, IconTrash } from '@tabler/icons-react';
@@ -96,8 +96,10 @@ export function ServicePage() {
           <HealthTimeline cluster={cluster} name={name} />
         </Tabs.Panel>
         <Tabs.Panel value="configuration">
-          <Configuration service={service} cluster={cluster} />
-          <Imports service={service} cluster={cluster} />
+          <Stack gap="md">
+            <Configuration service={service} cluster={cluster} />
+            <Imports service={service} cluster={cluster} />
+          </Stack>
         </Tabs.Panel>
         <Tabs.Panel value="dependencies">
           <Dependencies service={service} />

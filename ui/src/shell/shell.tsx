@@ -92,7 +92,7 @@ export function Shell({ readAhead }: { readAhead: () => Promise<void> }) {
     if (to === '/') return pathname === '/';
     if (to === global || pathname.startsWith(global)) return to === global && pathname.startsWith(global);
     if (to === paths.clusters() && pathname === paths.connect()) return true;
-    if (to === paths.stacks() && pathname === paths.newStack()) return true;
+    if (to === paths.stacks() && [paths.newStack(), paths.stackGraph()].includes(pathname)) return true;
     return pathname.startsWith(`/${to.split('/')[1] ?? ''}`);
   };
   return (

@@ -1,9 +1,19 @@
-import { Stack, Text } from '@mantine/core';
+import { Text } from '@mantine/core';
 
-import { Panel } from '../parts/page';
+import { Facts, Panel } from '../parts/page';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import type { StackOne } from './queries';
+
+type Taken = NonNullable<NonNullable<NonNullable<StackOne['dependencies']>[number]>['outputs']>;
+
+/** `address, token as db_token`: what a stack takes, and the variables that it becomes. */
+export function taken(outputs: Taken | null | undefined): string {
+  return (outputs ?? [])
+    .flatMap((one) => one ?? [])
+    .map(({ output, variable }) => (output === variable ? output : `${output} as ${variable}`))
+    .join(', ');
+}
 
 /** The stacks that one depends on, with what it takes from them, and those that depend on it. */
 export function Dependencies({ stack }: { stack: StackOne }) {
@@ -11,33 +21,52 @@ export function Dependencies({ stack }: { stack: StackOne }) {
   const dependents = (stack.dependents ?? []).flatMap((one) => one ?? []);
   if (upstream.length === 0 && dependents.length === 0) return null;
   return (
-    <Panel title="Dependencies">
-      <Stack gap="xs">
-        {upstream.map(({ stackId, stack: other, outputs }) => {
-          const taken = (outputs ?? []).flatMap((one) => one ?? []);
-          return (
-            <Text key={stackId} size="sm">
-              Needs{' '}
-              {other == null ? 'a stack that you may not see' : <RouteLink to={paths.stack(other.name)}>{other.name}</RouteLink>}
-              {taken.length > 0 && ': '}
-              {taken.map(({ output, variable }, index) => (
-                <span key={variable}>
-                  {index > 0 && ', '}
-                  <Name of={output === variable ? output : `${output} as ${variable}`} />
-                </span>
-              ))}
-            </Text>
-          );
-        })}
-        {dependents.map(({ id, name }) => (
-          <Text key={id} size="sm">
-            Needed by <RouteLink to={paths.stack(name)}>{name}</RouteLink>
-          </Text>
-        ))}
-        <Text size="sm">
-          <RouteLink to={paths.stackGraph()}>All stacks that depend on each other</RouteLink>
+    <Panel
+      title="Dependencies"
+      aside={
+        <Text size="sm" component="span">
+          <RouteLink to={paths.stackGraph()}>Graph of all stacks</RouteLink>
         </Text>
-      </Stack>
+      }
+    >
+      <Facts
+        facts={[
+          [
+            'Needs',
+            upstream.length > 0 &&
+              upstream.map(({ stackId, stack: other, outputs }) => (
+                <div key={stackId}>
+                  {other == null ? (
+                    'a stack that you may not see'
+                  ) : (
+                    <RouteLink to={paths.stack(other.name)}>
+                      <Name of={other.name} />
+                    </RouteLink>
+                  )}
+                  {taken(outputs) !== '' && (
+                    <>
+                      : <Name of={taken(outputs)} />
+                    </>
+                  )}
+                </div>
+              )),
+            'wide',
+          ],
+          [
+            'Needed by',
+            dependents.length > 0 &&
+              dependents.map(({ id, name }, at) => (
+                <span key={id}>
+                  {at > 0 && ', '}
+                  <RouteLink to={paths.stack(name)}>
+                    <Name of={name} />
+                  </RouteLink>
+                </span>
+              )),
+            'wide',
+          ],
+        ]}
+      />
     </Panel>
   );
 }

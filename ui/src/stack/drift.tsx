@@ -11,7 +11,7 @@ import { Empty, Facts, Panel } from '../parts/page';
 import { Shown } from '../parts/shown';
 import { State } from '../parts/state';
 import { Table, type Columns } from '../parts/table';
-import { Ago, Name, RouteLink } from '../parts/text';
+import { Ago, Name, RouteLink, Until } from '../parts/text';
 import { paths } from '../paths';
 import { commands, stackRight } from './commands';
 import { driftQuery, type DriftField, type DriftRow } from './drift-queries';
@@ -31,6 +31,7 @@ export function Drift({ stack }: { stack: StackOne }) {
         <Shown query={query} what="what drifted">
           <Table
             isShort
+            isTall
             label="Resources that drifted"
             hasHead={(query.data ?? []).length > 0}
             rows={query.data ?? []}
@@ -104,8 +105,8 @@ function Known({ stack }: { stack: StackOne }) {
     >
       <Facts
         facts={[
-          ['Stands', <State key="state" look={driftStatuses[stack.driftStatus]} />],
-          ['Resources', check && counted(check.count, 'resource')],
+          ['Status', <State key="state" look={driftStatuses[stack.driftStatus]} />],
+          ['Found', check?.checkedAt != null && counted(check.count, 'resource')],
           ['Not listed', check != null && check.leftOut > 0 && `${counted(check.leftOut, 'resource')}: there are too many`],
           ['First found', stack.driftedAt != null && <Ago key="since" at={stack.driftedAt} />],
           [
@@ -113,7 +114,7 @@ function Known({ stack }: { stack: StackOne }) {
             check?.checkedAt != null && (
               <>
                 <Ago at={check.checkedAt} />
-                {check.runNumber != null && `, by run #${check.runNumber}`}
+                {check.runNumber != null && ` by run #${check.runNumber}`}
               </>
             ),
           ],
@@ -121,7 +122,8 @@ function Known({ stack }: { stack: StackOne }) {
             'Newest check',
             check?.error != null && (
               <>
-                failed <Ago at={check.failedAt} />: <Name of={check.error} />. What is listed is from the one before.
+                failed <Ago at={check.failedAt} />: <Name of={check.error} />
+                {check.checkedAt != null && '. What is listed is from the last one that succeeded.'}
               </>
             ),
             'wide',
@@ -135,11 +137,12 @@ function Known({ stack }: { stack: StackOne }) {
                 <Code>{visible(schedule.crontab)}</Code> {visible(schedule.timeZone ?? 'UTC')}
                 {schedule.nextAt != null && (
                   <>
-                    , next <Ago at={schedule.nextAt} />
+                    , next <Until at={schedule.nextAt} />
                   </>
                 )}
               </>
             ),
+            'wide',
           ],
         ]}
       />
@@ -149,26 +152,23 @@ function Known({ stack }: { stack: StackOne }) {
 
 const columns = (stack: string): Columns<DriftRow> => [
   {
-    id: 'address',
-    header: 'Resource',
-    meta: { track: 'minmax(150px, 1.4fr)' },
-    cell: ({ row }) => <Name of={row.original.address} />,
-  },
-  {
     id: 'action',
     header: 'What',
-    meta: { track: '110px' },
+    meta: { track: '96px' },
     cell: ({ row }) => <State look={driftActions[row.original.action]} />,
   },
   {
     id: 'fields',
-    header: 'As the tool knows it → as it is',
-    meta: { track: 'minmax(220px, 3fr)' },
+    header: 'Resource, and each field as its tool knows it → as it is',
+    meta: { track: 'minmax(180px, 1fr)' },
     cell: ({ row: { original: row } }) => (
       <>
+        <Text size="sm" component="div" fw={600}>
+          <Name of={row.address} />
+        </Text>
         {(row.fields ?? []).flatMap((field) => (field ? [<Field key={field.path} field={field} />] : []))}
         {row.leftOut > 0 && (
-          <Text size="sm" c="dimmed">
+          <Text size="sm" c="dimmed" component="div">
             and {counted(row.leftOut, 'more difference')}
           </Text>
         )}
@@ -178,33 +178,35 @@ const columns = (stack: string): Columns<DriftRow> => [
   {
     id: 'type',
     header: 'Type',
-    meta: { track: 'minmax(110px, 1fr)', from: 1000 },
+    meta: { track: 'minmax(110px, 0.25fr)', from: 800 },
     cell: ({ row }) => <Name of={row.original.type} />,
   },
   {
     id: 'first',
-    header: 'First seen',
-    meta: { track: '110px', from: 760, isNumber: true },
-    cell: ({ row: { original: row } }) => (
-      <RouteLink to={paths.stackRun(stack, row.runId)}>
-        <Ago at={row.firstSeenAt} />
-      </RouteLink>
-    ),
+    header: 'First found',
+    meta: { track: '100px', from: 620, isNumber: true },
+    cell: ({ row: { original: row } }) => <Ago at={row.firstSeenAt} />,
+  },
+  {
+    id: 'run',
+    header: 'By run',
+    meta: { track: '70px', from: 620, isNumber: true },
+    cell: ({ row: { original: row } }) => <RouteLink to={paths.stackRun(stack, row.runId)}>#{row.runNumber}</RouteLink>,
   },
 ];
 
 /** A field before and after, as JSON. */
 function Field({ field }: { field: DriftField }) {
-  const value = (json: string | null | undefined) => (json == null ? 'nothing' : visible(json));
+  const value = (json: string | null | undefined) => (json == null ? 'nothing' : <Code>{visible(json)}</Code>);
   return (
-    <Text size="sm" component="div" style={{ overflowWrap: 'anywhere', whiteSpace: 'pre-wrap' }}>
+    <Text size="sm" component="div">
       <Name of={field.path} />:{' '}
       {field.sensitive ? (
-        'differs; it is sensitive'
+        'differs; it is sensitive and not shown'
       ) : (
         <>
-          <Code>{value(field.before)}</Code> → <Code>{value(field.after)}</Code>
-          {field.cut && ' (cut)'}
+          {value(field.before)} → {value(field.after)}
+          {field.cut && ' (shortened)'}
         </>
       )}
     </Text>

@@ -2,6 +2,7 @@ import { Stack, Text } from '@mantine/core';
 import { IconAlertTriangleFilled, IconCircleXFilled } from '@tabler/icons-react';
 
 import type { VulnSeverity } from '../generated/graphql';
+import { counted } from '../lib/text';
 import { Empty, Facts, Panel } from '../parts/page';
 import { State, type Look } from '../parts/state';
 import { Table, type Columns } from '../parts/table';
@@ -42,46 +43,49 @@ function Violations({ all }: { all: Violation[] }) {
     {
       id: 'does',
       header: 'Policy',
-      meta: { track: '110px' },
+      meta: { track: '96px' },
       cell: ({ row }) => <State look={row.original.refuses ? refuses : warns} />,
     },
     {
       id: 'severity',
       header: 'Severity',
-      meta: { track: '90px' },
+      meta: { track: '80px', from: 480 },
       cell: ({ row }) => severities[row.original.severity],
     },
     {
       id: 'title',
-      header: 'What it says',
-      meta: { track: 'minmax(200px, 3fr)' },
-      cell: ({ row: { original: one } }) => (
-        <>
-          <Name of={one.title} />{' '}
-          {one.policyUrl != null && one.policyUrl !== '' && <Outside address={one.policyUrl}>about it</Outside>}
-        </>
-      ),
-    },
-    {
-      id: 'resource',
-      header: 'Resource',
-      meta: { track: 'minmax(140px, 2fr)' },
-      cell: ({ row }) => {
-        const resource = row.original.causes?.[0]?.resource;
-        return resource != null && <Name of={resource} />;
+      header: 'What it says of what, by which rule',
+      meta: { track: 'minmax(180px, 1fr)' },
+      cell: ({ row: { original: one } }) => {
+        const resources = (one.causes ?? []).flatMap((cause) => (cause ? [cause.resource] : []));
+        return (
+          <>
+            <Name of={one.title} />{' '}
+            {one.policyUrl != null && one.policyUrl !== '' && <Outside address={one.policyUrl}>about it</Outside>}
+            {resources.length > 0 && (
+              <div>
+                <Name of={[...new Set(resources)].join(', ')} />
+              </div>
+            )}
+            <Text size="sm" c="dimmed" component="div">
+              <Name of={one.policyId} />
+              {one.policyModule != null && one.policyModule !== '' && (
+                <>
+                  {' '}
+                  of <Name of={one.policyModule} />
+                </>
+              )}
+            </Text>
+          </>
+        );
       },
-    },
-    {
-      id: 'rule',
-      header: 'Rule',
-      meta: { track: 'minmax(120px, 1fr)' },
-      cell: ({ row: { original: one } }) => <Name of={`${one.policyId} (${one.policyModule ?? 'unknown'})`} />,
     },
   ];
   return (
     <Panel title="Policy">
       <Table
         isShort
+        isTall
         label="What policies say of the plan"
         rows={all}
         columns={columns}
@@ -92,6 +96,9 @@ function Violations({ all }: { all: Violation[] }) {
   );
 }
 
+/** `+12.50`, `-3.10`: by how much more or less. */
+const signed = (amount: string | null | undefined) => (amount != null && Number(amount) > 0 ? `+${amount}` : amount);
+
 function Costs({ cost }: { cost: Cost }) {
   const resources = (cost.resources ?? []).flatMap((one) => one ?? []);
   const money = (amount: string | null | undefined) => amount != null && <Name of={`${amount} ${cost.currency}`} />;
@@ -99,14 +106,14 @@ function Costs({ cost }: { cost: Cost }) {
     {
       id: 'name',
       header: 'Resource',
-      meta: { track: 'minmax(200px, 3fr)' },
+      meta: { track: 'minmax(150px, 1fr)' },
       cell: ({ row }) => <Name of={row.original.name} />,
     },
     {
       id: 'monthly',
       header: 'A month',
-      meta: { track: '160px' },
-      cell: ({ row }) => money(row.original.monthly),
+      meta: { track: '130px', isNumber: true },
+      cell: ({ row }) => money(row.original.monthly) || 'not known',
     },
   ];
   return (
@@ -115,13 +122,14 @@ function Costs({ cost }: { cost: Cost }) {
         facts={[
           ['A month', money(cost.monthly)],
           ['An hour', money(cost.hourly)],
-          ['Before', money(cost.pastMonthly)],
-          ['The plan changes', money(cost.diffMonthly)],
+          ['A month before', money(cost.pastMonthly)],
+          ['Change a month', money(signed(cost.diffMonthly))],
         ]}
       />
       {resources.length > 0 && (
         <Table
           isShort
+          isTall
           label="What resources would cost"
           rows={resources}
           columns={columns}
@@ -131,7 +139,7 @@ function Costs({ cost }: { cost: Cost }) {
       )}
       {cost.omitted > 0 && (
         <Text size="sm" c="dimmed" p="sm">
-          {cost.omitted} more are not kept; the totals are of all.
+          {counted(cost.omitted, 'more resource')} {cost.omitted === 1 ? 'is' : 'are'} not listed; the totals are of all.
         </Text>
       )}
     </Panel>

@@ -1,11 +1,14 @@
+import { Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense } from 'react';
 
 import { Empty, Fault, Page, Panel, Waiting } from '../parts/page';
 import { held, Stale } from '../parts/shown';
 import { State } from '../parts/state';
-import { RouteLink } from '../parts/text';
+import { Table, type Columns } from '../parts/table';
+import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
+import { taken } from './dependencies';
 import { stackGraphQuery, type GraphStack, type StackGraph } from './graph-queries';
 import { noRun, runStatuses } from './states';
 
@@ -22,7 +25,7 @@ export function StackGraphPage() {
       {graph != null && <Stale query={query} what="the stacks" />}
       {graph?.stacks.length === 0 && (
         <Empty title="No stack depends on another">
-          <code>plural cd stacks update NAME --depends-on OTHER:OUTPUT</code> gives outputs of one stack to another.
+          <code>plural cd stacks update NAME --depends-on OTHER:OUTPUT</code> gives an output of one stack to another.
         </Empty>
       )}
       {graph != null && graph.stacks.length > 0 && (
@@ -31,11 +34,15 @@ export function StackGraphPage() {
             <Graph graph={graph} />
           </Suspense>
           <Panel title="In the order in which they run">
-            <ol>
-              {graph.stacks.map((stack) => (
-                <Line key={stack.id} stack={stack} graph={graph} />
-              ))}
-            </ol>
+            <Table
+              isShort
+              isTall
+              label="Stacks in the order in which they run"
+              rows={graph.stacks}
+              columns={columns(graph)}
+              id={({ id }) => id}
+              empty={null}
+            />
           </Panel>
         </>
       )}
@@ -43,15 +50,45 @@ export function StackGraphPage() {
   );
 }
 
-function Line({ stack, graph }: { stack: GraphStack; graph: StackGraph }) {
-  const upstream = graph.edges
-    .filter(({ stackId }) => stackId === stack.id)
-    .flatMap(({ upstreamId }) => graph.stacks.find(({ id }) => id === upstreamId) ?? []);
-  return (
-    <li>
-      <RouteLink to={paths.stack(stack.name)}>{stack.name}</RouteLink>{' '}
-      <State look={stack.status == null ? noRun : runStatuses[stack.status]} />
-      {upstream.length > 0 && ` needs ${upstream.map(({ name }) => name).join(', ')}`}
-    </li>
-  );
+function columns(graph: StackGraph): Columns<GraphStack> {
+  const names = new Map(graph.stacks.map(({ id, name }) => [id, name]));
+  return [
+    {
+      id: 'name',
+      header: 'Stack',
+      meta: { track: 'minmax(110px, 1fr)' },
+      cell: ({ row: { original: stack } }) => (
+        <RouteLink to={paths.stack(stack.name)}>
+          <Name of={stack.name} />
+        </RouteLink>
+      ),
+    },
+    {
+      id: 'status',
+      header: 'Newest run',
+      meta: { track: '130px' },
+      cell: ({ row: { original: stack } }) => <State look={stack.status == null ? noRun : runStatuses[stack.status]} />,
+    },
+    {
+      id: 'needs',
+      header: 'Needs',
+      meta: { track: 'minmax(110px, 2fr)' },
+      cell: ({ row: { original: stack } }) =>
+        (stack.dependencies ?? []).flatMap((one) => {
+          if (!one) return [];
+          const name = names.get(one.stackId);
+          const outputs = taken(one.outputs);
+          return [
+            <div key={one.stackId}>
+              {name === undefined ? 'a stack that you may not see' : <Name of={name} />}
+              {outputs !== '' && (
+                <Text component="span" size="sm" c="dimmed">
+                  : <Name of={outputs} />
+                </Text>
+              )}
+            </div>,
+          ];
+        }),
+    },
+  ];
 }

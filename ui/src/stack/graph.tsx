@@ -71,6 +71,7 @@ export default function Graph({ graph }: { graph: StackGraph }) {
       })),
     [graph],
   );
+  const first = useMemo(() => begin(places), [places]);
   const lowest = Math.max(0, ...[...places.values()].map(({ y }) => y + HEIGHT));
   const height = `min(62dvh, ${Math.max(200, lowest + 80)}px)`;
   return (
@@ -82,7 +83,7 @@ export default function Graph({ graph }: { graph: StackGraph }) {
         nodeTypes={kinds}
         colorMode={scheme}
         fitView
-        fitViewOptions={{ padding: 0.1, maxZoom: 1, minZoom: 0.5 }}
+        fitViewOptions={{ padding: 0.1, maxZoom: 1, minZoom: 0.5, ...(first && { nodes: first }) }}
         minZoom={0.1}
         maxZoom={1.5}
         nodesDraggable={false}
@@ -97,6 +98,14 @@ export default function Graph({ graph }: { graph: StackGraph }) {
       </ReactFlow>
     </div>
   );
+}
+
+/** The stacks that are shown at first where all of them would be too small to read: those at the beginning, at the top. */
+function begin(places: Map<string, { x: number; y: number }>): { id: string }[] | undefined {
+  const all = [...places];
+  if (all.every(([, { x, y }]) => x < 1800 && y < 900)) return undefined;
+  const some = all.filter(([, { x, y }]) => x < 900 && y < window.innerHeight / 2).map(([id]) => ({ id }));
+  return some.length === 0 ? undefined : some;
 }
 
 function layout({ stacks, edges }: StackGraph): Map<string, { x: number; y: number }> {

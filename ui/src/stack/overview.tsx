@@ -6,7 +6,7 @@ import { counted, lasting, short, size } from '../lib/text';
 import { Action, Copy } from '../parts/action';
 import { Empty, Facts, Panel } from '../parts/page';
 import { State } from '../parts/state';
-import { Ago, Name, Outside, RouteLink } from '../parts/text';
+import { Ago, Name, Outside, RouteLink, Until } from '../parts/text';
 import { paths } from '../paths';
 import { commands, stackRight } from './commands';
 import { Dependencies } from './dependencies';
@@ -127,7 +127,7 @@ function Made({ stack }: { stack: StackOne }) {
                 {stack.cron.autoApprove && ', whose plans need no approval'}
                 {stack.cron.nextAt != null && (
                   <>
-                    ; next <Ago at={stack.cron.nextAt} />
+                    ; next <Until at={stack.cron.nextAt} />
                   </>
                 )}
                 {stack.cron.error != null && (

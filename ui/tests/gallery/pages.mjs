@@ -93,6 +93,8 @@ export const pages = [
   { name: 'stacks', area: 'stacks', path: '/stacks', ...WALKED },
   { name: 'new-stack', area: 'stacks', path: '/new-stack', ...ONCE, ...MAIN },
   { name: 'stack', area: 'stacks', path: '/stacks/network-0', ...SOME, ...MAIN },
+  { name: 'stack-drift', area: 'stacks', path: '/stacks/network-0?tab=drift', ...SOME, ...MAIN },
+  { name: 'stack-graph', area: 'stacks', path: '/stack-graph', ...WALKED },
   { name: 'stack-failed', area: 'stacks', path: '/stacks/database-1', ...ONCE },
   { name: 'stack-state', area: 'stacks', path: '/stacks/network-0?tab=state', ...SOME, ...MAIN },
   ...['runs', 'outputs', 'settings'].map((tab) => ({

@@ -143,6 +143,7 @@ export function Imports({ service, cluster }: { service: Service; cluster: strin
     >
       <Table
         isShort
+        isTall
         label="Imports"
         rows={all}
         columns={columns(service, which, all)}

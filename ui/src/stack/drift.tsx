@@ -159,7 +159,7 @@ const columns = (stack: string): Columns<DriftRow> => [
   },
   {
     id: 'fields',
-    header: 'Resource, and each field as its tool knows it → as it is',
+    header: 'Fields, as known → as found',
     meta: { track: 'minmax(180px, 1fr)' },
     cell: ({ row: { original: row } }) => (
       <>

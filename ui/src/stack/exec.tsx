@@ -27,7 +27,7 @@ export function ExecAction({ stack, unless }: { stack: StackOne; unless: string 
       icon={IconTerminal2}
       right={stackRight(name, 'exec')}
       unless={unless}
-      explains="Runs where the runs of this stack do, on its newest commit, with its variables and files. It reads the state; it writes it only where you may write the stack and, where plans need approval, people agreed. Readers of the stack and the audit log see its words: name secret variables, and do not write their values."
+      explains="It runs where the runs of this stack do, on its newest commit, with its variables and files. It reads the state. It writes the state only if you may write the stack and, where plans need approval, after people approved it. Whoever reads the stack or the audit log sees the command: refer to secrets by the names of their variables."
       fields={[
         {
           name: 'words',

@@ -56,7 +56,7 @@ function columns(graph: StackGraph): Columns<GraphStack> {
     {
       id: 'name',
       header: 'Stack',
-      meta: { track: 'minmax(110px, 1fr)' },
+      meta: { track: 'minmax(84px, 1fr)' },
       cell: ({ row: { original: stack } }) => (
         <RouteLink to={paths.stack(stack.name)}>
           <Name of={stack.name} />
@@ -66,13 +66,13 @@ function columns(graph: StackGraph): Columns<GraphStack> {
     {
       id: 'status',
       header: 'Newest run',
-      meta: { track: '130px' },
+      meta: { track: '124px' },
       cell: ({ row: { original: stack } }) => <State look={stack.status == null ? noRun : runStatuses[stack.status]} />,
     },
     {
       id: 'needs',
       header: 'Needs',
-      meta: { track: 'minmax(110px, 2fr)' },
+      meta: { track: 'minmax(100px, 2fr)' },
       cell: ({ row: { original: stack } }) =>
         (stack.dependencies ?? []).flatMap((one) => {
           if (!one) return [];

@@ -12,7 +12,7 @@ use plural_core::ids::{ServiceId, StackRunId};
 use plural_kit::Backoff;
 use plural_tunnel::{
     Console,
-    v1::{AgentMessage, ReportRequest, ServiceReport, StackRunReport, agent_message},
+    v1::{AgentMessage, ReportRequest, ServiceReport, StackRunReport, SyncPlan, agent_message},
 };
 use prost::Message;
 use tokio::{
@@ -62,9 +62,16 @@ pub(crate) struct Reports {
 
 impl Reports {
     /// Puts the newest report of a service into the box; one that says nothing new is dropped.
-    pub(crate) fn submit(&self, service: ServiceId, report: ServiceReport) {
-        let hash = hash_of(&report);
+    pub(crate) fn submit(&self, service: ServiceId, mut report: ServiceReport) {
         let mut state = self.lock();
+        if report.plan.is_none() {
+            // What a sync did is told once: the next one, which had nothing to do, does not take its place before it was sent.
+            let untold = state.pending.get(&service).and_then(|waiting| waiting.plan.as_ref());
+            let same =
+                |plan: &&SyncPlan| plan.request_id.is_empty() && plan.revision_id == report.revision_id;
+            report.plan = untold.filter(same).cloned();
+        }
+        let hash = hash_of(&report);
         let known = state.told.get(&service) == Some(&hash);
         if known && !state.pending.contains_key(&service) {
             return;

@@ -324,33 +324,6 @@ pub(super) const PAGES: &[Followed] = &[
     },
     Followed { page: "docs/stack-drift.md", not_run: &[("plural cd stacks", RUNS)], ..NOTHING },
     Followed {
-        page: "docs/coming-from-atlantis-spacelift-hcp-terraform.md",
-        swaps: &[
-            ("stacks create network", "stacks create moved"),
-            ("stacks gen-backend network", "stacks gen-backend moved"),
-        ],
-        not_run: &[
-            ("export TF_HTTP_PASSWORD", "it is for a tool that is not run here"),
-            ("tofu", "it is built for tests alone: `stacks` runs it"),
-            (
-                "plural cd stacks state",
-                "it needs what the tool wrote: the console's `stack_state` asks for all of it",
-            ),
-            ("plural cd stacks update", RUNS),
-            ("plural cd stacks plan", RUNS),
-            ("yq", "it needs another tool's file"),
-        ],
-        ..NOTHING
-    },
-    Followed {
-        page: "docs/stack-policy.md",
-        not_run: &[
-            ("tofu", "it is built for tests alone: `stack_policy` runs it"),
-            ("plural cd stacks policy test", "it needs the plan of that tool: `stack_policy` runs it"),
-        ],
-        ..NOTHING
-    },
-    Followed {
         page: "docs/stack-state.md",
         swaps: &[("stacks detach network", "stacks detach network --yes")],
         not_run: &[

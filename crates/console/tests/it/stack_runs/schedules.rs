@@ -213,16 +213,16 @@ async fn of_each_time_there_is_one_run(database: TestDatabase) {
 
     // Years of missed times are made up for once.
     w.is_due("next_cron_at").await;
-    w.ticks().await;
+    Box::pin(w.ticks()).await;
     let run = w.run(2, "PENDING").await;
     assert_eq!((&run["kind"], &run["trigger"]), (&json!("APPLY"), &json!("CRON")));
     assert_eq!(w.watched().await["cron"]["nextAt"], next);
-    w.ticks().await;
+    Box::pin(w.ticks()).await;
     assert_eq!(w.runs().await.len(), 2);
 
     // One that is not over yet is enough.
     w.is_due("next_cron_at").await;
-    w.ticks().await;
+    Box::pin(w.ticks()).await;
     assert_eq!(w.runs().await.len(), 2);
     let cron = w.watched().await["cron"].clone();
     assert!(cron["error"].as_str().unwrap().contains("run 2") && cron["nextAt"] == next, "{cron}");
@@ -232,9 +232,9 @@ async fn of_each_time_there_is_one_run(database: TestDatabase) {
     w.run(2, "SUCCESSFUL").await;
     assert_eq!(w.update(json!({"paused": true})).await.outcome(), "OK");
     w.is_due("next_cron_at").await;
-    w.ticks().await;
+    Box::pin(w.ticks()).await;
     assert_eq!(w.update(json!({"paused": false})).await.outcome(), "OK");
-    w.ticks().await;
+    Box::pin(w.ticks()).await;
     assert_eq!(w.runs().await.len(), 2);
     assert_eq!(w.update(json!({"cron": {"crontab": ""}})).await.outcome(), "OK");
     assert_eq!(w.watched().await["cron"], Value::Null);
@@ -247,7 +247,7 @@ async fn what_the_clock_plans_waits_unless_its_schedule_says_otherwise(database:
     w.run(1, "SUCCESSFUL").await;
     assert_eq!(w.update(json!({"cron": {"crontab": "@yearly"}})).await.outcome(), "OK");
     w.is_due("next_cron_at").await;
-    w.ticks().await;
+    Box::pin(w.ticks()).await;
     w.plans(2, 1).await;
     w.run(2, "PENDING_APPROVAL").await;
 
@@ -256,7 +256,7 @@ async fn what_the_clock_plans_waits_unless_its_schedule_says_otherwise(database:
     });
     assert_eq!(w.update(json!({"cron": unattended})).await.outcome(), "OK");
     w.is_due("next_cron_at").await;
-    w.ticks().await;
+    Box::pin(w.ticks()).await;
     let run = w.run(3, "PENDING").await;
     let harness = w.take(&run, RunPhase::Plan, 0).await;
     let input = harness.input().await;
@@ -281,7 +281,7 @@ async fn the_clock_looks_for_drift_and_again_after_an_apply(database: TestDataba
     w.run(1, "SUCCESSFUL").await;
     assert!(w.watched().await["driftSchedule"]["nextAt"].is_string());
     w.is_due("next_drift_at").await;
-    w.ticks().await;
+    Box::pin(w.ticks()).await;
     w.finds(2, &[file("a", "update", &theirs())]).await;
     assert_eq!(w.run(2, "SUCCESSFUL").await["trigger"], "CRON");
     assert_eq!(w.watched().await["driftStatus"], "DRIFTED");
@@ -289,7 +289,7 @@ async fn the_clock_looks_for_drift_and_again_after_an_apply(database: TestDataba
     w.plans(3, 1).await;
     w.applies(3).await;
     w.run(3, "SUCCESSFUL").await;
-    w.ticks().await;
+    Box::pin(w.ticks()).await;
     w.finds(4, &[]).await;
     w.run(4, "SUCCESSFUL").await;
     assert_eq!(w.watched().await["driftStatus"], "IN_SYNC");

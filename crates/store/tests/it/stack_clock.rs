@@ -157,7 +157,7 @@ async fn a_schedule_that_stays_goes_on_and_another_begins_anew(database: TestDat
     assert!(run.is_some() && run == drift, "{:?}", stack.watch);
     // What is due stays due, whatever else is changed.
     clock.0.store(2 * HOUR, Ordering::Relaxed);
-    let stack = ground.schedules(|spec| spec.cron.as_mut().unwrap().crontab = "@daily".to_owned()).await;
+    let stack = ground.schedules(|spec| spec.cron.as_mut().unwrap().crontab = String::from("@daily")).await;
     assert_eq!(stack.watch.next_drift_at, drift);
     assert!(stack.watch.next_run_at > run, "{:?}", stack.watch);
     assert_eq!(ground.open_runs().await, [], "another schedule is nothing that a run is made for");

@@ -118,9 +118,30 @@ impl StackSpec {
 }
 
 /// What a name of the environment begins with, where that is the console's. On some systems names are read in any case.
-pub(crate) fn reserved(name: &str) -> Option<&'static str> {
+fn reserved(name: &str) -> Option<&'static str> {
     let upper = name.to_ascii_uppercase();
     RESERVED.into_iter().find(|prefix| upper.starts_with(prefix))
+}
+
+/// Refuses what is no name of a variable that a stack may set.
+///
+/// # Errors
+/// [`Error::Invalid`] for `field`.
+pub(crate) fn check_variable_name(field: &'static str, name: &str) -> Result<()> {
+    if !is_shell_name(name) {
+        let told: String = name.chars().take(100).collect();
+        return Err(Error::invalid(
+            field,
+            format!("{told:?} must be a name of letters, digits and \"_\" that begins with no digit"),
+        ));
+    }
+    match reserved(name) {
+        None => Ok(()),
+        Some(prefix) => Err(Error::invalid(
+            field,
+            format!("{name} cannot be set: names that begin with {prefix} are the console's"),
+        )),
+    }
 }
 
 /// Checks the environment of a stack's runs.
@@ -134,19 +155,7 @@ pub fn check_environment(environment: &[InputVariable]) -> Result<()> {
     }
     let (mut names, mut bytes) = (BTreeSet::new(), 0);
     for InputVariable { name, value, secret: _ } in environment {
-        if !is_shell_name(name) {
-            let told: String = name.chars().take(100).collect();
-            return Err(Error::invalid(
-                FIELD,
-                format!("{told:?} must be a name of letters, digits and \"_\" that begins with no digit"),
-            ));
-        }
-        if let Some(prefix) = reserved(name) {
-            return Err(Error::invalid(
-                FIELD,
-                format!("{name} cannot be set: names that begin with {prefix} are the console's"),
-            ));
-        }
+        check_variable_name(FIELD, name)?;
         if !names.insert(name.as_str()) {
             return Err(Error::invalid(FIELD, format!("{name} is there twice")));
         }
@@ -378,7 +387,7 @@ pub(crate) fn check_path(field: &'static str, path: &str) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn is_shell_name(name: &str) -> bool {
+fn is_shell_name(name: &str) -> bool {
     name.len() <= 255
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

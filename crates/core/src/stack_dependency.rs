@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::ids::{StackId, StackRunId};
 use crate::run_call::InputVariable;
 use crate::stack::StackTool;
-use crate::stack_checks::{is_shell_name, reserved};
+use crate::stack_checks::check_variable_name;
 use crate::stack_run::{RunStatus, StackRun};
 
 /// Stacks that one may depend on by itself.
@@ -90,19 +90,7 @@ pub fn check_dependencies(dependencies: &[StackDependency], variables: &Map<Stri
             if output.is_empty() || output.len() > 255 || output.chars().any(char::is_control) {
                 return Err(Error::invalid(FIELD, "an output must be a name of at most 255 bytes"));
             }
-            if !is_shell_name(name) {
-                let told: String = name.chars().take(100).collect();
-                return Err(Error::invalid(
-                    FIELD,
-                    format!("{told:?} must be a name of letters, digits and \"_\" that begins with no digit"),
-                ));
-            }
-            if let Some(prefix) = reserved(name) {
-                return Err(Error::invalid(
-                    FIELD,
-                    format!("{name} cannot be set: names that begin with {prefix} are the console's"),
-                ));
-            }
+            check_variable_name(FIELD, name)?;
             if !names.insert(name.as_str()) {
                 return Err(Error::invalid(FIELD, format!("the variable {name} is given twice")));
             }

@@ -51,6 +51,7 @@ mod role;
 mod rollout_strategy;
 mod runner;
 mod saved_view;
+mod scm_connection;
 mod second_factor;
 mod secret_backend;
 mod service;
@@ -150,6 +151,7 @@ part! { DeliveryQueries, DeliveryMutations:
     preview(query PreviewQuery);
     revision(query RevisionQuery);
     runner(query RunnerQuery; mutation RunnerMutation);
+    scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);
     service(query ServiceQuery; mutation ServiceMutation);
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);

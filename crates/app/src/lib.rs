@@ -80,6 +80,7 @@ pub mod role;
 mod run_limits;
 pub mod runner;
 pub mod saved_view;
+pub mod scm_connection;
 pub mod seal;
 pub mod second_factor;
 pub mod secret;

@@ -76,11 +76,13 @@ pub enum SealedColumn {
     StackOutput,
     /// Fields of resources that drifted.
     StackDrift,
+    /// Tokens, keys and proxies of connections to git hosts.
+    ScmSecrets,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -106,6 +108,7 @@ impl SealedColumn {
         Self::StackPlan,
         Self::StackOutput,
         Self::StackDrift,
+        Self::ScmSecrets,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -135,7 +138,8 @@ impl SealedColumn {
             | Self::StackRunFiles
             | Self::StackPlan
             | Self::StackOutput
-            | Self::StackDrift => false,
+            | Self::StackDrift
+            | Self::ScmSecrets => false,
         }
     }
 }

@@ -480,6 +480,7 @@ impl DataKeyStore for Database {
             | SecretKind::RepositoryCredentials
             | SecretKind::RepositoryReach
             | SecretKind::RepositoryWebhook
+            | SecretKind::ScmCredentials
             | SecretKind::Recordings
             | SecretKind::StackStates
             | SecretKind::StackInputs
@@ -514,6 +515,9 @@ impl DataKeyStore for Database {
             SecretKind::RepositoryWebhook => {
                 "SELECT r.url AS name, 1 AS held FROM git_repositories r \
                  JOIN repository_webhooks w ON w.repository_id = r.id WHERE r.project_id = $1"
+            }
+            SecretKind::ScmCredentials => {
+                "SELECT name, 1 AS held FROM scm_connections WHERE project_id = $1 AND secrets IS NOT NULL"
             }
             SecretKind::Recordings => {
                 // A cluster that is gone has an id only.

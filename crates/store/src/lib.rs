@@ -71,6 +71,7 @@ mod repository_webhook;
 mod revision;
 mod role;
 mod saved_view;
+mod scm_connection;
 mod seal;
 mod second_factor;
 mod secret_backend;

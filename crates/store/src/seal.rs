@@ -114,6 +114,7 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::StackDrift => {
             ("stack_drift", "content", Some("stack_id"), OF_STACK, KeyPurpose::Secrets)
         }
+        SealedColumn::ScmSecrets => ("scm_connections", "secrets", Some("id"), OWN, KeyPurpose::Secrets),
     };
     Place { table, column, id, project, purpose }
 }
@@ -151,7 +152,8 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::StackRunEnvironment
         | SealedColumn::StackRunFiles
         | SealedColumn::StackOutput
-        | SealedColumn::StackDrift => ("id", None),
+        | SealedColumn::StackDrift
+        | SealedColumn::ScmSecrets => ("id", None),
     };
     Some(Key { id, number })
 }

@@ -30,6 +30,7 @@ mod registration_token;
 mod rendering;
 mod role;
 mod saved_view;
+mod scm_connection;
 mod second_factor;
 mod secret_backend;
 mod service;
@@ -75,6 +76,7 @@ pub use registration_token::*;
 pub use rendering::*;
 pub use role::*;
 pub use saved_view::*;
+pub use scm_connection::*;
 pub use second_factor::*;
 pub use secret_backend::*;
 pub use service::*;
@@ -213,6 +215,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateSavedView::NAME, CreateSavedView::DOCUMENT),
     (UpdateSavedView::NAME, UpdateSavedView::DOCUMENT),
     (DeleteSavedView::NAME, DeleteSavedView::DOCUMENT),
+    (ListScmConnections::NAME, ListScmConnections::DOCUMENT),
+    (GetScmConnection::NAME, GetScmConnection::DOCUMENT),
+    (CreateScmConnection::NAME, CreateScmConnection::DOCUMENT),
+    (UpdateScmConnection::NAME, UpdateScmConnection::DOCUMENT),
+    (DeleteScmConnection::NAME, DeleteScmConnection::DOCUMENT),
     (BeginSecondFactor::NAME, BeginSecondFactor::DOCUMENT),
     (ConfirmSecondFactor::NAME, ConfirmSecondFactor::DOCUMENT),
     (EndSecondFactor::NAME, EndSecondFactor::DOCUMENT),

@@ -24,6 +24,7 @@ mod registration_token;
 mod repository;
 mod role;
 mod saved_view;
+mod scm_connection;
 mod service;
 mod service_account;
 mod service_context;
@@ -42,7 +43,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 25] = [
+const ROWS: [&[Line]; 26] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -59,6 +60,7 @@ const ROWS: [&[Line]; 25] = [
     identity_provider::ROWS,
     repository::ROWS,
     saved_view::ROWS,
+    scm_connection::ROWS,
     service::ROWS,
     service_context::ROWS,
     sync_window::ROWS,
@@ -93,6 +95,7 @@ struct World {
     group_name: String,
     token: Value,
     view: Value,
+    scm: Value,
     stack: Value,
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
@@ -139,6 +142,7 @@ impl World {
             group_name,
             token: make_token(admin).await,
             view: make_view(admin, &name).await,
+            scm: make_scm(t).await,
             stack: make_stack(t, &name).await,
             role: make_role(admin, &name).await,
             machine: make_machine(t, &name).await,
@@ -195,6 +199,9 @@ impl World {
         }
         if about(&self.view) {
             self.view = make_view(admin, &name).await;
+        }
+        if about(&self.scm) || self.scm["name"].as_str().is_some_and(names) {
+            self.scm = make_scm(t).await;
         }
         if about(&self.stack) {
             self.stack = make_stack(t, &name).await;
@@ -339,6 +346,15 @@ async fn make_view(admin: &Person, name: &str) -> Value {
         )
         .await["createSavedView"]
         .clone()
+}
+
+/// A connection of the default project.
+async fn make_scm(t: &TestServer) -> Value {
+    let create =
+        "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id name } }";
+    let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
+    let attributes = json!({"name": name, "type": "GITHUB", "token": "a-token", "projectId": t.project});
+    t.admin.data(create, json!({"a": attributes})).await["createScmConnection"].clone()
 }
 
 /// A stack whose code is where nothing can be fetched, and the id of a run of it that has failed.

@@ -30,6 +30,7 @@ mod registration_token;
 mod repository;
 mod role;
 mod saved_view;
+mod scm_connection;
 mod service;
 mod service_context;
 mod stack;
@@ -84,7 +85,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 28] = [
+const CASES: [fn() -> Vec<Case>; 29] = [
     project::cases,
     user::cases,
     group::cases,
@@ -94,6 +95,7 @@ const CASES: [fn() -> Vec<Case>; 28] = [
     delta::cases,
     repository::cases,
     saved_view::cases,
+    scm_connection::cases,
     service::cases,
     sync_window::cases,
     recording::cases,

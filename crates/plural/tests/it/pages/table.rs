@@ -282,6 +282,7 @@ pub(super) const PAGES: &[Followed] = &[
         )],
         ..NOTHING
     },
+    Followed { page: "docs/scm-connections.md", before: "printf a-token > token.txt", ..NOTHING },
     Followed {
         page: "docs/service-life.md",
         before: "plural cd global-services delete web --yes --wait; gone blue/web; plural cd services create blue/web --repository @REPOSITORY@ \

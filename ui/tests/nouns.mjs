@@ -82,6 +82,14 @@ export function nouns(clusters, rows, named) {
       health: 'PULLABLE',
       pulledAt: ago(at),
     })),
+    scmConnections: named('connection', (at) => ({
+      id: `sc${at}`,
+      name: `scm-${at}`,
+      type: ['GITHUB', 'GITLAB', 'GITEA'][at % 3],
+      default: at === 0,
+      repositories: ['acme/*', HOSTILE],
+      insertedAt: ago(at),
+    })),
     roles: named('role', (at) => ({ id: `ro${at}`, name: `role-${at}`, actions: ['read', 'rollback'], insertedAt: ago(at) })),
     serviceAccounts: named('account', (at) => ({
       id: `sa${at}`,

@@ -78,11 +78,13 @@ pub enum SealedColumn {
     StackDrift,
     /// Tokens, keys and proxies of connections to git hosts.
     ScmSecrets,
+    /// Secrets of webhooks of git hosts.
+    ScmWebhookHmac,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -109,6 +111,7 @@ impl SealedColumn {
         Self::StackOutput,
         Self::StackDrift,
         Self::ScmSecrets,
+        Self::ScmWebhookHmac,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -139,7 +142,8 @@ impl SealedColumn {
             | Self::StackPlan
             | Self::StackOutput
             | Self::StackDrift
-            | Self::ScmSecrets => false,
+            | Self::ScmSecrets
+            | Self::ScmWebhookHmac => false,
         }
     }
 }

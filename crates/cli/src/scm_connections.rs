@@ -281,7 +281,7 @@ fn yes(is: bool) -> String {
     if is { "yes" } else { "no" }.to_owned()
 }
 
-async fn find(name: &str, client: &Client) -> Result<ScmConnection, CliError> {
+pub(crate) async fn find(name: &str, client: &Client) -> Result<ScmConnection, CliError> {
     let text = name.strip_prefix("scm-connection/").unwrap_or(name);
     let (id, name) = key::id_or_name(text);
     client.send(&GetScmConnection { id, name }).await.map_err(|error| {

@@ -23,7 +23,7 @@ pub enum SecretKind {
     RepositoryWebhook,
     /// Credentials of chart repositories.
     ChartCredentials,
-    /// Secrets of connections to git hosts.
+    /// Secrets of connections to git hosts, and of their webhooks.
     ScmCredentials,
     /// Recordings of shells.
     Recordings,

@@ -517,7 +517,11 @@ impl DataKeyStore for Database {
                  JOIN repository_webhooks w ON w.repository_id = r.id WHERE r.project_id = $1"
             }
             SecretKind::ScmCredentials => {
-                "SELECT name, 1 AS held FROM scm_connections WHERE project_id = $1 AND secrets IS NOT NULL"
+                "SELECT c.name AS name, SUM(h.held) AS held FROM scm_connections c JOIN (\
+                 SELECT id AS connection_id, 1 AS held FROM scm_connections \
+                 WHERE project_id = $1 AND secrets IS NOT NULL UNION ALL \
+                 SELECT connection_id, 1 AS held FROM scm_webhooks WHERE project_id = $1\
+                 ) h ON h.connection_id = c.id GROUP BY c.id, c.name"
             }
             SecretKind::Recordings => {
                 // A cluster that is gone has an id only.

@@ -115,6 +115,7 @@ fn place(column: SealedColumn) -> Place {
             ("stack_drift", "content", Some("stack_id"), OF_STACK, KeyPurpose::Secrets)
         }
         SealedColumn::ScmSecrets => ("scm_connections", "secrets", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::ScmWebhookHmac => ("scm_webhooks", "hmac", Some("id"), OWN, KeyPurpose::Secrets),
     };
     Place { table, column, id, project, purpose }
 }
@@ -153,7 +154,8 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::StackRunFiles
         | SealedColumn::StackOutput
         | SealedColumn::StackDrift
-        | SealedColumn::ScmSecrets => ("id", None),
+        | SealedColumn::ScmSecrets
+        | SealedColumn::ScmWebhookHmac => ("id", None),
     };
     Some(Key { id, number })
 }

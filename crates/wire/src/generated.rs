@@ -31,6 +31,7 @@ mod rendering;
 mod role;
 mod saved_view;
 mod scm_connection;
+mod scm_webhook;
 mod second_factor;
 mod secret_backend;
 mod service;
@@ -77,6 +78,7 @@ pub use rendering::*;
 pub use role::*;
 pub use saved_view::*;
 pub use scm_connection::*;
+pub use scm_webhook::*;
 pub use second_factor::*;
 pub use secret_backend::*;
 pub use service::*;
@@ -220,6 +222,10 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateScmConnection::NAME, CreateScmConnection::DOCUMENT),
     (UpdateScmConnection::NAME, UpdateScmConnection::DOCUMENT),
     (DeleteScmConnection::NAME, DeleteScmConnection::DOCUMENT),
+    (ListScmWebhooks::NAME, ListScmWebhooks::DOCUMENT),
+    (GetScmWebhook::NAME, GetScmWebhook::DOCUMENT),
+    (CreateScmWebhookPointer::NAME, CreateScmWebhookPointer::DOCUMENT),
+    (DeleteScmWebhook::NAME, DeleteScmWebhook::DOCUMENT),
     (BeginSecondFactor::NAME, BeginSecondFactor::DOCUMENT),
     (ConfirmSecondFactor::NAME, ConfirmSecondFactor::DOCUMENT),
     (EndSecondFactor::NAME, EndSecondFactor::DOCUMENT),

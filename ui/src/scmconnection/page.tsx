@@ -242,6 +242,7 @@ const columns: Columns<RowOf<typeof Connections>> = [
 
 export function List() {
   const projects = useInfiniteQuery(projectsQuery);
+  const first = (projects.data ?? []).find((project) => project.default === true) ?? projects.data?.[0];
   return (
     <Listing
       title="Connections to git hosts"
@@ -254,7 +255,7 @@ export function List() {
           noun="connections"
           label="Add a connection"
           icon={IconPlus}
-          right={{ verb: 'create', thing: 'scm-connections' }}
+          {...(first && { right: { verb: 'create', thing: 'scm-connections', within: `project/${first.name}` } })}
           explains="Its secrets are kept encrypted and shown to nobody. It touches the repositories that it names, and no other."
           fields={[
             { name: 'name', label: 'Name', isRequired: true, placeholder: 'github' },
@@ -269,6 +270,7 @@ export function List() {
               name: 'project',
               label: 'Project',
               kind: 'choice',
+              initial: first?.id ?? '',
               options: (projects.data ?? []).map((project) => ({ value: project.id, label: project.name })),
               hint: 'Without one it is of the whole installation, and for its administrators',
             },

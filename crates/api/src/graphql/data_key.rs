@@ -17,7 +17,7 @@ use super::{
 pub(crate) enum DataKeyPurpose {
     /// Secret values.
     Secrets,
-    /// Secrets of connections to git hosts.
+    /// Secrets of connections to git hosts, and of their webhooks.
     ScmCredentials,
     /// Recordings of shells.
     Recordings,

@@ -25,6 +25,7 @@ mod repository;
 mod role;
 mod saved_view;
 mod scm_connection;
+mod scm_webhook;
 mod service;
 mod service_account;
 mod service_context;
@@ -43,7 +44,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 26] = [
+const ROWS: [&[Line]; 27] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -61,6 +62,7 @@ const ROWS: [&[Line]; 26] = [
     repository::ROWS,
     saved_view::ROWS,
     scm_connection::ROWS,
+    scm_webhook::ROWS,
     service::ROWS,
     service_context::ROWS,
     sync_window::ROWS,
@@ -95,6 +97,7 @@ struct World {
     group_name: String,
     token: Value,
     view: Value,
+    /// A connection, and the id of its webhook.
     scm: Value,
     stack: Value,
     /// A stack whose code is in a repository, with a run that has failed.
@@ -200,7 +203,9 @@ impl World {
         if about(&self.view) {
             self.view = make_view(admin, &name).await;
         }
-        if about(&self.scm) || self.scm["name"].as_str().is_some_and(names) {
+        if about(&self.scm)
+            || about(&json!({"id": self.scm["webhook"]}))
+            || self.scm["name"].as_str().is_some_and(names) {
             self.scm = make_scm(t).await;
         }
         if about(&self.stack) {
@@ -354,7 +359,12 @@ async fn make_scm(t: &TestServer) -> Value {
         "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id name } }";
     let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
     let attributes = json!({"name": name, "type": "GITHUB", "token": "a-token", "projectId": t.project});
-    t.admin.data(create, json!({"a": attributes})).await["createScmConnection"].clone()
+    let mut made = t.admin.data(create, json!({"a": attributes})).await["createScmConnection"].clone();
+    let create = "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id } }";
+    let attributes = scm_webhook::attributes(&made, "acme");
+    let webhook = t.admin.data(create, json!({"a": attributes})).await;
+    made["webhook"] = webhook["createScmWebhookPointer"]["id"].clone();
+    made
 }
 
 /// A stack whose code is where nothing can be fetched, and the id of a run of it that has failed.

@@ -31,6 +31,7 @@ mod repository;
 mod role;
 mod saved_view;
 mod scm_connection;
+mod scm_webhook;
 mod service;
 mod service_context;
 mod stack;
@@ -85,7 +86,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 29] = [
+const CASES: [fn() -> Vec<Case>; 30] = [
     project::cases,
     user::cases,
     group::cases,
@@ -96,6 +97,7 @@ const CASES: [fn() -> Vec<Case>; 29] = [
     repository::cases,
     saved_view::cases,
     scm_connection::cases,
+    scm_webhook::cases,
     service::cases,
     sync_window::cases,
     recording::cases,

@@ -124,7 +124,7 @@ pub enum SecretKind {
     RepositoryReach,
     /// Secrets of repositories' webhooks.
     RepositoryWebhook,
-    /// Secrets of connections to git hosts.
+    /// Secrets of connections to git hosts, and of their webhooks.
     ScmCredentials,
     /// What random values of templates are made from.
     Seeds,

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, HttpProxyAttributes, Id, ProjectRef, Secret, document::Operation, document::OperationKind,
-    shared::list,
+    Connection, HttpProxyAttributes, Id, ProjectRef, ScmType, Secret, document::Operation,
+    document::OperationKind, shared::list,
 };
 
 /// Where repositories of Azure DevOps are.
@@ -83,45 +83,6 @@ pub struct ScmGithubApp {
     pub installation_id: String,
     /// Its private key is kept.
     pub has_private_key: bool,
-}
-
-/// What kind of git host it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ScmType {
-    /// Azure DevOps.
-    AzureDevops,
-    /// Bitbucket Cloud.
-    Bitbucket,
-    /// Bitbucket Data Center.
-    BitbucketDatacenter,
-    /// Gitea, or Forgejo.
-    Gitea,
-    /// GitHub, also GitHub Enterprise.
-    Github,
-    /// GitLab.
-    Gitlab,
-    /// Git alone, without pull requests.
-    Plain,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl ScmType {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AzureDevops => "AZURE_DEVOPS",
-            Self::Bitbucket => "BITBUCKET",
-            Self::BitbucketDatacenter => "BITBUCKET_DATACENTER",
-            Self::Gitea => "GITEA",
-            Self::Github => "GITHUB",
-            Self::Gitlab => "GITLAB",
-            Self::Plain => "PLAIN",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
 }
 
 /// Where repositories of Azure DevOps are.

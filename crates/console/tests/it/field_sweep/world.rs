@@ -61,6 +61,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("savedViews", ""),
     ("scmConnection", "(id: \"$scm\")"),
     ("scmConnections", ""),
+    ("scmWebhook", "(id: \"$hook\")"),
+    ("scmWebhooks", ""),
     ("serviceAccount", "(id: \"$machine\")"),
     ("serviceAccounts", ""),
     ("serviceContext", "(name: \"network\")"),
@@ -128,6 +130,7 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::StackEnvironment | SealedColumn::StackRunEnvironment => Ok("environment of a stack"),
         SealedColumn::StackFiles | SealedColumn::StackRunFiles => Ok("file of a stack"),
         SealedColumn::ScmSecrets => Ok("token of a connection"),
+        SealedColumn::ScmWebhookHmac => Ok("secret of a webhook of a git host"),
         SealedColumn::StackPlan | SealedColumn::StackOutput | SealedColumn::StackDrift => {
             Err("a Job makes it, and no Job runs here: console: stack_runs.rs, stack_runs/schedules.rs")
         }
@@ -351,6 +354,13 @@ impl World {
             "signingPrivateKey": key(canaries.plant("signing key of a connection")),
         });
         let scm = made(create, json!({"a": forge})).await;
+        let create =
+            "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id } }";
+        let hook = json!({
+            "connectionId": scm, "type": "GITEA", "owner": "acme", "hmac": canaries.plant("secret of a webhook of a git host"),
+        });
+        let hook = made(create, json!({"a": hook})).await;
+        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let app = json!({
             "name": "app", "type": "GITHUB", "projectId": t.project, "repositories": ["acme/**"],
             "github": {"appId": "1", "installationId": "2", "privateKey": key(canaries.plant("key of an App"))},
@@ -455,6 +465,7 @@ impl World {
             ("second_state", second_state),
             ("view", view),
             ("scm", scm),
+            ("hook", hook),
             ("machine", account),
             ("credential", credential),
             ("registration", registration["id"].as_str().unwrap().to_owned()),

@@ -297,6 +297,10 @@ pub(super) const CASES: &[Case] = &[
         .file("http://ada:CANARY@proxy.invalid:3128\n"),
     case("cd scm-connections update", "--base-url", "scm-1 --base-url https://ada:CANARY@git.invalid"),
     case("cd scm-connections update", "--api-url", "scm-1 --api-url https://ada:CANARY@[broken"),
+    case("cd scm-webhooks create", "--secret-file", "--connection scm-1 --owner acme --secret-file FILE")
+        .file("CANARY-of-a-webhook\n"),
+    case("cd scm-webhooks create", "--secret-file", "--connection scm-1 --owner other --secret-file -")
+        .piped("CANARY CANARY\nCANARY\n"),
     // The way to the console, and who comes.
     case("whoami", "--url", "--url https://ada:CANARY@console.invalid"),
     case("whoami", "--url", "--url ftp://ada:CANARY@console.invalid"),

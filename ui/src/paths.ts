@@ -42,7 +42,15 @@ export const paths = {
 
 /** Nouns below Settings, in groups. */
 export const settingGroups = {
-  Delivery: ['global-services', 'managed-namespaces', 'contexts', 'sync-windows', 'repositories', 'helm-repositories', 'scm-connections'],
+  Delivery: [
+    'global-services',
+    'managed-namespaces',
+    'contexts',
+    'sync-windows',
+    'repositories',
+    'helm-repositories',
+    'scm-connections',
+  ],
   Access: [
     'projects',
     'users',

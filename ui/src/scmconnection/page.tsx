@@ -400,9 +400,20 @@ export function One({ id: name }: { id: string }) {
               ['Address', connection.baseUrl && <Name key="b" of={connection.baseUrl} />],
               ['Address of the API', connection.apiUrl && <Name key="a" of={connection.apiUrl} />],
               ['Token', connection.hasToken ? 'kept encrypted' : 'none'],
-              ['GitHub App', connection.github && <Name key="g" of={`${connection.github.appId}, installation ${connection.github.installationId}`} />],
-              ['Azure DevOps', connection.azure && <Name key="z" of={`${connection.azure.organization}/${connection.azure.project}`} />],
-              ['Slug of the user', connection.bitbucketDatacenter && <Name key="s" of={connection.bitbucketDatacenter.userSlug} />],
+              [
+                'GitHub App',
+                connection.github && (
+                  <Name key="g" of={`${connection.github.appId}, installation ${connection.github.installationId}`} />
+                ),
+              ],
+              [
+                'Azure DevOps',
+                connection.azure && <Name key="z" of={`${connection.azure.organization}/${connection.azure.project}`} />,
+              ],
+              [
+                'Slug of the user',
+                connection.bitbucketDatacenter && <Name key="s" of={connection.bitbucketDatacenter.userSlug} />,
+              ],
               ['Signing key', connection.hasSigningKey ? 'kept encrypted' : 'none'],
               ['Proxy', connection.hasProxy ? 'kept encrypted' : 'none'],
               ['Created', <Ago key="at" at={connection.insertedAt} />],

@@ -433,7 +433,11 @@ fn segments(slug: &str) -> Result<Vec<&str>, NameError> {
             || *segment == "."
             || *segment == ".."
             || segment.starts_with('-')
-            || segment.contains(|c: char| c.is_control() || c.is_whitespace() || "\\?#%:@".contains(c))
+            || segment.trim() != *segment
+            // Projects of Azure DevOps have spaces in their names.
+            || segment.contains(|c: char| {
+                c.is_control() || (c.is_whitespace() && c != ' ') || "\\?#%:@".contains(c)
+            })
     };
     if all.iter().any(odd) {
         return Err(NameError::of("must be a slug such as acme/shop, without a host"));
@@ -509,6 +513,7 @@ mod tests {
             ("acme/*", "acme/", false),
             ("acme/*", "acme/%2e%2e", false),
             ("acme/**", "https://evil.example/acme/shop", false),
+            ("**", "My Project/web", true),
         ] {
             assert_eq!(allows(patterns, slug), expected, "{patterns} {slug}");
         }
@@ -516,9 +521,21 @@ mod tests {
 
     #[test]
     fn patterns_are_slugs() {
-        for bad in
-            ["", "/", "acme", "*", "acme/", "/shop", "acme/../x", "a/**/b", "a/x**", "a b/c", "-a/b", "a/b?c"]
-        {
+        for bad in [
+            "",
+            "/",
+            "acme",
+            "*",
+            "acme/",
+            "/shop",
+            "acme/../x",
+            "a/**/b",
+            "a/x**",
+            " a/c",
+            "a\u{a0}b/c",
+            "-a/b",
+            "a/b?c",
+        ] {
             assert!(bad.parse::<RepositoryPattern>().is_err(), "{bad:?}");
         }
         let long = format!("acme/{}", "a".repeat(LONGEST_SLUG));

@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{SecretBackend, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    SecretBackend, document::Operation, document::OperationKind, shared::list,
+};
 
 /// A key that seals secrets at rest. The key itself is never told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

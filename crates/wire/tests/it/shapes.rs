@@ -44,7 +44,7 @@ fn what_only_some_ask_for_is_not_printed_by_others() {
             r#""requestDone":"4","promoted":{"id":"5"}},"dryRun":false,"templated":true,"author":null,"syncConfig":null,"#,
             r#""components":[{"id":"3","group":"","version":"v1","kind":"ConfigMap","namespace":null,"name":"a","#,
             r#""state":"UNKNOWN","synced":true}],"errors":[],"helm":null,"kustomize":null,"renderers":[],"#,
-            r#""configuration":[],"dependencies":[],"contexts":[{"name":"network"}]}"#
+            r#""configuration":[],"dependencies":[],"contexts":[{"name":"network"}],"imports":[]}"#
         )
     );
     assert_eq!(serde_json::to_string(&details).unwrap(), expected);

@@ -50,6 +50,7 @@ export const settingGroups = {
     'repositories',
     'helm-repositories',
     'scm-connections',
+    'scm-webhooks',
   ],
   Access: [
     'projects',

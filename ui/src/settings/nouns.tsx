@@ -16,6 +16,7 @@ export const titles: Record<Setting, string> = {
   repositories: 'Git repositories',
   'helm-repositories': 'Chart repositories',
   'scm-connections': 'Connections to git hosts',
+  'scm-webhooks': 'Webhooks of git hosts',
   projects: 'Projects',
   users: 'Users',
   groups: 'Groups',
@@ -59,6 +60,9 @@ export const pages: Record<Setting, Pages> = {
   'scm-connections': {
     List: lazy(async () => ({ default: (await import('../scmconnection/page')).List })),
     One: lazy(async () => ({ default: (await import('../scmconnection/page')).One })),
+  },
+  'scm-webhooks': {
+    List: lazy(async () => ({ default: (await import('../scmwebhook/page')).List })),
   },
   projects: {
     List: lazy(async () => ({ default: (await import('../project/page')).List })),

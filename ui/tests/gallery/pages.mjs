@@ -24,6 +24,7 @@ const settingLists = [
   'sync-windows',
   'helm-repositories',
   'scm-connections',
+  'scm-webhooks',
   'groups',
   'roles',
   'service-accounts',

@@ -205,7 +205,8 @@ impl World {
         }
         if about(&self.scm)
             || about(&json!({"id": self.scm["webhook"]}))
-            || self.scm["name"].as_str().is_some_and(names) {
+            || self.scm["name"].as_str().is_some_and(names)
+        {
             self.scm = make_scm(t).await;
         }
         if about(&self.stack) {

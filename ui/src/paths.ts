@@ -42,7 +42,16 @@ export const paths = {
 
 /** Nouns below Settings, in groups. */
 export const settingGroups = {
-  Delivery: ['global-services', 'managed-namespaces', 'contexts', 'sync-windows', 'repositories', 'helm-repositories'],
+  Delivery: [
+    'global-services',
+    'managed-namespaces',
+    'contexts',
+    'sync-windows',
+    'repositories',
+    'helm-repositories',
+    'scm-connections',
+    'scm-webhooks',
+  ],
   Access: [
     'projects',
     'users',

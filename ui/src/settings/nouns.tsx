@@ -15,6 +15,8 @@ export const titles: Record<Setting, string> = {
   'sync-windows': 'Sync windows',
   repositories: 'Git repositories',
   'helm-repositories': 'Chart repositories',
+  'scm-connections': 'Connections to git hosts',
+  'scm-webhooks': 'Webhooks of git hosts',
   projects: 'Projects',
   users: 'Users',
   groups: 'Groups',
@@ -54,6 +56,13 @@ export const pages: Record<Setting, Pages> = {
   },
   'helm-repositories': {
     List: lazy(async () => ({ default: (await import('../helmrepository/page')).List })),
+  },
+  'scm-connections': {
+    List: lazy(async () => ({ default: (await import('../scmconnection/page')).List })),
+    One: lazy(async () => ({ default: (await import('../scmconnection/page')).One })),
+  },
+  'scm-webhooks': {
+    List: lazy(async () => ({ default: (await import('../scmwebhook/page')).List })),
   },
   projects: {
     List: lazy(async () => ({ default: (await import('../project/page')).List })),

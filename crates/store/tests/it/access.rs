@@ -30,6 +30,8 @@ mod registration_token;
 mod repository;
 mod role;
 mod saved_view;
+mod scm_connection;
+mod scm_webhook;
 mod service;
 mod service_context;
 mod stack;
@@ -84,7 +86,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 28] = [
+const CASES: [fn() -> Vec<Case>; 30] = [
     project::cases,
     user::cases,
     group::cases,
@@ -94,6 +96,8 @@ const CASES: [fn() -> Vec<Case>; 28] = [
     delta::cases,
     repository::cases,
     saved_view::cases,
+    scm_connection::cases,
+    scm_webhook::cases,
     service::cases,
     sync_window::cases,
     recording::cases,

@@ -17,8 +17,6 @@ use super::{
 pub(crate) enum DataKeyPurpose {
     /// Secret values.
     Secrets,
-    /// Secrets of connections to git hosts, and of their webhooks.
-    ScmCredentials,
     /// Recordings of shells.
     Recordings,
     /// Addresses that nobody guesses.
@@ -96,6 +94,8 @@ pub(crate) enum SecretKind {
     RepositoryWebhook,
     /// Credentials of chart repositories.
     ChartCredentials,
+    /// Secrets of connections to git hosts, and of their webhooks.
+    ScmCredentials,
     /// Recordings of shells.
     Recordings,
     /// Versions of stacks' state.

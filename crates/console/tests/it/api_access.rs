@@ -28,6 +28,7 @@ mod service;
 mod service_account;
 mod service_context;
 mod stack;
+mod stack_definition;
 mod sync_window;
 mod table;
 mod token;
@@ -68,6 +69,7 @@ const ROWS: [&[Line]; 25] = [
     registration_token::ROWS,
     persona::ROWS,
     stack::ROWS,
+    stack_definition::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {
@@ -97,6 +99,7 @@ struct World {
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
     role: Value,
+    definition: Value,
     machine: Value,
     passkey: String,
     invite: String,
@@ -141,6 +144,7 @@ impl World {
             view: make_view(admin, &name).await,
             stack: make_stack(t, &name).await,
             role: make_role(admin, &name).await,
+            definition: make_definition(admin, &name).await,
             machine: make_machine(t, &name).await,
             registration: make_registration(t).await,
             persona: make_persona(admin, &name).await,
@@ -210,6 +214,9 @@ impl World {
         }
         if about(&self.persona) {
             self.persona = make_persona(admin, &name).await;
+        }
+        if about(&self.definition) {
+            self.definition = make_definition(admin, &name).await;
         }
         if about(&self.role) {
             self.role = make_role(admin, &name).await;
@@ -403,6 +410,13 @@ async fn make_persona(admin: &Person, name: &str) -> Value {
     let create = "mutation ($a: PersonaAttributes!) { createPersona(attributes: $a) { id } }";
     let attributes = json!({"name": format!("persona-{name}")});
     admin.data(create, json!({"a": attributes})).await["createPersona"].clone()
+}
+
+async fn make_definition(admin: &Person, name: &str) -> Value {
+    let create =
+        "mutation ($a: StackDefinitionAttributes!) { createStackDefinition(attributes: $a) { id name } }";
+    let attributes = json!({"name": format!("definition-{name}"), "steps": [{"cmd": "make"}]});
+    admin.data(create, json!({"a": attributes})).await["createStackDefinition"].clone()
 }
 
 async fn make_role(admin: &Person, name: &str) -> Value {

@@ -33,6 +33,7 @@ mod saved_view;
 mod service;
 mod service_context;
 mod stack;
+mod stack_definition;
 mod stack_run;
 mod sync_window;
 mod token;
@@ -84,7 +85,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 28] = [
+const CASES: [fn() -> Vec<Case>; 29] = [
     project::cases,
     user::cases,
     group::cases,
@@ -103,6 +104,7 @@ const CASES: [fn() -> Vec<Case>; 28] = [
     managed_namespace::cases,
     service_context::cases,
     stack::cases,
+    stack_definition::cases,
     stack_run::cases,
     background_job::cases,
     installation::cases,

@@ -71,6 +71,7 @@ mod service_tree;
 mod services;
 mod shorthand;
 mod stack_args;
+mod stack_definitions;
 mod stack_drift;
 mod stack_exec;
 mod stack_graph;
@@ -320,6 +321,9 @@ async fn cd(mut args: CdArgs, terminal: &mut Terminal<'_>) -> Result<(), CliErro
             apart(move || managed_namespaces::run(noun.command, client, terminal)).await
         }
         CdCommand::Contexts(noun) => apart(move || contexts::run(noun.command, client, terminal)).await,
+        CdCommand::StackDefinitions(noun) => {
+            apart(move || stack_definitions::run(noun.command, client, terminal)).await
+        }
         CdCommand::Stacks(noun) => apart(move || stacks::run(noun.command, client, terminal)).await,
         CdCommand::SavedViews(noun) => apart(move || saved_views::run(noun.command, client, terminal)).await,
         CdCommand::Users(noun) => apart(move || users::run(noun.command, client, terminal)).await,

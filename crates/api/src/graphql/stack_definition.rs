@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use plural_app::records::Search;
 use plural_app::stack_definition::StackDefinitionSelector;
 use plural_core::stack_definition::{NewStackDefinition, StackDefinition as Core};
-use plural_core::stack_spec::StackConfiguration as CoreConfiguration;
+use plural_core::stack_spec::{StackCommand, StackConfiguration as CoreConfiguration, Stage};
 
 use super::{
     error::{IntoGraphql, List, Nullable, id, id_or_name, list, nullable, parse},
@@ -97,10 +97,19 @@ impl StackDefinitionAttributes {
             name: parse("attributes.name", &name)?,
             description: description.filter(|text| !text.is_empty()),
             configuration,
-            steps: steps("attributes.steps", given)?.unwrap_or_default(),
-            delete_steps: steps("attributes.deleteSteps", delete_steps)?.unwrap_or_default(),
+            steps: staged(steps("attributes.steps", given)?),
+            delete_steps: staged(steps("attributes.deleteSteps", delete_steps)?),
         })
     }
+}
+
+/// Commands with the stage that they have when none is given: whoever sends back what was read changes nothing.
+fn staged(steps: Option<Vec<StackCommand>>) -> Vec<StackCommand> {
+    let mut steps = steps.unwrap_or_default();
+    for step in &mut steps {
+        step.stage.get_or_insert(Stage::Apply);
+    }
+    steps
 }
 
 /// Reading definitions of stacks.

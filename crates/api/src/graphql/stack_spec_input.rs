@@ -347,10 +347,6 @@ pub(super) fn steps(
     field: &'static str,
     list: List<CustomStepAttributes>,
 ) -> Result<Option<Vec<StackCommand>>> {
-pub(super) fn steps(
-    field: &'static str,
-    list: List<CustomStepAttributes>,
-) -> Result<Option<Vec<StackCommand>>> {
     let Some(list) = items(list) else { return Ok(None) };
     let step = |CustomStepAttributes { stage, cmd, args, require_approval }| {
         unsupported(

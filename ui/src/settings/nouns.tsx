@@ -15,6 +15,7 @@ export const titles: Record<Setting, string> = {
   'sync-windows': 'Sync windows',
   repositories: 'Git repositories',
   'helm-repositories': 'Chart repositories',
+  'stack-definitions': 'Stack definitions',
   projects: 'Projects',
   users: 'Users',
   groups: 'Groups',
@@ -54,6 +55,10 @@ export const pages: Record<Setting, Pages> = {
   },
   'helm-repositories': {
     List: lazy(async () => ({ default: (await import('../helmrepository/page')).List })),
+  },
+  'stack-definitions': {
+    List: lazy(async () => ({ default: (await import('../stackdefinition/page')).List })),
+    One: lazy(async () => ({ default: (await import('../stackdefinition/page')).One })),
   },
   projects: {
     List: lazy(async () => ({ default: (await import('../project/page')).List })),

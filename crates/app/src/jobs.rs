@@ -9,6 +9,7 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod end_stack_run;
 mod fetch_turns;
+mod follow_definition;
 mod follow_stacks;
 mod follow_upstream;
 mod loops;
@@ -42,6 +43,7 @@ use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
+pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
@@ -204,6 +206,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<PrepareStackRun>(),
     JobEntry::of::<EndStackRun>(),
     JobEntry::of::<FollowUpstream>(),
+    JobEntry::of::<FollowDefinition>(),
 ];
 
 /// Which one ended, and how.

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::ids::StackDefinitionId;
+use crate::ids::{StackDefinitionId, UserId};
 use crate::name::Name;
 use crate::page::Keyed;
 use crate::stack::StackTool;
@@ -30,6 +30,8 @@ pub struct StackDefinition {
     pub steps: Vec<StackCommand>,
     /// The commands that undo them.
     pub delete_steps: Vec<StackCommand>,
+    /// Whoever last changed what its stacks run; absent where nobody of this console did.
+    pub changed_by: Option<UserId>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
@@ -97,8 +99,8 @@ impl NewStackDefinition {
 }
 
 impl StackDefinition {
-    /// Its stacks run the same by both.
-    pub fn runs_as(&self, other: &Self) -> bool {
+    /// Its stacks run the same when it becomes the other.
+    pub fn runs_as(&self, other: &NewStackDefinition) -> bool {
         (&self.configuration, &self.steps, &self.delete_steps)
             == (&other.configuration, &other.steps, &other.delete_steps)
     }
@@ -163,6 +165,7 @@ mod tests {
 
     #[test]
     fn a_stack_has_what_its_definition_says_and_an_image_of_its_own_first() {
+        let other = NewStackDefinition { name: "other".parse().unwrap(), ..new() };
         let NewStackDefinition { name, description, configuration, steps, delete_steps } = new();
         let (id, at) = (StackDefinitionId::new(), DateTime::UNIX_EPOCH);
         let definition = StackDefinition {
@@ -172,9 +175,12 @@ mod tests {
             configuration,
             steps,
             delete_steps,
+            changed_by: None,
             created_at: at,
             updated_at: at,
         };
+        assert!(definition.runs_as(&other), "by another name");
+        assert!(!definition.runs_as(&NewStackDefinition { delete_steps: Vec::new(), ..other }));
         let mut spec = StackSpec { definition_id: Some(id), ..StackSpec::default() };
         let laid = definition.laid_under(&spec).unwrap();
         assert_eq!((&laid.commands, &laid.delete_commands), (&definition.steps, &definition.delete_steps));

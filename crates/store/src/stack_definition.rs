@@ -2,10 +2,11 @@
 
 use async_trait::async_trait;
 use plural_app::access::{Audited, Installation, Write};
+use plural_app::job::NewJob;
 use plural_app::records::Search;
 use plural_app::stack_definition::{StackDefinitionSelector, StackDefinitionStore};
 use plural_core::access::Scope;
-use plural_core::ids::{StackDefinitionId, StackId};
+use plural_core::ids::{StackDefinitionId, StackId, UserId};
 use plural_core::stack_definition::{NewStackDefinition, StackDefinition};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::LockType;
@@ -36,6 +37,7 @@ pub(crate) mod row {
         pub configuration: Json,
         pub steps: Json,
         pub delete_steps: Json,
+        pub changed_by_id: Option<Uuid>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
     }
@@ -54,8 +56,17 @@ impl TryFrom<row::Model> for StackDefinition {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, name, description, configuration, steps, delete_steps, created_at, updated_at } =
-            row;
+        let row::Model {
+            id,
+            name,
+            description,
+            configuration,
+            steps,
+            delete_steps,
+            changed_by_id,
+            created_at,
+            updated_at,
+        } = row;
         Ok(Self {
             id: StackDefinitionId::from_uuid(id),
             name: parse(&name, "a definition's name")?,
@@ -63,6 +74,7 @@ impl TryFrom<row::Model> for StackDefinition {
             configuration: json(configuration, WHAT)?,
             steps: json(steps, WHAT)?,
             delete_steps: json(delete_steps, WHAT)?,
+            changed_by: changed_by_id.map(UserId::from_uuid),
             created_at,
             updated_at,
         })
@@ -136,6 +148,7 @@ impl StackDefinitionStore for Database {
             configuration: set(to_json(configuration, WHAT)?),
             steps: set(to_json(steps, WHAT)?),
             delete_steps: set(to_json(delete_steps, WHAT)?),
+            changed_by_id: set(by.entry().user_id.map(UserId::uuid)),
             created_at: set(at),
             updated_at: set(at),
         };
@@ -149,9 +162,16 @@ impl StackDefinitionStore for Database {
         &self,
         by: Audited<'_, StackDefinition, Write>,
         is: &NewStackDefinition,
+        follow: &NewJob,
     ) -> Result<StackDefinition> {
         let NewStackDefinition { name, description, configuration, steps, delete_steps } = is;
-        let write = self.write().await?;
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        // As it is now, and not as it was read: of two that change it at once, the second one changes what the first one made of it.
+        let was = row::Entity::find_by_id(by.target().id.uuid()).lock_exclusive().one(&write.tx).await;
+        let was =
+            was.map_err(db("reading a definition of stacks"))?.ok_or(Error::not_found("stack definition"))?;
+        let is_same = StackDefinition::try_from(was)?.runs_as(is);
         let row = row::ActiveModel {
             id: ActiveValue::Unchanged(by.target().id.uuid()),
             name: set(name.to_string()),
@@ -159,11 +179,19 @@ impl StackDefinitionStore for Database {
             configuration: set(to_json(configuration, WHAT)?),
             steps: set(to_json(steps, WHAT)?),
             delete_steps: set(to_json(delete_steps, WHAT)?),
+            changed_by_id: if is_same {
+                ActiveValue::NotSet
+            } else {
+                set(by.entry().user_id.map(UserId::uuid))
+            },
             created_at: ActiveValue::NotSet,
-            updated_at: set(by.entry().at),
+            updated_at: set(at),
         };
         let gone = gone_or("stack definition", unique("changing a definition of stacks", UNIQUE));
         let row = row.update(&write.tx).await.map_err(gone)?;
+        if !is_same {
+            write.enqueue(std::slice::from_ref(follow), at).await?;
+        }
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -174,7 +202,7 @@ impl StackDefinitionStore for Database {
         let write = self.write().await?;
         // Whoever names it meanwhile waits, or has named it by now.
         row::Entity::find_by_id(id.uuid())
-            .lock(LockType::Update)
+            .lock_exclusive()
             .one(&write.tx)
             .await
             .map_err(db("reading a definition of stacks"))?

@@ -33,6 +33,7 @@ CREATE TABLE stack_definitions (
     configuration @JSON NOT NULL,
     steps @JSON NOT NULL,
     delete_steps @JSON NOT NULL,
+    changed_by_id @UUID,
     created_at @TIME NOT NULL,
     updated_at @TIME NOT NULL,
     CONSTRAINT stack_definitions_name_key UNIQUE (name)

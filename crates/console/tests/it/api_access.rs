@@ -43,7 +43,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 25] = [
+const ROWS: [&[Line]; 26] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,

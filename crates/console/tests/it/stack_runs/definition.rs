@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 
 use super::world::World;
 
-each_database!(a_run_takes_what_its_definition_says, a_definition_that_changes_makes_its_stacks_plan_again,);
+each_database!(
+    a_run_takes_what_its_definition_says,
+    a_definition_that_changes_makes_its_stacks_plan_again,
+    whoever_changed_a_definition_does_not_approve_what_it_says,
+);
 
 const CREATE: &str =
     "mutation ($a: StackDefinitionAttributes!) { createStackDefinition(attributes: $a) { id name } }";
@@ -92,5 +96,26 @@ async fn a_definition_that_changes_makes_its_stacks_plan_again(database: TestDat
     named["name"] = json!("renamed");
     assert_eq!(w.t.admin.ask(UPDATE, json!({"id": id, "a": named})).await.outcome(), "OK");
     assert_eq!(w.runs().await.len(), 4);
+    w.t.stop().await;
+}
+
+async fn whoever_changed_a_definition_does_not_approve_what_it_says(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true, "forbidSelfApproval": true})).await;
+    let id = defined(&w).await;
+    let changed = w.t.admin.ask(UPDATE, json!({"id": id, "a": attributes("other")})).await;
+    assert_eq!(changed.outcome(), "OK", "{changed:?}");
+    w.plans(3, 1).await;
+    let run = w.run(3, "PENDING_APPROVAL").await;
+    let own = w.approve(&w.t.admin, &run, &run["plan"]["digest"]).await;
+    assert!(own.outcome() == "FORBIDDEN" && own.message().contains("you started this run"), "{own:?}");
+    // Nor where somebody else starts the run.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(4, 1).await;
+    let run = w.run(4, "PENDING_APPROVAL").await;
+    let own = w.approve(&w.t.admin, &run, &run["plan"]["digest"]).await;
+    assert!(
+        own.outcome() == "FORBIDDEN" && own.message().contains("the definition of this stack"),
+        "{own:?}"
+    );
     w.t.stop().await;
 }

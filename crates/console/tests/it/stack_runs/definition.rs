@@ -78,23 +78,30 @@ async fn a_run_takes_what_its_definition_says(database: TestDatabase) {
 async fn a_definition_that_changes_makes_its_stacks_plan_again(database: TestDatabase) {
     let w = World::new(&database, json!({"approval": true})).await;
     let id = defined(&w).await;
+    let update = async |attributes: Value| {
+        let changed = w.t.admin.ask(UPDATE, json!({"id": id, "a": attributes})).await;
+        assert_eq!(changed.outcome(), "OK", "{changed:?}");
+    };
     assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
     w.plans(3, 1).await;
-    let waits = w.run(3, "PENDING_APPROVAL").await;
-    let changed = w.t.admin.ask(UPDATE, json!({"id": id, "a": attributes("other")})).await;
-    assert_eq!(changed.outcome(), "OK", "{changed:?}");
-    let run = w.run(4, "PENDING").await;
-    assert_eq!(run["trigger"], "SPEC", "{run}");
-    // What was planned of the old one is not applied.
-    assert_eq!(w.approve(&w.t.owner, &waits, &waits["plan"]["digest"]).await.outcome(), "OK");
-    let refused = w.run(3, "FAILED").await;
-    assert!(refused["error"].as_str().unwrap().contains("was changed since"), "{refused}");
-    w.plans(4, 0).await;
-    w.run(4, "SUCCESSFUL").await;
+    w.run(3, "PENDING_APPROVAL").await;
+    update(attributes("other")).await;
+    w.plans(4, 1).await;
+    let waits = w.run(4, "PENDING_APPROVAL").await;
+    assert_eq!(waits["trigger"], "SPEC", "{waits}");
+    w.run(3, "CANCELLED").await;
     // The same again, and its name, change nothing for anybody.
     let mut named = attributes("other");
     named["name"] = json!("renamed");
-    assert_eq!(w.t.admin.ask(UPDATE, json!({"id": id, "a": named})).await.outcome(), "OK");
+    update(named).await;
+    assert_eq!(w.runs().await.len(), 4);
+
+    // Of a paused stack no run is made; and the plan that waits does not fit any more.
+    assert_eq!(w.update(json!({"paused": true})).await.outcome(), "OK");
+    update(attributes("third")).await;
+    assert_eq!(w.approve(&w.t.owner, &waits, &waits["plan"]["digest"]).await.outcome(), "OK");
+    let refused = w.run(4, "FAILED").await;
+    assert!(refused["error"].as_str().unwrap().contains("was changed since"), "{refused}");
     assert_eq!(w.runs().await.len(), 4);
     w.t.stop().await;
 }

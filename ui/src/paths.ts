@@ -49,6 +49,8 @@ export const settingGroups = {
     'sync-windows',
     'repositories',
     'helm-repositories',
+    'scm-connections',
+    'scm-webhooks',
     'stack-definitions',
   ],
   Access: [

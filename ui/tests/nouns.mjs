@@ -91,6 +91,21 @@ export function nouns(clusters, rows, named) {
       deleteSteps: [],
       updatedAt: ago(at),
     })),
+    scmConnections: named('connection', (at) => ({
+      id: `sc${at}`,
+      name: `scm-${at}`,
+      type: ['GITHUB', 'GITLAB', 'GITEA'][at % 3],
+      default: at === 0,
+      repositories: ['acme/*', HOSTILE],
+      insertedAt: ago(at),
+    })),
+    scmWebhooks: named('webhook', (at) => ({
+      id: `sw${at}`,
+      name: `github/acme-${at}`,
+      url: `https://console.example.com/ext/v1/webhooks/github/${at}`,
+      insertedAt: ago(at),
+      connection: { name: `scm-${at}` },
+    })),
     roles: named('role', (at) => ({ id: `ro${at}`, name: `role-${at}`, actions: ['read', 'rollback'], insertedAt: ago(at) })),
     serviceAccounts: named('account', (at) => ({
       id: `sa${at}`,

@@ -51,6 +51,8 @@ mod role;
 mod rollout_strategy;
 mod runner;
 mod saved_view;
+mod scm_connection;
+mod scm_webhook;
 mod second_factor;
 mod secret_backend;
 mod service;
@@ -151,6 +153,8 @@ part! { DeliveryQueries, DeliveryMutations:
     preview(query PreviewQuery);
     revision(query RevisionQuery);
     runner(query RunnerQuery; mutation RunnerMutation);
+    scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);
+    scm_webhook(query ScmWebhookQuery; mutation ScmWebhookMutation);
     service(query ServiceQuery; mutation ServiceMutation);
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);

@@ -12,6 +12,7 @@ mod fetch_turns;
 mod follow_definition;
 mod follow_stacks;
 mod follow_upstream;
+mod hear_scm_webhook;
 mod loops;
 mod move_secrets;
 mod prepare_stack_run;
@@ -45,6 +46,7 @@ use fetch_turns::FetchTurns;
 pub use end_stack_run::{EndStackRun, EndedRun};
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
+pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
@@ -207,6 +209,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<EndStackRun>(),
     JobEntry::of::<FollowUpstream>(),
     JobEntry::of::<FollowDefinition>(),
+    JobEntry::of::<HearScmWebhook>(),
 ];
 
 /// Which one ended, and how.

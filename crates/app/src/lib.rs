@@ -80,6 +80,8 @@ pub mod role;
 mod run_limits;
 pub mod runner;
 pub mod saved_view;
+pub mod scm_connection;
+pub mod scm_webhook;
 pub mod seal;
 pub mod second_factor;
 pub mod secret;

@@ -18,6 +18,8 @@ use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
 use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
+use plural_core::scm_connection::ScmConnection;
+use plural_core::scm_webhook::ScmWebhook;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
 use plural_core::stack::Stack;
@@ -66,6 +68,8 @@ use crate::repository_webhook::RepositoryWebhookStore;
 use crate::revision::RevisionStore;
 use crate::role::RoleStore;
 use crate::saved_view::SavedViewStore;
+use crate::scm_connection::ScmConnectionStore;
+use crate::scm_webhook::ScmWebhookStore;
 use crate::seal::SealStore;
 use crate::second_factor::SecondFactorStore;
 use crate::secret_backend::SecretBackendStore;
@@ -102,7 +106,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, Stack, StackDefinition, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -163,6 +167,8 @@ stores! {
     RevisionStore,
     RoleStore,
     SavedViewStore,
+    ScmConnectionStore,
+    ScmWebhookStore,
     SealStore,
     SecondFactorStore,
     SecretBackendStore,

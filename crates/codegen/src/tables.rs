@@ -20,6 +20,7 @@ pub(crate) const SECRET_NAMES: &[&str] = &[
     "clientSecret",
     "currentPassword",
     "deployToken",
+    "hmac",
     "joinToken",
     "jwt",
     "passphrase",

@@ -132,6 +132,10 @@ id!(/// Id of a context.
     ServiceContextId, "service context");
 id!(/// Id of a saved view.
     SavedViewId, "saved view");
+id!(/// Id of a connection to a git host.
+    ScmConnectionId, "scm connection");
+id!(/// Id of a webhook of a git host.
+    ScmWebhookId, "scm webhook");
 id!(/// Id of a stack.
     StackId, "stack");
 id!(/// Id of a version of a stack's state.

@@ -56,6 +56,8 @@ pub mod rollout;
 pub mod run_call;
 pub mod run_limits;
 pub mod saved_view;
+pub mod scm_connection;
+pub mod scm_webhook;
 pub mod second_factor;
 pub mod secret_backend;
 pub mod secret_holding;

@@ -71,6 +71,8 @@ mod repository_webhook;
 mod revision;
 mod role;
 mod saved_view;
+mod scm_connection;
+mod scm_webhook;
 mod seal;
 mod second_factor;
 mod secret_backend;

@@ -30,6 +30,8 @@ mod registration_token;
 mod rendering;
 mod role;
 mod saved_view;
+mod scm_connection;
+mod scm_webhook;
 mod second_factor;
 mod secret_backend;
 mod service;
@@ -76,6 +78,8 @@ pub use registration_token::*;
 pub use rendering::*;
 pub use role::*;
 pub use saved_view::*;
+pub use scm_connection::*;
+pub use scm_webhook::*;
 pub use second_factor::*;
 pub use secret_backend::*;
 pub use service::*;
@@ -215,6 +219,15 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateSavedView::NAME, CreateSavedView::DOCUMENT),
     (UpdateSavedView::NAME, UpdateSavedView::DOCUMENT),
     (DeleteSavedView::NAME, DeleteSavedView::DOCUMENT),
+    (ListScmConnections::NAME, ListScmConnections::DOCUMENT),
+    (GetScmConnection::NAME, GetScmConnection::DOCUMENT),
+    (CreateScmConnection::NAME, CreateScmConnection::DOCUMENT),
+    (UpdateScmConnection::NAME, UpdateScmConnection::DOCUMENT),
+    (DeleteScmConnection::NAME, DeleteScmConnection::DOCUMENT),
+    (ListScmWebhooks::NAME, ListScmWebhooks::DOCUMENT),
+    (GetScmWebhook::NAME, GetScmWebhook::DOCUMENT),
+    (CreateScmWebhookPointer::NAME, CreateScmWebhookPointer::DOCUMENT),
+    (DeleteScmWebhook::NAME, DeleteScmWebhook::DOCUMENT),
     (BeginSecondFactor::NAME, BeginSecondFactor::DOCUMENT),
     (ConfirmSecondFactor::NAME, ConfirmSecondFactor::DOCUMENT),
     (EndSecondFactor::NAME, EndSecondFactor::DOCUMENT),

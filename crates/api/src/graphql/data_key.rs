@@ -17,6 +17,8 @@ use super::{
 pub(crate) enum DataKeyPurpose {
     /// Secret values.
     Secrets,
+    /// Secrets of connections to git hosts, and of their webhooks.
+    ScmCredentials,
     /// Recordings of shells.
     Recordings,
     /// Addresses that nobody guesses.

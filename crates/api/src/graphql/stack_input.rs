@@ -97,7 +97,7 @@ pub(crate) struct StackAttributes {
     actor_id: Option<ID>,
     /// Refused: a stack is not made by a service here.
     parent_id: Option<ID>,
-    /// Refused: there are no connections to git hosts here.
+    /// Refused: a stack has no connection of its own.
     connection_id: Option<ID>,
     /// What gives a `CUSTOM` stack its commands, in place of `commands` and `deleteCommands`; an empty text ends that.
     definition_id: Option<ID>,
@@ -338,7 +338,7 @@ impl StackAttributes {
             (
                 "attributes.connectionId",
                 named(connection_id),
-                "is not supported: there are no connections to git hosts. Give the repository its credentials",
+                "is not supported: a stack has no connection of its own. Give the repository its credentials",
             ),
             (
                 "attributes.agentId",

@@ -20,6 +20,7 @@ mod output;
 mod proof;
 mod repositories;
 mod run;
+mod scm_connections;
 mod server;
 mod services;
 mod stack_definitions;

@@ -24,6 +24,8 @@ mod registration_token;
 mod repository;
 mod role;
 mod saved_view;
+mod scm_connection;
+mod scm_webhook;
 mod service;
 mod service_account;
 mod service_context;
@@ -43,7 +45,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 26] = [
+const ROWS: [&[Line]; 28] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -60,6 +62,8 @@ const ROWS: [&[Line]; 26] = [
     identity_provider::ROWS,
     repository::ROWS,
     saved_view::ROWS,
+    scm_connection::ROWS,
+    scm_webhook::ROWS,
     service::ROWS,
     service_context::ROWS,
     sync_window::ROWS,
@@ -95,6 +99,8 @@ struct World {
     group_name: String,
     token: Value,
     view: Value,
+    /// A connection, and the id of its webhook.
+    scm: Value,
     stack: Value,
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
@@ -142,6 +148,7 @@ impl World {
             group_name,
             token: make_token(admin).await,
             view: make_view(admin, &name).await,
+            scm: make_scm(t).await,
             stack: make_stack(t, &name).await,
             role: make_role(admin, &name).await,
             definition: make_definition(admin, &name).await,
@@ -199,6 +206,12 @@ impl World {
         }
         if about(&self.view) {
             self.view = make_view(admin, &name).await;
+        }
+        if about(&self.scm)
+            || about(&json!({"id": self.scm["webhook"]}))
+            || self.scm["name"].as_str().is_some_and(names)
+        {
+            self.scm = make_scm(t).await;
         }
         if about(&self.stack) {
             self.stack = make_stack(t, &name).await;
@@ -346,6 +359,20 @@ async fn make_view(admin: &Person, name: &str) -> Value {
         )
         .await["createSavedView"]
         .clone()
+}
+
+/// A connection of the default project.
+async fn make_scm(t: &TestServer) -> Value {
+    let create =
+        "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id name } }";
+    let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
+    let attributes = json!({"name": name, "type": "GITHUB", "token": "a-token", "projectId": t.project});
+    let mut made = t.admin.data(create, json!({"a": attributes})).await["createScmConnection"].clone();
+    let create = "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id } }";
+    let attributes = scm_webhook::attributes(&made, "acme");
+    let webhook = t.admin.data(create, json!({"a": attributes})).await;
+    made["webhook"] = webhook["createScmWebhookPointer"]["id"].clone();
+    made
 }
 
 /// A stack whose code is where nothing can be fetched, and the id of a run of it that has failed.

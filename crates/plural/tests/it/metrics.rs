@@ -100,6 +100,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "end_stack_run",
                 "follow_upstream",
                 "follow_definition",
+                "hear_scm_webhook",
             ]
             .into_iter()
             .filter(|kind| !kinds.contains(kind)),

@@ -30,6 +30,8 @@ mod registration_token;
 mod repository;
 mod role;
 mod saved_view;
+mod scm_connection;
+mod scm_webhook;
 mod service;
 mod service_context;
 mod stack;
@@ -85,7 +87,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 29] = [
+const CASES: [fn() -> Vec<Case>; 31] = [
     project::cases,
     user::cases,
     group::cases,
@@ -95,6 +97,8 @@ const CASES: [fn() -> Vec<Case>; 29] = [
     delta::cases,
     repository::cases,
     saved_view::cases,
+    scm_connection::cases,
+    scm_webhook::cases,
     service::cases,
     sync_window::cases,
     recording::cases,

@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    Connection, document::Operation, document::OperationKind, shared::list,
+};
 
 /// The signed statement how far the audit log's chain went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, Id, document::Operation, document::OperationKind};
+use crate::{
+    Connection, Id, document::Operation, document::OperationKind,
+};
 
 /// Background work of the console that is not done yet. The key names what it works on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,8 +78,7 @@ impl Operation for ListBackgroundJobs {
     const NAME: &'static str = "ListBackgroundJobs";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "backgroundJobs";
-    const DOCUMENT: &'static str =
-        "query ListBackgroundJobs($state: BackgroundJobState, $kind: String, $after: String, $first: Int!) {
+    const DOCUMENT: &'static str = "query ListBackgroundJobs($state: BackgroundJobState, $kind: String, $after: String, $first: Int!) {
   backgroundJobs(state: $state, kind: $kind, after: $after, first: $first) {
     pageInfo { hasNextPage endCursor }
     edges { node { id kind key state attempts error runAfter insertedAt updatedAt } }

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Secret;
+use crate::{
+    Secret,
+};
 
 /// Kinds of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +91,45 @@ impl PolicyRole {
             Self::Admin => "ADMIN",
             Self::Read => "READ",
             Self::Write => "WRITE",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+/// What kind of git host it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ScmType {
+    /// Azure DevOps.
+    AzureDevops,
+    /// Bitbucket Cloud.
+    Bitbucket,
+    /// Bitbucket Data Center.
+    BitbucketDatacenter,
+    /// Gitea, or Forgejo.
+    Gitea,
+    /// GitHub, also GitHub Enterprise.
+    Github,
+    /// GitLab.
+    Gitlab,
+    /// Git alone, without pull requests.
+    Plain,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl ScmType {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AzureDevops => "AZURE_DEVOPS",
+            Self::Bitbucket => "BITBUCKET",
+            Self::BitbucketDatacenter => "BITBUCKET_DATACENTER",
+            Self::Gitea => "GITEA",
+            Self::Github => "GITHUB",
+            Self::Gitlab => "GITLAB",
+            Self::Plain => "PLAIN",
             Self::Unknown => "UNKNOWN",
         }
     }

@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ServiceDeployment, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    ServiceDeployment, document::Operation, document::OperationKind, shared::list,
+};
 
 /// An object of a service with all that it owns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

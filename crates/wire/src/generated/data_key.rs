@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{SecretBackend, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    SecretBackend, document::Operation, document::OperationKind, shared::list,
+};
 
 /// A key that seals secrets at rest. The key itself is never told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +126,8 @@ pub enum SecretKind {
     RepositoryReach,
     /// Secrets of repositories' webhooks.
     RepositoryWebhook,
+    /// Secrets of connections to git hosts, and of their webhooks.
+    ScmCredentials,
     /// What random values of templates are made from.
     Seeds,
     /// Environments and files of stacks and of their runs.
@@ -154,6 +158,7 @@ impl SecretKind {
             Self::RepositoryCredentials => "REPOSITORY_CREDENTIALS",
             Self::RepositoryReach => "REPOSITORY_REACH",
             Self::RepositoryWebhook => "REPOSITORY_WEBHOOK",
+            Self::ScmCredentials => "SCM_CREDENTIALS",
             Self::Seeds => "SEEDS",
             Self::StackInputs => "STACK_INPUTS",
             Self::StackOutputs => "STACK_OUTPUTS",

@@ -6,7 +6,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{ClusterRef, Id, Secret, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    ClusterRef, Id, Secret, document::Operation, document::OperationKind, shared::list,
+};
 
 /// Whose tokens stand for a service account: who has one exchanges it at `POST /auth/token` for a token of the account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, Id, User, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    Connection, Id, User, document::Operation, document::OperationKind, shared::list,
+};
 
 /// Users that are given access together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -190,8 +190,7 @@ impl Operation for UpsertHelmRepository {
     const NAME: &'static str = "UpsertHelmRepository";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "upsertHelmRepository";
-    const DOCUMENT: &'static str =
-        "mutation UpsertHelmRepository($url: String!, $attributes: HelmRepositoryAttributes!) {
+    const DOCUMENT: &'static str = "mutation UpsertHelmRepository($url: String!, $attributes: HelmRepositoryAttributes!) {
   upsertHelmRepository(url: $url, attributes: $attributes) { id url provider health error }
 }";
 }

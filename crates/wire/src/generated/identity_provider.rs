@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, GroupRef, Id, Secret, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    Connection, GroupRef, Id, Secret, document::Operation, document::OperationKind, shared::list,
+};
 
 /// An OpenID Connect provider that people sign in with. Its client secret is never told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

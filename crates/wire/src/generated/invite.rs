@@ -117,8 +117,7 @@ impl Operation for CreateInvite {
     const NAME: &'static str = "CreateInvite";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "createInvite";
-    const DOCUMENT: &'static str =
-        "mutation CreateInvite($attributes: InviteAttributes!, $currentPassword: String) {
+    const DOCUMENT: &'static str = "mutation CreateInvite($attributes: InviteAttributes!, $currentPassword: String) {
   createInvite(attributes: $attributes, currentPassword: $currentPassword) { id email token page expiresAt }
 }";
 }

@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{Id, document::Operation, document::OperationKind};
+use crate::{
+    Id, document::Operation, document::OperationKind,
+};
 
 /// A key that a device holds and signs its owner in with, in the place of a password and its second factor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

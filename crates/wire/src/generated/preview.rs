@@ -5,7 +5,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{ServiceError, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    ServiceError, document::Operation, document::OperationKind, shared::list,
+};
 
 /// One object of a preview.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{GroupRef, User, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    GroupRef, User, document::Operation, document::OperationKind, shared::list,
+};
 
 /// Whether somebody may do something, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,8 +87,7 @@ impl Operation for ListAccessHolders {
     const NAME: &'static str = "ListAccessHolders";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "accessHolders";
-    const DOCUMENT: &'static str =
-        "query ListAccessHolders($verb: String!, $thing: String!, $within: String) {
+    const DOCUMENT: &'static str = "query ListAccessHolders($verb: String!, $thing: String!, $within: String) {
   accessHolders(verb: $verb, thing: $thing, within: $within) { ...AccessHolder }
 }
 fragment AccessHolder on AccessHolder { role thing thingId user { ...User } group { ...GroupRef } }

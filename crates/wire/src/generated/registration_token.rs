@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, Id, ProjectRef, Secret, Tag, User, document::Operation, document::OperationKind, shared::list,
+    Connection, Id, ProjectRef, Secret, Tag, User, document::Operation, document::OperationKind,
+    shared::list,
 };
 
 /// What machines make clusters of one project with, and do nothing else. It stands for whoever made it: what they may not do any more,
@@ -122,8 +123,7 @@ impl Operation for CreateBootstrapToken {
     const NAME: &'static str = "CreateBootstrapToken";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "createBootstrapToken";
-    const DOCUMENT: &'static str =
-        "mutation CreateBootstrapToken($attributes: BootstrapTokenAttributes!, $currentPassword: String) {
+    const DOCUMENT: &'static str = "mutation CreateBootstrapToken($attributes: BootstrapTokenAttributes!, $currentPassword: String) {
   createBootstrapToken(attributes: $attributes, currentPassword: $currentPassword) { id token expiresAt }
 }";
 }

@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, Id, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    Connection, Id, document::Operation, document::OperationKind, shared::list,
+};
 
 /// A role with actions of its own, beside the built-in ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, Id, PolicyBindingAttributes, User, document::Operation, document::OperationKind};
+use crate::{
+    Connection, Id, PolicyBindingAttributes, User, document::Operation, document::OperationKind,
+};
 
 /// A page of the web console with its filters, under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,8 +133,7 @@ impl Operation for UpdateSavedView {
     const NAME: &'static str = "UpdateSavedView";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "updateSavedView";
-    const DOCUMENT: &'static str =
-        "mutation UpdateSavedView($id: ID!, $attributes: SavedViewUpdateAttributes!) {
+    const DOCUMENT: &'static str = "mutation UpdateSavedView($id: ID!, $attributes: SavedViewUpdateAttributes!) {
   updateSavedView(id: $id, attributes: $attributes) { ...SavedView }
 }
 fragment SavedView on SavedView { id name page query owner { ...User } }

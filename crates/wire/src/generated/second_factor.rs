@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Secret, document::Operation, document::OperationKind};
+use crate::{
+    Secret, document::Operation, document::OperationKind,
+};
 
 /// What an authenticator app is given; told once.
 #[derive(Debug, Clone, Deserialize)]
@@ -66,8 +68,7 @@ impl Operation for EndSecondFactor {
     const NAME: &'static str = "EndSecondFactor";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "endSecondFactor";
-    const DOCUMENT: &'static str =
-        "mutation EndSecondFactor($userId: ID, $currentPassword: String, $code: String) {
+    const DOCUMENT: &'static str = "mutation EndSecondFactor($userId: ID, $currentPassword: String, $code: String) {
   endSecondFactor(userId: $userId, currentPassword: $currentPassword, code: $code)
 }";
 }

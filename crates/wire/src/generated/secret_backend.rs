@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{SecretBackend, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    SecretBackend, document::Operation, document::OperationKind, shared::list,
+};
 
 /// How many secret values of a project are in a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

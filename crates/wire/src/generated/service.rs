@@ -476,8 +476,7 @@ impl Operation for ListServicesUsing {
     const NAME: &'static str = "ListServicesUsing";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "serviceDeployments";
-    const DOCUMENT: &'static str =
-        "query ListServicesUsing($first: Int!, $repositoryId: ID, $contextId: ID) {
+    const DOCUMENT: &'static str = "query ListServicesUsing($first: Int!, $repositoryId: ID, $contextId: ID) {
   serviceDeployments(first: $first, repositoryId: $repositoryId, contextId: $contextId) {
     pageInfo { hasNextPage endCursor }
     edges { node { ...ServiceAddress } }

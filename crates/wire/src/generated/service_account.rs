@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AccessToken, Connection, Id, PolicyBinding, PolicyBindingAttributes, ProjectRef, ScopeAttributes, Secret,
-    UserRoleAttributes, document::Operation, document::OperationKind, shared::list,
+    AccessToken, Connection, Id, PolicyBinding, PolicyBindingAttributes, ProjectRef, ScopeAttributes,
+    Secret, UserRoleAttributes, document::Operation, document::OperationKind, shared::list,
 };
 
 /// A person or a machine account.

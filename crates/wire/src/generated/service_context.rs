@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    ConfigAttributes, Connection, Id, ProjectRef, document::Operation, document::OperationKind, shared::list,
+    ConfigAttributes, Connection, Id, ProjectRef, document::Operation, document::OperationKind,
+    shared::list,
 };
 
 /// A named document that the templates of services read.
@@ -102,8 +103,7 @@ impl Operation for SaveServiceContext {
     const NAME: &'static str = "SaveServiceContext";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "saveServiceContext";
-    const DOCUMENT: &'static str =
-        "mutation SaveServiceContext($name: String!, $attributes: ServiceContextAttributes!) {
+    const DOCUMENT: &'static str = "mutation SaveServiceContext($name: String!, $attributes: ServiceContextAttributes!) {
   saveServiceContext(name: $name, attributes: $attributes) { ...ServiceContext }
 }
 fragment ProjectRef on Project { id name }

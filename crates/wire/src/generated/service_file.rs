@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{document::Operation, document::OperationKind};
+use crate::{
+    document::Operation, document::OperationKind,
+};
 
 /// A file of a service's artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClusterRef, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    ClusterRef, document::Operation, document::OperationKind, shared::list,
+};
 
 /// That an object is written in an API version that goes away.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

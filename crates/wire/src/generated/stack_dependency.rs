@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{StackStatus, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    StackStatus, document::Operation, document::OperationKind, shared::list,
+};
 
 /// A stack that another one depends on, and what it takes from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, StackRun, document::Operation, document::OperationKind, page::Paged, page::page, shared::list,
+    Connection, StackRun, document::Operation, document::OperationKind, page::Paged, page::page,
+    shared::list,
 };
 
 /// What is told of a stack's looks for drift. One that failed leaves what the last good one found.

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, StackRef, StackStatus, document::Operation, document::OperationKind, page::Paged, page::page,
-    shared::list,
+    Connection, StackRef, StackStatus, document::Operation, document::OperationKind, page::Paged,
+    page::page, shared::list,
 };
 
 /// Where a Job is.

@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClusterRef, Id, ProjectRef, ServiceAddress, document::Operation, document::OperationKind};
+use crate::{
+    ClusterRef, Id, ProjectRef, ServiceAddress, document::Operation, document::OperationKind,
+};
 
 /// A time that comes again and again, in which new commits go on, or wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,8 +143,7 @@ impl Operation for DeleteSyncWindow {
     const NAME: &'static str = "DeleteSyncWindow";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "deleteSyncWindow";
-    const DOCUMENT: &'static str =
-        "mutation DeleteSyncWindow($id: ID!, $projectId: ID, $clusterId: ID, $serviceId: ID) {
+    const DOCUMENT: &'static str = "mutation DeleteSyncWindow($id: ID!, $projectId: ID, $clusterId: ID, $serviceId: ID) {
   deleteSyncWindow(id: $id, projectId: $projectId, clusterId: $clusterId, serviceId: $serviceId) { id }
 }";
 }

@@ -205,8 +205,7 @@ impl Operation for SignInWithCode {
     const NAME: &'static str = "SignInWithCode";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "signIn";
-    const DOCUMENT: &'static str =
-        "mutation SignInWithCode($email: String!, $password: String!, $code: String!) {
+    const DOCUMENT: &'static str = "mutation SignInWithCode($email: String!, $password: String!, $code: String!) {
   signIn(email: $email, password: $password, code: $code) { id email jwt }
 }";
 }

@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{document::Operation, document::OperationKind};
+use crate::{
+    document::Operation, document::OperationKind,
+};
 
 /// What ties an account to an identity provider: who signs in there as the subject, is the user here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -135,9 +135,11 @@ impl App {
         let project = self.authorized::<Project, Write>(ctx, &selector).await;
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         if let Some(source) = &source {
-            let defined = self.stack_spec_defined(&spec).await?;
-            check_runs(tool, &defined)?;
-            jobs_allowed(&project, tool, &defined)?;
+            {
+                let defined = self.stack_spec_defined(&spec).await?;
+                check_runs(tool, &defined)?;
+                jobs_allowed(&project, tool, &defined)?;
+            }
             self.stack_source_allowed(ctx, &project, source).await?;
         }
         self.stack_policy_allowed(ctx, &project, spec.policy.as_ref()).await?;

@@ -181,8 +181,11 @@ impl App {
     /// The same of its document.
     pub(crate) async fn stack_spec_defined(&self, spec: &StackSpec) -> Result<StackSpec> {
         let Some(id) = spec.definition_id else { return Ok(spec.clone()) };
-        let found = self.get::<StackDefinition>(&self.system_ctx(), &StackDefinitionSelector::Id(id)).await;
-        let definition = found.map_err(|error| match error {
+        // Whoever asks holds much already: in a box, it takes no room of theirs.
+        let found = Box::pin(async move {
+            self.get::<StackDefinition>(&self.system_ctx(), &StackDefinitionSelector::Id(id)).await
+        });
+        let definition = found.await.map_err(|error| match error {
             Error::NotFound { .. } => Error::invalid("attributes.definitionId", "is that of no definition"),
             error => error,
         })?;

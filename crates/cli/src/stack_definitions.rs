@@ -275,13 +275,22 @@ impl StackDefinitionSettingsArgs {
 
 /// All that a definition is, as the API takes it: an update replaces the whole.
 fn attributes(is: &StackDefinition) -> Map<String, Value> {
-    let StackDefinition { id: _, name, description, inserted_at: _, updated_at: _, configuration, .. } = is;
+    let StackDefinition {
+        id: _,
+        name,
+        description,
+        inserted_at: _,
+        updated_at: _,
+        configuration,
+        steps,
+        delete_steps,
+    } = is;
     let StackDefinitionConfiguration { image, version, tag, hooks } = configuration;
     let hook = |hook: &StackDefinitionHook| json!({"cmd": hook.cmd, "args": hook.args, "afterStage": hook.after_stage.as_str()});
     let step = |step: &StackDefinitionStep| json!({"cmd": step.cmd, "args": step.args, "stage": step.stage.as_str()});
     let hooks: Vec<Value> = hooks.iter().map(hook).collect();
     let [steps, delete_steps] =
-        [&is.steps, &is.delete_steps].map(|steps| steps.iter().map(step).collect::<Vec<Value>>());
+        [steps, delete_steps].map(|steps| steps.iter().map(step).collect::<Vec<Value>>());
     Map::from_iter([
         ("name".to_owned(), json!(name)),
         ("description".to_owned(), json!(description)),

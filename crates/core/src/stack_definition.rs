@@ -2,6 +2,8 @@
 //!
 //! A stack names its definition and has no commands of its own. Its runs take what the definition says when they are made.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
@@ -87,14 +89,24 @@ impl NewStackDefinition {
                 "has image, version, tag and hooks: the settings of a tool are each stack's own",
             ));
         }
-        // As those of a stack, which has the same names for all but the commands.
+        // As those of a stack, which has other names for the commands.
         let spec = StackSpec {
             configuration: configuration.clone(),
             commands: steps.clone(),
             delete_commands: delete_steps.clone(),
             ..StackSpec::default()
         };
-        spec.check(StackTool::Custom)
+        spec.check(StackTool::Custom).map_err(|error| match error {
+            Error::Invalid { field, reason } => {
+                let called = match &*field {
+                    "attributes.commands" => Some("attributes.steps"),
+                    "attributes.deleteCommands" => Some("attributes.deleteSteps"),
+                    _ => None,
+                };
+                Error::Invalid { field: called.map_or(field, Cow::Borrowed), reason }
+            }
+            error => error,
+        })
     }
 }
 
@@ -201,7 +213,7 @@ mod tests {
         tool.configuration.terraform = Some(crate::stack_spec::TerraformConfiguration::default());
         for (definition, field) in [
             (NewStackDefinition { steps: Vec::new(), ..new() }, "attributes.steps"),
-            (NewStackDefinition { steps: vec![command("")], ..new() }, "attributes.commands"),
+            (NewStackDefinition { steps: vec![command("")], ..new() }, "attributes.steps"),
             (NewStackDefinition { description: Some("x".repeat(1025)), ..new() }, "attributes.description"),
             (tool, "attributes.configuration"),
         ] {

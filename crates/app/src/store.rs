@@ -23,6 +23,7 @@ use plural_core::scm_webhook::ScmWebhook;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
 use plural_core::stack::Stack;
+use plural_core::stack_definition::StackDefinition;
 use plural_core::user::User;
 
 use crate::api_deprecation::ApiDeprecationStore;
@@ -82,6 +83,7 @@ use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
 use crate::stack::StackStore;
 use crate::stack_clock::StackClockStore;
+use crate::stack_definition::StackDefinitionStore;
 use crate::stack_drift::StackDriftStore;
 use crate::stack_run::StackRunStore;
 use crate::stack_state::StackStateStore;
@@ -104,7 +106,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, User;
+    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -151,6 +153,7 @@ stores! {
     SourceStore,
     StackStore,
     StackClockStore,
+    StackDefinitionStore,
     StackDriftStore,
     StackRunStore,
     StackStateStore,

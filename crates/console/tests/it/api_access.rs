@@ -30,6 +30,7 @@ mod service;
 mod service_account;
 mod service_context;
 mod stack;
+mod stack_definition;
 mod sync_window;
 mod table;
 mod token;
@@ -44,7 +45,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 27] = [
+const ROWS: [&[Line]; 28] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -72,6 +73,7 @@ const ROWS: [&[Line]; 27] = [
     registration_token::ROWS,
     persona::ROWS,
     stack::ROWS,
+    stack_definition::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {
@@ -103,6 +105,7 @@ struct World {
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
     role: Value,
+    definition: Value,
     machine: Value,
     passkey: String,
     invite: String,
@@ -148,6 +151,7 @@ impl World {
             scm: make_scm(t).await,
             stack: make_stack(t, &name).await,
             role: make_role(admin, &name).await,
+            definition: make_definition(admin, &name).await,
             machine: make_machine(t, &name).await,
             registration: make_registration(t).await,
             persona: make_persona(admin, &name).await,
@@ -223,6 +227,9 @@ impl World {
         }
         if about(&self.persona) {
             self.persona = make_persona(admin, &name).await;
+        }
+        if about(&self.definition) {
+            self.definition = make_definition(admin, &name).await;
         }
         if about(&self.role) {
             self.role = make_role(admin, &name).await;
@@ -430,6 +437,13 @@ async fn make_persona(admin: &Person, name: &str) -> Value {
     let create = "mutation ($a: PersonaAttributes!) { createPersona(attributes: $a) { id } }";
     let attributes = json!({"name": format!("persona-{name}")});
     admin.data(create, json!({"a": attributes})).await["createPersona"].clone()
+}
+
+async fn make_definition(admin: &Person, name: &str) -> Value {
+    let create =
+        "mutation ($a: StackDefinitionAttributes!) { createStackDefinition(attributes: $a) { id name } }";
+    let attributes = json!({"name": format!("definition-{name}"), "steps": [{"cmd": "make"}]});
+    admin.data(create, json!({"a": attributes})).await["createStackDefinition"].clone()
 }
 
 async fn make_role(admin: &Person, name: &str) -> Value {

@@ -35,6 +35,7 @@ mod scm_webhook;
 mod service;
 mod service_context;
 mod stack;
+mod stack_definition;
 mod stack_run;
 mod sync_window;
 mod token;
@@ -86,7 +87,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 30] = [
+const CASES: [fn() -> Vec<Case>; 31] = [
     project::cases,
     user::cases,
     group::cases,
@@ -107,6 +108,7 @@ const CASES: [fn() -> Vec<Case>; 30] = [
     managed_namespace::cases,
     service_context::cases,
     stack::cases,
+    stack_definition::cases,
     stack_run::cases,
     background_job::cases,
     installation::cases,

@@ -76,6 +76,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("servicePreview", "(id: \"$service\")"),
     ("serviceStatuses", ""),
     ("serviceTarball", "(id: \"$service\")"),
+    ("stackDefinition", "(name: \"deploy\")"),
+    ("stackDefinitions", ""),
     ("stackGraph", ""),
     ("stackRun", "(id: \"$run\")"),
     ("stackRunsWaiting", ""),
@@ -409,6 +411,8 @@ impl World {
             "files": [{"path": "key.pem", "content": canaries.plant("file of a stack")}],
         });
         let stack = made(create, json!({"a": stack})).await;
+        let definition = "mutation { createStackDefinition(attributes: {name: \"deploy\", description: \"for all\", steps: [{cmd: \"make\", args: [\"-k\"]}], deleteSteps: [{cmd: \"undo\"}]}) { id } }";
+        made(definition, json!({})).await;
         let trigger = "mutation ($id: ID!) { triggerRun(id: $id, dryRun: true) { id } }";
         let run = made(trigger, json!({"id": stack})).await;
         let states = [canaries.plant("state of a stack"), canaries.plant("later state of a stack")];

@@ -240,7 +240,23 @@ pub(crate) struct SecretVariable {
     file: Option<PathBuf>,
 }
 
-fn parse_secret(text: &str) -> Result<SecretVariable, String> {
+impl SecretVariable {
+    /// Its name, and its value from where that is.
+    pub(crate) fn read(&self, terminal: &mut Terminal<'_>) -> Result<(String, String), CliError> {
+        let Self { name, file } = self;
+        let value = match file {
+            Some(path) => file::text("value", path)?.trim_end_matches(['\r', '\n']).to_owned(),
+            None if terminal.is_interactive() => terminal.ask_secret(&format!("Value of {name}"))?,
+            None => terminal.line()?,
+        };
+        if value.is_empty() {
+            return Err(CliError::usage(format!("the value of {name} is empty")));
+        }
+        Ok((name.clone(), value))
+    }
+}
+
+pub(crate) fn parse_secret(text: &str) -> Result<SecretVariable, String> {
     let (name, file) = match text.split_once('=') {
         None => (text, None),
         Some((name, value)) => {
@@ -436,15 +452,8 @@ fn environment(
     for (name, value) in &args.env {
         all.insert(name.clone(), json!({"name": name, "value": value, "secret": false}));
     }
-    for SecretVariable { name, file } in &args.secret_env {
-        let value = match file {
-            Some(path) => file::text("value", path)?.trim_end_matches(['\r', '\n']).to_owned(),
-            None if terminal.is_interactive() => terminal.ask_secret(&format!("Value of {name}"))?,
-            None => terminal.line()?,
-        };
-        if value.is_empty() {
-            return Err(CliError::usage(format!("the value of {name} is empty")));
-        }
+    for secret in &args.secret_env {
+        let (name, value) = secret.read(terminal)?;
         all.insert(name.clone(), json!({"name": name, "value": value, "secret": true}));
     }
     Ok(Some(all.into_values().collect()))

@@ -106,6 +106,10 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) approval_expiry: Option<Duration>,
 
+    /// Whether, where plans need approval, all commands that somebody runs on demand need it, too
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    pub(crate) command_approval: Option<bool>,
+
     /// Commands of a run that take longer than this are ended; else one hour
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) step_timeout: Option<Duration>,
@@ -339,6 +343,7 @@ pub(crate) async fn attributes(
         approval,
         approvers,
         forbid_self_approval,
+        command_approval,
         approval_expiry,
         step_timeout,
         env: _,
@@ -392,6 +397,7 @@ pub(crate) async fn attributes(
     given.put("approval", approval);
     given.put("requiredApprovals", approvers);
     given.put("forbidSelfApproval", forbid_self_approval);
+    given.put("commandApproval", command_approval);
     given.put("approvalExpiry", approval_expiry.map(seconds));
     given.put("timeout", step_timeout.map(seconds));
     given.put("environment", environment);

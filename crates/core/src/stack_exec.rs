@@ -101,7 +101,8 @@ impl ExecCommands {
         environment: &[InputVariable],
     ) -> Result<Self> {
         check_commands(&commands, environment)?;
-        let waits = approval.required && commands.iter().any(|command| command.approve);
+        let waits =
+            approval.required && (approval.commands || commands.iter().any(|command| command.approve));
         if waits && !may_write {
             return Err(Error::forbidden(
                 "commands that wait for approval run with the rights to apply: you need write access to this stack as well",
@@ -242,6 +243,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A stack may ask for approval of all of them; where it asks for none of its plans, that says nothing.
+    #[test]
+    fn a_stack_may_let_no_command_run_that_nobody_agreed_to() {
+        let asked = |required, may_write| {
+            let approval = StackApproval { required, commands: true, ..StackApproval::default() };
+            ExecCommands::asked(vec![command(&["ls"])], &approval, may_write, &[]).map(|asked| asked.phase)
+        };
+        assert_eq!(asked(true, true).unwrap(), RunPhase::Apply);
+        assert_eq!(asked(true, false).unwrap_err().code(), ErrorCode::Forbidden);
+        assert_eq!(asked(false, false).unwrap(), RunPhase::Plan);
     }
 
     #[test]

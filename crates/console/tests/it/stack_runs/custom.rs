@@ -13,6 +13,7 @@ each_database!(
     answers_are_agreed_to_and_kept_until_the_commands_run,
     what_is_of_a_project_runs_for_its_stacks,
     what_is_refused_changes_nothing,
+    a_stack_asks_for_approval_of_all_commands,
 );
 
 const CREATE: &str =
@@ -242,5 +243,32 @@ async fn what_is_refused_changes_nothing(database: TestDatabase) {
     assert_eq!(t.owner.ask(DELETE, json!({"id": custom})).await.outcome(), "OK");
     assert!(names(&t.owner, &w.stack).await.is_empty());
     assert_eq!(start(&t.owner, &custom, None, json!({})).await.outcome(), "NOT_FOUND");
+    w.t.stop().await;
+}
+
+/// The setting makes every command wait, also those that do not ask for it.
+async fn a_stack_asks_for_approval_of_all_commands(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true, "commandApproval": true})).await;
+    w.plans(1, 0).await;
+    w.run(1, "SUCCESSFUL").await;
+    let custom = grow(&w, json!({"cmd": "grow"})).await;
+    let runner = somebody(&w, "runner", &["read", "stack-exec"]).await;
+    let refused = start(&runner, &custom, None, json!({})).await;
+    assert!(refused.outcome() == "FORBIDDEN" && refused.message().contains("write access"), "{refused:?}");
+    // Whoever writes the stack, and does not administer it, takes none of it back.
+    let writer = somebody(&w, "writer", &["read", "write"]).await;
+    let looser = "mutation ($id: ID!) { updateStack(id: $id, attributes: {commandApproval: false}) { id } }";
+    assert_eq!(writer.ask(looser, json!({"id": w.stack})).await.outcome(), "FORBIDDEN");
+    assert_eq!(start(&w.t.owner, &custom, None, json!({})).await.outcome(), "OK");
+    let run = w.run(2, "PENDING").await;
+    let job = w.take(&run, RunPhase::Plan, 0).await;
+    assert!(job.input().await["steps"].as_array().unwrap().is_empty());
+    job.plan(0).await;
+    assert_eq!(job.done(true).await, 204);
+    let run = w.run(2, "PENDING_APPROVAL").await;
+    assert_eq!(w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+    let run = w.run(2, "PENDING").await;
+    let job = w.take(&run, RunPhase::Apply, 0).await;
+    assert_eq!(job.input().await["steps"][0]["cmd"], "grow");
     w.t.stop().await;
 }

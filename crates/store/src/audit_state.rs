@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::error::db;
 use crate::{
-    cluster, custom_stack_run, global_service, group, managed_namespace, project, repository, saved_view, service,
-    service_context, stack, user,
+    cluster, custom_stack_run, global_service, group, managed_namespace, project, repository, saved_view,
+    service, service_context, stack, user,
 };
 
 /// Things of one write whose rows are read again; a write about more of them is told without these digests.

@@ -5,6 +5,7 @@
 //! and agents record about the world (fetches, reports, pings) takes none: it is not somebody's wish.
 
 use plural_core::cluster::Cluster;
+use plural_core::custom_stack_run::CustomStackRun;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::identity_provider::IdentityProvider;
@@ -33,6 +34,7 @@ use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
 use crate::cluster_facet::ClusterFacetStore;
 use crate::confirmation::ConfirmationStore;
+use crate::custom_stack_run::CustomStackRunStore;
 use crate::data_key::DataKeyStore;
 use crate::delta::DeltaStore;
 use crate::dependency::DependencyStore;
@@ -106,7 +108,11 @@ macro_rules! stores {
 }
 
 stores! {
+<<<<<<< HEAD
     records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
+=======
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, Stack, User;
+>>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -118,6 +124,7 @@ stores! {
     ProgramLoginStore,
     PasskeyStore,
     ConfirmationStore,
+    CustomStackRunStore,
     InviteStore,
     PersonaStore,
     PolicyStore,

@@ -9,6 +9,7 @@ mod background_job;
 mod binding;
 mod bound;
 mod cluster;
+mod custom_stack_run;
 mod delta;
 mod global_service;
 mod group;
@@ -45,7 +46,11 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
+<<<<<<< HEAD
 const ROWS: [&[Line]; 28] = [
+=======
+const ROWS: [&[Line]; 26] = [
+>>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -73,7 +78,11 @@ const ROWS: [&[Line]; 28] = [
     registration_token::ROWS,
     persona::ROWS,
     stack::ROWS,
+<<<<<<< HEAD
     stack_definition::ROWS,
+=======
+    custom_stack_run::ROWS,
+>>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {
@@ -102,6 +111,8 @@ struct World {
     /// A connection, and the id of its webhook.
     scm: Value,
     stack: Value,
+    /// Commands of all stacks of the project.
+    custom: Value,
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
     role: Value,
@@ -150,6 +161,7 @@ impl World {
             view: make_view(admin, &name).await,
             scm: make_scm(t).await,
             stack: make_stack(t, &name).await,
+            custom: make_custom(t, &name).await,
             role: make_role(admin, &name).await,
             definition: make_definition(admin, &name).await,
             machine: make_machine(t, &name).await,
@@ -215,6 +227,9 @@ impl World {
         }
         if about(&self.stack) {
             self.stack = make_stack(t, &name).await;
+        }
+        if about(&self.custom) {
+            self.custom = make_custom(t, &name).await;
         }
         if about(&self.sourced) || self.sourced["run"].as_str().is_some_and(names) {
             self.sourced = make_sourced(t, &name, &self.cluster, &self.repository).await;
@@ -393,6 +408,14 @@ async fn make_sourced(t: &TestServer, name: &str, cluster: &Value, repository: &
     .await;
     made["run"] = run;
     made
+}
+
+/// Commands of all stacks of the project.
+async fn make_custom(t: &TestServer, name: &str) -> Value {
+    let create = "mutation ($a: CustomStackRunAttributes!) { createCustomStackRun(attributes: $a) { id } }";
+    let attributes =
+        json!({"name": format!("custom-{name}"), "projectId": t.project, "commands": [{"cmd": "ls"}]});
+    t.admin.data(create, json!({"a": attributes})).await["createCustomStackRun"].clone()
 }
 
 /// A stack of the default project with two states, and the ids of those.

@@ -12,6 +12,7 @@ macro_rules! case {
 mod background_job;
 mod binding;
 mod cluster;
+mod custom_stack_run;
 mod delta;
 mod global_service;
 mod group;
@@ -87,7 +88,11 @@ type Case = (
 );
 
 /// The cases of each noun.
+<<<<<<< HEAD
 const CASES: [fn() -> Vec<Case>; 31] = [
+=======
+const CASES: [fn() -> Vec<Case>; 29] = [
+>>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
     project::cases,
     user::cases,
     group::cases,
@@ -110,6 +115,7 @@ const CASES: [fn() -> Vec<Case>; 31] = [
     stack::cases,
     stack_definition::cases,
     stack_run::cases,
+    custom_stack_run::cases,
     background_job::cases,
     installation::cases,
     role::cases,

@@ -262,7 +262,9 @@ fn dash_indent(text: &str) -> usize {
         {
             return if column > key { 2 } else { 0 };
         }
-        key = if trimmed.trim_end().ends_with(':') && !trimmed.starts_with(['#', '-']) {
+        key = if trimmed.split(" #").next().unwrap_or_default().trim_end().ends_with(':')
+            && !trimmed.starts_with(['#', '-'])
+        {
             Some(column)
         } else if trimmed.is_empty() || trimmed.starts_with('#') {
             key

@@ -128,7 +128,7 @@ impl std::str::FromStr for Path {
                 if !first {
                     rest = rest.strip_prefix('.').ok_or_else(bad)?;
                 }
-                let end = rest.find(['.', '[']).unwrap_or(rest.len());
+                let end = step_end(rest);
                 if end == 0 {
                     return Err(bad());
                 }
@@ -139,6 +139,22 @@ impl std::str::FromStr for Path {
         }
         Ok(Self { steps })
     }
+}
+
+/// Where the key at the beginning of `text` ends; dots in a template do not end it.
+fn step_end(text: &str) -> usize {
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        if rest.starts_with("{{") {
+            at += rest.find("}}").map_or(rest.len(), |end| end + 2);
+        } else if rest.starts_with(['.', '[']) {
+            break;
+        } else {
+            at += rest.chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    at
 }
 
 /// Does `edit` on `value`.

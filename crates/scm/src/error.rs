@@ -39,7 +39,7 @@ pub enum Cause {
     Moved,
     /// The answer ended before its end. Whether a write was done is not known: read it back.
     HalfAnswer,
-    /// The host cannot answer now.
+    /// The host cannot answer now. Whether a write was done is not known either: read it back.
     Temporary,
     /// The answer is larger than is read.
     TooLarge,
@@ -65,7 +65,7 @@ impl Error {
     }
 
     /// The same, known to be of this kind.
-    pub(crate) fn as_cause(mut self, cause: Cause) -> Self {
+    pub(crate) fn with_cause(mut self, cause: Cause) -> Self {
         self.cause = cause;
         self
     }

@@ -115,7 +115,7 @@ impl Writer {
 impl GitHost for Hub {
     async fn default_branch(&self, repository: &Repository) -> Result<BranchName> {
         let found: wire::Repository = self.http.get(self.of(repository, &[])).await?.json()?;
-        BranchName::parse(&found.default_branch).map_err(|error| error.as_cause(Cause::Malformed))
+        BranchName::parse(&found.default_branch).map_err(|error| error.with_cause(Cause::Malformed))
     }
 
     async fn head(&self, repository: &Repository, branch: &BranchName) -> Result<CommitId> {
@@ -189,7 +189,7 @@ impl GitHost for Hub {
             Err(error) if matches!(error.status, Some(409 | 422)) => {
                 match self.open_one(repository, new).await? {
                     Some(pull_request) => Ok(Opened { pull_request, existed: true }),
-                    None => Err(error.as_cause(Cause::Conflict)),
+                    None => Err(error.with_cause(Cause::Conflict)),
                 }
             }
             Err(error) => Err(error),
@@ -266,7 +266,7 @@ impl GitHost for Hub {
             Err(error) if matches!(error.status, Some(405 | 409)) => {
                 let now = self.pull_request(repository, number).await?;
                 if now.head_commit != head.as_str() {
-                    return Err(error.as_cause(Cause::Moved));
+                    return Err(error.with_cause(Cause::Moved));
                 }
                 // Somebody else merged this very commit.
                 if now.state == PullRequestState::Merged { Ok(now) } else { Err(error) }
@@ -350,7 +350,7 @@ impl GitHost for Hub {
         match self.http.send(Method::POST, url, &review).await {
             Ok(_) => Ok(()),
             // Both hosts say so to the author of the pull request.
-            Err(error) if error.status == Some(422) => Err(error.as_cause(Cause::Refused)),
+            Err(error) if error.status == Some(422) => Err(error.with_cause(Cause::Refused)),
             Err(error) => Err(error),
         }
     }

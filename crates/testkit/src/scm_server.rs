@@ -13,7 +13,7 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use http::{StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -178,9 +178,13 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     }
     let done = shared.host.lock().answer(&parts.method, &parts.uri, &body);
     if mood == Some(ScmMood::HalfAnswers) {
-        let half: Vec<Result<Bytes, std::io::Error>> =
-            vec![Ok(Bytes::from_static(b"{\"number\": ")), Err(std::io::Error::other("the line is cut"))];
-        return Response::new(Body::from_stream(stream::iter(half)));
+        let begin = stream::once(async { Ok(Bytes::from_static(b"{\"number\": ")) });
+        // What was written goes out first.
+        let cut = stream::once(async {
+            tokio::task::yield_now().await;
+            Err(std::io::Error::other("the line is cut"))
+        });
+        return Response::new(Body::from_stream(begin.chain(cut)));
     }
     let mut response = match done.raw {
         Some(raw) => Response::new(Body::from(raw)),

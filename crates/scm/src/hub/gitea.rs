@@ -64,7 +64,7 @@ pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) 
         Ok(reply) => reply.json::<Answer>()?,
         Err(error) if matches!(error.status, Some(409 | 422)) => {
             let cause = cause(hub, repository, new).await?;
-            return Err(error.as_cause(cause));
+            return Err(error.with_cause(cause));
         }
         Err(error) => return Err(error),
     };

@@ -54,10 +54,10 @@ pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) 
     match (moved, &new.onto) {
         (Ok(_), _) => Ok(committed),
         (Err(error), Onto::NewBranch { .. }) if error.said.contains("already exists") => {
-            Err(error.as_cause(Cause::Conflict))
+            Err(error.with_cause(Cause::Conflict))
         }
         (Err(error), Onto::Branch(_)) if error.said.contains("not a fast forward") => {
-            Err(error.as_cause(Cause::Moved))
+            Err(error.with_cause(Cause::Moved))
         }
         (Err(error), _) => Err(error),
     }

@@ -12,7 +12,7 @@ use crate::{
 
 /// A commit's id in an answer.
 pub(super) fn id(text: &str) -> Result<CommitId> {
-    CommitId::parse(text).map_err(|error| error.as_cause(Cause::Malformed))
+    CommitId::parse(text).map_err(|error| error.with_cause(Cause::Malformed))
 }
 
 #[derive(Deserialize)]

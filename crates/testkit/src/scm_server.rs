@@ -2,9 +2,13 @@
 //! repository, and the bad days that such a host has.
 
 mod answers;
+mod app;
 mod state;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use axum::{
     Router,
@@ -58,6 +62,7 @@ struct Shared {
     mood: Mutex<Option<ScmMood>>,
     race: Mutex<Option<String>>,
     token: String,
+    exchanges: AtomicUsize,
 }
 
 impl ScmServer {
@@ -71,6 +76,7 @@ impl ScmServer {
             mood: Mutex::default(),
             race: Mutex::default(),
             token: format!("token-{:032x}", rand::random::<u128>()),
+            exchanges: AtomicUsize::new(0),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
         let background = Background::start("scm-server", move |listener| async move {
@@ -88,6 +94,16 @@ impl ScmServer {
     /// What lets in.
     pub fn token(&self) -> String {
         self.shared.token.clone()
+    }
+
+    /// An App that it knows: id, installation, private key in PEM form.
+    pub fn app() -> (u64, u64, &'static str) {
+        (app::APP, app::INSTALLATION, app::KEY)
+    }
+
+    /// How many tokens the App was given.
+    pub fn exchanges(&self) -> usize {
+        self.shared.exchanges.load(Ordering::SeqCst)
     }
 
     /// Behaves so from now on; nothing means well.
@@ -165,6 +181,13 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
             })));
         }
         Some(ScmMood::HalfAnswers) | None => {}
+    }
+    if parts.uri.path() == format!("/api/app/installations/{}/access_tokens", app::INSTALLATION) {
+        if !app::is_proven(&sent) {
+            return answer(401, &json!({"message": "A JSON web token could not be decoded"}));
+        }
+        shared.exchanges.fetch_add(1, Ordering::SeqCst);
+        return answer(201, &json!({"token": shared.token, "expires_at": "2999-01-01T00:00:00Z"}));
     }
     if sent != shared.token {
         return answer(401, &json!({"message": "Bad credentials"}));

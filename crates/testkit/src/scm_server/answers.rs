@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     ScmDialect,
+    app::APP,
     state::{Files, Hook, Host, Pull, id},
 };
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plural_reach::Reach;
-use plural_scm::{Cause, Options, connect};
+use plural_scm::{Cause, Connection, Credentials, Options, Repository, connect};
 use plural_testkit::{ScmDialect, ScmMood, ScmServer};
 
 use crate::{
@@ -89,4 +89,34 @@ fn a_connection_that_cannot_be_meant_is_refused() {
     let error = connect(&bad_token, &options()).unwrap_err();
     assert_eq!(error.cause, Cause::Invalid);
     assert!(!format!("{bad_token:?} {error}").contains("a\nb"));
+}
+
+#[tokio::test]
+async fn an_app_signs_in_once_and_edits_its_own_comment() {
+    let server = ScmServer::start(ScmDialect::GitHub).unwrap();
+    let (app_id, installation_id, key) = ScmServer::app();
+    let api_url = server.api_url();
+    let with = |app_id: u64, key: &str| {
+        let credentials = Credentials::App { app_id, installation_id, private_key: key.to_owned().into() };
+        Connection { credentials, ..connection(ScmDialect::GitHub, api_url.clone(), "unused".to_owned()) }
+    };
+    let repository = Repository::parse("plural/fleet").unwrap();
+    let host = connect(&with(app_id, key), &options()).unwrap();
+    for _ in 0..3 {
+        host.default_branch(&repository).await.unwrap();
+    }
+    assert_eq!(server.exchanges(), 1);
+    let another = connect(&with(99, key), &options()).unwrap();
+    let error = another.default_branch(&repository).await.unwrap_err();
+    assert_eq!(error.cause, Cause::Refused, "{error}");
+    let error = connect(&with(app_id, "s3cr3t"), &options()).unwrap_err();
+    assert_eq!(error.cause, Cause::Invalid);
+    assert!(!error.message.contains("s3cr3t"), "{error}");
+    let world = World { server, host, repository };
+    let number = world.pull_request("app").await.number;
+    for text in ["first", "second"] {
+        world.host.comment(&world.repository, number, "plan", text).await.unwrap();
+    }
+    let comments: Vec<String> = world.server.comments(number).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(comments, ["<!-- plural:plan -->\nsecond"]);
 }

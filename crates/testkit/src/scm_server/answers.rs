@@ -384,7 +384,13 @@ impl Host {
             }
             ("GET", ["comments"]) => {
                 let of = self.comments.iter().filter(|comment| comment.number == number);
-                let shown = |comment: &super::state::Comment| json!({"id": comment.id, "body": comment.body, "user": {"login": comment.user}});
+                let shown = |comment: &super::state::Comment| {
+                    let app = (comment.user == SELF).then(|| json!({"id": APP}));
+                    json!({
+                        "id": comment.id, "body": comment.body, "user": {"login": comment.user},
+                        "performed_via_github_app": app,
+                    })
+                };
                 ok(of.map(shown).collect())
             }
             ("POST", ["comments"]) => {

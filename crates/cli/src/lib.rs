@@ -73,11 +73,8 @@ mod service_tree;
 mod services;
 mod shorthand;
 mod stack_args;
-<<<<<<< HEAD
-mod stack_definitions;
-=======
 mod stack_commands;
->>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
+mod stack_definitions;
 mod stack_drift;
 mod stack_exec;
 mod stack_graph;

@@ -11,11 +11,7 @@ use crate::{
     error::CliError,
     file,
     key::{ClusterKey, RepositoryKey, parse_duration, parse_pair},
-<<<<<<< HEAD
-    stack_definitions, stacks,
-=======
-    stack_policy, stacks,
->>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
+    stack_definitions, stack_policy, stacks,
     terminal::Terminal,
 };
 

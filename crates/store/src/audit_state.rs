@@ -9,13 +9,8 @@ use uuid::Uuid;
 
 use crate::error::db;
 use crate::{
-<<<<<<< HEAD
-    cluster, global_service, group, managed_namespace, project, repository, saved_view, scm_connection,
-    scm_webhook, service, service_context, stack, user,
-=======
     cluster, custom_stack_run, global_service, group, managed_namespace, project, repository, saved_view,
-    service, service_context, stack, user,
->>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
+    scm_connection, scm_webhook, service, service_context, stack, user,
 };
 
 /// Things of one write whose rows are read again; a write about more of them is told without these digests.

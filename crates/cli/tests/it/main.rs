@@ -23,11 +23,8 @@ mod run;
 mod scm_connections;
 mod server;
 mod services;
-<<<<<<< HEAD
-mod stack_definitions;
-=======
 mod stack_commands;
->>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
+mod stack_definitions;
 mod stack_exec;
 mod stack_runs;
 mod stacks;

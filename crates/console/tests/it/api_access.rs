@@ -46,11 +46,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-<<<<<<< HEAD
-const ROWS: [&[Line]; 28] = [
-=======
-const ROWS: [&[Line]; 26] = [
->>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
+const ROWS: [&[Line]; 29] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -78,11 +74,8 @@ const ROWS: [&[Line]; 26] = [
     registration_token::ROWS,
     persona::ROWS,
     stack::ROWS,
-<<<<<<< HEAD
-    stack_definition::ROWS,
-=======
     custom_stack_run::ROWS,
->>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
+    stack_definition::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {

@@ -10,11 +10,8 @@ use serde_json::{Value, json};
 use world::{FILE, World, hex, id_of};
 
 mod clocks;
-<<<<<<< HEAD
-mod definition;
-=======
 mod custom;
->>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
+mod definition;
 mod dependencies;
 mod exec;
 mod imports;

@@ -88,11 +88,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-<<<<<<< HEAD
-const CASES: [fn() -> Vec<Case>; 31] = [
-=======
-const CASES: [fn() -> Vec<Case>; 29] = [
->>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
+const CASES: [fn() -> Vec<Case>; 32] = [
     project::cases,
     user::cases,
     group::cases,

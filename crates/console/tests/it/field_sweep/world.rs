@@ -413,10 +413,8 @@ impl World {
             "files": [{"path": "key.pem", "content": canaries.plant("file of a stack")}],
         });
         let stack = made(create, json!({"a": stack})).await;
-<<<<<<< HEAD
         let definition = "mutation { createStackDefinition(attributes: {name: \"deploy\", description: \"for all\", steps: [{cmd: \"make\", args: [\"-k\"]}], deleteSteps: [{cmd: \"undo\"}]}) { id } }";
         made(definition, json!({})).await;
-=======
         let create =
             "mutation ($a: CustomStackRunAttributes!) { createCustomStackRun(attributes: $a) { id } }";
         let custom = json!({
@@ -433,7 +431,6 @@ impl World {
             ],
         });
         let custom = made(create, json!({"a": custom})).await;
->>>>>>> 55ea87422575c5d8cbc2b2684b8509d4f9bd63fc
         let trigger = "mutation ($id: ID!) { triggerRun(id: $id, dryRun: true) { id } }";
         let run = made(trigger, json!({"id": stack})).await;
         let states = [canaries.plant("state of a stack"), canaries.plant("later state of a stack")];

@@ -617,7 +617,8 @@ fn approval(known: &StackDetails) -> String {
     let people = if people == 1 { "1 person".to_owned() } else { format!("{people} people") };
     let own = if known.forbid_self_approval { ", other than who made the change" } else { "" };
     let expiry = known.approval_expiry.as_deref().map(|time| format!(", within {}", or_dash(Some(time))));
-    format!("by {people}{own}{}", expiry.unwrap_or_default())
+    let commands = if known.command_approval { "; so do all commands that somebody runs" } else { "" };
+    format!("by {people}{own}{}{commands}", expiry.unwrap_or_default())
 }
 
 /// An override file: the tools read it after the others, whatever backend those name.

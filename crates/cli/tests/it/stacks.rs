@@ -34,6 +34,7 @@ fn details(stack: &Value) -> Value {
         ("approval", json!(true)),
         ("requiredApprovals", json!(2)),
         ("forbidSelfApproval", json!(true)),
+        ("commandApproval", json!(true)),
         (
             "environment",
             json!([{"name": "REGION", "value": "eu", "secret": false}, {"name": "TOKEN", "value": "", "secret": true}]),

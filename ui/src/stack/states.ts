@@ -109,3 +109,18 @@ export const fates: Record<Fate, Look> = {
 };
 /** What takes something away first. */
 export const fateOrder = ['destroy', 'replace', 'forget', 'update', 'create', 'read', 'none'] as const satisfies Fate[];
+
+/** The image with the tool: one that somebody names, or that of its type, of which a version may be named. */
+export function imageOf({
+  image,
+  version,
+  tag,
+}: {
+  image?: string | null;
+  version?: string | null;
+  tag?: string | null;
+}): string {
+  const which = [tag, version].find((one) => one != null && one !== '');
+  if (image != null && image !== '') return which === undefined ? image : `${image}:${which}`;
+  return which === undefined ? 'the one of its type' : `the one of its type, version ${which}`;
+}

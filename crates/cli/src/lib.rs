@@ -77,6 +77,7 @@ mod stack_args;
 mod stack_check_args;
 mod stack_commands;
 mod stack_definitions;
+mod stack_described;
 mod stack_drift;
 mod stack_exec;
 mod stack_given;

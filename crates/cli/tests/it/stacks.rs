@@ -136,6 +136,16 @@ async fn a_lock_is_ended_after_a_question_that_says_whose_it_is() {
 }
 
 #[tokio::test]
+async fn who_has_to_agree_is_told() {
+    let mut known = details(&stack(&json!(2)));
+    known["git"] = json!({"ref": "main", "folder": "network"});
+    let server = Server::start().await.data("GetStackDetails", "infrastructureStack", &known);
+    let described = Person::of(&server.url).run("cd stacks describe network").await;
+    let expected = "by 2 people, other than who made the change; all commands that somebody runs wait, too\n";
+    assert!(described.out.contains(expected), "{}", described.out);
+}
+
+#[tokio::test]
 async fn a_stack_is_made_of_what_is_typed_and_of_files() {
     let server = server(json!(0)).await;
     let person = Person::of(&server.url);

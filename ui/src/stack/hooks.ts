@@ -19,12 +19,12 @@ const asked = (values: Values) =>
   }));
 
 /** Commands that run after a stage, as a form asks for them. */
-export const hookField = (hooks: Hooks): Field => ({
+export const hookField = (hooks: Hooks, hint: string): Field => ({
   name: 'hooks',
   label: 'Hooks',
   kind: 'list',
   each: 'hook',
-  hint: 'Commands that run after a stage. A stack with hooks keeps its own',
+  hint,
   initial: asRows(some(hooks).map(({ cmd, args, afterStage }) => ({ stage: afterStage, command: line(cmd, args ?? []) }))),
   row: () => [
     {

@@ -15,9 +15,10 @@ import { repositoriesQuery } from '../repository/queries';
 import { Actor } from './actor';
 import { StackBindings } from './bindings';
 import { commands, stackRight } from './commands';
-import { CommandsPanel } from './custom';
+import { CommandsPanel, line } from './custom';
 import { Needs } from './needs';
 import { Environment } from './environment';
+import { hookField, hooksOf } from './hooks';
 import { Update } from './mutations';
 import { approvalOf, follows } from './overview';
 import { Policy } from './policy';
@@ -329,6 +330,12 @@ function Tool({ stack }: { stack: StackOne }) {
         ]
       : []),
     { name: 'timeout', label: 'A command ends after', initial: stack.timeout ?? '', hint: '30m, 2h; one hour when empty' },
+    hookField(
+      configuration.hooks,
+      stack.definition
+        ? 'Commands that run after a stage, in place of those of its definition'
+        : 'Commands that run after a stage',
+    ),
   ];
   const attributes = (values: Record<string, string>) => {
     const at = (field: string) => (values[field] ?? '').trim();
@@ -340,6 +347,7 @@ function Tool({ stack }: { stack: StackOne }) {
         image: at('image'),
         version: at('version'),
         tag: at('tag'),
+        hooks: hooksOf(values, configuration.hooks),
         ...(isOf('TERRAFORM') && { terraform: { ...common, tofu: at('tofu') !== 'terraform' } }),
         ...(isOf('TERRAGRUNT') && { terragrunt: common }),
         ...(isOf('PULUMI') && { pulumi: { parallel: many, stack: at('stack'), backendUrl: at('backend') } }),
@@ -384,7 +392,7 @@ function Tool({ stack }: { stack: StackOne }) {
                 (hook, at) =>
                   hook && (
                     <div key={at}>
-                      after {hook.afterStage.toLowerCase()}: <Name of={[hook.cmd, ...(hook.args ?? [])].join(' ')} />
+                      after {hook.afterStage.toLowerCase()}: <Name of={line(hook.cmd, hook.args ?? [])} />
                     </div>
                   ),
               ),

@@ -97,7 +97,7 @@ const fields = (one?: Definition): Field[] => [
   },
   { name: 'version', label: 'Tag of the image', initial: one?.configuration.tag ?? one?.configuration.version ?? '' },
   ...customFields(commandsOf(one)),
-  hookField(one?.configuration.hooks),
+  hookField(one?.configuration.hooks, 'Commands that run after a stage. A stack with hooks keeps its own'),
 ];
 
 /** The tag of the image, called as it was where it stays: the same by another name is a change. */

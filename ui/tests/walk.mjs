@@ -375,6 +375,32 @@ async function forms(url) {
     stored.configuration.map(({ name, type }) => `${type} ${name}`),
     ['INT SIZE', 'PASSWORD TOKEN', 'STRING NODES'],
   );
+
+  await page.goto(`${url}/settings/projects/default`);
+  await settled(page);
+  await change('Rules for plans of its stacks');
+  await dialog.getByRole('button', { name: 'Remove file 1' }).click();
+  await dialog.getByText('plural cd projects stack-rules default --clear').waitFor();
+  await dialog.getByRole('button', { name: 'Add a file' }).click();
+  await dialog.getByRole('textbox', { name: /^Path/ }).fill('tags.rego');
+  await dialog.getByRole('textbox', { name: /^Rules/ }).fill('package plural.stacks');
+  await dialog.getByText('plural cd projects stack-rules default --dir policies').waitFor();
+  await save('Change');
+  // Rules alone: the limits of the project stay.
+  assert.deepEqual(sent('SetProjectRules'), { stackRules: [{ path: 'tags.rego', rego: 'package plural.stacks' }] });
+
+  await page.goto(`${url}/settings/stack-definitions/definition-0`);
+  await settled(page);
+  await page.getByRole('button', { name: 'Change', exact: true }).click();
+  await dialog.getByRole('button', { name: 'Add a hook' }).click();
+  const hook = dialog.getByRole('group', { name: 'Hook 2' });
+  await hook.getByRole('textbox', { name: /^Command/ }).fill('./tell "all of them"');
+  await dialog.getByText(`--hook 'apply=./tell "all of them"'`).waitFor();
+  await save('Change');
+  assert.deepEqual(sent('UpdateStackDefinition').configuration.hooks, [
+    { cmd: './dns', args: ['login'], afterStage: 'INIT' },
+    { cmd: 'sh', args: ['-c', './tell "all of them"'], afterStage: 'APPLY' },
+  ]);
   await page.close();
 }
 

@@ -76,16 +76,16 @@ function Rows(props: {
   const { label, hint, each = 'row' } = field;
   const box = useRef<HTMLDivElement>(null);
   const add = useRef<HTMLButtonElement>(null);
-  // Which row was made last, until the focus is in it.
-  const made = useRef<number>(undefined);
+  // The row that gets the focus: one that was made, or moved.
+  const next = useRef<number>(undefined);
   useEffect(() => {
-    if (made.current === undefined) return;
+    if (next.current === undefined) return;
     box.current
       ?.querySelectorAll('fieldset')
-      .item(made.current)
+      .item(next.current)
       .querySelector<HTMLElement>('input:not([type=hidden]), textarea')
       ?.focus();
-    made.current = undefined;
+    next.current = undefined;
   });
   return (
     <div role="group" aria-label={label} ref={box}>
@@ -109,9 +109,10 @@ function Rows(props: {
                       variant="subtle"
                       color="gray"
                       aria-label={`Move ${called} up`}
-                      onClick={() =>
-                        onChange([...rows.slice(0, at - 1), values, ...rows.slice(at - 1, at), ...rows.slice(at + 1)])
-                      }
+                      onClick={() => {
+                        next.current = at - 1;
+                        onChange([...rows.slice(0, at - 1), values, ...rows.slice(at - 1, at), ...rows.slice(at + 1)]);
+                      }}
                     >
                       <IconArrowUp size={14} />
                     </ActionIcon>
@@ -146,7 +147,7 @@ function Rows(props: {
           style={{ alignSelf: 'flex-start' }}
           leftSection={<IconPlus size={12} />}
           onClick={() => {
-            made.current = rows.length;
+            next.current = rows.length;
             onChange([...rows, initialValues(row([...rows, {}], rows.length))]);
           }}
         >

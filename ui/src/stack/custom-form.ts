@@ -85,7 +85,8 @@ function ofRow(row: Values): PrConfigurationAttributes {
 }
 
 const questionFields = (rows: Values[], at: number): Field[] => {
-  const before = rows.slice(0, at).flatMap((row) => given(row, 'name') ?? []);
+  // A name that is there twice is refused by the console; a choice has each once.
+  const before = [...new Set(rows.slice(0, at).flatMap((row) => given(row, 'name') ?? []))];
   const field = rows[at]?.['field'] ?? '';
   const known = field === '' || before.includes(field) ? before : [...before, field];
   return [

@@ -93,7 +93,7 @@ export default function Graph({ graph }: { graph: StackGraph }) {
           preventScrolling={false}
           proOptions={{ hideAttribution: true }}
           aria-label="Stacks that depend on each other"
-        ></ReactFlow>
+        />
       </div>
       <div className={classes['controls']}>
         <Controls showInteractive={false} orientation="horizontal" />

@@ -42,7 +42,7 @@ export const hookField = (hooks: Hooks, hint: string): Field => ({
 /** One that stays as it is stays what it is; a shell reads the others. */
 export const hooksOf = (values: Values, hooks: Hooks) =>
   asked(values).map(({ stage, command }) => {
-    const same = some(hooks).find((hook) => hook.afterStage === stage && line(hook.cmd, hook.args ?? []) === command);
+    const same = some(hooks).find((hook) => hook.afterStage === stage && line(hook.cmd, hook.args ?? []).trim() === command);
     return same
       ? { cmd: same.cmd, args: [...(same.args ?? [])], afterStage: stage }
       : { cmd: 'sh', args: ['-c', command], afterStage: stage };

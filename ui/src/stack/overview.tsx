@@ -106,7 +106,7 @@ function Made({ stack }: { stack: StackOne }) {
               </>
             ),
           ],
-          ['Image', <Name key="image" of={imageOf(configuration)} />],
+          ['Image', <Name key="image" of={imageOf(configuration, stack.type, stack.definition)} />],
           ['Approval', approvalOf(stack)],
           [
             'Applied',

@@ -285,7 +285,7 @@ function Made({ run }: { run: Run }) {
             ['Repository', run.repository && <Outside address={run.repository.url} />],
             ['Folder', <Name key="f" of={`${run.git.folder === '' ? 'the root' : run.git.folder} at ${run.git.ref}`} />],
             ['Working folder', run.workdir != null && <Name of={run.workdir} />],
-            ['Image', <Name key="i" of={imageOf(run.configuration)} />],
+            ['Image', <Name key="i" of={imageOf(run.configuration, run.stack?.type)} />],
             ['State', run.manageState === true ? 'the stack’s, kept here' : 'kept elsewhere'],
             ['Namespace', <Name key="n" of={run.jobSpec?.namespace ?? 'plural-runs'} />],
             ['ServiceAccount', run.jobSpec?.serviceAccount != null && <Name of={run.jobSpec.serviceAccount} />],

@@ -378,7 +378,7 @@ function Tool({ stack }: { stack: StackOne }) {
       <Facts
         facts={[
           ['Tool', type === 'TERRAFORM' ? (terraform?.tofu === false ? 'Terraform' : 'OpenTofu') : types[type]],
-          ['Image', <Name key="image" of={imageOf(configuration)} />],
+          ['Image', <Name key="image" of={imageOf(configuration, type, stack.definition)} />],
           ['State', keepsState(type) && (stack.manageState === true ? 'is kept here' : 'is kept elsewhere, as its code says')],
           ['Operations at once', parallelism],
           ['Playbook', ansible?.playbook != null && <Name of={ansible.playbook} />],

@@ -366,6 +366,7 @@ async function forms(url) {
   await judge(page, 'a form of questions');
   await dialog.getByRole('button', { name: 'Change grow', exact: true }).click();
   await dialog.getByText('This is needed.').waitFor();
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-invalid') === 'true');
   await dialog.getByRole('group', { name: 'Question 3' }).getByRole('textbox', { name: /^Name/ }).fill('NODES');
   await dialog.getByText(/plural cd stacks commands update st0-c0 --file -/).waitFor();
   await save('Change grow');

@@ -28,7 +28,7 @@ const operations: Record<Operation, string> = {
 const typeOf = (row: Values) => (Object.keys(types) as ConfigurationType[]).find((type) => type === row['type']) ?? 'STRING';
 const operationOf = (row: Values) => (Object.keys(operations) as Operation[]).find((one) => one === row['operation']) ?? 'EQ';
 const hasCondition = (row: Values) => given(row, 'field') !== null;
-const lines = (text: string) => text.split('\n').flatMap((one) => (one.trim() === '' ? [] : [one.trim()]));
+const lines = (text: string) => text.split('\n').flatMap((one) => (one.trim() === '' ? [] : [one]));
 const choices = (all: Partial<Record<string, string>>) => Object.entries(all).map(([value, label = value]) => ({ value, label }));
 
 export const questionsOf = (row: CustomRun): Question[] => (row.configuration ?? []).flatMap((question) => question ?? []);

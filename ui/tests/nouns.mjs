@@ -191,6 +191,9 @@ export function nouns(clusters, rows, named) {
         planServiceAccount: 'reads',
         applyServiceAccount: 'writes',
       },
+      stackRules: [
+        { path: 'deletions.rego', rego: `package plural.stacks\n\n# ${HOSTILE}\nwarn contains "read it twice" if { true }\n` },
+      ],
       recordingPolicy: { record: true, keepDays: 90, limitMegabytes: 64, userReaders: [], groupReaders: [] },
       secretHoldings: {
         holdsNone: false,

@@ -333,6 +333,11 @@ function makeStack(at, clusters, rows) {
     requiredApprovals: 2,
     forbidSelfApproval: true,
     approvalExpiry: '86400s',
+    commandApproval: at % 2 === 0,
+    policyEngine:
+      at % 5 === 0
+        ? { type: 'REGO', maxSeverity: 'MEDIUM', customPolicies: true, repositoryId: 'g0', git: { ref: 'v2', folder: 'stacks' } }
+        : null,
     timeout: null,
     actor: at % 4 === 0 ? { id: 'sa0', name: 'ci-0', email: 'ci-0@example.com' } : null,
     ...(hasState && hasCode ? driftOf(at, rows) : { driftStatus: 'UNCHECKED' }),
@@ -411,6 +416,32 @@ function link(all) {
   });
 }
 
+/** Commands under a name: of a stack, with questions of which one depends on another; and of its project. */
+function customRuns(stack) {
+  const question = (type, name, more = {}) => ({ type, name, optional: false, values: [], ...more });
+  const custom = (at, name, more) => ({
+    id: `${stack.id}-c${at}`,
+    name,
+    documentation: HOSTILE,
+    updatedAt: ago(4000 + at),
+    stack,
+    project: stack.project,
+    configuration: [],
+    ...more,
+  });
+  return [
+    custom(0, 'grow', {
+      commands: [{ cmd: './grow.sh', args: ['--verbose'], dir: null, approve: true }],
+      configuration: [
+        question('INT', 'SIZE', { default: '3', documentation: 'How many nodes' }),
+        question('ENUM', 'ZONE', { values: ['a', 'b'], condition: { operation: 'GT', field: 'SIZE', value: '5' } }),
+        question('PASSWORD', 'TOKEN', { optional: true, displayName: HOSTILE, placeholder: 't-…' }),
+      ],
+    }),
+    custom(1, 'providers', { stack: null, commands: [{ cmd: 'tofu', args: ['providers'], dir: 'modules', approve: false }] }),
+  ];
+}
+
 /** What the queries of stacks answer. */
 export function stacks(clusters, rows) {
   // Runs know of the stack that they are of, and it of them.
@@ -452,11 +483,15 @@ export function stacks(clusters, rows) {
       { identifier: 'module.subnets.aws_subnet.private[7]', change: 'ADDED', attributes: [] },
       { identifier: 'aws_instance.old', change: 'REMOVED', attributes: [] },
     ],
+    customStackRuns: (args) => connection(args.stackId ? customRuns(stackOf({ id: args.stackId })) : [], args),
     checkStackDrift: ({ id }) => stackOf({ id })?.all[0],
     createOnDemandRun: ({ stackId }) => stackOf({ id: stackId })?.all[0],
     approveStackRun: runOf,
     rejectStackRun: runOf,
     cancelStackRun: runOf,
     restartStackRun: runOf,
+    updateStack: stackOf,
+    createCustomStackRun: ({ attributes: { stackId } }) => customRuns(stackOf({ id: stackId }))[0],
+    updateCustomStackRun: ({ id }) => customRuns(stackOf({ id: id.split('-')[0] }))[0],
   };
 }

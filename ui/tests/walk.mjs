@@ -14,7 +14,7 @@ import { serve } from './world.mjs';
 const OF_STACKS = [
   '/new-stack',
   '/stacks/network-0',
-  ...['runs', 'drift', 'state', 'outputs', 'settings'].map((tab) => `/stacks/network-0?tab=${tab}`),
+  ...['runs', 'drift', 'state', 'outputs', 'commands', 'settings'].map((tab) => `/stacks/network-0?tab=${tab}`),
   '/stacks/database-1',
   '/stacks/network-0/runs/st0-r12',
   '/stacks/network-0/runs/st0-r12?tab=plan&view=text',
@@ -67,7 +67,10 @@ async function made(part) {
     await objects(console_.url);
     await told(console_.url);
   }
-  if (part === 'stacks') await runs(console_.url);
+  if (part === 'stacks') {
+    await runs(console_.url);
+    await forms(console_.url);
+  }
   if (part === 'faults') await faults(console_.url, { open, settled, judge, forgive });
   console_.close();
   return { pages };
@@ -283,6 +286,122 @@ async function runs(url) {
   await settled(page);
   await page.getByRole('table', { name: 'Runs that wait for approval' }).getByRole('link').first().waitFor();
   await page.getByRole('navigation', { name: 'Places' }).getByText(/^50\+/).waitFor();
+  await page.close();
+}
+
+/** What stacks depend on, what checks their plans, and commands with questions: by forms, and by keyboard alone where rows are made. */
+async function forms(url) {
+  const page = await open();
+  const asked = [];
+  page.on('request', (request) => asked.push(request.postData() ?? ''));
+  const sent = (mutation) => {
+    const all = asked.filter((body) => body.includes(`mutation ${mutation}(`));
+    assert.equal(all.length, 1, `${mutation} once`);
+    asked.length = 0;
+    return JSON.parse(all[0]).variables.attributes;
+  };
+  const dialog = page.getByRole('dialog');
+  const change = async (region) => {
+    await page.getByRole('region', { name: region }).getByRole('button', { name: 'Change' }).click();
+    await dialog.waitFor();
+  };
+  const choose = async (within, label, option) => {
+    await within.getByLabel(label).first().click();
+    await page.getByRole('option', { name: option, exact: true }).click();
+  };
+  const save = async (name) => {
+    await dialog.getByRole('button', { name, exact: true }).click();
+    await dialog.waitFor({ state: 'detached' });
+  };
+
+  await page.goto(`${url}/stacks/database-1?tab=settings`);
+  await settled(page);
+  await change('Dependencies on other stacks');
+  await dialog.getByRole('button', { name: 'Add a dependency' }).press('Enter');
+  const second = dialog.getByRole('group', { name: 'Dependency 2' });
+  // What is asked for in the new row has the focus: nobody looks for it.
+  await page.waitForFunction(
+    () => document.activeElement?.closest('fieldset')?.querySelector('legend')?.textContent === 'Dependency 2',
+  );
+  await choose(second, /^Stack/, 'dns-2');
+  await second.getByText('address, token').waitFor();
+  await second.getByRole('textbox', { name: /^Outputs/ }).fill('address\ntoken=dns_token');
+  await dialog.getByText(/--depends-on dns-2:address,token=dns_token/).waitFor();
+  await judge(page, 'a form of dependencies');
+  await save('Change');
+  assert.deepEqual(sent('UpdateStack').dependencies, [
+    {
+      stackId: 'st0',
+      outputs: [
+        { output: 'address', variable: 'address' },
+        { output: 'token', variable: 'network_token' },
+      ],
+    },
+    {
+      stackId: 'st2',
+      outputs: [
+        { output: 'address', variable: 'address' },
+        { output: 'token', variable: 'dns_token' },
+      ],
+    },
+  ]);
+
+  await change('Policy');
+  await choose(dialog, /^Checks its plans/, 'the console, by rules in Rego');
+  await choose(dialog, /^A finding refuses/, 'worse than low');
+  await dialog.getByText('--policy rego --policy-max-severity LOW').waitFor();
+  await save('Change');
+  assert.deepEqual(sent('UpdateStack').policyEngine, { type: 'REGO', customPolicies: false, maxSeverity: 'LOW' });
+
+  await page.goto(`${url}/stacks/network-0?tab=commands`);
+  await settled(page);
+  await page.getByRole('button', { name: 'Change grow' }).click();
+  await dialog.getByRole('button', { name: 'Move question 3 up' }).click();
+  await dialog.getByRole('button', { name: 'Remove question 3' }).press('Enter');
+  await page.waitForFunction(() => document.activeElement?.textContent === 'Add a question');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(
+    () => document.activeElement?.closest('fieldset')?.querySelector('legend')?.textContent === 'Question 3',
+  );
+  await judge(page, 'a form of questions');
+  await dialog.getByRole('button', { name: 'Change grow', exact: true }).click();
+  await dialog.getByText('This is needed.').waitFor();
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-invalid') === 'true');
+  await dialog.getByRole('group', { name: 'Question 3' }).getByRole('textbox', { name: /^Name/ }).fill('NODES');
+  await dialog.getByText(/plural cd stacks commands update st0-c0 --file -/).waitFor();
+  await save('Change grow');
+  const stored = sent('UpdateCustomRun');
+  assert.deepEqual(stored.commands, [{ cmd: './grow.sh', args: ['--verbose'], approve: true }]);
+  assert.deepEqual(
+    stored.configuration.map(({ name, type }) => `${type} ${name}`),
+    ['INT SIZE', 'PASSWORD TOKEN', 'STRING NODES'],
+  );
+
+  await page.goto(`${url}/settings/projects/default`);
+  await settled(page);
+  await change('Rules for plans of its stacks');
+  await dialog.getByRole('button', { name: 'Remove file 1' }).click();
+  await dialog.getByText('plural cd projects stack-rules default --clear').waitFor();
+  await dialog.getByRole('button', { name: 'Add a file' }).click();
+  await dialog.getByRole('textbox', { name: /^Path/ }).fill('tags.rego');
+  await dialog.getByRole('textbox', { name: /^Rules/ }).fill('package plural.stacks');
+  await dialog.getByText('plural cd projects stack-rules default --dir policies').waitFor();
+  await save('Change');
+  // Rules alone: the limits of the project stay.
+  assert.deepEqual(sent('SetProjectRules'), { stackRules: [{ path: 'tags.rego', rego: 'package plural.stacks' }] });
+
+  await page.goto(`${url}/settings/stack-definitions/definition-0`);
+  await settled(page);
+  await page.getByRole('button', { name: 'Change', exact: true }).click();
+  await dialog.getByRole('button', { name: 'Add a hook' }).click();
+  const hook = dialog.getByRole('group', { name: 'Hook 2' });
+  await hook.getByRole('textbox', { name: /^Command/ }).fill('./tell "all of them"');
+  await dialog.getByText(`--hook 'apply=./tell "all of them"'`).waitFor();
+  await save('Change');
+  assert.deepEqual(sent('UpdateStackDefinition').configuration.hooks, [
+    { cmd: './dns', args: ['login'], afterStage: 'INIT' },
+    { cmd: 'sh', args: ['-c', './tell "all of them"'], afterStage: 'APPLY' },
+  ]);
   await page.close();
 }
 

@@ -1,9 +1,8 @@
 //! What a stack is given on the command line, as the API names it.
 
-use std::{collections::BTreeMap, convert::Infallible, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args, ValueEnum};
-use plural_core::stack_policy_rules::Severity;
 use plural_wire::{Client, StackAttributes, StackDetails};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +10,12 @@ use crate::{
     error::CliError,
     file,
     key::{ClusterKey, RepositoryKey, parse_duration, parse_pair},
-    stack_definitions, stack_policy, stacks,
+    stack_arg_values::{
+        Dependency, SecretVariable, dependencies, parse_at, parse_dependency, parse_file, parse_secret,
+    },
+    stack_check_args::StackChecksArgs,
+    stack_definitions,
+    stack_given::Given,
     terminal::Terminal,
 };
 
@@ -195,75 +199,6 @@ pub(crate) struct StackSettingsArgs {
     pub(crate) settings: Option<PathBuf>,
 }
 
-/// When the clock makes runs, and what checks plans
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct StackChecksArgs {
-    /// When the clock makes runs, in cron's five fields; an empty text ends the schedule
-    #[arg(long, value_name = "CRONTAB")]
-    pub(crate) cron: Option<String>,
-
-    /// Time zone of --cron, by its IANA name; else UTC
-    #[arg(long, requires = "cron", value_name = "ZONE")]
-    pub(crate) cron_time_zone: Option<String>,
-
-    /// When the clock looks for drift, in cron's five fields; an empty text ends the schedule
-    #[arg(long, value_name = "CRONTAB")]
-    pub(crate) drift_cron: Option<String>,
-
-    /// Time zone of the looks for drift, by its IANA name; an empty text for UTC
-    #[arg(long, value_name = "ZONE")]
-    pub(crate) drift_time_zone: Option<String>,
-
-    /// What checks its plans, besides the rules of its project; `none` takes its policy away
-    #[arg(long, value_enum, value_name = "ENGINE")]
-    pub(crate) policy: Option<PolicyKind>,
-
-    /// Findings that are worse refuse a plan: NONE, LOW, MEDIUM, HIGH, CRITICAL; else all that deny do
-    #[arg(long, requires = "policy", value_parser = stack_policy::parse_severity, value_name = "SEVERITY")]
-    pub(crate) policy_max_severity: Option<Severity>,
-
-    /// Its own repository has rules in .plural/policies
-    #[arg(long, requires = "policy")]
-    pub(crate) policy_own_rules: bool,
-}
-
-/// What checks the plans of a stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PolicyKind {
-    /// Trivy, in the image of its runs.
-    Trivy,
-    /// The console, by rules in Rego.
-    Rego,
-    /// Nothing of its own.
-    None,
-}
-
-impl StackChecksArgs {
-    fn put(self, given: &mut Given) {
-        let Self {
-            cron,
-            cron_time_zone,
-            drift_cron,
-            drift_time_zone,
-            policy,
-            policy_max_severity,
-            policy_own_rules,
-        } = self;
-        given.put_in(&["cron"], "crontab", cron);
-        given.put_in(&["cron"], "timeZone", cron_time_zone);
-        given.put_in(&["drift"], "crontab", drift_cron);
-        given.put_in(&["drift"], "timeZone", drift_time_zone);
-        let policy = policy.map(|policy| match policy {
-            PolicyKind::Trivy => "TRIVY",
-            PolicyKind::Rego => "REGO",
-            PolicyKind::None => "NONE",
-        });
-        given.put_in(&["policyEngine"], "type", policy);
-        given.put_in(&["policyEngine"], "maxSeverity", policy_max_severity.map(Severity::as_str));
-        given.put_in(&["policyEngine"], "customPolicies", policy_own_rules.then_some(true));
-    }
-}
-
 /// What an update takes away
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct StackRemovalArgs {
@@ -274,130 +209,6 @@ pub(crate) struct StackRemovalArgs {
     /// Remove a file of its runs; may be given several times
     #[arg(long, action = ArgAction::Append, value_name = "PATH")]
     pub(crate) unset_file: Vec<String>,
-}
-
-/// A stack that another one depends on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Dependency {
-    stack: String,
-    /// Output and variable.
-    outputs: Vec<(String, String)>,
-}
-
-fn parse_dependency(text: &str) -> Result<Dependency, String> {
-    let (stack, outputs) = text.split_once(':').unwrap_or((text, ""));
-    if stack.is_empty() {
-        return Err("it must name a stack: STACK or STACK:OUTPUT=VARIABLE".to_owned());
-    }
-    let output = |text: &str| {
-        let (output, variable) = text.split_once('=').unwrap_or((text, text));
-        if output.is_empty() || variable.is_empty() {
-            return Err(format!("{text:?} must have the form OUTPUT or OUTPUT=VARIABLE"));
-        }
-        Ok((output.to_owned(), variable.to_owned()))
-    };
-    let outputs = outputs.split(',').filter(|text| !text.is_empty()).map(output).collect::<Result<_, _>>()?;
-    Ok(Dependency { stack: stack.to_owned(), outputs })
-}
-
-/// What a stack depends on, as the API names it.
-async fn dependencies(given: Vec<Dependency>, client: &Client) -> Result<Vec<Value>, CliError> {
-    let mut all = Vec::with_capacity(given.len());
-    for Dependency { stack, outputs } in given {
-        let id = stacks::find(&stack, client).await?.id;
-        let outputs: Vec<Value> = outputs
-            .into_iter()
-            .map(|(output, variable)| json!({"output": output, "variable": variable}))
-            .collect();
-        all.push(json!({"stackId": id, "outputs": outputs}));
-    }
-    Ok(all)
-}
-
-/// A variable whose value is read from elsewhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SecretVariable {
-    name: String,
-    file: Option<PathBuf>,
-    /// What is wrong with how it was given.
-    refused: Option<&'static str>,
-}
-
-const SECRET_FORM: &str =
-    "a secret variable is given as NAME=@FILE or NAME: a value itself could be read in the process list";
-
-impl SecretVariable {
-    /// Its name, and its value from where that is.
-    pub(crate) fn read(&self, terminal: &mut Terminal<'_>) -> Result<(String, String), CliError> {
-        let Self { name, file, refused } = self;
-        if let Some(why) = refused {
-            return Err(CliError::usage(*why));
-        }
-        let value = match file {
-            Some(path) => file::text("value", path)?.trim_end_matches(['\r', '\n']).to_owned(),
-            None if terminal.is_interactive() => terminal.ask_secret(&format!("Value of {name}"))?,
-            None => terminal.line()?,
-        };
-        if value.is_empty() {
-            return Err(CliError::usage(format!("the value of {name} is empty")));
-        }
-        Ok((name.clone(), value))
-    }
-}
-
-/// Never an error of its own: the parser of the command line would print what was typed, and that may be the secret.
-pub(crate) fn parse_secret(text: &str) -> Result<SecretVariable, Infallible> {
-    let (name, file, refused) = match text.split_once('=') {
-        None => (text, None, None),
-        Some((name, value)) => match value.strip_prefix('@').filter(|file| !file.is_empty()) {
-            Some(file) => (name, Some(PathBuf::from(file)), None),
-            None => (name, None, Some(SECRET_FORM)),
-        },
-    };
-    let refused = if name.is_empty() { Some(SECRET_FORM) } else { refused };
-    Ok(SecretVariable { name: name.to_owned(), file, refused })
-}
-
-fn parse_file(text: &str) -> Result<(String, PathBuf), String> {
-    match text.split_once("=@") {
-        Some((path, file)) if !path.is_empty() && !file.is_empty() => {
-            Ok((path.to_owned(), PathBuf::from(file)))
-        }
-        _ => Err("it must have the form PATH=@FILE".to_owned()),
-    }
-}
-
-fn parse_at(text: &str) -> Result<PathBuf, String> {
-    let path = text.strip_prefix('@').unwrap_or(text);
-    if path.is_empty() { Err("it must name a file".to_owned()) } else { Ok(PathBuf::from(path)) }
-}
-
-/// Attributes by their names in the API.
-struct Given(Map<String, Value>);
-
-impl Given {
-    /// One that was given.
-    fn put<V: Into<Value>>(&mut self, name: &str, value: Option<V>) {
-        if let Some(value) = value {
-            self.0.insert(name.to_owned(), value.into());
-        }
-    }
-
-    /// The same of one below others.
-    fn put_in<V: Into<Value>>(&mut self, above: &[&str], name: &str, value: Option<V>) {
-        let Some(value) = value else { return };
-        let mut at = &mut self.0;
-        for word in above {
-            let below = at.entry(*word).or_insert_with(|| json!({}));
-            if !below.is_object() {
-                // An object of the settings file that is none: what is typed here wins.
-                *below = json!({});
-            }
-            let Value::Object(inner) = below else { return };
-            at = inner;
-        }
-        at.insert(name.to_owned(), value.into());
-    }
 }
 
 /// What the options say. `is` is the stack that is changed; variables and files of it that are not named stay.
@@ -589,66 +400,4 @@ fn files(
         all.insert(path.clone(), json!({"path": path, "content": content}));
     }
     Ok(Some(all.into_values().collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_is_not_on_the_command_line() {
-        let file = |name: &str, file: &str| SecretVariable {
-            name: name.into(),
-            file: Some(file.into()),
-            refused: None,
-        };
-        assert_eq!(parse_secret("TOKEN=@/run/token"), Ok(file("TOKEN", "/run/token")));
-        assert_eq!(
-            parse_secret("TOKEN"),
-            Ok(SecretVariable { name: "TOKEN".into(), file: None, refused: None })
-        );
-        for wrong in ["", "TOKEN=hunter2", "TOKEN=@", "=@file", "TOKEN="] {
-            assert!(parse_secret(wrong).unwrap().refused.is_some(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn files_are_named_with_what_is_in_them() {
-        assert_eq!(parse_file("a/b=@c=@d"), Ok(("a/b".to_owned(), PathBuf::from("c=@d"))));
-        assert!(parse_file("a=b").is_err() && parse_file("=@b").is_err());
-        assert_eq!(parse_at("@vars.yaml"), Ok(PathBuf::from("vars.yaml")));
-        assert_eq!(parse_at("-"), Ok(PathBuf::from("-")));
-    }
-
-    #[test]
-    fn what_is_typed_wins_over_the_file() {
-        let mut given = Given(Map::new());
-        given.put("configuration", Some(json!("none")));
-        given.put_in(&["configuration", "terraform"], "tofu", Some(false));
-        given.put("approval", None::<bool>);
-        assert_eq!(Value::Object(given.0), json!({"configuration": {"terraform": {"tofu": false}}}));
-    }
-
-    #[test]
-    fn schedules_and_policies_are_options() {
-        let checks = StackChecksArgs {
-            cron: Some("0 3 * * *".to_owned()),
-            cron_time_zone: Some("Europe/Berlin".to_owned()),
-            drift_cron: Some(String::new()),
-            drift_time_zone: None,
-            policy: Some(PolicyKind::Rego),
-            policy_max_severity: Some(Severity::High),
-            policy_own_rules: true,
-        };
-        let mut given = Given(Map::new());
-        checks.put(&mut given);
-        let expected = json!({
-            "cron": {"crontab": "0 3 * * *", "timeZone": "Europe/Berlin"}, "drift": {"crontab": ""},
-            "policyEngine": {"type": "REGO", "maxSeverity": "HIGH", "customPolicies": true},
-        });
-        assert_eq!(Value::Object(given.0), expected);
-        let mut given = Given(Map::new());
-        StackChecksArgs::default().put(&mut given);
-        assert!(given.0.is_empty());
-    }
 }

@@ -17,7 +17,7 @@ use crate::{
     key::parse_pair,
     output::{self, Row, age, or_dash},
     plain::one_line,
-    stack_args::{SecretVariable, parse_secret},
+    stack_arg_values::{SecretVariable, parse_secret},
     stack_exec, stacks,
     terminal::Terminal,
 };

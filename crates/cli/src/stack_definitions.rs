@@ -81,6 +81,10 @@ pub(crate) struct StackDefinitionSettingsArgs {
     /// hooks keeps its own
     #[arg(long, value_parser = parse_hook, value_name = "STAGE=COMMAND")]
     pub(crate) hook: Vec<(String, String)>,
+
+    /// Take all hooks away
+    #[arg(long, conflicts_with = "hook")]
+    pub(crate) no_hooks: bool,
 }
 
 /// Create a definition of stacks
@@ -266,10 +270,12 @@ impl StackDefinitionSettingsArgs {
             apply_command,
             destroy_command,
             hook,
+            no_hooks,
         } = self;
         [description, tool_image, tool_version].iter().all(|given| given.is_none())
             && [plan_command, apply_command, destroy_command].iter().all(|given| given.is_empty())
             && hook.is_empty()
+            && !no_hooks
     }
 }
 
@@ -310,6 +316,7 @@ fn lay(given: StackDefinitionSettingsArgs, attributes: &mut Map<String, Value>) 
         apply_command,
         destroy_command,
         hook,
+        no_hooks,
     } = given;
     if let Some(description) = description {
         attributes.insert("description".to_owned(), description.into());
@@ -333,6 +340,9 @@ fn lay(given: StackDefinitionSettingsArgs, attributes: &mut Map<String, Value>) 
         configuration.insert("version".to_owned(), version.into());
         // It would win.
         configuration.remove("tag");
+    }
+    if no_hooks {
+        configuration.insert("hooks".to_owned(), json!([]));
     }
     if !hook.is_empty() {
         let hooks = hook.into_iter();

@@ -1,6 +1,6 @@
 //! `plural cd stacks …`.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
@@ -17,6 +17,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     stack_args::{self, StackKind, StackRemovalArgs, StackSettingsArgs},
     stack_commands::{self, StackCommandsArgs},
+    stack_described,
     stack_drift::{self, StackDriftArgs},
     stack_exec::{self, StackExecArgs},
     stack_graph::{self, StackGraphArgs},
@@ -298,7 +299,7 @@ impl Row for InfrastructureStack {
 }
 
 /// How a stack stands, in a word or two.
-fn status(stack: &InfrastructureStack) -> String {
+pub(crate) fn status(stack: &InfrastructureStack) -> String {
     let word = stack.status.map_or("-", plural_wire::StackStatus::as_str);
     match (stack.deleted_at.is_some(), stack.paused) {
         (true, _) => format!("{word} (being deleted)"),
@@ -341,7 +342,9 @@ pub(crate) async fn run(
         StackCommand::Create(args) => create(*args, client, terminal).await,
         StackCommand::Describe(StackDescribeArgs { stack, output }) => {
             let known = details(&stack, client).await?;
-            output::described(&known, &known.stack, &output.output, terminal, || words(&known))
+            output::described(&known, &known.stack, &output.output, terminal, || {
+                stack_described::words(&known)
+            })
         }
         StackCommand::Update(args) => update(*args, client, terminal).await,
         StackCommand::Plan(args) => stack_runs::plan(args, client, terminal).await,
@@ -528,96 +531,6 @@ async fn gen_backend(
     std::io::Write::write_all(&mut file, text.as_bytes()).map_err(cannot)?;
     terminal.say("hint: put an access token into TF_HTTP_PASSWORD, then run `tofu init`");
     Ok(())
-}
-
-/// All that is known of a stack.
-fn words(known: &StackDetails) -> String {
-    let now = Utc::now();
-    let mut text = String::new();
-    let mut line = |name: &str, value: &str| {
-        let name = format!("{name}:");
-        let _ = writeln!(text, "{name:<12}{value}");
-    };
-    let stack = &known.stack;
-    line("Name", &or_dash(Some(&stack.name)));
-    line("Id", &or_dash(Some(&stack.id)));
-    line("Project", &or_dash(stack.project.as_ref().map(|project| project.name.as_str())));
-    line("Type", stack.kind.as_str());
-    line("Protected", if stack.protect { "yes" } else { "no" });
-    line("Age", &age(stack.inserted_at, now));
-    if let Some(git) = &stack.git {
-        line("Status", &status(stack));
-        line("Repository", &or_dash(known.repository.as_ref().map(|repository| repository.url.as_str())));
-        line("Ref", &or_dash(Some(&git.reference)));
-        line("Folder", &or_dash(Some(&git.folder)));
-        line("Cluster", &or_dash(stack.cluster.as_ref().map(|cluster| cluster.name.as_str())));
-        let applied = stack.sha.as_deref().map(stack_runs::short);
-        let applied = match (applied, known.last_successful_at) {
-            (Some(sha), Some(at)) => format!("{sha}, {} ago", age(Some(at), now)),
-            (Some(sha), None) => sha,
-            (None, _) => "nothing yet".to_owned(),
-        };
-        line("Applied", &or_dash(Some(&applied)));
-        line("Approval", &approval(known));
-    }
-    if let Some(definition) = &known.definition {
-        line("Definition", &or_dash(Some(&definition.name)));
-    }
-    if let Some(error) = &known.source_error {
-        line("Error", &or_dash(Some(error)));
-    }
-    for variable in &known.environment {
-        let value = if variable.secret == Some(true) { "(secret)" } else { variable.value.as_str() };
-        line("Variable", &or_dash(Some(&format!("{}={value}", variable.name))));
-    }
-    for file in &known.files {
-        line("File", &or_dash(Some(&file.path)));
-    }
-    match &stack.state_version {
-        None => line("State", "none yet"),
-        Some(state) => {
-            line(
-                "State",
-                &format!(
-                    "serial {}, {}, written {} ago by {}",
-                    state.serial,
-                    stack_states::resources_in_words(state),
-                    age(state.inserted_at, now),
-                    or_dash(Some(&state.author))
-                ),
-            );
-            line("Lineage", &or_dash(Some(&state.lineage)));
-        }
-    }
-    match &stack.lock {
-        None => line("Lock", "none"),
-        Some(lock) => {
-            line(
-                "Lock",
-                &format!(
-                    "{} since {} by {} ({}, {})",
-                    or_dash(Some(&lock.id)),
-                    age(lock.inserted_at, now),
-                    or_dash(Some(&lock.author)),
-                    or_dash(Some(&lock.who)),
-                    or_dash(Some(&lock.operation))
-                ),
-            );
-        }
-    }
-    text
-}
-
-/// Who has to agree to a plan, in words.
-fn approval(known: &StackDetails) -> String {
-    if known.approval != Some(true) {
-        return "none: a plan is applied at once".to_owned();
-    }
-    let people = usize::try_from(known.required_approvals).unwrap_or(1);
-    let people = if people == 1 { "1 person".to_owned() } else { format!("{people} people") };
-    let own = if known.forbid_self_approval { ", other than who made the change" } else { "" };
-    let expiry = known.approval_expiry.as_deref().map(|time| format!(", within {}", or_dash(Some(time))));
-    format!("by {people}{own}{}", expiry.unwrap_or_default())
 }
 
 /// An override file: the tools read it after the others, whatever backend those name.

@@ -131,10 +131,16 @@ function Plans() {
       <Facts
         facts={rows.map((run) => [
           run.stack?.name ?? '',
-          <span key={run.id}>
-            <RouteLink to={paths.stackRun(run.stack?.name ?? '', run.id)}>Run #{run.number}</RouteLink>{' '}
-            {run.plan && <Summary plan={run.plan} />} <Ago at={run.plan?.at ?? run.createdAt} />
-          </span>,
+          <div key={run.id} className={classes['plan']}>
+            <span>
+              <RouteLink to={paths.stackRun(run.stack?.name ?? '', run.id)}>Run #{run.number}</RouteLink>{' '}
+              {run.plan && <Summary plan={run.plan} />}
+            </span>
+            <Text size="xs" c="dimmed" component="span">
+              <Ago at={run.plan?.at ?? run.createdAt} />
+            </Text>
+          </div>,
+          'wide',
         ])}
       />
     </Panel>

@@ -33,6 +33,9 @@ export default function Ask<Answer>(props: ActionProps<Answer> & { close: () => 
   const submit = (event: SyntheticEvent) => {
     event.preventDefault();
     setTried(true);
+    // In a long form what is lacking may be out of sight.
+    const form = event.currentTarget;
+    if (lacks.length > 0) requestAnimationFrame(() => form.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus());
     if (isSure && lacks.length === 0 && !change.isPending) change.mutate();
   };
   return (

@@ -1,27 +1,160 @@
-import { Checkbox, NumberInput, PasswordInput, Select, Stack, Textarea, TextInput } from '@mantine/core';
+import {
+  ActionIcon,
+  Button,
+  Checkbox,
+  Fieldset,
+  Group,
+  NumberInput,
+  PasswordInput,
+  Select,
+  Stack,
+  Text,
+  Textarea,
+  TextInput,
+} from '@mantine/core';
+import { IconArrowUp, IconPlus, IconTrash } from '@tabler/icons-react';
+import { useEffect, useRef } from 'react';
 
-import type { Field, Values } from './values';
+import { asRows, initialValues, rowsOf, type Field, type Values } from './values';
 
 export * from './values';
 
 /** The fields of a form, each with its label, hint and fault. */
 export function Fields(props: { fields: Field[]; values: Values; onChange: (values: Values) => void; lacks: string[] }) {
-  const { fields, values, onChange, lacks } = props;
   return (
     <Stack gap="sm">
-      {fields
-        .filter(({ when }) => when?.(values) !== false)
-        .map((field, at) => (
-          <One
-            key={field.name}
-            field={field}
-            value={values[field.name] ?? ''}
-            isFirst={at === 0}
-            isLacking={lacks.includes(field.name)}
-            onChange={(value) => onChange({ ...values, [field.name]: value })}
-          />
-        ))}
+      <Asked {...props} isOutermost />
     </Stack>
+  );
+}
+
+function Asked(props: {
+  fields: Field[];
+  values: Values;
+  onChange: (values: Values) => void;
+  lacks: string[];
+  /** Not in a row of a list: the first field has the focus. */
+  isOutermost?: boolean;
+}) {
+  const { fields, values, onChange, lacks, isOutermost = false } = props;
+  return fields
+    .filter(({ when }) => when?.(values) !== false)
+    .map((field, at) => {
+      const { name, row } = field;
+      const change = (value: string) => onChange({ ...values, [name]: value });
+      return row ? (
+        <Rows
+          key={name}
+          field={field}
+          row={row}
+          rows={rowsOf(values, name)}
+          lacks={lacks.flatMap((lack) => (lack.startsWith(`${name}.`) ? [lack.slice(name.length + 1)] : []))}
+          onChange={(rows) => change(asRows(rows))}
+        />
+      ) : (
+        <One
+          key={name}
+          field={field}
+          value={values[name] ?? ''}
+          isFirst={isOutermost && at === 0}
+          isLacking={lacks.includes(name)}
+          onChange={change}
+        />
+      );
+    });
+}
+
+/** Things of which there are any number, each with fields of its own, in an order. */
+function Rows(props: {
+  field: Field;
+  row: NonNullable<Field['row']>;
+  rows: Values[];
+  lacks: string[];
+  onChange: (rows: Values[]) => void;
+}) {
+  const { field, row, rows, lacks, onChange } = props;
+  const { label, hint, each = 'row' } = field;
+  const box = useRef<HTMLDivElement>(null);
+  const add = useRef<HTMLButtonElement>(null);
+  // The row that gets the focus: one that was made, or moved.
+  const next = useRef<number>(undefined);
+  useEffect(() => {
+    if (next.current === undefined) return;
+    box.current
+      ?.querySelectorAll('fieldset')
+      .item(next.current)
+      .querySelector<HTMLElement>('input:not([type=hidden]), textarea')
+      ?.focus();
+    next.current = undefined;
+  });
+  return (
+    <div role="group" aria-label={label} ref={box}>
+      <Text size="sm" fw={500}>
+        {label}
+      </Text>
+      {hint !== undefined && (
+        <Text size="xs" c="dimmed" component="div">
+          {hint}
+        </Text>
+      )}
+      <Stack gap="sm" mt={4} align="stretch">
+        {rows.map((values, at) => {
+          const called = `${each} ${at + 1}`;
+          return (
+            <Fieldset key={at} legend={called.replace(/^./, (letter) => letter.toUpperCase())} p="sm" pt={4}>
+              <Stack gap="xs">
+                <Group gap={4} justify="flex-end" mb={-8}>
+                  {at > 0 && (
+                    <ActionIcon
+                      variant="subtle"
+                      color="gray"
+                      aria-label={`Move ${called} up`}
+                      onClick={() => {
+                        next.current = at - 1;
+                        onChange([...rows.slice(0, at - 1), values, ...rows.slice(at - 1, at), ...rows.slice(at + 1)]);
+                      }}
+                    >
+                      <IconArrowUp size={14} />
+                    </ActionIcon>
+                  )}
+                  <ActionIcon
+                    variant="subtle"
+                    color="gray"
+                    aria-label={`Remove ${called}`}
+                    onClick={() => {
+                      // What had the focus goes with the row.
+                      add.current?.focus();
+                      onChange(rows.filter((_, other) => other !== at));
+                    }}
+                  >
+                    <IconTrash size={14} />
+                  </ActionIcon>
+                </Group>
+                <Asked
+                  fields={row(rows, at)}
+                  values={values}
+                  onChange={(next) => onChange(rows.map((one, other) => (other === at ? next : one)))}
+                  lacks={lacks.flatMap((lack) => (lack.startsWith(`${at}.`) ? [lack.slice(`${at}.`.length)] : []))}
+                />
+              </Stack>
+            </Fieldset>
+          );
+        })}
+        <Button
+          ref={add}
+          variant="default"
+          size="compact-xs"
+          style={{ alignSelf: 'flex-start' }}
+          leftSection={<IconPlus size={12} />}
+          onClick={() => {
+            next.current = rows.length;
+            onChange([...rows, initialValues(row([...rows, {}], rows.length))]);
+          }}
+        >
+          Add a {each}
+        </Button>
+      </Stack>
+    </div>
   );
 }
 
@@ -79,6 +212,8 @@ function One(props: { field: Field; value: string; isFirst: boolean; isLacking: 
           onChange={(next) => onChange(String(next))}
         />
       );
+    // Rows of a list have fields of their own.
+    case 'list':
     case 'text':
       return <TextInput {...typed} />;
   }

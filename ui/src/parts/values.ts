@@ -5,7 +5,11 @@ export interface Field {
   name: string;
   label: string;
   hint?: ReactNode;
-  kind?: 'text' | 'secret' | 'number' | 'area' | 'check' | 'choice';
+  kind?: 'text' | 'secret' | 'number' | 'area' | 'check' | 'choice' | 'list';
+  /** Of a list: what is asked for in one of its rows. Its value has all rows, as `asRows` writes them. */
+  row?: (rows: Values[], at: number) => Field[];
+  /** Of a list: what a row is called, `question`. */
+  each?: string;
   options?: { value: string; label: string }[];
   initial?: string;
   isRequired?: boolean;
@@ -21,12 +25,27 @@ export function initialValues(fields: Field[]): Values {
   return Object.fromEntries(fields.map(({ name, initial = '' }) => [name, initial]));
 }
 
-/** The fields that must be filled and are not. */
+/** The fields that must be filled and are not; of a list `name.2.field`. */
 export function missing(fields: Field[], values: Values): string[] {
   return fields
-    .filter(({ name, isRequired = false, when }) => isRequired && (values[name] ?? '').trim() === '' && when?.(values) !== false)
-    .map(({ name }) => name);
+    .filter(({ when }) => when?.(values) !== false)
+    .flatMap(({ name, isRequired = false, row }) => {
+      if (row) {
+        const rows = rowsOf(values, name);
+        return rows.flatMap((one, at) => missing(row(rows, at), one).map((below) => `${name}.${at}.${below}`));
+      }
+      return isRequired && (values[name] ?? '').trim() === '' ? [name] : [];
+    });
 }
+
+/** The rows of a list. */
+export function rowsOf(values: Values, name: string): Values[] {
+  const text = values[name] ?? '';
+  return text === '' ? [] : (JSON.parse(text) as Values[]);
+}
+
+/** Rows as the value of a list. */
+export const asRows = (rows: Values[]): string => (rows.length === 0 ? '' : JSON.stringify(rows));
 
 /** The value, or nothing where it is empty: what is not given is not changed. */
 export function given(values: Values, name: string): string | null {

@@ -19,6 +19,7 @@ import type { Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { KeyTable } from '../datakey/table';
+import { StackRules } from './rules';
 
 const Project = graphql(/* GraphQL */ `
   query Project($name: String!) {
@@ -449,6 +450,7 @@ export function One({ id: name }: { id: string }) {
               </Empty>
             )}
           </Panel>
+          <StackRules id={project.id} name={project.name} />
           <Panel
             title="Recordings of shells"
             aside={

@@ -6,7 +6,7 @@ import { clustersQuery } from '../cluster/queries';
 import { ask } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
-import { given, isOn, type Values } from '../parts/values';
+import { given, isOn, rowsOf, type Values } from '../parts/values';
 import { repositoriesQuery } from '../repository/queries';
 import { paths } from '../paths';
 import { importableStacksQuery } from './configuration-queries';
@@ -14,6 +14,7 @@ import { Create } from './mutations';
 
 const isChart = ({ from }: Values) => from === 'chart';
 const isGit = ({ from }: Values) => from === 'git';
+const imported = (values: Values) => rowsOf(values, 'imports').map((row) => row['stack'] ?? '');
 
 /** Creates a service: a folder of a repository, or a chart, kept applied in a cluster. What its form offers is read once the page has its own
  * rows (`enabled`), which would wait for it. */
@@ -86,11 +87,23 @@ export function CreateService({ cluster, enabled }: { cluster?: string | undefin
         { name: 'version', label: 'Version or range', placeholder: '19.x', when: isChart },
         { name: 'values', label: 'Values, as YAML', kind: 'area', hint: 'Kept encrypted', when: isChart },
         {
-          name: 'import',
-          label: 'Outputs of a stack',
-          kind: 'choice',
-          initial: '',
-          options: [{ value: '', label: 'none' }, ...(stacks.data ?? []).map((one) => ({ value: one.id, label: one.name }))],
+          name: 'imports',
+          label: 'Outputs of stacks',
+          kind: 'list',
+          each: 'stack',
+          row: (rows, at) => {
+            const elsewhere = rows.flatMap((row, other) => (other === at ? [] : [row['stack']]));
+            const free = (stacks.data ?? []).filter(({ id }) => !elsewhere.includes(id));
+            return [
+              {
+                name: 'stack',
+                label: 'Stack',
+                kind: 'choice',
+                isRequired: true,
+                options: free.map((one) => ({ value: one.id, label: one.name })),
+              },
+            ];
+          },
           hint: 'Its templates read them as imports["STACK"]["OUTPUT"]',
           when: () => (stacks.data ?? []).length > 0,
         },
@@ -104,9 +117,7 @@ export function CreateService({ cluster, enabled }: { cluster?: string | undefin
           isChart(values)
             ? `--chart-url ${quoted(values['url'] ?? '')}${values['chart'] === '' ? '' : ` --chart ${quoted(values['chart'] ?? '')}`}${values['version'] === '' ? '' : ` --chart-version ${quoted(values['version'] ?? '')}`}${values['values'] === '' ? '' : ' --values values.yaml'}`
             : `--repository ${quoted(url(values['repository']))} --ref ${quoted(values['ref'] ?? '')} --folder ${quoted(values['folder'] ?? '')}`,
-          (values['import'] ?? '') === ''
-            ? ''
-            : `--import ${quoted(stacks.data?.find((one) => one.id === values['import'])?.name ?? 'STACK')}`,
+          ...imported(values).map((id) => `--import ${quoted(stacks.data?.find((one) => one.id === id)?.name ?? 'STACK')}`),
           isOn(values, 'manual') ? '--sync manual' : '',
           isOn(values, 'dryRun') ? '--dry-run=true' : '',
         ]
@@ -122,7 +133,7 @@ export function CreateService({ cluster, enabled }: { cluster?: string | undefin
             name,
             namespace: given(values, 'namespace') ?? name,
             dryRun: isOn(values, 'dryRun'),
-            ...((values['import'] ?? '') !== '' && { imports: [{ stackId: values['import'] ?? '' }] }),
+            ...(imported(values).length > 0 && { imports: imported(values).map((stackId) => ({ stackId })) }),
             ...(isOn(values, 'manual') && { syncConfig: { policy: { manual: true } } }),
             ...(isChart(values)
               ? {

@@ -32,7 +32,7 @@ function columns(service: Service, which: string, all: One[]): Columns<One> {
     {
       id: 'stack',
       header: 'Stack',
-      meta: { track: 'minmax(120px, 1fr)' },
+      meta: { track: 'minmax(90px, 1fr)' },
       cell: ({ row: { original: one } }) =>
         one.stack ? (
           <RouteLink to={paths.stack(one.stack.name)}>
@@ -43,7 +43,7 @@ function columns(service: Service, which: string, all: One[]): Columns<One> {
     {
       id: 'outputs',
       header: 'Outputs that templates read',
-      meta: { track: 'minmax(160px, 2fr)' },
+      meta: { track: 'minmax(100px, 2fr)' },
       cell: ({ row: { original: one } }) => {
         const outputs = (one.outputs ?? []).flatMap((output) => output ?? []);
         const read = outputs.filter(({ secret }) => secret !== true || one.sensitive === true);
@@ -73,7 +73,7 @@ function columns(service: Service, which: string, all: One[]): Columns<One> {
     {
       id: 'do',
       header: '',
-      meta: { track: '120px', from: 620 },
+      meta: { track: '100px' },
       cell: ({ row: { original: one } }) => {
         const left = all.filter(({ id }) => id !== one.id);
         return (

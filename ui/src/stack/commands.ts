@@ -12,6 +12,10 @@ const runName = ({ stack, number }: RunName): string => quoted(`${stack}/${numbe
 const read = (begin: string, attributes: unknown): string =>
   `${begin} --settings - <<'SETTINGS'\n${JSON.stringify(attributes, null, 2)}\nSETTINGS`;
 
+/** Commands under a name, with their questions, as the command reads them. */
+const readCommands = (begin: string, stored: unknown): string =>
+  `${begin} --file - <<'COMMANDS'\n${JSON.stringify(stored, null, 2)}\nCOMMANDS`;
+
 /** Every command line of a stack that these pages show, so that an option that moves is moved in one place. */
 export const commands = {
   list: 'plural cd stacks list',
@@ -34,16 +38,13 @@ export const commands = {
       ...(words.length === 0 ? ['COMMAND'] : words.map(quoted)),
     ].join(' '),
   custom: {
-    create: (stack: string, name: string, attributes: () => object) => {
-      const begin = `plural cd stacks commands create ${quoted(name)} --stack ${quoted(stack)} --file -`;
-      try {
-        const { commands, configuration, documentation } = attributes() as Record<string, unknown>;
-        return `${begin} <<'COMMANDS'\n${JSON.stringify({ documentation, commands, configuration }, null, 2)}\nCOMMANDS`;
-      } catch {
-        // What is typed is no JSON yet.
-        return `${begin} < commands.json`;
-      }
-    },
+    create: (stack: string, { name, ...stored }: { name: string }) =>
+      readCommands(`plural cd stacks commands create ${quoted(name === '' ? 'NAME' : name)} --stack ${quoted(stack)}`, stored),
+    update: (custom: { id: string; name: string }, { name, ...stored }: { name: string }) =>
+      readCommands(
+        `plural cd stacks commands update ${custom.id}${name === custom.name ? '' : ` --name ${quoted(name)}`}`,
+        stored,
+      ),
     run: (
       stack: string,
       custom: { id: string },

@@ -31,7 +31,7 @@ const isOf =
   (values: Values) =>
     some.includes(typeOf(values));
 /** Values that make a form of approval begin as most stacks should have it. */
-const CAREFUL = { approval: true, requiredApprovals: 1, forbidSelfApproval: false, approvalExpiry: null };
+const CAREFUL = { approval: true, requiredApprovals: 1, forbidSelfApproval: false, approvalExpiry: null, commandApproval: false };
 
 interface Known {
   projects: { id: string; name: string }[];
@@ -373,6 +373,7 @@ function Review({ values, known }: { values: Values; known: Known }) {
                 requiredApprovals: Number(values['approvers'] ?? 1),
                 forbidSelfApproval: isOn(values, 'forbidSelf'),
                 approvalExpiry: given(values, 'expiry'),
+                commandApproval: isOn(values, 'commands'),
               }),
             'wide',
           ],

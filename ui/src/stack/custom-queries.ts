@@ -35,6 +35,8 @@ const CustomRuns = graphql(/* GraphQL */ `
             name
             default
             documentation
+            longform
+            page
             displayName
             placeholder
             optional
@@ -43,6 +45,10 @@ const CustomRuns = graphql(/* GraphQL */ `
               operation
               field
               value
+            }
+            validation {
+              regex
+              json
             }
           }
         }
@@ -54,6 +60,13 @@ const CustomRuns = graphql(/* GraphQL */ `
 export const CreateCustomRun = graphql(/* GraphQL */ `
   mutation CreateCustomRun($attributes: CustomStackRunAttributes!) {
     createCustomStackRun(attributes: $attributes) {
+      id
+    }
+  }
+`);
+export const UpdateCustomRun = graphql(/* GraphQL */ `
+  mutation UpdateCustomRun($id: ID!, $attributes: CustomStackRunAttributes!) {
+    updateCustomStackRun(id: $id, attributes: $attributes) {
       id
     }
   }

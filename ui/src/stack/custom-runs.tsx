@@ -1,7 +1,7 @@
 import { Code, Group } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { IconPlayerPlay, IconPlus, IconTrash } from '@tabler/icons-react';
+import { IconPencil, IconPlayerPlay, IconPlus, IconTrash } from '@tabler/icons-react';
 
 import { ask } from '../lib/client';
 import { useNext } from '../lib/list';
@@ -11,7 +11,6 @@ import { Empty, Panel } from '../parts/page';
 import { Shown } from '../parts/shown';
 import { Table, type Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';
-import type { Values } from '../parts/values';
 import { paths } from '../paths';
 import { commands, stackRight } from './commands';
 import {
@@ -19,9 +18,10 @@ import {
   customRunsQuery,
   DeleteCustomRun,
   StartCustomRun,
+  UpdateCustomRun,
   type CustomRun,
-  type Question,
 } from './custom-queries';
+import { customRunAttributes, customRunFields, questionsOf } from './custom-form';
 import { answersOf, fieldsOf } from './questions';
 import type { StackOne } from './queries';
 
@@ -52,8 +52,6 @@ export function CustomRuns({ stack }: { stack: StackOne }) {
     </Panel>
   );
 }
-
-const questionsOf = (row: CustomRun): Question[] => (row.configuration ?? []).flatMap((question) => question ?? []);
 
 const columns = (stack: StackOne): Columns<CustomRun> => [
   {
@@ -92,8 +90,9 @@ const columns = (stack: StackOne): Columns<CustomRun> => [
     header: '',
     meta: { track: '190px' },
     cell: ({ row: { original: row } }) => (
-      <Group gap="xs" wrap="nowrap" justify="flex-end">
+      <Group gap={4} justify="flex-end">
         <Start stack={stack} row={row} />
+        <Change stack={stack} row={row} />
         <Remove stack={stack} row={row} />
       </Group>
     ),
@@ -109,7 +108,8 @@ function Start({ stack, row }: { stack: StackOne; row: CustomRun }) {
       : stack.deletedAt == null
         ? undefined
         : 'The stack is being destroyed and deleted.';
-  const waits = stack.approval === true && (row.commands ?? []).some((command) => command?.approve === true);
+  const waits =
+    stack.approval === true && (stack.commandApproval || (row.commands ?? []).some((command) => command?.approve === true));
   return (
     <Action
       noun="stack"
@@ -143,11 +143,13 @@ function Start({ stack, row }: { stack: StackOne; row: CustomRun }) {
   );
 }
 
+/** Commands of a project are changed by who changes that. */
+const rightOf = (stack: StackOne, row: CustomRun) =>
+  row.stack == null && row.project != null
+    ? { verb: 'update', thing: `project/${row.project.name}` }
+    : stackRight(stack.name, 'write');
+
 function Remove({ stack, row }: { stack: StackOne; row: CustomRun }) {
-  const right =
-    row.stack == null && row.project != null
-      ? { verb: 'update', thing: `project/${row.project.name}` }
-      : stackRight(stack.name, 'write');
   return (
     <Action
       noun="stack"
@@ -155,7 +157,7 @@ function Remove({ stack, row }: { stack: StackOne; row: CustomRun }) {
       isDangerous
       label={`Delete ${row.name}`}
       icon={IconTrash}
-      right={right}
+      right={rightOf(stack, row)}
       explains={
         row.stack == null
           ? 'It is gone for all stacks of the project. Runs that were started stay.'
@@ -168,25 +170,7 @@ function Remove({ stack, row }: { stack: StackOne; row: CustomRun }) {
   );
 }
 
-/** The program and its arguments, a line each, and the questions as the API takes them. */
-function attributesOf(stack: StackOne, values: Values) {
-  const [cmd = '', ...args] = (values['words'] ?? '').replace(/\n+$/, '').split('\n');
-  const text = (values['questions'] ?? '').trim();
-  let configuration: unknown = [];
-  try {
-    configuration = text === '' ? [] : JSON.parse(text);
-  } catch {
-    throw new Error('The questions are no JSON: write a list of objects, as in the example.');
-  }
-  if (!Array.isArray(configuration)) throw new Error('The questions must be a list: put [ and ] around them.');
-  return {
-    name: values['name'] ?? '',
-    documentation: values['documentation'] ?? '',
-    stackId: stack.id,
-    commands: [{ cmd: cmd.trim(), args, approve: values['approve'] === 'yes' }],
-    configuration: configuration as [],
-  };
-}
+const stores = 'Whoever may run commands in a stack starts them there, with rights of their own.';
 
 function Store({ stack }: { stack: StackOne }) {
   return (
@@ -196,37 +180,33 @@ function Store({ stack }: { stack: StackOne }) {
       label="Store commands"
       icon={IconPlus}
       right={stackRight(stack.name, 'write')}
-      explains="Whoever may run commands in this stack starts them, with rights of their own. Several commands, or a folder, are stored by command line."
-      fields={[
-        { name: 'name', label: 'Name', isRequired: true },
-        { name: 'documentation', label: 'What it is for' },
-        {
-          name: 'words',
-          label: 'Command',
-          kind: 'area',
-          isRequired: true,
-          hint: 'The program, and each argument on a line of its own. No shell reads it.',
-          placeholder: 'tofu\nstate\nlist',
-        },
-        {
-          name: 'questions',
-          label: 'Questions',
-          kind: 'area',
-          hint: 'A JSON list. An answer is a variable of the environment, by the name of its question. Types: STRING, INT, BOOL, JSON, PASSWORD, ENUM with values, CLUSTER, PROJECT, GROUP, USER.',
-          placeholder: '[{"type": "INT", "name": "SIZE", "default": "3", "documentation": "How many nodes"}]',
-        },
-        {
-          name: 'approve',
-          label: 'With the rights to apply, when people agreed',
-          kind: 'check',
-          hint: 'Where this stack needs approval, it waits for that.',
-        },
-      ]}
-      command={(values) => commands.custom.create(stack.name, given(values), () => attributesOf(stack, values))}
-      run={(values) => ask(CreateCustomRun, { attributes: attributesOf(stack, values) })}
+      explains={stores}
+      fields={customRunFields()}
+      command={(values) => commands.custom.create(stack.name, customRunAttributes(values))}
+      run={(values) => ask(CreateCustomRun, { attributes: { ...customRunAttributes(values), stackId: stack.id } })}
       done="The commands are stored"
     />
   );
 }
 
-const given = (values: Values): string => ((values['name'] ?? '').trim() === '' ? 'NAME' : (values['name'] ?? '').trim());
+function Change({ stack, row }: { stack: StackOne; row: CustomRun }) {
+  return (
+    <Action
+      key={row.updatedAt ?? ''}
+      noun="stack"
+      isSmall
+      label={`Change ${row.name}`}
+      icon={IconPencil}
+      right={rightOf(stack, row)}
+      explains={
+        row.stack == null
+          ? `It changes for all stacks of the project. ${stores}`
+          : `${stores} Runs that were started stay as they are.`
+      }
+      fields={customRunFields(row)}
+      command={(values) => commands.custom.update(row, customRunAttributes(values, row))}
+      run={(values) => ask(UpdateCustomRun, { id: row.id, attributes: customRunAttributes(values, row) })}
+      done="Changed the commands"
+    />
+  );
+}

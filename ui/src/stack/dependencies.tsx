@@ -5,7 +5,8 @@ import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import type { StackOne } from './queries';
 
-type Taken = NonNullable<NonNullable<NonNullable<StackOne['dependencies']>[number]>['outputs']>;
+type Needed = NonNullable<NonNullable<StackOne['dependencies']>[number]>;
+type Taken = NonNullable<Needed['outputs']>;
 
 /** `address, token as db_token`: what a stack takes, and the variables that it becomes. */
 export function taken(outputs: Taken | null | undefined): string {
@@ -13,6 +14,26 @@ export function taken(outputs: Taken | null | undefined): string {
     .flatMap((one) => one ?? [])
     .map(({ output, variable }) => (output === variable ? output : `${output} as ${variable}`))
     .join(', ');
+}
+
+/** A stack that one depends on, and what it takes from it. */
+export function NeededFact({ of: { stack: other, outputs } }: { of: Needed }) {
+  return (
+    <>
+      {other == null ? (
+        'a stack that you may not see'
+      ) : (
+        <RouteLink to={paths.stack(other.name)}>
+          <Name of={other.name} />
+        </RouteLink>
+      )}
+      {taken(outputs) !== '' && (
+        <>
+          : <Name of={taken(outputs)} />
+        </>
+      )}
+    </>
+  );
 }
 
 /** The stacks that one depends on, with what it takes from them, and those that depend on it. */
@@ -34,20 +55,9 @@ export function Dependencies({ stack }: { stack: StackOne }) {
           [
             'Needs',
             upstream.length > 0 &&
-              upstream.map(({ stackId, stack: other, outputs }) => (
-                <div key={stackId}>
-                  {other == null ? (
-                    'a stack that you may not see'
-                  ) : (
-                    <RouteLink to={paths.stack(other.name)}>
-                      <Name of={other.name} />
-                    </RouteLink>
-                  )}
-                  {taken(outputs) !== '' && (
-                    <>
-                      : <Name of={taken(outputs)} />
-                    </>
-                  )}
+              upstream.map((one) => (
+                <div key={one.stackId}>
+                  <NeededFact of={one} />
                 </div>
               )),
             'wide',

@@ -44,7 +44,9 @@ export function ExecAction({ stack, unless }: { stack: StackOne; unless: string 
                 name: 'approve',
                 label: 'With the rights to apply',
                 kind: 'check' as const,
-                hint: 'It waits until somebody approves it. Otherwise it runs at once, and changes nothing of the state.',
+                hint: stack.commandApproval
+                  ? 'Without them it changes nothing of the state. It waits until somebody approves it, with or without.'
+                  : 'It waits until somebody approves it. Otherwise it runs at once, and changes nothing of the state.',
               },
             ]
           : []),

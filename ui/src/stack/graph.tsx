@@ -2,7 +2,7 @@ import '@xyflow/react/dist/base.css';
 
 import { useComputedColorScheme } from '@mantine/core';
 import dagre from '@dagrejs/dagre';
-import { Controls, Handle, Position, ReactFlow, type Edge, type Node, type NodeProps } from '@xyflow/react';
+import { Controls, Handle, Position, ReactFlow, ReactFlowProvider, type Edge, type Node, type NodeProps } from '@xyflow/react';
 import { Link } from '@tanstack/react-router';
 import { useMemo } from 'react';
 
@@ -75,28 +75,30 @@ export default function Graph({ graph }: { graph: StackGraph }) {
   const lowest = Math.max(0, ...[...places.values()].map(({ y }) => y + HEIGHT));
   const height = `min(62dvh, ${Math.max(200, lowest + 80)}px)`;
   return (
-    <div className={classes['graph']} style={{ height }}>
-      <ReactFlow
-        key={graph.stacks.length}
-        nodes={nodes}
-        edges={edges}
-        nodeTypes={kinds}
-        colorMode={scheme}
-        fitView
-        fitViewOptions={{ padding: 0.1, maxZoom: 1, minZoom: 0.5, ...(first && { nodes: first }) }}
-        minZoom={0.1}
-        maxZoom={1.5}
-        nodesDraggable={false}
-        nodesConnectable={false}
-        elementsSelectable={false}
-        onlyRenderVisibleElements={graph.stacks.length > 100}
-        preventScrolling={false}
-        proOptions={{ hideAttribution: true }}
-        aria-label="Stacks that depend on each other"
-      >
-        <Controls showInteractive={false} position="bottom-right" />
-      </ReactFlow>
-    </div>
+    <ReactFlowProvider key={graph.stacks.length}>
+      <div className={classes['graph']} style={{ height }}>
+        <ReactFlow
+          nodes={nodes}
+          edges={edges}
+          nodeTypes={kinds}
+          colorMode={scheme}
+          fitView
+          fitViewOptions={{ padding: 0.1, maxZoom: 1, minZoom: 0.5, ...(first && { nodes: first }) }}
+          minZoom={0.1}
+          maxZoom={1.5}
+          nodesDraggable={false}
+          nodesConnectable={false}
+          elementsSelectable={false}
+          onlyRenderVisibleElements={graph.stacks.length > 100}
+          preventScrolling={false}
+          proOptions={{ hideAttribution: true }}
+          aria-label="Stacks that depend on each other"
+        />
+      </div>
+      <div className={classes['controls']}>
+        <Controls showInteractive={false} orientation="horizontal" />
+      </div>
+    </ReactFlowProvider>
   );
 }
 

@@ -12,7 +12,7 @@ import { commands, stackRight } from './commands';
 import { Dependencies } from './dependencies';
 import { Unlock } from './mutations';
 import type { RunRow, StackOne } from './queries';
-import { kinds, runStatuses, triggers, types } from './states';
+import { imageOf, kinds, runStatuses, triggers, types } from './states';
 import { Summary } from './summary';
 
 /** What a stack is made of, what is known of its state, and what its newest run did. */
@@ -75,7 +75,6 @@ function Newest({ stack }: { stack: StackOne }) {
 
 function Made({ stack }: { stack: StackOne }) {
   const { git, repository, cluster, configuration } = stack;
-  const image = [configuration.image, configuration.tag ?? configuration.version].filter((part) => part != null).join(':');
   return (
     <Panel title="What it is made of">
       <Facts
@@ -107,7 +106,7 @@ function Made({ stack }: { stack: StackOne }) {
               </>
             ),
           ],
-          ['Image', image !== '' && <Name of={image} />],
+          ['Image', <Name key="image" of={imageOf(configuration, stack.type, stack.definition)} />],
           ['Approval', approvalOf(stack)],
           [
             'Applied',
@@ -157,13 +156,14 @@ export function follows(stack: Pick<StackOne, 'git' | 'paused'>): string {
 
 /** Who has to agree, in words. */
 export function approvalOf(
-  stack: Pick<StackOne, 'approval' | 'requiredApprovals' | 'forbidSelfApproval' | 'approvalExpiry'>,
+  stack: Pick<StackOne, 'approval' | 'requiredApprovals' | 'forbidSelfApproval' | 'approvalExpiry' | 'commandApproval'>,
 ): string {
   if (stack.approval !== true) return 'not needed: a plan is applied at once';
   return [
     `${counted(Math.max(1, stack.requiredApprovals), 'person').replace('persons', 'people')} for each plan that changes something`,
     stack.forbidSelfApproval && 'not who started the run or last changed the stack',
     stack.approvalExpiry != null && stack.approvalExpiry !== '' && `within ${lasting(stack.approvalExpiry)}`,
+    stack.commandApproval && 'and for all commands that somebody runs on demand',
   ]
     .filter((part) => typeof part === 'string')
     .join(', ');

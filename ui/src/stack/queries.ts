@@ -108,6 +108,7 @@ const Stack = graphql(/* GraphQL */ `
       requiredApprovals
       forbidSelfApproval
       approvalExpiry
+      commandApproval
       timeout
       actor {
         id
@@ -204,6 +205,16 @@ const Stack = graphql(/* GraphQL */ `
           cmd
           args
           stage
+        }
+      }
+      policyEngine {
+        type
+        maxSeverity
+        customPolicies
+        repositoryId
+        git {
+          ref
+          folder
         }
       }
       dependencies {

@@ -16,7 +16,7 @@ import { Findings } from './findings';
 import { PlanPanel } from './plan';
 import { agreed, missingOf, RunActions } from './run-actions';
 import { runQuery, type Run } from './run-queries';
-import { isOver, kinds, runStatuses, triggers, types } from './states';
+import { imageOf, isOver, kinds, runStatuses, triggers, types } from './states';
 import { Steps } from './steps';
 import { Summary } from './summary';
 
@@ -275,7 +275,6 @@ function Head({ run }: { run: Run }) {
 
 /** What the run was made of: it does not change with the stack. */
 function Made({ run }: { run: Run }) {
-  const image = [run.configuration.image, run.configuration.tag ?? run.configuration.version].filter((part) => part != null);
   const variables = typeof run.variables === 'object' && run.variables !== null ? Object.keys(run.variables) : [];
   return (
     <Stack gap="md">
@@ -286,7 +285,7 @@ function Made({ run }: { run: Run }) {
             ['Repository', run.repository && <Outside address={run.repository.url} />],
             ['Folder', <Name key="f" of={`${run.git.folder === '' ? 'the root' : run.git.folder} at ${run.git.ref}`} />],
             ['Working folder', run.workdir != null && <Name of={run.workdir} />],
-            ['Image', image.length > 0 ? <Name of={image.join(':')} /> : 'the one of its type'],
+            ['Image', <Name key="i" of={imageOf(run.configuration, run.stack?.type)} />],
             ['State', run.manageState === true ? 'the stack’s, kept here' : 'kept elsewhere'],
             ['Namespace', <Name key="n" of={run.jobSpec?.namespace ?? 'plural-runs'} />],
             ['ServiceAccount', run.jobSpec?.serviceAccount != null && <Name of={run.jobSpec.serviceAccount} />],

@@ -15,13 +15,16 @@ import { repositoriesQuery } from '../repository/queries';
 import { Actor } from './actor';
 import { StackBindings } from './bindings';
 import { commands, stackRight } from './commands';
-import { CommandsPanel } from './custom';
+import { CommandsPanel, line } from './custom';
+import { Needs } from './needs';
 import { Environment } from './environment';
+import { hookField, hooksOf } from './hooks';
 import { Update } from './mutations';
 import { approvalOf, follows } from './overview';
+import { Policy } from './policy';
 import type { StackOne } from './queries';
 import { Schedules } from './schedules';
-import { keepsState, types } from './states';
+import { imageOf, keepsState, types } from './states';
 
 /** What a stack is given: changed here by right. */
 export function StackSettings({ stack }: { stack: StackOne }) {
@@ -29,7 +32,9 @@ export function StackSettings({ stack }: { stack: StackOne }) {
     <Stack gap="md">
       <Source stack={stack} />
       <Approval stack={stack} />
+      <Policy stack={stack} />
       <Schedules stack={stack} />
+      <Needs stack={stack} />
       <Tool stack={stack} />
       {stack.type === 'CUSTOM' && <CommandsPanel stack={stack} />}
       <Environment stack={stack} />
@@ -147,7 +152,7 @@ function Source({ stack }: { stack: StackOne }) {
 
 /** Who has to agree, as a form asks for it: here, and where a stack is made. */
 export function approvalFields(
-  of: Pick<StackOne, 'approval' | 'requiredApprovals' | 'forbidSelfApproval' | 'approvalExpiry'>,
+  of: Pick<StackOne, 'approval' | 'requiredApprovals' | 'forbidSelfApproval' | 'approvalExpiry' | 'commandApproval'>,
 ): Field[] {
   const isAsked = (values: Record<string, string>) => isOn(values, 'approval');
   return [
@@ -179,6 +184,14 @@ export function approvalFields(
       hint: '90m, 24h; never when empty',
       when: isAsked,
     },
+    {
+      name: 'commands',
+      label: 'All commands that somebody runs on demand wait, too',
+      kind: 'check',
+      initial: of.commandApproval ? 'yes' : '',
+      hint: 'Without it, those that ask for the rights to apply',
+      when: isAsked,
+    },
   ];
 }
 
@@ -188,6 +201,7 @@ export const approvalAttributes = (values: Record<string, string>) => ({
     requiredApprovals: Math.max(1, Number(values['approvers'] ?? 1)),
     forbidSelfApproval: isOn(values, 'forbidSelf'),
     approvalExpiry: (values['expiry'] ?? '').trim(),
+    commandApproval: isOn(values, 'commands'),
   }),
 });
 
@@ -197,6 +211,7 @@ export const approvalOptions = (values: Record<string, string>): string[] =>
         '--approval',
         `--approvers ${Math.max(1, Number(values['approvers'] ?? 1))}`,
         `--forbid-self-approval=${String(isOn(values, 'forbidSelf'))}`,
+        `--command-approval=${String(isOn(values, 'commands'))}`,
         ...(given(values, 'expiry') === null ? [] : [`--approval-expiry ${quoted((values['expiry'] ?? '').trim())}`]),
       ]
     : ['--approval=false'];
@@ -315,6 +330,12 @@ function Tool({ stack }: { stack: StackOne }) {
         ]
       : []),
     { name: 'timeout', label: 'A command ends after', initial: stack.timeout ?? '', hint: '30m, 2h; one hour when empty' },
+    hookField(
+      configuration.hooks,
+      stack.definition
+        ? 'Commands that run after a stage, in place of those of its definition'
+        : 'Commands that run after a stage',
+    ),
   ];
   const attributes = (values: Record<string, string>) => {
     const at = (field: string) => (values[field] ?? '').trim();
@@ -326,6 +347,7 @@ function Tool({ stack }: { stack: StackOne }) {
         image: at('image'),
         version: at('version'),
         tag: at('tag'),
+        hooks: hooksOf(values, configuration.hooks),
         ...(isOf('TERRAFORM') && { terraform: { ...common, tofu: at('tofu') !== 'terraform' } }),
         ...(isOf('TERRAGRUNT') && { terragrunt: common }),
         ...(isOf('PULUMI') && { pulumi: { parallel: many, stack: at('stack'), backendUrl: at('backend') } }),
@@ -335,7 +357,6 @@ function Tool({ stack }: { stack: StackOne }) {
       },
     };
   };
-  const image = [configuration.image, configuration.tag ?? configuration.version].filter((part) => part != null && part !== '');
   return (
     <Panel
       title="Tool"
@@ -357,7 +378,7 @@ function Tool({ stack }: { stack: StackOne }) {
       <Facts
         facts={[
           ['Tool', type === 'TERRAFORM' ? (terraform?.tofu === false ? 'Terraform' : 'OpenTofu') : types[type]],
-          ['Image', image.length > 0 ? <Name of={image.join(':')} /> : 'the one of its type'],
+          ['Image', <Name key="image" of={imageOf(configuration, type, stack.definition)} />],
           ['State', keepsState(type) && (stack.manageState === true ? 'is kept here' : 'is kept elsewhere, as its code says')],
           ['Operations at once', parallelism],
           ['Playbook', ansible?.playbook != null && <Name of={ansible.playbook} />],
@@ -371,7 +392,7 @@ function Tool({ stack }: { stack: StackOne }) {
                 (hook, at) =>
                   hook && (
                     <div key={at}>
-                      after {hook.afterStage.toLowerCase()}: <Name of={[hook.cmd, ...(hook.args ?? [])].join(' ')} />
+                      after {hook.afterStage.toLowerCase()}: <Name of={line(hook.cmd, hook.args ?? [])} />
                     </div>
                   ),
               ),

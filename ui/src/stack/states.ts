@@ -109,3 +109,16 @@ export const fates: Record<Fate, Look> = {
 };
 /** What takes something away first. */
 export const fateOrder = ['destroy', 'replace', 'forget', 'update', 'create', 'read', 'none'] as const satisfies Fate[];
+
+/** The image with the tool: one that somebody names, or that of its type or definition, of which a version may be named. */
+export function imageOf(
+  { image, version, tag }: { image?: string | null; version?: string | null; tag?: string | null },
+  type: StackType | undefined,
+  definition?: { name: string } | null,
+): string {
+  const which = [tag, version].find((one) => one != null && one !== '');
+  if (image != null && image !== '') return which === undefined ? image : `${image}:${which}`;
+  if (definition) return 'the one of its definition';
+  if (type === 'CUSTOM') return 'none';
+  return which === undefined ? 'the one of its type' : `the one of its type, version ${which}`;
+}

@@ -16,6 +16,7 @@ import type { Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';
 import { given, type Field, type Values } from '../parts/values';
 import { commandFacts, customAttributes, customFields, customOptions, line } from '../stack/custom';
+import { hookField, hookOptions, hooksOf } from '../stack/hooks';
 import { StackDefinitions } from './queries';
 
 const StackDefinition = graphql(/* GraphQL */ `
@@ -96,6 +97,7 @@ const fields = (one?: Definition): Field[] => [
   },
   { name: 'version', label: 'Tag of the image', initial: one?.configuration.tag ?? one?.configuration.version ?? '' },
   ...customFields(commandsOf(one)),
+  hookField(one?.configuration.hooks, 'Commands that run after a stage. A stack with hooks keeps its own'),
 ];
 
 /** The tag of the image, called as it was where it stays: the same by another name is a change. */
@@ -107,9 +109,7 @@ const tagOf = (values: Values, one?: Definition) => {
 /** All that a definition is: an update replaces the whole. */
 const attributes = (values: Values, one?: Definition) => {
   const { commands: steps, deleteCommands: deleteSteps } = customAttributes(values, commandsOf(one));
-  const hooks = (one?.configuration.hooks ?? []).flatMap((hook) =>
-    hook ? [{ cmd: hook.cmd, args: hook.args, afterStage: hook.afterStage }] : [],
-  );
+  const hooks = hooksOf(values, one?.configuration.hooks);
   return {
     name: (values['name'] ?? '').trim(),
     description: given(values, 'description'),
@@ -119,7 +119,7 @@ const attributes = (values: Values, one?: Definition) => {
   };
 };
 
-const options = (values: Values): string =>
+const options = (values: Values, one?: Definition): string =>
   [
     ...(
       [
@@ -129,6 +129,7 @@ const options = (values: Values): string =>
       ] as const
     ).flatMap(([name, flag]) => (given(values, name) === null ? [] : [`--${flag} ${quoted((values[name] ?? '').trim())}`])),
     ...customOptions(values),
+    ...hookOptions(values, one?.configuration.hooks),
   ]
     .map((option) => ` ${option}`)
     .join('');
@@ -203,7 +204,7 @@ export function One({ id: name }: { id: string }) {
             explains="For administrators. Where its commands, image or hooks change, each of its stacks that is not paused plans again."
             fields={fields(one)}
             command={(values) =>
-              `plural cd stack-definitions update ${quoted(name)} --name ${quoted((values['name'] ?? '').trim())}${options(values)}`
+              `plural cd stack-definitions update ${quoted(name)} --name ${quoted((values['name'] ?? '').trim())}${options(values, one)}`
             }
             run={(values) => ask(Update, { id: one.id, attributes: attributes(values, one) })}
             done="Changed the definition"

@@ -102,7 +102,7 @@ export const pages = [
   { name: 'stack-graph', area: 'stacks', path: '/stack-graph', ...WALKED },
   { name: 'stack-failed', area: 'stacks', path: '/stacks/database-1', ...ONCE },
   { name: 'stack-state', area: 'stacks', path: '/stacks/network-0?tab=state', ...SOME, ...MAIN },
-  ...['runs', 'outputs', 'settings'].map((tab) => ({
+  ...['runs', 'outputs', 'commands', 'settings'].map((tab) => ({
     name: `stack-${tab}`,
     area: 'stacks',
     path: `/stacks/network-0?tab=${tab}`,

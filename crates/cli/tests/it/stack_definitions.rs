@@ -56,11 +56,17 @@ async fn an_update_keeps_what_is_left_out() {
     let asked = server.asked("UpdateStackDefinition");
     assert_eq!(asked.last(), Some(&json!({"id": ID, "attributes": expected})));
 
+    let bare = person.run("cd stack-definitions update dns --no-hooks").await;
+    assert_eq!(bare.code, 0, "{bare:?}");
+    let asked = server.asked("UpdateStackDefinition");
+    let hooks = asked.last().map(|sent| &sent["attributes"]["configuration"]["hooks"]);
+    assert_eq!(hooks, Some(&json!([])), "{asked:?}");
+
     let nothing = person.run("cd stack-definitions update dns").await;
     assert!(nothing.code == 2 && nothing.err.contains("nothing to change"), "{nothing:?}");
     let wrong = person.run("cd stack-definitions update dns --hook later=tell").await;
     assert!(wrong.code == 2 && wrong.err.contains("STAGE=COMMAND"), "{wrong:?}");
-    assert_eq!(server.asked("UpdateStackDefinition").len(), 2);
+    assert_eq!(server.asked("UpdateStackDefinition").len(), 3);
 }
 
 #[tokio::test]

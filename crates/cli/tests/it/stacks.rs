@@ -34,6 +34,7 @@ fn details(stack: &Value) -> Value {
         ("approval", json!(true)),
         ("requiredApprovals", json!(2)),
         ("forbidSelfApproval", json!(true)),
+        ("commandApproval", json!(true)),
         (
             "environment",
             json!([{"name": "REGION", "value": "eu", "secret": false}, {"name": "TOKEN", "value": "", "secret": true}]),
@@ -132,6 +133,16 @@ async fn a_lock_is_ended_after_a_question_that_says_whose_it_is() {
         "{}",
         described.out
     );
+}
+
+#[tokio::test]
+async fn who_has_to_agree_is_told() {
+    let mut known = details(&stack(&json!(2)));
+    known["git"] = json!({"ref": "main", "folder": "network"});
+    let server = Server::start().await.data("GetStackDetails", "infrastructureStack", &known);
+    let described = Person::of(&server.url).run("cd stacks describe network").await;
+    let expected = "by 2 people, other than who made the change; all commands that somebody runs wait, too\n";
+    assert!(described.out.contains(expected), "{}", described.out);
 }
 
 #[tokio::test]

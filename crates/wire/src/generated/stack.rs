@@ -70,6 +70,8 @@ pub struct StackDetails {
     pub forbid_self_approval: bool,
     /// A plan that waits and its approvals end after this time; absent: never.
     pub approval_expiry: Option<String>,
+    /// Where plans wait for approval, commands that somebody runs on demand wait, too, all of them.
+    pub command_approval: bool,
     /// Commands of a run that take longer than this are ended; absent: after one hour.
     pub timeout: Option<String>,
     /// The console keeps the state of the tool, and gives each run the address of it.
@@ -374,7 +376,7 @@ fragment GitRepository on GitRepository { id url authMethod signedCommits health
 fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackDefinitionRef on StackDefinition { id name }
-fragment StackDetails on InfrastructureStack { ...InfrastructureStack approval requiredApprovals forbidSelfApproval approvalExpiry timeout manageState workdir variables lastSuccessfulAt sourceError repository { ...GitRepository } definition { ...StackDefinitionRef } environment { ...StackEnvironment } files { ...StackFile } }
+fragment StackDetails on InfrastructureStack { ...InfrastructureStack approval requiredApprovals forbidSelfApproval approvalExpiry commandApproval timeout manageState workdir variables lastSuccessfulAt sourceError repository { ...GitRepository } definition { ...StackDefinitionRef } environment { ...StackEnvironment } files { ...StackFile } }
 fragment StackEnvironment on StackEnvironment { name value secret }
 fragment StackFile on StackFile { path }
 fragment StackLock on StackLock { id operation who author fence insertedAt }

@@ -5,6 +5,7 @@
 //! and agents record about the world (fetches, reports, pings) takes none: it is not somebody's wish.
 
 use plural_core::cluster::Cluster;
+use plural_core::custom_stack_run::CustomStackRun;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::identity_provider::IdentityProvider;
@@ -32,6 +33,7 @@ use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
 use crate::cluster_facet::ClusterFacetStore;
 use crate::confirmation::ConfirmationStore;
+use crate::custom_stack_run::CustomStackRunStore;
 use crate::data_key::DataKeyStore;
 use crate::delta::DeltaStore;
 use crate::dependency::DependencyStore;
@@ -104,7 +106,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -116,6 +118,7 @@ stores! {
     ProgramLoginStore,
     PasskeyStore,
     ConfirmationStore,
+    CustomStackRunStore,
     InviteStore,
     PersonaStore,
     PolicyStore,

@@ -138,6 +138,8 @@ id!(/// Id of a webhook of a git host.
     ScmWebhookId, "scm webhook");
 id!(/// Id of a stack.
     StackId, "stack");
+id!(/// Id of commands of stacks under a name.
+    CustomStackRunId, "custom stack run");
 id!(/// Id of a version of a stack's state.
     StateVersionId, "state version");
 id!(/// Id of a data key (not the key itself).

@@ -23,6 +23,7 @@ mod run;
 mod scm_connections;
 mod server;
 mod services;
+mod stack_commands;
 mod stack_exec;
 mod stack_runs;
 mod stacks;

@@ -37,6 +37,8 @@ mod managed_namespace_input;
 mod page;
 mod passkey;
 mod persona;
+mod pr_automation;
+mod pr_automation_spec;
 mod preview;
 mod project;
 mod project_limits;
@@ -152,6 +154,7 @@ part! { DeliveryQueries, DeliveryMutations:
     health_change(query HealthChangeQuery);
     helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
+    pr_automation(query PrAutomationQuery; mutation PrAutomationMutation);
     preview(query PreviewQuery);
     revision(query RevisionQuery);
     runner(query RunnerQuery; mutation RunnerMutation);

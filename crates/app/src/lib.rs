@@ -60,6 +60,7 @@ pub mod persona;
 mod plan_limiter;
 pub mod policy;
 pub mod ports;
+pub mod pr_automation;
 mod preview;
 pub mod program_login;
 pub mod project;

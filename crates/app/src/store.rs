@@ -14,6 +14,7 @@ use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::persona::Persona;
+use plural_core::pr_automation::PrAutomation;
 use plural_core::project::Project;
 use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
@@ -56,6 +57,7 @@ use crate::passkey::PasskeyStore;
 use crate::persona::PersonaStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
+use crate::pr_automation::PrAutomationStore;
 use crate::program_login::ProgramLoginStore;
 use crate::project::ProjectStore;
 use crate::project_stack_rules::ProjectStackRulesStore;
@@ -106,7 +108,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -122,6 +124,7 @@ stores! {
     InviteStore,
     PersonaStore,
     PolicyStore,
+    PrAutomationStore,
     TokenStore,
     ClusterStore,
     ClusterFacetStore,

@@ -57,6 +57,7 @@ mod passkey;
 mod persona;
 mod plan;
 mod policy;
+mod pr_automation;
 mod program_login;
 mod project;
 mod project_limits;

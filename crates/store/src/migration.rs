@@ -79,6 +79,7 @@ mod m0102_policies_by_noun;
 mod m0104_custom_stack_runs;
 mod m0106_scm_connections;
 mod m0107_scm_webhooks;
+mod m0108_pr_automations;
 #[cfg(test)]
 mod tests;
 
@@ -169,6 +170,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0104_custom_stack_runs::Migration),
             Box::new(m0106_scm_connections::Migration),
             Box::new(m0107_scm_webhooks::Migration),
+            Box::new(m0108_pr_automations::Migration),
         ]
     }
 }

@@ -18,6 +18,7 @@ mod identity_provider;
 mod installation;
 mod managed_namespace;
 mod persona;
+mod pr_automation;
 mod project;
 mod question;
 mod recording;
@@ -45,7 +46,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 28] = [
+const ROWS: [&[Line]; 29] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -74,6 +75,7 @@ const ROWS: [&[Line]; 28] = [
     persona::ROWS,
     stack::ROWS,
     custom_stack_run::ROWS,
+    pr_automation::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {
@@ -104,6 +106,8 @@ struct World {
     stack: Value,
     /// Commands of all stacks of the project.
     custom: Value,
+    /// An automation, and its name.
+    automation: Value,
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
     role: Value,
@@ -152,6 +156,7 @@ impl World {
             scm: make_scm(t).await,
             stack: make_stack(t, &name).await,
             custom: make_custom(t, &name).await,
+            automation: make_automation(t).await,
             role: make_role(admin, &name).await,
             machine: make_machine(t, &name).await,
             registration: make_registration(t).await,
@@ -219,6 +224,9 @@ impl World {
         }
         if about(&self.custom) {
             self.custom = make_custom(t, &name).await;
+        }
+        if about(&self.automation) {
+            self.automation = make_automation(t).await;
         }
         if about(&self.sourced) || self.sourced["run"].as_str().is_some_and(names) {
             self.sourced = make_sourced(t, &name, &self.cluster, &self.repository).await;
@@ -393,6 +401,17 @@ async fn make_sourced(t: &TestServer, name: &str, cluster: &Value, repository: &
     })
     .await;
     made["run"] = run;
+    made
+}
+
+/// An automation with a connection of its own.
+async fn make_automation(t: &TestServer) -> Value {
+    let scm = make_scm(t).await;
+    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id name } }";
+    let name = format!("pr-{}", uuid::Uuid::now_v7().simple());
+    let attributes = json!({"name": name, "title": "Add", "message": "Adds", "projectId": t.project, "connectionId": scm["id"]});
+    let mut made = t.admin.data(create, json!({"a": attributes})).await["createPrAutomation"].clone();
+    made["connection"] = scm["id"].clone();
     made
 }
 

@@ -24,6 +24,7 @@ mod machine_account;
 mod managed_namespace;
 mod passkey;
 mod persona;
+mod pr_automation;
 mod project;
 mod question;
 mod recording;
@@ -87,7 +88,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 31] = [
+const CASES: [fn() -> Vec<Case>; 32] = [
     project::cases,
     user::cases,
     group::cases,
@@ -99,6 +100,7 @@ const CASES: [fn() -> Vec<Case>; 31] = [
     saved_view::cases,
     scm_connection::cases,
     scm_webhook::cases,
+    pr_automation::cases,
     service::cases,
     sync_window::cases,
     recording::cases,

@@ -51,6 +51,7 @@ export const settingGroups = {
     'helm-repositories',
     'scm-connections',
     'scm-webhooks',
+    'pr-automations',
   ],
   Access: [
     'projects',

@@ -17,6 +17,7 @@ export const titles: Record<Setting, string> = {
   'helm-repositories': 'Chart repositories',
   'scm-connections': 'Connections to git hosts',
   'scm-webhooks': 'Webhooks of git hosts',
+  'pr-automations': 'Automations of pull requests',
   projects: 'Projects',
   users: 'Users',
   groups: 'Groups',
@@ -63,6 +64,10 @@ export const pages: Record<Setting, Pages> = {
   },
   'scm-webhooks': {
     List: lazy(async () => ({ default: (await import('../scmwebhook/page')).List })),
+  },
+  'pr-automations': {
+    List: lazy(async () => ({ default: (await import('../prautomation/page')).List })),
+    One: lazy(async () => ({ default: (await import('../prautomation/page')).One })),
   },
   projects: {
     List: lazy(async () => ({ default: (await import('../project/page')).List })),

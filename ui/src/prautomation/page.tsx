@@ -469,7 +469,10 @@ function Shown({ automation }: { automation: Known }) {
             ['What it is for', automation.documentation && <Name key="d" of={automation.documentation} />],
             ['Project', automation.project && <Name key="p" of={automation.project.name} />],
             ['Connection', automation.connection ? <Name key="c" of={automation.connection.name} /> : 'one that you may not see'],
-            ['Repository', automation.identifier ? <Name key="i" of={automation.identifier} /> : 'whoever opens a pull request names it'],
+            [
+              'Repository',
+              automation.identifier ? <Name key="i" of={automation.identifier} /> : 'whoever opens a pull request names it',
+            ],
             ['Branch', <Name key="b" of={automation.branch ?? 'main'} />],
             ['Branches begin with', automation.branchPrefix && <Name key="x" of={automation.branchPrefix} />],
             ['Title', automation.title && <Name key="t" of={automation.title} />],

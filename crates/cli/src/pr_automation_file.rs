@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What of the API's input is no part of what an automation asks and does.
-const BESIDES: [&str; 9] = [
+const BESIDES: [&str; 10] = [
     "name",
     "role",
     "projectId",
@@ -21,6 +21,7 @@ const BESIDES: [&str; 9] = [
     "repositoryId",
     "clusterId",
     "serviceId",
+    "readBindings",
     "writeBindings",
     "createBindings",
 ];

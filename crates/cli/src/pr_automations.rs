@@ -18,7 +18,6 @@ use crate::{
     output::{self, Row, age, or_dash},
     plain::one_line,
     pr_automation_file::{self, AutomationFile},
-    scm_connections,
     terminal::Terminal,
 };
 
@@ -216,7 +215,7 @@ impl Row for PrAutomation {
     fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
         vec![
             or_dash(Some(&self.name)),
-            or_dash(self.role.as_ref().map(PrRole::as_str)),
+            or_dash(self.role.map(PrRole::as_str)),
             or_dash(self.identifier.as_deref()),
             or_dash(self.project.as_ref().map(|project| project.name.as_str())),
             self.configuration.len().to_string(),
@@ -400,7 +399,7 @@ fn words(known: &PrAutomation, all: &Value) -> String {
         }
     };
     line("For", known.documentation.as_deref());
-    line("Role", known.role.as_ref().map(PrRole::as_str));
+    line("Role", known.role.map(PrRole::as_str));
     line("Project", known.project.as_ref().map(|project| project.name.as_str()));
     line("Connection", all["connection"]["name"].as_str());
     line("Repository", known.identifier.as_deref());

@@ -103,12 +103,12 @@ impl PrAutomation {
 
     /// Title of a pull request, a template.
     async fn title(&self) -> Option<&str> {
-        Some(&self.0.spec.title)
+        Some(self.0.spec.title.as_str())
     }
 
     /// Its body, and the message of its commit: a template.
     async fn message(&self) -> Option<&str> {
-        Some(&self.0.spec.message)
+        Some(self.0.spec.message.as_str())
     }
 
     /// A patch is made, and no pull request.

@@ -280,6 +280,7 @@ async fn create(
         given.attributes.insert("name".to_owned(), name.into());
     }
     if let Some(project) = project {
+        given.attributes.remove("projectId");
         given.project = Some(project);
     }
     let dry_run = uses.dry_run;
@@ -341,6 +342,7 @@ async fn used(
     client: &Client,
 ) -> Result<Map<String, Value>, CliError> {
     if let Some(connection) = connection {
+        given.attributes.remove("connectionId");
         given.connection = Some(connection);
     }
     if let Some(repository) = repository {

@@ -82,6 +82,15 @@ export function nouns(clusters, rows, named) {
       health: 'PULLABLE',
       pulledAt: ago(at),
     })),
+    stackDefinitions: named('definition', (at) => ({
+      id: `sd${at}`,
+      name: `definition-${at}`,
+      description: 'Names of machines',
+      configuration: { image: 'registry.example.com/dns', version: `v${at}` },
+      steps: [{ cmd: './dns', args: ['push'], stage: 'APPLY' }],
+      deleteSteps: [],
+      updatedAt: ago(at),
+    })),
     scmConnections: named('connection', (at) => ({
       id: `sc${at}`,
       name: `scm-${at}`,

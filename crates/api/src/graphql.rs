@@ -73,6 +73,7 @@ mod service_status;
 mod shared;
 mod stack;
 mod stack_clock;
+mod stack_definition;
 mod stack_dependency;
 mod stack_exec;
 mod stack_input;
@@ -167,8 +168,9 @@ part! { DeliveryQueries, DeliveryMutations:
     service_list(query ServiceListQuery);
     service_status(query ServiceStatusQuery);
     stack(query StackQuery; mutation StackMutation);
-    stack_dependency(query StackDependencyQuery);
     stack_clock(mutation StackClockMutation);
+    stack_definition(query StackDefinitionQuery; mutation StackDefinitionMutation);
+    stack_dependency(query StackDependencyQuery);
     stack_exec(mutation StackExecMutation);
     stack_run(query StackRunQuery; mutation StackRunMutation);
     stack_state(query StackStateQuery; mutation StackStateMutation);

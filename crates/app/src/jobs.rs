@@ -9,6 +9,7 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod end_stack_run;
 mod fetch_turns;
+mod follow_definition;
 mod follow_stacks;
 mod follow_upstream;
 mod hear_scm_webhook;
@@ -43,6 +44,7 @@ use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
+pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
@@ -206,6 +208,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<PrepareStackRun>(),
     JobEntry::of::<EndStackRun>(),
     JobEntry::of::<FollowUpstream>(),
+    JobEntry::of::<FollowDefinition>(),
     JobEntry::of::<HearScmWebhook>(),
 ];
 

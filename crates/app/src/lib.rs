@@ -104,6 +104,7 @@ pub mod source;
 pub mod stack;
 mod stack_actor;
 pub mod stack_clock;
+pub mod stack_definition;
 pub mod stack_dependency;
 pub mod stack_drift;
 mod stack_exec;

@@ -25,6 +25,7 @@ use plural_core::scm_webhook::ScmWebhook;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
 use plural_core::stack::Stack;
+use plural_core::stack_definition::StackDefinition;
 use plural_core::user::User;
 
 use crate::api_deprecation::ApiDeprecationStore;
@@ -86,6 +87,7 @@ use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
 use crate::stack::StackStore;
 use crate::stack_clock::StackClockStore;
+use crate::stack_definition::StackDefinitionStore;
 use crate::stack_drift::StackDriftStore;
 use crate::stack_run::StackRunStore;
 use crate::stack_state::StackStateStore;
@@ -108,7 +110,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -157,6 +159,7 @@ stores! {
     SourceStore,
     StackStore,
     StackClockStore,
+    StackDefinitionStore,
     StackDriftStore,
     StackRunStore,
     StackStateStore,

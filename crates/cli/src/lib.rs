@@ -77,6 +77,7 @@ mod services;
 mod shorthand;
 mod stack_args;
 mod stack_commands;
+mod stack_definitions;
 mod stack_drift;
 mod stack_exec;
 mod stack_graph;
@@ -327,6 +328,9 @@ async fn cd(mut args: CdArgs, terminal: &mut Terminal<'_>) -> Result<(), CliErro
             apart(move || managed_namespaces::run(noun.command, client, terminal)).await
         }
         CdCommand::Contexts(noun) => apart(move || contexts::run(noun.command, client, terminal)).await,
+        CdCommand::StackDefinitions(noun) => {
+            apart(move || stack_definitions::run(noun.command, client, terminal)).await
+        }
         CdCommand::Stacks(noun) => apart(move || stacks::run(noun.command, client, terminal)).await,
         CdCommand::ScmConnections(noun) => {
             apart(move || scm_connections::run(noun.command, client, terminal)).await

@@ -94,6 +94,7 @@ pub(crate) const BY_HAND: &[ByHand] = &[
     sealed("RendererAttributes", "RendererAttributes"),
     by_hand("ServiceSourceAttributes", "ServiceSourceAttributes"),
     sealed("StackAttributes", "StackAttributes"),
+    sealed("StackDefinitionAttributes", "StackDefinitionAttributes"),
     by_hand("SyncConfig", "SyncConfig"),
     by_hand("SyncConfigAttributes", "SyncConfigPatch"),
     by_hand("Tag", "Tag"),

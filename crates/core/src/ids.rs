@@ -160,6 +160,8 @@ id!(/// Id of an import of a service.
     ServiceImportId, "service import");
 id!(/// Id of a run of a stack.
     StackRunId, "stack run");
+id!(/// Id of a definition of stacks.
+    StackDefinitionId, "stack definition");
 id!(/// Id of a step of a run.
     RunStepId, "run step");
 id!(/// Id of a resource of a stack that drifted.

@@ -79,6 +79,7 @@ pub mod stack;
 pub mod stack_checks;
 pub mod stack_cost;
 pub mod stack_cron;
+pub mod stack_definition;
 pub mod stack_dependency;
 pub mod stack_drift;
 pub mod stack_exec;

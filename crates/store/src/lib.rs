@@ -93,6 +93,7 @@ mod sole_use;
 mod sorted;
 mod source;
 mod stack;
+mod stack_definition;
 mod stack_dependency;
 mod stack_run;
 mod stack_state;

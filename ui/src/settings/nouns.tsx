@@ -15,6 +15,7 @@ export const titles: Record<Setting, string> = {
   'sync-windows': 'Sync windows',
   repositories: 'Git repositories',
   'helm-repositories': 'Chart repositories',
+  'stack-definitions': 'Stack definitions',
   'scm-connections': 'Connections to git hosts',
   'scm-webhooks': 'Webhooks of git hosts',
   'pr-automations': 'Automations of pull requests',
@@ -57,6 +58,10 @@ export const pages: Record<Setting, Pages> = {
   },
   'helm-repositories': {
     List: lazy(async () => ({ default: (await import('../helmrepository/page')).List })),
+  },
+  'stack-definitions': {
+    List: lazy(async () => ({ default: (await import('../stackdefinition/page')).List })),
+    One: lazy(async () => ({ default: (await import('../stackdefinition/page')).One })),
   },
   'scm-connections': {
     List: lazy(async () => ({ default: (await import('../scmconnection/page')).List })),

@@ -88,6 +88,23 @@ export function things(clusters) {
       insertedAt: ago(90000),
       signedCommits: true,
     }),
+    stackDefinition: ({ name }) => ({
+      id: 'sd0',
+      name,
+      description: 'Names of machines',
+      configuration: {
+        image: 'registry.example.com/dns',
+        version: 'v1',
+        hooks: [{ cmd: './dns', args: ['login'], afterStage: 'INIT' }],
+      },
+      steps: [
+        { cmd: 'sh', args: ['-c', './dns diff'], stage: 'PLAN' },
+        { cmd: 'sh', args: ['-c', './dns push'], stage: 'APPLY' },
+      ],
+      deleteSteps: [{ cmd: 'sh', args: ['-c', './dns clear'], stage: 'DESTROY' }],
+      insertedAt: ago(90),
+      updatedAt: ago(9),
+    }),
     role: ({ name }) => ({ id: 'ro0', name, description: 'Who is on call', actions: ['read', 'rollback'], insertedAt: ago(90) }),
     serviceAccount: ({ id }) => ({ id, name: 'ci-0', email: 'ci-0@example.com', insertedAt: ago(90) }),
     federatedCredentials: [

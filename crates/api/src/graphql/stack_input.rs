@@ -101,7 +101,7 @@ pub(crate) struct StackAttributes {
     parent_id: Option<ID>,
     /// Refused: a stack has no connection of its own.
     connection_id: Option<ID>,
-    /// Refused: there are no definitions of stacks yet.
+    /// What gives a `CUSTOM` stack its commands, in place of `commands` and `deleteCommands`; an empty text ends that.
     definition_id: Option<ID>,
     /// Refused: agents for coding are not part of this console.
     agent_id: Option<ID>,
@@ -344,11 +344,6 @@ impl StackAttributes {
                 "is not supported: a stack has no connection of its own. Give the repository its credentials",
             ),
             (
-                "attributes.definitionId",
-                named(definition_id),
-                "is not supported yet: there are no definitions of stacks. Give commands and deleteCommands",
-            ),
-            (
                 "attributes.agentId",
                 named(agent_id),
                 "is not supported: agents for coding are not part of this console. Leave it out",
@@ -392,6 +387,7 @@ impl StackAttributes {
                 delete_commands,
                 dependencies,
                 policy_engine,
+                definition_id,
             },
             clock: ClockAttributes { cron, drift },
             files,

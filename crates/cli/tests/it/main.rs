@@ -25,6 +25,7 @@ mod scm_connections;
 mod server;
 mod services;
 mod stack_commands;
+mod stack_definitions;
 mod stack_exec;
 mod stack_runs;
 mod stacks;

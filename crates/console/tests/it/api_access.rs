@@ -32,6 +32,7 @@ mod service;
 mod service_account;
 mod service_context;
 mod stack;
+mod stack_definition;
 mod sync_window;
 mod table;
 mod token;
@@ -46,7 +47,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 29] = [
+const ROWS: [&[Line]; 30] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -76,6 +77,7 @@ const ROWS: [&[Line]; 29] = [
     stack::ROWS,
     custom_stack_run::ROWS,
     pr_automation::ROWS,
+    stack_definition::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {
@@ -111,6 +113,7 @@ struct World {
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
     role: Value,
+    definition: Value,
     machine: Value,
     passkey: String,
     invite: String,
@@ -158,6 +161,7 @@ impl World {
             custom: make_custom(t, &name).await,
             automation: make_automation(t).await,
             role: make_role(admin, &name).await,
+            definition: make_definition(admin, &name).await,
             machine: make_machine(t, &name).await,
             registration: make_registration(t).await,
             persona: make_persona(admin, &name).await,
@@ -239,6 +243,9 @@ impl World {
         }
         if about(&self.persona) {
             self.persona = make_persona(admin, &name).await;
+        }
+        if about(&self.definition) {
+            self.definition = make_definition(admin, &name).await;
         }
         if about(&self.role) {
             self.role = make_role(admin, &name).await;
@@ -465,6 +472,13 @@ async fn make_persona(admin: &Person, name: &str) -> Value {
     let create = "mutation ($a: PersonaAttributes!) { createPersona(attributes: $a) { id } }";
     let attributes = json!({"name": format!("persona-{name}")});
     admin.data(create, json!({"a": attributes})).await["createPersona"].clone()
+}
+
+async fn make_definition(admin: &Person, name: &str) -> Value {
+    let create =
+        "mutation ($a: StackDefinitionAttributes!) { createStackDefinition(attributes: $a) { id name } }";
+    let attributes = json!({"name": format!("definition-{name}"), "steps": [{"cmd": "make"}]});
+    admin.data(create, json!({"a": attributes})).await["createStackDefinition"].clone()
 }
 
 async fn make_role(admin: &Person, name: &str) -> Value {

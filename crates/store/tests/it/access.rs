@@ -37,6 +37,7 @@ mod scm_webhook;
 mod service;
 mod service_context;
 mod stack;
+mod stack_definition;
 mod stack_run;
 mod sync_window;
 mod token;
@@ -88,7 +89,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 32] = [
+const CASES: [fn() -> Vec<Case>; 33] = [
     project::cases,
     user::cases,
     group::cases,
@@ -110,6 +111,7 @@ const CASES: [fn() -> Vec<Case>; 32] = [
     managed_namespace::cases,
     service_context::cases,
     stack::cases,
+    stack_definition::cases,
     stack_run::cases,
     custom_stack_run::cases,
     background_job::cases,

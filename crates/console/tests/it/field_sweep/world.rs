@@ -80,6 +80,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("servicePreview", "(id: \"$service\")"),
     ("serviceStatuses", ""),
     ("serviceTarball", "(id: \"$service\")"),
+    ("stackDefinition", "(name: \"deploy\")"),
+    ("stackDefinitions", ""),
     ("stackGraph", ""),
     ("stackRun", "(id: \"$run\")"),
     ("stackRunsWaiting", ""),
@@ -439,6 +441,8 @@ impl World {
             "files": [{"path": "key.pem", "content": canaries.plant("file of a stack")}],
         });
         let stack = made(create, json!({"a": stack})).await;
+        let definition = "mutation { createStackDefinition(attributes: {name: \"deploy\", description: \"for all\", steps: [{cmd: \"make\", args: [\"-k\"]}], deleteSteps: [{cmd: \"undo\"}]}) { id } }";
+        made(definition, json!({})).await;
         let create =
             "mutation ($a: CustomStackRunAttributes!) { createCustomStackRun(attributes: $a) { id } }";
         let custom = json!({

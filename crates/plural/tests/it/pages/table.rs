@@ -339,6 +339,12 @@ pub(super) const PAGES: &[Followed] = &[
         not_run: &[("plural console", SERVES)],
         ..NOTHING
     },
+    Followed {
+        page: "docs/stack-definitions.md",
+        swaps: &[("stack-definitions delete dns", "stack-definitions delete dns --yes")],
+        not_run: &[("plural cd stacks", RUNS)],
+        ..NOTHING
+    },
     Followed { page: "docs/stack-drift.md", not_run: &[("plural cd stacks", RUNS)], ..NOTHING },
     Followed {
         page: "docs/stack-state.md",

@@ -323,7 +323,7 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
 
 /// What has no question of its own: it is about many things at once, of which what may be seen is answered; about no thing, such
 /// as signing in; about keys of the installation, which are its administrators'; about tokens, which are their owner's alone; or about
-/// personas, which decide nothing.
+/// personas, which decide nothing; or about definitions of stacks, which are the administrators'.
 pub(super) const UNASKED: &[&str] = &[
     "access_check",
     "access_holders",
@@ -339,6 +339,7 @@ pub(super) const UNASKED: &[&str] = &[
     "deltas_subscribe",
     "deltas_take",
     "federated_exchange",
+    "get::<StackDefinition>",
     "get_many::<BackgroundJob>",
     "get_many::<CustomRole>",
     "get_many::<CustomStackRun>",
@@ -357,6 +358,7 @@ pub(super) const UNASKED: &[&str] = &[
     "get_many::<ScmWebhook>",
     "get_many::<ServiceContext>",
     "get_many::<Stack>",
+    "get_many::<StackDefinition>",
     "get_many::<User>",
     "global_services_counts",
     "global_services_instances",
@@ -377,9 +379,13 @@ pub(super) const UNASKED: &[&str] = &[
     "list::<ScmWebhook>",
     "list::<Repository>",
     "list::<Service>",
+    "list::<StackDefinition>",
     "list_sorted<N: Sortable>",
     "runs_waiting",
     "service_clusters",
+    "stack_definition_create",
+    "stack_definition_delete",
+    "stack_definition_update",
     "service_projects",
     "service_statuses",
     "managed_namespace_list_of_cluster",

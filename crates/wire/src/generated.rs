@@ -23,6 +23,7 @@ mod invite;
 mod managed_namespace;
 mod passkey;
 mod persona;
+mod pr_automation;
 mod preview;
 mod project;
 mod question;
@@ -72,6 +73,7 @@ pub use invite::*;
 pub use managed_namespace::*;
 pub use passkey::*;
 pub use persona::*;
+pub use pr_automation::*;
 pub use preview::*;
 pub use project::*;
 pub use question::*;
@@ -197,6 +199,9 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreatePersona::NAME, CreatePersona::DOCUMENT),
     (UpdatePersona::NAME, UpdatePersona::DOCUMENT),
     (DeletePersona::NAME, DeletePersona::DOCUMENT),
+    (ListPrAutomations::NAME, ListPrAutomations::DOCUMENT),
+    (GetPrAutomation::NAME, GetPrAutomation::DOCUMENT),
+    (DeletePrAutomation::NAME, DeletePrAutomation::DOCUMENT),
     (GetServicePreview::NAME, GetServicePreview::DOCUMENT),
     (ListProjects::NAME, ListProjects::DOCUMENT),
     (CreateProject::NAME, CreateProject::DOCUMENT),

@@ -123,6 +123,7 @@ pub fn check_custom(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::form::{QuestionValidation, UniqBy, UniqueIn};
 
     fn question(name: &str) -> FormQuestion {
         FormQuestion {
@@ -161,6 +162,20 @@ mod tests {
             );
         }
         check_custom(None, None, Some(&[question("TF_VAR_size")]), &environment).unwrap();
+    }
+
+    #[test]
+    fn flows_and_new_names_are_not_asked() {
+        let flow = FormQuestion { kind: QuestionType::Flow, ..question("TEAM") };
+        let uniq_by = Some(UniqBy { scope: UniqueIn::Cluster });
+        let validation = Some(QuestionValidation { uniq_by, ..QuestionValidation::default() });
+        let new = FormQuestion { validation, ..question("NAME") };
+        for (question, field) in
+            [(flow, "attributes.configuration.type"), (new, "attributes.configuration.validation.uniqBy")]
+        {
+            let refused = check_custom(None, None, Some(&[question]), &[]).unwrap_err().to_string();
+            assert!(refused.contains(field), "{refused}");
+        }
     }
 
     #[test]

@@ -52,6 +52,7 @@ export const settingGroups = {
     'scm-connections',
     'scm-webhooks',
     'pr-automations',
+    'pull-requests',
     'stack-definitions',
   ],
   Access: [

@@ -42,6 +42,7 @@ mod pr_automation_spec;
 mod preview;
 mod project;
 mod project_limits;
+mod pull_request;
 mod question;
 mod record;
 mod recording;
@@ -157,6 +158,7 @@ part! { DeliveryQueries, DeliveryMutations:
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     pr_automation(query PrAutomationQuery; mutation PrAutomationMutation);
     preview(query PreviewQuery);
+    pull_request(query PullRequestQuery);
     revision(query RevisionQuery);
     runner(query RunnerQuery; mutation RunnerMutation);
     scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);

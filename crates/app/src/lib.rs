@@ -67,6 +67,7 @@ pub mod project;
 mod project_limits;
 pub mod project_stack_rules;
 pub mod proxy;
+pub mod pull_request;
 pub mod question;
 pub mod recorder;
 pub mod recording;

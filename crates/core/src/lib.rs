@@ -50,6 +50,7 @@ pub mod pr_automation_spec;
 pub mod project;
 pub mod project_limits;
 pub mod promotion;
+pub mod pull_request;
 pub mod question;
 pub mod recording;
 pub mod recording_policy;

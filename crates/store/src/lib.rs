@@ -62,6 +62,7 @@ mod program_login;
 mod project;
 mod project_limits;
 mod project_stack_rules;
+mod pull_request;
 mod quota;
 mod recording;
 mod recording_policy;

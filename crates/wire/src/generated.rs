@@ -26,6 +26,7 @@ mod persona;
 mod pr_automation;
 mod preview;
 mod project;
+mod pull_request;
 mod question;
 mod recording;
 mod registration_token;
@@ -76,6 +77,7 @@ pub use persona::*;
 pub use pr_automation::*;
 pub use preview::*;
 pub use project::*;
+pub use pull_request::*;
 pub use question::*;
 pub use recording::*;
 pub use registration_token::*;
@@ -210,6 +212,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (DeleteProject::NAME, DeleteProject::DOCUMENT),
     (GetProject::NAME, GetProject::DOCUMENT),
     (SetProjectLimits::NAME, SetProjectLimits::DOCUMENT),
+    (ListPullRequests::NAME, ListPullRequests::DOCUMENT),
     (GetAccessDecision::NAME, GetAccessDecision::DOCUMENT),
     (ListAccessHolders::NAME, ListAccessHolders::DOCUMENT),
     (ListRecordings::NAME, ListRecordings::DOCUMENT),

@@ -19,6 +19,7 @@ export const titles: Record<Setting, string> = {
   'scm-connections': 'Connections to git hosts',
   'scm-webhooks': 'Webhooks of git hosts',
   'pr-automations': 'Automations of pull requests',
+  'pull-requests': 'Pull requests',
   projects: 'Projects',
   users: 'Users',
   groups: 'Groups',
@@ -73,6 +74,9 @@ export const pages: Record<Setting, Pages> = {
   'pr-automations': {
     List: lazy(async () => ({ default: (await import('../prautomation/page')).List })),
     One: lazy(async () => ({ default: (await import('../prautomation/page')).One })),
+  },
+  'pull-requests': {
+    List: lazy(async () => ({ default: (await import('../pullrequest/page')).List })),
   },
   projects: {
     List: lazy(async () => ({ default: (await import('../project/page')).List })),

@@ -27,6 +27,7 @@ const settingLists = [
   'scm-connections',
   'scm-webhooks',
   'pr-automations',
+  'pull-requests',
   'groups',
   'roles',
   'service-accounts',

@@ -427,6 +427,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr automations describe", Some("service")),
     ("pr automations list", Some("")),
     ("pr automations update", Some("service --name other")),
+    ("pr list", Some("")),
     ("tokens create", Some("--valid-for 1h")),
     ("tokens list", Some("")),
     ("tokens revoke", Some("0190b8a2-7c11-7def-8000-0123456789ab --yes")),

@@ -131,3 +131,24 @@ async fn an_automation_is_listed_described_changed_and_deleted() {
     assert_eq!(gone.code, 0, "{}", gone.err);
     assert_eq!(server.asked("DeletePrAutomation"), [json!({"id": ID})]);
 }
+
+#[tokio::test]
+async fn pull_requests_are_listed_by_how_they_stand() {
+    let opened = json!({
+        "id": ID, "status": "OPEN", "url": "https://github.com/acme/shop/pull/1", "title": "Add web", "creator": "ada@example.com",
+        "ref": "plural/web", "repository": "acme/shop", "labels": ["infra"], "insertedAt": null, "updatedAt": null, "project": null,
+    });
+    let page = json!({"pageInfo": {"hasNextPage": false, "endCursor": null}, "edges": [{"node": opened}]});
+    let server = Server::start().await.data("ListPullRequests", "pullRequests", &page);
+    let person = Person::of(&server.url);
+    let listed = person.run("pr list --status open --query web").await;
+    assert_eq!(listed.code, 0, "{}", listed.err);
+    for words in ["Add web", "OPEN", "acme/shop", "ada@example.com"] {
+        assert!(listed.out.contains(words), "{words}: {}", listed.out);
+    }
+    let asked = &server.asked("ListPullRequests")[0];
+    assert_eq!((&asked["status"], &asked["q"]), (&json!("OPEN"), &json!("web")));
+    let told = person.run("pr list -o json").await;
+    let told: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(told[0]["ref"], "plural/web");
+}

@@ -20,6 +20,7 @@ mod managed_namespace;
 mod persona;
 mod pr_automation;
 mod project;
+mod pull_request;
 mod question;
 mod recording;
 mod registration_token;
@@ -47,7 +48,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 30] = [
+const ROWS: [&[Line]; 31] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -77,6 +78,7 @@ const ROWS: [&[Line]; 30] = [
     stack::ROWS,
     custom_stack_run::ROWS,
     pr_automation::ROWS,
+    pull_request::ROWS,
     stack_definition::ROWS,
 ];
 
@@ -108,7 +110,7 @@ struct World {
     stack: Value,
     /// Commands of all stacks of the project.
     custom: Value,
-    /// An automation, and its name.
+    /// An automation, with the ids of its connection and of a pull request.
     automation: Value,
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
@@ -413,12 +415,16 @@ async fn make_sourced(t: &TestServer, name: &str, cluster: &Value, repository: &
 
 /// An automation with a connection of its own.
 async fn make_automation(t: &TestServer) -> Value {
-    let scm = make_scm(t).await;
+    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+    let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
+    let attributes = json!({"name": name, "type": "GITHUB", "token": "a-token", "projectId": t.project, "repositories": ["acme/*"]});
+    let scm = t.admin.data(create, json!({"a": attributes})).await["createScmConnection"].clone();
     let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id name } }";
     let name = format!("pr-{}", uuid::Uuid::now_v7().simple());
     let attributes = json!({"name": name, "title": "Add", "message": "Adds", "projectId": t.project, "connectionId": scm["id"]});
     let mut made = t.admin.data(create, json!({"a": attributes})).await["createPrAutomation"].clone();
     made["connection"] = scm["id"].clone();
+    made["opened"] = t.plant_pull_request(&made["id"]).await.into();
     made
 }
 

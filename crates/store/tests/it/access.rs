@@ -26,6 +26,7 @@ mod passkey;
 mod persona;
 mod pr_automation;
 mod project;
+mod pull_request;
 mod question;
 mod recording;
 mod registration_token;
@@ -89,7 +90,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 33] = [
+const CASES: [fn() -> Vec<Case>; 34] = [
     project::cases,
     user::cases,
     group::cases,
@@ -102,6 +103,7 @@ const CASES: [fn() -> Vec<Case>; 33] = [
     scm_connection::cases,
     scm_webhook::cases,
     pr_automation::cases,
+    pull_request::cases,
     service::cases,
     sync_window::cases,
     recording::cases,

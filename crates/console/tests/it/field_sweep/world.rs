@@ -63,6 +63,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("savedViews", ""),
     ("prAutomation", "(id: \"$automation\")"),
     ("prAutomations", ""),
+    ("pullRequest", "(id: \"$opened\")"),
+    ("pullRequests", ""),
     ("scmConnection", "(id: \"$scm\")"),
     ("scmConnections", ""),
     ("scmWebhook", "(id: \"$hook\")"),
@@ -386,6 +388,7 @@ impl World {
         });
         automation.as_object_mut().unwrap().extend(actions.as_object().unwrap().clone());
         let automation = made(create, json!({"a": automation})).await;
+        let opened = t.plant_pull_request(&json!(automation)).await;
         let create =
             "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id } }";
         let hook = json!({
@@ -517,6 +520,7 @@ impl World {
             ("view", view),
             ("scm", scm),
             ("automation", automation),
+            ("opened", opened),
             ("hook", hook),
             ("machine", account),
             ("credential", credential),

@@ -1,12 +1,14 @@
 //! PR automations: who may do what.
 
 use plural_app::pr_automation::{PrAutomationFilter, PrAutomationSelector};
+use plural_app::scm_connection::NewScmSecrets;
 use plural_core::PageArgs;
 use plural_core::policy::BindingsChange;
 use plural_core::pr_automation::{
     NewPrAutomation, PrAutomation, PrAutomationChange, PrAutomationLinksChange,
 };
 use plural_core::pr_automation_spec::PrAutomationSpecChange;
+use plural_core::scm_connection::{ScmConnectionChange, ScmSpecChange};
 
 use super::scm_connection::connection_id;
 use super::{Case, World, found, fresh, readable};
@@ -50,6 +52,19 @@ fn change() -> PrAutomationChange {
 
 pub(super) async fn automation(w: &World<'_>) -> PrAutomation {
     w.door.app.pr_automation_create(&w.door.admin, new(w).await).await.unwrap()
+}
+
+/// One whose connection may touch repositories.
+pub(super) async fn targeted(w: &World<'_>) -> PrAutomation {
+    let automation = automation(w).await;
+    let spec =
+        ScmSpecChange { repositories: Some(vec!["acme/*".parse().unwrap()]), ..ScmSpecChange::default() };
+    let change = ScmConnectionChange { spec, ..ScmConnectionChange::default() };
+    let connection = automation.links.connection_id;
+    let changed =
+        w.door.app.scm_connection_update(&w.door.admin, connection, change, NewScmSecrets::default());
+    changed.await.unwrap();
+    automation
 }
 
 async fn selector(w: &World<'_>) -> PrAutomationSelector {

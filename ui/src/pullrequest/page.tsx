@@ -1,4 +1,3 @@
-import { Anchor } from '@mantine/core';
 import { getRouteApi } from '@tanstack/react-router';
 
 import { graphql } from '../generated';
@@ -9,7 +8,7 @@ import { text, tracks } from '../parts/cells';
 import { Facets } from '../parts/filter';
 import { Listing } from '../parts/listing';
 import type { Columns } from '../parts/table';
-import { Ago } from '../parts/text';
+import { Ago, Outside } from '../parts/text';
 
 const PullRequests = graphql(/* GraphQL */ `
   query PullRequests($after: String, $status: PrStatus, $q: String) {
@@ -43,14 +42,7 @@ const columns: Columns<RowOf<typeof PullRequests>> = [
     id: 'title',
     header: 'Pull request',
     meta: { track: 'minmax(160px, 2fr)' },
-    cell: ({ row: { original: row } }) =>
-      /^https?:/.test(row.url) ? (
-        <Anchor href={row.url} target="_blank" rel="noreferrer" inherit>
-          {visible(row.title ?? row.url)}
-        </Anchor>
-      ) : (
-        text(row.title)
-      ),
+    cell: ({ row: { original: row } }) => <Outside address={row.url}>{visible(row.title ?? row.url)}</Outside>,
   },
   {
     id: 'status',

@@ -51,6 +51,8 @@ export const settingGroups = {
     'helm-repositories',
     'scm-connections',
     'scm-webhooks',
+    'pr-automations',
+    'pull-requests',
     'stack-definitions',
   ],
   Access: [

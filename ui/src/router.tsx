@@ -319,12 +319,18 @@ interface SettingsSearch {
   q?: string | undefined;
   state?: string | undefined;
   project?: string | undefined;
+  role?: string | undefined;
 }
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings/$noun',
   validateSearch: (search: Record<string, unknown>): SettingsSearch =>
-    given(search, { q: words(search['q']), state: words(search['state']), project: words(search['project']) }),
+    given(search, {
+      q: words(search['q']),
+      state: words(search['state']),
+      project: words(search['project']),
+      role: words(search['role']),
+    }),
   component: lazyRouteComponent(pages.settings, 'SettingsPage'),
 });
 const setting = createRoute({ getParentRoute: () => settings, path: '$id' });

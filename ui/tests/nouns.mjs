@@ -106,6 +106,23 @@ export function nouns(clusters, rows, named) {
       insertedAt: ago(at),
       connection: { name: `scm-${at}` },
     })),
+    pullRequests: named('pull request', (at) => ({
+      id: `pr${at}`,
+      url: `https://github.com/acme/shop/pull/${at}`,
+      title: HOSTILE,
+      status: ['OPEN', 'MERGED', 'CLOSED'][at % 3],
+      repository: 'acme/shop',
+      creator: 'ada@example.com',
+      insertedAt: ago(at),
+    })),
+    prAutomations: named('automation', (at) => ({
+      id: `pa${at}`,
+      name: `automation-${at}`,
+      role: ['SERVICE', 'CLUSTER', null][at % 3],
+      identifier: at === 1 ? null : `acme/${HOSTILE}`,
+      documentation: HOSTILE,
+      insertedAt: ago(at),
+    })),
     roles: named('role', (at) => ({ id: `ro${at}`, name: `role-${at}`, actions: ['read', 'rollback'], insertedAt: ago(at) })),
     serviceAccounts: named('account', (at) => ({
       id: `sa${at}`,

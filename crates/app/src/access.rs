@@ -65,6 +65,8 @@ act!(/// To lock and replace the state of a stack.
     WriteState);
 act!(/// To run commands of one's own in the environment of a stack.
     ExecStack);
+act!(/// To open pull requests with an automation.
+    CreatePr);
 
 /// The installation as a target: users, groups, projects as sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,6 +197,7 @@ fn of_run<T: Noun>(actor: &Actor, action: Action, thing: &T) -> Result<Option<Ac
         | Action::Approve
         | Action::Exec
         | Action::ExecStack
+        | Action::CreatePr
         | Action::Rollback
         | Action::Prune
         | Action::ImpersonateGroup

@@ -6,12 +6,14 @@ use async_trait::async_trait;
 use plural_core::cluster::Cluster;
 use plural_core::group::Group;
 use plural_core::ids::{
-    ClusterId, GroupId, MachineAccountId, PolicyId, ProjectId, SavedViewId, ServiceId, StackId, UserId,
+    ClusterId, GroupId, MachineAccountId, PolicyId, PrAutomationId, ProjectId, SavedViewId, ServiceId,
+    StackId, UserId,
 };
 use plural_core::machine_account::MachineAccount;
 use plural_core::policy::{
     Binding, BindingSubject, BindingsChange, BoundRole, NamedRole, Policy, PolicyNoun, Rights, Role,
 };
+use plural_core::pr_automation::PrAutomation;
 use plural_core::project::Project;
 use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
@@ -25,6 +27,7 @@ use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::machine_account::MachineAccountSelector;
+use crate::pr_automation::PrAutomationSelector;
 use crate::project::ProjectSelector;
 use crate::role::RoleSelector;
 use crate::service::ServiceSelector;
@@ -146,6 +149,7 @@ found_by! {
     SavedView(SavedViewId) => std::convert::identity;
     MachineAccount(MachineAccountId) => MachineAccountSelector::Id;
     Stack(StackId) => StackSelector::Id;
+    PrAutomation(PrAutomationId) => PrAutomationSelector::Id;
 }
 
 impl App {

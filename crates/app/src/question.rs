@@ -10,13 +10,14 @@ use plural_core::cluster::Cluster;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::ids::{
-    ClusterId, MachineAccountId, PolicyId, ProjectId, SavedViewId, ServiceId, StackId, UserId,
+    ClusterId, MachineAccountId, PolicyId, PrAutomationId, ProjectId, SavedViewId, ServiceId, StackId, UserId,
 };
 use plural_core::invite::Invite;
 use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::policy::{Binding, BindingSubject, BoundRole, Policy, Role};
+use plural_core::pr_automation::PrAutomation;
 use plural_core::project::Project;
 use plural_core::question::{Kind, Need, On, Thing, need};
 use plural_core::registration_token::RegistrationToken;
@@ -40,6 +41,7 @@ use crate::group::GroupSelector;
 use crate::machine_account::MachineAccountSelector;
 use crate::managed_namespace::ManagedNamespaceSelector;
 use crate::policy::BoundSubject;
+use crate::pr_automation::PrAutomationSelector;
 use crate::project::ProjectSelector;
 use crate::records::{Record, Records};
 use crate::repository::RepositorySelector;
@@ -149,6 +151,7 @@ asked! {
     ServiceContext, t => either(t, ServiceContextSelector::Id, ServiceContextSelector::Name), c => Some(c.project_id.into());
     ScmConnection, t => either(t, ScmConnectionSelector::Id, ScmConnectionSelector::Name), c => c.project_id.map(Policy::from);
     Stack, t => either(t, StackSelector::Id, StackSelector::Name), s => Some(s.policy());
+    PrAutomation, t => either(t, PrAutomationSelector::Id, PrAutomationSelector::Name), a => Some(a.policy());
     SavedView, t => name(t)?, v => Some(v.policy());
     User, t => match t.parse() {
         Ok(id) => UserSelector::Id(id),
@@ -320,6 +323,7 @@ impl App {
             Kind::ManagedNamespace => judged!(ManagedNamespace),
             Kind::Context => judged!(ServiceContext),
             Kind::Stack => judged!(Stack),
+            Kind::PrAutomation => judged!(PrAutomation),
             Kind::ScmConnection => judged!(ScmConnection),
             Kind::SavedView => judged!(SavedView),
             Kind::User => judged!(User),
@@ -526,6 +530,10 @@ impl App {
         places.extend(
             stacks.into_values().map(|s| BoundPlace { policy: s.policy(), name: s.name.to_string() }),
         );
+        let automations = self.get_many::<PrAutomation>(ctx, &of(ids, PrAutomationId::from_uuid)).await?;
+        places.extend(
+            automations.into_values().map(|a| BoundPlace { policy: a.policy(), name: a.name.to_string() }),
+        );
         Ok(places)
     }
 }
@@ -541,6 +549,7 @@ fn inherits(kind: Kind, within: Kind) -> bool {
             | Kind::ManagedNamespace
             | Kind::Context
             | Kind::Stack
+            | Kind::PrAutomation
             | Kind::ScmConnection
             | Kind::ServiceAccount
             | Kind::RegistrationToken

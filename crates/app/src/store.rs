@@ -14,7 +14,9 @@ use plural_core::job::BackgroundJob;
 use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::persona::Persona;
+use plural_core::pr_automation::PrAutomation;
 use plural_core::project::Project;
+use plural_core::pull_request::PullRequest;
 use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
 use plural_core::role::CustomRole;
@@ -57,10 +59,12 @@ use crate::passkey::PasskeyStore;
 use crate::persona::PersonaStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
+use crate::pr_automation::PrAutomationStore;
 use crate::program_login::ProgramLoginStore;
 use crate::project::ProjectStore;
 use crate::project_stack_rules::ProjectStackRulesStore;
 use crate::proxy::ProxyStore;
+use crate::pull_request::PullRequestStore;
 use crate::recording::RecordingStore;
 use crate::records::{Records, SortedRecords};
 use crate::registration_token::RegistrationTokenStore;
@@ -108,7 +112,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -124,6 +128,8 @@ stores! {
     InviteStore,
     PersonaStore,
     PolicyStore,
+    PrAutomationStore,
+    PullRequestStore,
     TokenStore,
     ClusterStore,
     ClusterFacetStore,

@@ -35,7 +35,7 @@ pub(crate) enum AuthCommand {
 #[derive(Debug, Args)]
 pub(crate) struct QuestionArgs {
     /// What is done: get, create, update, delete, sync, bind …, or an action: read, write, admin, approve, rollback, prune,
-    /// exec, impersonate-group, recordings, state-read, state-write, stack-exec
+    /// exec, impersonate-group, recordings, state-read, state-write, stack-exec, pr-create
     #[arg(value_name = "VERB")]
     pub(crate) verb: String,
 

@@ -44,6 +44,9 @@ mod output;
 mod passkeys;
 mod personas;
 mod plain;
+mod pr;
+mod pr_automation_file;
+mod pr_automations;
 mod preview;
 mod projects;
 mod proof;
@@ -265,6 +268,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
         Verb::Delete(args) => apart(move || documents::delete(args, terminal)).await,
         Verb::Explain(args) => documents::explain(&args, terminal),
         Verb::Cd(args) => apart(move || cd(*args, terminal)).await,
+        Verb::Pr(args) => apart(move || pr::run(*args, terminal)).await,
         Verb::Version(args) => output::version(args.output, terminal),
         Verb::Completion(args) => {
             let mut command = command;

@@ -58,7 +58,7 @@ pub(crate) struct RoleCreateArgs {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
-    /// What it allows: read, write, admin, approve, rollback, prune, exec, impersonate-group, recordings, state-read, state-write or stack-exec; may be given
+    /// What it allows: read, write, admin, approve, rollback, prune, exec, impersonate-group, recordings, state-read, state-write, stack-exec or pr-create; may be given
     /// several times
     #[arg(long = "action", value_name = "ACTION", required = true)]
     pub(crate) actions: Vec<String>,

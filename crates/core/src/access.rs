@@ -73,6 +73,7 @@ impl RunActor {
             | Action::Approve
             | Action::Exec
             | Action::ExecStack
+            | Action::CreatePr
             | Action::Rollback
             | Action::Prune
             | Action::ImpersonateGroup
@@ -186,6 +187,8 @@ actions! {
     WriteState = "state-write", "lock and replace the state of stacks";
     /// Run commands of one's own with the identity of a stack.
     ExecStack = "stack-exec", "run commands of their own in the environment of stacks";
+    /// Open pull requests with an automation.
+    CreatePr = "pr-create", "open pull requests with automations";
 }
 
 impl Action {

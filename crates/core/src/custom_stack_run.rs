@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::form::{FormQuestion, check_questions};
+use crate::form::{FormQuestion, QuestionType, check_questions};
 use crate::ids::{CustomStackRunId, ProjectId, StackId};
 use crate::name::Name;
 use crate::page::Keyed;
@@ -96,6 +96,19 @@ pub fn check_custom(
     }
     let Some(questions) = questions else { return Ok(()) };
     check_questions(questions, |name| check_variable_name("attributes.configuration", name))?;
+    for question in questions {
+        if question.kind == QuestionType::Flow {
+            let told =
+                format!("{} asks for a FLOW, which commands of stacks do not ask: use STRING", question.name);
+            return Err(Error::invalid("attributes.configuration.type", told));
+        }
+        if question.validation.as_ref().is_some_and(|validation| validation.uniq_by.is_some()) {
+            return Err(Error::invalid(
+                "attributes.configuration.validation.uniqBy",
+                "is not checked here: nothing is made by these names, so leave it out",
+            ));
+        }
+    }
     // The answer would take the place of what the stack says.
     match questions.iter().find(|question| environment.iter().any(|variable| variable.name == question.name))
     {
@@ -110,7 +123,7 @@ pub fn check_custom(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::form::QuestionType;
+    use crate::form::{QuestionValidation, UniqBy, UniqueIn};
 
     fn question(name: &str) -> FormQuestion {
         FormQuestion {
@@ -149,6 +162,20 @@ mod tests {
             );
         }
         check_custom(None, None, Some(&[question("TF_VAR_size")]), &environment).unwrap();
+    }
+
+    #[test]
+    fn flows_and_new_names_are_not_asked() {
+        let flow = FormQuestion { kind: QuestionType::Flow, ..question("TEAM") };
+        let uniq_by = Some(UniqBy { scope: UniqueIn::Cluster });
+        let validation = Some(QuestionValidation { uniq_by, ..QuestionValidation::default() });
+        let new = FormQuestion { validation, ..question("NAME") };
+        for (question, field) in
+            [(flow, "attributes.configuration.type"), (new, "attributes.configuration.validation.uniqBy")]
+        {
+            let refused = check_custom(None, None, Some(&[question]), &[]).unwrap_err().to_string();
+            assert!(refused.contains(field), "{refused}");
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ const FIELD: &str = "attributes.configuration";
 
 /// What an answer has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "UPPERCASE")]
 pub enum QuestionType {
     /// A text.
     String,
@@ -51,11 +51,13 @@ pub enum QuestionType {
     Group,
     /// The e-mail of a user.
     User,
+    /// The name of a flow.
+    Flow,
 }
 
 /// How a condition compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Comparison {
     /// The answer is another one. Without a value: there is none, or it is `false`.
     Not,
@@ -77,7 +79,7 @@ pub enum Comparison {
 
 /// When a question is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QuestionCondition {
     /// Name of a question before this one.
     pub field: String,
@@ -90,18 +92,39 @@ pub struct QuestionCondition {
 
 /// What an answer has to look like, besides its type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct QuestionValidation {
     /// A regular expression that is found in it; anchors say that it has to be all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
     /// It is a JSON document.
     pub json: bool,
+    /// It is the name of nothing that there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uniq_by: Option<UniqBy>,
+}
+
+/// Among what a name has to be new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum UniqueIn {
+    /// Projects.
+    Project,
+    /// Clusters.
+    Cluster,
+}
+
+/// What is the name of nothing that there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UniqBy {
+    /// Among these.
+    pub scope: UniqueIn,
 }
 
 /// A question of a form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FormQuestion {
     /// Name, by which its answer is known.
     pub name: String,
@@ -240,7 +263,8 @@ fn check_question(question: &FormQuestion, before: &BTreeSet<&str>) -> Result<()
         | QuestionType::Cluster
         | QuestionType::Project
         | QuestionType::Group
-        | QuestionType::User => {
+        | QuestionType::User
+        | QuestionType::Flow => {
             if !values.is_empty() {
                 return refused("has values and is no ENUM: make it one, or leave them out".to_owned());
             }
@@ -364,9 +388,11 @@ fn check_answer(question: &FormQuestion, text: &str) -> std::result::Result<(), 
         | QuestionType::Cluster
         | QuestionType::Project
         | QuestionType::Group
-        | QuestionType::User => {}
+        | QuestionType::User
+        | QuestionType::Flow => {}
     }
-    let Some(QuestionValidation { regex, json }) = validation else { return Ok(()) };
+    // Whether a name is new, is for the caller to see.
+    let Some(QuestionValidation { regex, json, uniq_by: _ }) = validation else { return Ok(()) };
     if *json && !is_json() {
         return Err("must be JSON".to_owned());
     }

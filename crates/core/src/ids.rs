@@ -136,6 +136,10 @@ id!(/// Id of a connection to a git host.
     ScmConnectionId, "scm connection");
 id!(/// Id of a webhook of a git host.
     ScmWebhookId, "scm webhook");
+id!(/// Id of an automation that opens pull requests.
+    PrAutomationId, "pr automation");
+id!(/// Id of a pull request.
+    PullRequestId, "pull request");
 id!(/// Id of a stack.
     StackId, "stack");
 id!(/// Id of commands of stacks under a name.

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::access::Action;
 use crate::ids::{
-    BindingId, ClusterId, GroupId, MachineAccountId, PolicyId, ProjectId, RoleId, SavedViewId, ServiceId,
-    StackId, UserId,
+    BindingId, ClusterId, GroupId, MachineAccountId, PolicyId, PrAutomationId, ProjectId, RoleId,
+    SavedViewId, ServiceId, StackId, UserId,
 };
 use crate::page::Keyed;
 
@@ -71,6 +71,8 @@ policies! {
     MachineAccount(MachineAccountId) = "service account" in Project;
     /// A stack.
     Stack(StackId) = "stack" in Project;
+    /// An automation that opens pull requests.
+    PrAutomation(PrAutomationId) = "pr automation" in Project;
 }
 
 impl PolicyNoun {
@@ -184,11 +186,14 @@ pub enum Role {
     Recordings,
     /// Act as a service account.
     Assume,
+    /// Open pull requests with an automation.
+    Create,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Admin, Self::Recordings, Self::Assume];
+    pub const ALL: [Self; 6] =
+        [Self::Read, Self::Write, Self::Admin, Self::Recordings, Self::Assume, Self::Create];
 
     /// The word in the database.
     pub const fn as_str(self) -> &'static str {
@@ -198,6 +203,7 @@ impl Role {
             Self::Admin => "admin",
             Self::Recordings => "recordings",
             Self::Assume => "assume",
+            Self::Create => "create",
         }
     }
 
@@ -211,7 +217,7 @@ impl Role {
     /// decides about commands that run with the identity of a stack: whoever writes one may not run any for that alone.
     pub const fn rights(self) -> Rights {
         use Action::{
-            Admin, Approve, Assume, Exec, ExecStack, ImpersonateGroup, Prune, Read, ReadRecordings,
+            Admin, Approve, Assume, CreatePr, Exec, ExecStack, ImpersonateGroup, Prune, Read, ReadRecordings,
             ReadState, Rollback, Write, WriteState,
         };
         match self {
@@ -226,6 +232,7 @@ impl Role {
                 Prune,
                 ReadState,
                 WriteState,
+                CreatePr,
             ]),
             Self::Admin => Rights::of(&[
                 Read,
@@ -240,9 +247,11 @@ impl Role {
                 Admin,
                 Assume,
                 ExecStack,
+                CreatePr,
             ]),
             Self::Recordings => Rights::of(&[ReadRecordings]),
             Self::Assume => Rights::of(&[Read, Assume]),
+            Self::Create => Rights::of(&[Read, CreatePr]),
         }
     }
 }
@@ -313,19 +322,21 @@ pub struct BindingsChange {
     pub write: Option<Vec<BindingSubject>>,
     /// Who may decide who may.
     pub admin: Option<Vec<BindingSubject>>,
+    /// Of an automation, who may open pull requests with it.
+    pub create: Option<Vec<BindingSubject>>,
 }
 
 impl BindingsChange {
     /// Nothing changes.
     pub fn is_empty(&self) -> bool {
-        let Self { read, write, admin } = self;
-        read.is_none() && write.is_none() && admin.is_none()
+        let Self { read, write, admin, create } = self;
+        read.is_none() && write.is_none() && admin.is_none() && create.is_none()
     }
 
     /// The roles that change, with those who have them from then on.
     pub fn roles(&self) -> Vec<(Role, Vec<BindingSubject>)> {
-        let Self { read, write, admin } = self;
-        [(Role::Read, read), (Role::Write, write), (Role::Admin, admin)]
+        let Self { read, write, admin, create } = self;
+        [(Role::Read, read), (Role::Write, write), (Role::Admin, admin), (Role::Create, create)]
             .into_iter()
             .filter_map(|(role, subjects)| Some((role, subjects.clone()?)))
             .collect()
@@ -341,8 +352,8 @@ impl Keyed for Binding {
 #[cfg(test)]
 mod tests {
     use Action::{
-        Admin, Approve, Assume, Exec, ExecStack, ImpersonateGroup, Prune, Read, ReadRecordings, ReadState,
-        Rollback, Write, WriteState,
+        Admin, Approve, Assume, CreatePr, Exec, ExecStack, ImpersonateGroup, Prune, Read, ReadRecordings,
+        ReadState, Rollback, Write, WriteState,
     };
 
     use super::*;
@@ -351,11 +362,12 @@ mod tests {
     #[test]
     fn the_rights_of_each_role() {
         let table = [
-            (Role::Read, "yes no no no no yes no no yes no no no no"),
-            (Role::Write, "yes yes no no yes yes yes yes yes no yes yes no"),
-            (Role::Admin, "yes yes yes no yes yes yes yes yes yes yes yes yes"),
-            (Role::Recordings, "no no no yes no no no no no no no no no"),
-            (Role::Assume, "yes no no no no no no no no yes no no no"),
+            (Role::Read, "yes no no no no yes no no yes no no no no no"),
+            (Role::Write, "yes yes no no yes yes yes yes yes no yes yes no yes"),
+            (Role::Admin, "yes yes yes no yes yes yes yes yes yes yes yes yes yes"),
+            (Role::Recordings, "no no no yes no no no no no no no no no no"),
+            (Role::Assume, "yes no no no no no no no no yes no no no no"),
+            (Role::Create, "yes no no no no no no no no no no no no yes"),
         ];
         let actions = [
             Read,
@@ -371,6 +383,7 @@ mod tests {
             ReadState,
             WriteState,
             ExecStack,
+            CreatePr,
         ];
         assert_eq!(actions, Action::ALL);
         assert_eq!(table.map(|(role, _)| role), Role::ALL);

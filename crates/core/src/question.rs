@@ -58,6 +58,8 @@ kinds! {
     Context = "context", "contexts", "service-context";
     /// An infrastructure stack.
     Stack = "stack", "stacks", "infrastructure-stack";
+    /// An automation that opens pull requests.
+    PrAutomation = "pr-automation", "pr-automations";
     /// A connection to a git host.
     ScmConnection = "scm-connection", "scm-connections", "connection", "connections";
     /// A saved view of the web console.
@@ -137,10 +139,10 @@ const LOOK: &[&str] = &["get", "list", "describe", "watch"];
 /// Verbs that are not words of actions: for which kinds, and what they need. The first row that fits counts.
 #[rustfmt::skip]
 const VERBS: &[(&[Kind], &[&str], Action, On)] = {
-    use Action::{Admin, Approve, ExecStack, Prune, Read, Write};
+    use Action::{Admin, Approve, CreatePr, ExecStack, Prune, Read, Write};
     use Kind::{
         AuditLog, Cluster, Context, DataKey, GlobalService, Group, HelmRepository, IdentityProvider, Invitation, Job,
-        ManagedNamespace, Persona, Project, RegistrationToken, Repository, Role, SavedView, ScmConnection, Service, ServiceAccount, Stack,
+        ManagedNamespace, Persona, PrAutomation, Project, RegistrationToken, Repository, Role, SavedView, ScmConnection, Service, ServiceAccount, Stack,
         SyncWindow, User,
     };
     &[
@@ -160,7 +162,8 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
         (&[SavedView],                     &["create"],                                      Read,    On::Installation),
         (&[SavedView],                     &["delete"],                                      Admin,   On::Thing),
         (&[Project, User, Group, Role],    &["create"],                                      Write,   On::Installation),
-        (&[Cluster, Repository, Context, Stack], &["create"],                                Write,   On::In(Project)),
+        (&[Cluster, Repository, Context, Stack, PrAutomation], &["create"],                  Write,   On::In(Project)),
+        (&[PrAutomation],                  &["open"],                                        CreatePr, On::Thing),
         (&[Stack],                         &["delete", "detach", "restore"],                 Admin,   On::Thing),
         (&[Stack],                         &["plan", "trigger", "cancel", "restart"],        Write,   On::Thing),
         (&[Stack],                         &["reject"],                                      Approve, On::Thing),
@@ -172,7 +175,7 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
         (&[Project],                       &["limit", "record", "list-secrets", "rotate-keys"], Admin,   On::Thing),
         (&[Cluster],                       &["detach", "rotate-token", "audit"],             Admin,   On::Thing),
         (&[Project, Cluster, User],        &["delete"],                                      Admin,   On::Thing),
-        (&[Project, Cluster, Service, Stack], &["bind", "grant", "revoke"],                     Admin,   On::Thing),
+        (&[Project, Cluster, Service, Stack, PrAutomation], &["bind", "grant", "revoke"],                     Admin,   On::Thing),
         (&[Service],                       &["sync", "refresh", "pause", "resume", "release", "detach", "clone",
                                              "read-secrets", "schedule"],                    Write,   On::Thing),
         (&[Service],                       &["promote"],                                     Approve, On::Thing),
@@ -226,6 +229,7 @@ const fn whole(kind: Kind) -> On {
         | Kind::ManagedNamespace
         | Kind::Context
         | Kind::Stack
+        | Kind::PrAutomation
         | Kind::ScmConnection
         | Kind::SavedView
         | Kind::User
@@ -284,6 +288,9 @@ mod tests {
             // Of a stack it is no shell.
             ("exec", Kind::Stack, (Action::ExecStack, On::Thing)),
             ("stack-exec", Kind::Stack, (Action::ExecStack, On::Thing)),
+            ("create", Kind::PrAutomation, (Action::Write, On::In(Kind::Project))),
+            ("open", Kind::PrAutomation, (Action::CreatePr, On::Thing)),
+            ("pr-create", Kind::PrAutomation, (Action::CreatePr, On::Thing)),
             ("exec", Kind::Cluster, (Action::Exec, On::Thing)),
             ("impersonate-group", Kind::Cluster, (Action::ImpersonateGroup, On::Thing)),
             ("list", Kind::AuditLog, (Action::Read, On::AdminOnly)),

@@ -271,6 +271,21 @@ impl ScmSpec {
         Ok(self)
     }
 
+    /// The slug of a repository that is named without its owner where the connection has one. It may still be one that may not be touched.
+    ///
+    /// # Errors
+    /// [`NameError`] for what is no slug.
+    pub fn slug(&self, name: &str) -> std::result::Result<String, NameError> {
+        let slug = match &self.owner {
+            Some(owner) if !name.contains('/') => format!("{owner}/{name}"),
+            _ => name.to_owned(),
+        };
+        if segments(&slug)?.len() < 2 {
+            return Err(NameError::of("must name an owner and a repository, such as acme/shop"));
+        }
+        Ok(slug)
+    }
+
     /// Whether this repository may be touched, by its slug: `owner/name`, with all groups between them. What is no slug may not.
     pub fn allows(&self, slug: &str) -> bool {
         self.repositories.iter().any(|pattern| pattern.matches(slug))

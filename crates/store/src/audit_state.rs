@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::error::db;
 use crate::{
-    cluster, custom_stack_run, global_service, group, managed_namespace, project, repository, saved_view,
-    scm_connection, scm_webhook, service, service_context, stack, user,
+    cluster, custom_stack_run, global_service, group, managed_namespace, pr_automation, project,
+    pull_request, repository, saved_view, scm_connection, scm_webhook, service, service_context, stack, user,
 };
 
 /// Things of one write whose rows are read again; a write about more of them is told without these digests.
@@ -45,7 +45,9 @@ async fn state_on(connection: &impl ConnectionTrait, noun: &str, id: Uuid) -> Re
         "global service" => row_on::<global_service::row::Entity>(connection, id).await,
         "group" => row_on::<group::row::Entity>(connection, id).await,
         "managed namespace" => row_on::<managed_namespace::row::Entity>(connection, id).await,
+        "pr automation" => row_on::<pr_automation::row::Entity>(connection, id).await,
         "project" => row_on::<project::row::Entity>(connection, id).await,
+        "pull request" => row_on::<pull_request::row::Entity>(connection, id).await,
         "saved view" => row_on::<saved_view::row::Entity>(connection, id).await,
         "scm webhook" => row_on::<scm_webhook::row::Entity>(connection, id).await,
         "scm connection" => row_on::<scm_connection::row::Entity>(connection, id).await,

@@ -80,6 +80,8 @@ mod m0103_stack_definitions;
 mod m0104_custom_stack_runs;
 mod m0106_scm_connections;
 mod m0107_scm_webhooks;
+mod m0108_pr_automations;
+mod m0109_pull_requests;
 #[cfg(test)]
 mod tests;
 
@@ -171,6 +173,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0104_custom_stack_runs::Migration),
             Box::new(m0106_scm_connections::Migration),
             Box::new(m0107_scm_webhooks::Migration),
+            Box::new(m0108_pr_automations::Migration),
+            Box::new(m0109_pull_requests::Migration),
         ]
     }
 }

@@ -251,11 +251,11 @@ impl Database {
     async fn bound_as(&self, connection: &impl ConnectionTrait, id: Uuid) -> Result<Vec<String>> {
         let doing = "reading the bindings of a role";
         let sql = format!(
-            "SELECT p.noun AS noun, COALESCE(j.name, c.handle, s.name, v.name, m.email, k.name, p.name) AS name, \
+            "SELECT p.noun AS noun, COALESCE(j.name, c.handle, s.name, v.name, m.email, k.name, a.name, p.name) AS name, \
              COALESCE(u.email, g.name) AS who FROM role_bindings b JOIN policies p ON p.id = b.policy_id \
              LEFT JOIN projects j ON j.id = p.id LEFT JOIN clusters c ON c.id = p.id \
              LEFT JOIN services s ON s.id = p.id LEFT JOIN saved_views v ON v.id = p.id LEFT JOIN users m ON m.id = p.id \
-             LEFT JOIN stacks k ON k.id = p.id \
+             LEFT JOIN stacks k ON k.id = p.id LEFT JOIN pr_automations a ON a.id = p.id \
              LEFT JOIN users u ON u.id = b.user_id LEFT JOIN user_groups g ON g.id = b.group_id \
              WHERE b.role_id = $1 ORDER BY b.id LIMIT {}",
             NAMED + 1

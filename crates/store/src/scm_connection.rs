@@ -16,7 +16,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilt
 
 use crate::convert::{json, parse, to_json, word};
 use crate::database::Database;
-use crate::error::{db, unique};
+use crate::error::{db, is_foreign_key, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::set;
@@ -224,7 +224,14 @@ impl ScmConnectionStore for Database {
         row::Entity::delete_by_id(by.target().id.uuid())
             .exec(&write.tx)
             .await
-            .map_err(db("deleting a connection"))?;
+            .map_err(|cause| {
+                if is_foreign_key(&cause) {
+                    // Whoever asks may not know of the automations, so none is named.
+                    Error::conflict("automations open pull requests with the connection: delete them, or give them another one, first")
+                } else {
+                    db("deleting a connection")(cause)
+                }
+            })?;
         write.audit(by.entry()).await?;
         write.commit().await
     }

@@ -23,8 +23,10 @@ mod invite;
 mod managed_namespace;
 mod passkey;
 mod persona;
+mod pr_automation;
 mod preview;
 mod project;
+mod pull_request;
 mod question;
 mod recording;
 mod registration_token;
@@ -72,8 +74,10 @@ pub use invite::*;
 pub use managed_namespace::*;
 pub use passkey::*;
 pub use persona::*;
+pub use pr_automation::*;
 pub use preview::*;
 pub use project::*;
+pub use pull_request::*;
 pub use question::*;
 pub use recording::*;
 pub use registration_token::*;
@@ -197,6 +201,9 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreatePersona::NAME, CreatePersona::DOCUMENT),
     (UpdatePersona::NAME, UpdatePersona::DOCUMENT),
     (DeletePersona::NAME, DeletePersona::DOCUMENT),
+    (ListPrAutomations::NAME, ListPrAutomations::DOCUMENT),
+    (GetPrAutomation::NAME, GetPrAutomation::DOCUMENT),
+    (DeletePrAutomation::NAME, DeletePrAutomation::DOCUMENT),
     (GetServicePreview::NAME, GetServicePreview::DOCUMENT),
     (ListProjects::NAME, ListProjects::DOCUMENT),
     (CreateProject::NAME, CreateProject::DOCUMENT),
@@ -205,6 +212,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (DeleteProject::NAME, DeleteProject::DOCUMENT),
     (GetProject::NAME, GetProject::DOCUMENT),
     (SetProjectLimits::NAME, SetProjectLimits::DOCUMENT),
+    (ListPullRequests::NAME, ListPullRequests::DOCUMENT),
     (GetAccessDecision::NAME, GetAccessDecision::DOCUMENT),
     (ListAccessHolders::NAME, ListAccessHolders::DOCUMENT),
     (ListRecordings::NAME, ListRecordings::DOCUMENT),

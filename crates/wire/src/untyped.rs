@@ -202,6 +202,32 @@ operations! {
     /// Changes commands under a name: what is absent stays as it is.
     ChangeCustomStackRun(Mutation, "updateCustomStackRun") -> Value = "$id: ID!, $attributes: CustomStackRunAttributes!",
         "updateCustomStackRun(id: $id, attributes: $attributes) { id }";
+    /// All of an automation that opens pull requests.
+    ReadPrAutomation(Query, "prAutomation") -> Value = "$id: ID!", concat!(
+        "prAutomation(id: $id) {
+    id name role documentation icon darkIcon addon labels identifier branch branchPrefix title message patch mayCreate
+    insertedAt updatedAt project { id name } connection { id name } repository { id url } cluster { id handle }
+    service { id name } ", git!(), "
+    configuration {
+      type name default documentation longform displayName placeholder page optional values
+      condition { operation field value } validation { regex json uniqBy { scope } }
+    }
+    confirmation { text checklist { label } }
+    secrets { cluster namespace name entries { name documentation autogenerate } }
+    creates { ", git!(), " templates { source destination context condition external } }
+    updates {
+      regexReplacements { file regex replacement templated } yamlOverlays { file yaml listMerge listKey templated }
+      regexes files replaceTemplate matchStrategy yq
+    }
+    deletes { files folders } vendor { helm { url chart version destination } } lua { script folder external }
+    ", bindings!(), " createBindings { user { email } group { name } }
+  }");
+    /// Makes an automation.
+    AddPrAutomation(Mutation, "createPrAutomation") -> Value = "$attributes: PrAutomationAttributes!",
+        "createPrAutomation(attributes: $attributes) { id }";
+    /// Changes an automation: what is absent stays as it is.
+    ChangePrAutomation(Mutation, "updatePrAutomation") -> Value = "$id: ID!, $attributes: PrAutomationAttributes!",
+        "updatePrAutomation(id: $id, attributes: $attributes) { id }";
     /// Removes a context that no service uses.
     RemoveContext(Mutation, "deleteServiceContext") -> Value = "$id: ID!", "deleteServiceContext(id: $id) { id }";
 

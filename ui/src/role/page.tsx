@@ -63,6 +63,7 @@ const actions: Record<string, string> = {
   'state-read': 'read the state of stacks, with the secret values in it',
   'state-write': 'lock and replace the state of stacks',
   'stack-exec': 'run commands of their own in the environment of stacks',
+  'pr-create': 'open pull requests with automations',
   recordings: 'read recordings of shells',
 };
 

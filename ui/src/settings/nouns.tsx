@@ -18,6 +18,8 @@ export const titles: Record<Setting, string> = {
   'stack-definitions': 'Stack definitions',
   'scm-connections': 'Connections to git hosts',
   'scm-webhooks': 'Webhooks of git hosts',
+  'pr-automations': 'Automations of pull requests',
+  'pull-requests': 'Pull requests',
   projects: 'Projects',
   users: 'Users',
   groups: 'Groups',
@@ -68,6 +70,13 @@ export const pages: Record<Setting, Pages> = {
   },
   'scm-webhooks': {
     List: lazy(async () => ({ default: (await import('../scmwebhook/page')).List })),
+  },
+  'pr-automations': {
+    List: lazy(async () => ({ default: (await import('../prautomation/page')).List })),
+    One: lazy(async () => ({ default: (await import('../prautomation/page')).One })),
+  },
+  'pull-requests': {
+    List: lazy(async () => ({ default: (await import('../pullrequest/page')).List })),
   },
   projects: {
     List: lazy(async () => ({ default: (await import('../project/page')).List })),

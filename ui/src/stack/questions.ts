@@ -58,6 +58,7 @@ const hints: Partial<Record<Question['type'], string>> = {
   PROJECT: 'The name of a project that you may see.',
   GROUP: 'The name of a group.',
   USER: 'The e-mail of a user.',
+  FLOW: 'The name of a flow.',
   JSON: 'A JSON document.',
 };
 

@@ -46,7 +46,7 @@ impl PolicyRole {
             Role::Read => Some(Self::Read),
             Role::Write => Some(Self::Write),
             Role::Admin => Some(Self::Admin),
-            Role::Recordings | Role::Assume => None,
+            Role::Recordings | Role::Assume | Role::Create => None,
         }
     }
 }

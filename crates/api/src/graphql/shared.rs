@@ -84,6 +84,7 @@ impl RbacAttributes {
             read: subjects("readBindings", read_bindings)?,
             write: subjects("writeBindings", write_bindings)?,
             admin: subjects("adminBindings", admin_bindings)?,
+            create: None,
         })
     }
 }

@@ -18,7 +18,9 @@ mod identity_provider;
 mod installation;
 mod managed_namespace;
 mod persona;
+mod pr_automation;
 mod project;
+mod pull_request;
 mod question;
 mod recording;
 mod registration_token;
@@ -46,7 +48,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 29] = [
+const ROWS: [&[Line]; 31] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -75,6 +77,8 @@ const ROWS: [&[Line]; 29] = [
     persona::ROWS,
     stack::ROWS,
     custom_stack_run::ROWS,
+    pr_automation::ROWS,
+    pull_request::ROWS,
     stack_definition::ROWS,
 ];
 
@@ -106,6 +110,8 @@ struct World {
     stack: Value,
     /// Commands of all stacks of the project.
     custom: Value,
+    /// An automation, with the ids of its connection and of a pull request.
+    automation: Value,
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
     role: Value,
@@ -155,6 +161,7 @@ impl World {
             scm: make_scm(t).await,
             stack: make_stack(t, &name).await,
             custom: make_custom(t, &name).await,
+            automation: make_automation(t).await,
             role: make_role(admin, &name).await,
             definition: make_definition(admin, &name).await,
             machine: make_machine(t, &name).await,
@@ -223,6 +230,9 @@ impl World {
         }
         if about(&self.custom) {
             self.custom = make_custom(t, &name).await;
+        }
+        if about(&self.automation) {
+            self.automation = make_automation(t).await;
         }
         if about(&self.sourced) || self.sourced["run"].as_str().is_some_and(names) {
             self.sourced = make_sourced(t, &name, &self.cluster, &self.repository).await;
@@ -400,6 +410,21 @@ async fn make_sourced(t: &TestServer, name: &str, cluster: &Value, repository: &
     })
     .await;
     made["run"] = run;
+    made
+}
+
+/// An automation with a connection of its own.
+async fn make_automation(t: &TestServer) -> Value {
+    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+    let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
+    let attributes = json!({"name": name, "type": "GITHUB", "token": "a-token", "projectId": t.project, "repositories": ["acme/*"]});
+    let scm = t.admin.data(create, json!({"a": attributes})).await["createScmConnection"].clone();
+    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id name } }";
+    let name = format!("pr-{}", uuid::Uuid::now_v7().simple());
+    let attributes = json!({"name": name, "title": "Add", "message": "Adds", "projectId": t.project, "connectionId": scm["id"]});
+    let mut made = t.admin.data(create, json!({"a": attributes})).await["createPrAutomation"].clone();
+    made["connection"] = scm["id"].clone();
+    made["opened"] = t.plant_pull_request(&made["id"]).await.into();
     made
 }
 

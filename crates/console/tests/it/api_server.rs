@@ -11,7 +11,9 @@ use std::{
 
 use plural_app::job::{JobClaimer, JobEnd, JobStore as _, NewJob};
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
+use plural_core::access::Actor;
 use plural_core::ids::ReplicaId;
+use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::TestDatabase;
 use secrecy::SecretString;
@@ -130,6 +132,22 @@ impl TestServer {
         connection.execute_raw(statement).await.unwrap();
         connection.close().await.unwrap();
         id.to_string()
+    }
+
+    /// A pull request of an automation in `acme/shop`, as if the console had opened it; its id.
+    pub(crate) async fn plant_pull_request(&self, automation: &Value) -> String {
+        let told = HostPullRequest {
+            url: format!("https://github.com/acme/shop/pull/{}", uuid::Uuid::now_v7().simple()),
+            repository: "acme/shop".into(),
+            branch: "plural/a".into(),
+            title: "Add it".into(),
+            status: PrStatus::Open,
+            labels: vec!["infra".into()],
+        };
+        let app = self.console.app();
+        let automation = automation.as_str().unwrap().parse().unwrap();
+        let opened = app.pull_request_record(&app.ctx(Actor::System), automation, told).await.unwrap();
+        opened.id.to_string()
     }
 
     /// Three replicas on one PostgreSQL: each request goes to another one than the request before it.

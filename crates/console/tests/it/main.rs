@@ -23,6 +23,7 @@ mod invites;
 mod key_encryption;
 mod original_clients;
 mod passkeys;
+mod pr_automations;
 mod previous_build;
 mod project_invites;
 mod registration;

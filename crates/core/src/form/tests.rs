@@ -24,7 +24,7 @@ fn on(field: &str, operation: Comparison, value: Option<&str>) -> QuestionCondit
 }
 
 fn pattern(regex: &str) -> QuestionValidation {
-    QuestionValidation { regex: Some(regex.to_owned()), json: false }
+    QuestionValidation { regex: Some(regex.to_owned()), json: false, uniq_by: None }
 }
 
 fn check(questions: &[FormQuestion]) -> Result<()> {
@@ -50,7 +50,7 @@ fn an_answer_is_of_the_type_of_its_question() {
     };
     let lower = FormQuestion { validation: Some(pattern("^[a-z]+$")), ..question("a", QuestionType::String) };
     let json = FormQuestion {
-        validation: Some(QuestionValidation { regex: None, json: true }),
+        validation: Some(QuestionValidation { regex: None, json: true, uniq_by: None }),
         ..question("a", QuestionType::String)
     };
     for (of, good, bad) in [

@@ -9,6 +9,7 @@ mod hostile;
 mod markers;
 mod properties;
 mod questions;
+mod stored;
 mod upgrades;
 
 use plural_scaffold::{

@@ -221,7 +221,7 @@ impl World {
             Role::Read => 1,
             Role::Write => 2,
             Role::Admin => 3,
-            Role::Recordings | Role::Assume => unreachable!("there was none"),
+            Role::Recordings | Role::Assume | Role::Create => unreachable!("there was none"),
         };
         let concerns = |binding: &&OldBinding| {
             let is_subject = binding.subject == user.id.uuid()
@@ -243,7 +243,8 @@ impl World {
             | Action::Assume
             | Action::ReadState
             | Action::WriteState
-            | Action::ExecStack => 4,
+            | Action::ExecStack
+            | Action::CreatePr => 4,
         };
         match best {
             None => Decision::Hide,

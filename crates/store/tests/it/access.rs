@@ -24,7 +24,9 @@ mod machine_account;
 mod managed_namespace;
 mod passkey;
 mod persona;
+mod pr_automation;
 mod project;
+mod pull_request;
 mod question;
 mod recording;
 mod registration_token;
@@ -88,7 +90,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 32] = [
+const CASES: [fn() -> Vec<Case>; 34] = [
     project::cases,
     user::cases,
     group::cases,
@@ -100,6 +102,8 @@ const CASES: [fn() -> Vec<Case>; 32] = [
     saved_view::cases,
     scm_connection::cases,
     scm_webhook::cases,
+    pr_automation::cases,
+    pull_request::cases,
     service::cases,
     sync_window::cases,
     recording::cases,

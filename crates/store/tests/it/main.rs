@@ -39,6 +39,7 @@ mod nul;
 mod orders;
 mod policy;
 mod program_login;
+mod pull_request;
 mod quota;
 mod recording;
 mod replicas;

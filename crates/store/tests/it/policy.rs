@@ -223,8 +223,12 @@ async fn a_role_without_read_shows_nothing(database: TestDatabase) {
     // Recordings she may read, and they are no binding that a replacement of the others takes away.
     let of = RecordingsSelector::Project(blue.project_id);
     door.app.recording_list(&ada, &of, &all).await.unwrap();
-    let change =
-        BindingsChange { read: Some(vec![subject(&bob)]), write: Some(Vec::new()), admin: Some(Vec::new()) };
+    let change = BindingsChange {
+        read: Some(vec![subject(&bob)]),
+        write: Some(Vec::new()),
+        admin: Some(Vec::new()),
+        ..Default::default()
+    };
     door.app.binding_replace(&door.admin, blue.project_id, change).await.unwrap();
     door.app.recording_list(&ada, &of, &all).await.unwrap();
     let refused = door.app.recording_list(&door.as_user(&bob).await, &of, &all).await;

@@ -61,6 +61,10 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("roles", ""),
     ("savedView", "(id: \"$view\")"),
     ("savedViews", ""),
+    ("prAutomation", "(id: \"$automation\")"),
+    ("prAutomations", ""),
+    ("pullRequest", "(id: \"$opened\")"),
+    ("pullRequests", ""),
     ("scmConnection", "(id: \"$scm\")"),
     ("scmConnections", ""),
     ("scmWebhook", "(id: \"$hook\")"),
@@ -358,6 +362,33 @@ impl World {
             "signingPrivateKey": key(canaries.plant("signing key of a connection")),
         });
         let scm = made(create, json!({"a": forge})).await;
+        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
+        let mut automation = json!({
+            "name": "Add a service", "projectId": t.project, "connectionId": scm, "repositoryId": repository_id, "serviceId": service,
+            "clusterId": cluster, "role": "SERVICE", "documentation": "Adds one.", "icon": "https://example.com/a.png",
+            "darkIcon": "https://example.com/b.png", "addon": "redis", "labels": ["infra"], "identifier": "shop", "branch": "main",
+            "branchPrefix": "plural/service", "title": "Add {{ context.name }}", "message": "Adds it", "patch": false,
+            "configuration": [{"name": "name", "type": "STRING", "validation": {"regex": "^[a-z]+$", "uniqBy": {"scope": "CLUSTER"}}}],
+            "confirmation": {"text": "Sure?", "checklist": [{"label": "I asked"}]},
+            "secrets": {"cluster": "blue", "namespace": "shop", "name": "db", "entries": [{"name": "password", "autogenerate": true}]},
+            "git": {"ref": "main", "folder": "templates"}, "readBindings": [], "createBindings": [{"groupId": group}],
+        });
+        let actions = json!({
+            "creates": {"git": {"ref": "main", "folder": "more"}, "templates": [
+                {"source": "a.yaml", "destination": "b.yaml", "external": true, "context": "{\"a\": 1}", "condition": "a == 1"},
+            ]},
+            "updates": {
+                "regexReplacements": [{"file": "a", "regex": "b", "replacement": "c"}], "regexes": ["a"], "files": ["b"],
+                "yamlOverlays": [{"file": "a", "yaml": "b: 1", "listMerge": "APPEND", "listKey": "name"}],
+                "replaceTemplate": "c", "yq": ".", "matchStrategy": "ANY",
+            },
+            "deletes": {"files": ["old.yaml"], "folders": ["gone"]},
+            "vendor": {"helm": {"url": "oci://example.com/charts", "chart": "redis", "version": "1.0.0", "destination": "charts"}},
+            "lua": {"script": "return"},
+        });
+        automation.as_object_mut().unwrap().extend(actions.as_object().unwrap().clone());
+        let automation = made(create, json!({"a": automation})).await;
+        let opened = t.plant_pull_request(&json!(automation)).await;
         let create =
             "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id } }";
         let hook = json!({
@@ -488,6 +519,8 @@ impl World {
             ("second_state", second_state),
             ("view", view),
             ("scm", scm),
+            ("automation", automation),
+            ("opened", opened),
             ("hook", hook),
             ("machine", account),
             ("credential", credential),

@@ -275,6 +275,14 @@ pub(super) const PAGES: &[Followed] = &[
         ..NOTHING
     },
     Followed {
+        page: "docs/pr-automations.md",
+        before: "printf a-token > token.txt && \
+                 plural cd scm-connections create forge --type github --repository 'acme/*' --token-file token.txt && \
+                 echo '{name: add-service, role: SERVICE, identifier: acme/shop, title: Add it, message: Adds it}' > service.yaml",
+        swaps: &[("--connection github", "--connection forge")],
+        ..NOTHING
+    },
+    Followed {
         page: "docs/saved-views.md",
         swaps: &[(
             "0190b8a2-7c11-7def-8000-0123456789ab",

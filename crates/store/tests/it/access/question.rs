@@ -6,8 +6,8 @@ use plural_core::question::Thing;
 use plural_core::{Error, Result};
 
 use super::{
-    Case, World, global_service, invite, machine_account, managed_namespace, registration_token, role,
-    saved_view, scm_connection, service_context, stack,
+    Case, World, global_service, invite, machine_account, managed_namespace, pr_automation,
+    registration_token, role, saved_view, scm_connection, service_context, stack,
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -44,6 +44,9 @@ pub(super) async fn question(w: &World<'_>, text: &str) -> Question {
     }
     if text.contains("{scm}") {
         text = text.replace("{scm}", &scm_connection::connection_id(w).await.to_string());
+    }
+    if text.contains("{automation}") {
+        text = text.replace("{automation}", &pr_automation::automation(w).await.id.to_string());
     }
     if text.contains("{view}") {
         text = text.replace("{view}", &saved_view::view(w).await.id.to_string());
@@ -199,6 +202,13 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("saved_view_create", &["create saved-views"]),
     ("saved_view_update", &["update saved-view/{view}"]),
     ("saved_view_delete", &["delete saved-view/{view}"]),
+    ("get::<PrAutomation>", &["get pr-automation/{automation}"]),
+    ("pr_automation_create", &["create pr-automations project/{project}"]),
+    ("pr_automation_update", &["update pr-automation/{automation}", "bind pr-automation/{automation}"]),
+    ("pr_automation_delete", &["delete pr-automation/{automation}"]),
+    ("pr_automation_may_create", &["get pr-automation/{automation}"]),
+    ("pull_request_record", &["open pr-automation/{automation}"]),
+    ("get::<PullRequest>", &["get project/{project}"]),
     ("get::<ScmConnection>", &["get scm-connection/{scm}"]),
     ("scm_connection_create", &["create scm-connections project/{project}"]),
     ("scm_connection_update", &["update scm-connection/{scm}"]),
@@ -345,6 +355,8 @@ pub(super) const UNASKED: &[&str] = &[
     "get_many::<RegistrationToken>",
     "get_many::<Repository>",
     "get_many::<SavedView>",
+    "get_many::<PrAutomation>",
+    "get_many::<PullRequest>",
     "get_many::<ScmConnection>",
     "get_many::<ScmWebhook>",
     "get_many::<ServiceContext>",
@@ -365,6 +377,8 @@ pub(super) const UNASKED: &[&str] = &[
     "list::<GlobalService>",
     "list::<Invite>",
     "list::<ManagedNamespace>",
+    "list::<PrAutomation>",
+    "list::<PullRequest>",
     "list::<ScmConnection>",
     "list::<ScmWebhook>",
     "list::<Repository>",

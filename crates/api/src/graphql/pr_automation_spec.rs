@@ -1,0 +1,458 @@
+//! What a PR automation asks and does, in GraphQL.
+
+use async_graphql::{Enum, InputObject, SimpleObject};
+use plural_core::pr_automation_spec as core;
+use plural_specs::{Json, Map};
+
+use super::{
+    error::{List, items, list},
+    service::GitRef,
+    service_input::GitRefAttributes,
+};
+
+/// What an automation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::pr_automation_spec::PrRole")]
+pub(crate) enum PrRole {
+    /// Makes or changes clusters.
+    Cluster,
+    /// Makes or changes services.
+    Service,
+    /// Makes or changes pipelines.
+    Pipeline,
+    /// Changes something.
+    Update,
+    /// Upgrades something.
+    Upgrade,
+    /// Changes what something costs.
+    Cost,
+}
+
+/// How regexes of the oldest form work together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::pr_automation_spec::MatchStrategy")]
+pub(crate) enum MatchStrategy {
+    /// Each replaces what it finds.
+    Any,
+    /// As `ANY`, in files in which each of them finds something.
+    All,
+    /// Each looks in what the one before found; what the last finds is replaced.
+    Recursive,
+}
+
+/// What becomes of lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::pr_automation_spec::ListMerge")]
+pub(crate) enum ListMerge {
+    /// The overlay's takes the place.
+    Overwrite,
+    /// The overlay's items are added, those that are missing.
+    Append,
+}
+
+/// An empty text is none.
+fn given(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+/// What is confirmed before a pull request is opened.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "PrConfirmationAttributes")]
+pub(crate) struct PrConfirmation {
+    /// What is said, in Markdown.
+    text: Option<String>,
+    /// Boxes that all have to be ticked.
+    checklist: List<PrChecklist>,
+}
+
+/// A box that has to be ticked.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "PrChecklistAttributes")]
+pub(crate) struct PrChecklist {
+    /// What is confirmed by it.
+    label: String,
+}
+
+impl From<PrConfirmation> for core::PrConfirmation {
+    fn from(PrConfirmation { text, checklist }: PrConfirmation) -> Self {
+        let checklist = items(checklist).unwrap_or_default();
+        let checklist = checklist.into_iter().map(|PrChecklist { label }| core::PrChecklist { label });
+        Self { text: given(text), checklist: checklist.collect() }
+    }
+}
+
+impl From<core::PrConfirmation> for PrConfirmation {
+    fn from(core::PrConfirmation { text, checklist }: core::PrConfirmation) -> Self {
+        let checklist = checklist.into_iter().map(|core::PrChecklist { label }| PrChecklist { label });
+        Self { text, checklist: list(checklist) }
+    }
+}
+
+/// Values of a `Secret` that has to be there: their names, never they themselves.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "PrSecretsAttributes")]
+pub(crate) struct PrSecrets {
+    /// The handle of the cluster that it is on.
+    cluster: Option<String>,
+    /// Its namespace.
+    namespace: Option<String>,
+    /// Its name.
+    name: Option<String>,
+    /// Its values.
+    entries: List<PrSecretEntry>,
+}
+
+/// A value of a `Secret`.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "PrSecretEntryAttributes")]
+pub(crate) struct PrSecretEntry {
+    /// Its name.
+    name: Option<String>,
+    /// What it is.
+    documentation: Option<String>,
+    /// It is made by chance, and not asked.
+    autogenerate: Option<bool>,
+}
+
+impl From<PrSecrets> for core::PrSecrets {
+    fn from(PrSecrets { cluster, namespace, name, entries }: PrSecrets) -> Self {
+        let entries = items(entries).unwrap_or_default().into_iter();
+        let entries =
+            entries.map(|PrSecretEntry { name, documentation, autogenerate }| core::PrSecretEntry {
+                name: name.unwrap_or_default(),
+                documentation: given(documentation),
+                autogenerate: autogenerate.unwrap_or_default(),
+            });
+        Self {
+            cluster: given(cluster),
+            namespace: given(namespace),
+            name: given(name),
+            entries: entries.collect(),
+        }
+    }
+}
+
+impl From<core::PrSecrets> for PrSecrets {
+    fn from(core::PrSecrets { cluster, namespace, name, entries }: core::PrSecrets) -> Self {
+        let entries = entries.into_iter().map(|core::PrSecretEntry { name, documentation, autogenerate }| {
+            PrSecretEntry { name: Some(name), documentation, autogenerate: Some(autogenerate) }
+        });
+        Self { cluster, namespace, name, entries: list(entries) }
+    }
+}
+
+/// Files that are made.
+#[derive(Debug, InputObject)]
+pub(crate) struct PrAutomationCreateSpecAttributes {
+    /// Where external templates are, over what the automation says.
+    git: Option<GitRefAttributes>,
+    /// In order.
+    templates: List<PrAutomationTemplateAttributes>,
+}
+
+/// A file or folder that becomes another.
+#[derive(Debug, InputObject)]
+pub(crate) struct PrAutomationTemplateAttributes {
+    /// Where it is, a template.
+    source: String,
+    /// What it becomes, a template.
+    destination: String,
+    /// More context, for this one: a JSON object.
+    context: Option<Json>,
+    /// When it is made; absent: always.
+    condition: Option<String>,
+    /// The source is in the repository of templates.
+    external: bool,
+}
+
+impl TryFrom<PrAutomationCreateSpecAttributes> for core::PrCreates {
+    type Error = plural_core::Error;
+
+    fn try_from(
+        PrAutomationCreateSpecAttributes { git, templates }: PrAutomationCreateSpecAttributes,
+    ) -> plural_core::Result<Self> {
+        let templates = items(templates).unwrap_or_default().into_iter().map(core::PrTemplate::try_from);
+        Ok(Self {
+            git: git.map(GitRefAttributes::parse).transpose()?,
+            templates: templates.collect::<plural_core::Result<_>>()?,
+        })
+    }
+}
+
+impl TryFrom<PrAutomationTemplateAttributes> for core::PrTemplate {
+    type Error = plural_core::Error;
+
+    fn try_from(template: PrAutomationTemplateAttributes) -> plural_core::Result<Self> {
+        let PrAutomationTemplateAttributes { source, destination, context, condition, external } = template;
+        let context = match context {
+            None | Some(Json(serde_json::Value::Null)) => serde_json::Map::new(),
+            Some(Json(serde_json::Value::Object(context))) => context,
+            Some(_) => {
+                return Err(plural_core::Error::invalid(
+                    "attributes.creates.templates.context",
+                    "must be a JSON object",
+                ));
+            }
+        };
+        Ok(Self { source, destination, external, context, condition: condition.unwrap_or_default() })
+    }
+}
+
+/// Files that are made.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct PrAutomationCreateSpec {
+    /// Where external templates are, over what the automation says.
+    git: Option<GitRef>,
+    /// In order.
+    templates: List<PrAutomationTemplate>,
+}
+
+/// A file or folder that becomes another.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct PrAutomationTemplate {
+    /// Where it is, a template.
+    source: String,
+    /// What it becomes, a template.
+    destination: String,
+    /// More context, for this one.
+    context: Option<Map>,
+    /// When it is made; absent: always.
+    condition: Option<String>,
+    /// The source is in the repository of templates.
+    external: bool,
+}
+
+impl From<core::PrCreates> for PrAutomationCreateSpec {
+    fn from(core::PrCreates { git, templates }: core::PrCreates) -> Self {
+        let templates = templates.into_iter().map(|template| {
+            let core::PrTemplate { source, destination, external, context, condition } = template;
+            let context = Some(context).filter(|context| !context.is_empty()).map(Map);
+            PrAutomationTemplate { source, destination, context, condition: given(Some(condition)), external }
+        });
+        Self { git: git.map(GitRef::from), templates: list(templates) }
+    }
+}
+
+/// Files that are changed.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "PrAutomationUpdateSpecAttributes")]
+pub(crate) struct PrAutomationUpdateSpec {
+    /// Regexes of the oldest form.
+    regexes: List<String>,
+    /// First.
+    regex_replacements: List<RegexReplacement>,
+    /// Then.
+    yaml_overlays: List<YamlOverlay>,
+    /// Regexes of paths, of which one has to match a part.
+    files: List<String>,
+    /// What takes the place of what `regexes` find, a template.
+    replace_template: Option<String>,
+    /// Taken, and not used.
+    yq: Option<String>,
+    /// How `regexes` work together.
+    match_strategy: Option<MatchStrategy>,
+}
+
+/// Replaces what a regex finds.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "RegexReplacementAttributes")]
+pub(crate) struct RegexReplacement {
+    /// The regex, a template.
+    regex: String,
+    /// What takes its place, a template; `$1` is the first group.
+    replacement: String,
+    /// The file, a template.
+    file: String,
+    /// Taken, and not used: all three are templates.
+    templated: Option<bool>,
+}
+
+/// Puts YAML over a file.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "YamlOverlayAttributes")]
+pub(crate) struct YamlOverlay {
+    /// The file, a template.
+    file: String,
+    /// The YAML.
+    yaml: String,
+    /// What becomes of lists; absent: the overlay's takes the place.
+    list_merge: Option<ListMerge>,
+    /// The field by which items of lists are told apart; then `listMerge` is not looked at.
+    list_key: Option<String>,
+    /// The YAML is a template.
+    templated: Option<bool>,
+}
+
+impl From<PrAutomationUpdateSpec> for core::PrUpdates {
+    fn from(updates: PrAutomationUpdateSpec) -> Self {
+        let PrAutomationUpdateSpec {
+            regexes,
+            regex_replacements,
+            yaml_overlays,
+            files,
+            replace_template,
+            yq,
+            match_strategy,
+        } = updates;
+        let replacements = items(regex_replacements).unwrap_or_default().into_iter();
+        let replacements = replacements.map(|RegexReplacement { regex, replacement, file, templated }| {
+            core::RegexReplacement { file, regex, replacement, templated: templated.unwrap_or_default() }
+        });
+        let overlays = items(yaml_overlays).unwrap_or_default().into_iter();
+        let overlays =
+            overlays.map(|YamlOverlay { file, yaml, list_merge, list_key, templated }| core::YamlOverlay {
+                file,
+                yaml,
+                templated: templated.unwrap_or_default(),
+                list_merge: list_merge.map(core::ListMerge::from).unwrap_or_default(),
+                list_key: given(list_key),
+            });
+        Self {
+            regex_replacements: replacements.collect(),
+            yaml_overlays: overlays.collect(),
+            regexes: items(regexes).unwrap_or_default(),
+            files: items(files).unwrap_or_default(),
+            replace_template: replace_template.unwrap_or_default(),
+            match_strategy: match_strategy.map(Into::into),
+            yq: yq.unwrap_or_default(),
+        }
+    }
+}
+
+impl From<core::PrUpdates> for PrAutomationUpdateSpec {
+    fn from(updates: core::PrUpdates) -> Self {
+        let core::PrUpdates {
+            regex_replacements,
+            yaml_overlays,
+            regexes,
+            files,
+            replace_template,
+            match_strategy,
+            yq,
+        } = updates;
+        let replacements = regex_replacements.into_iter().map(|replacement| {
+            let core::RegexReplacement { file, regex, replacement, templated } = replacement;
+            RegexReplacement { regex, replacement, file, templated: Some(templated) }
+        });
+        let overlays = yaml_overlays.into_iter().map(|overlay| {
+            let core::YamlOverlay { file, yaml, templated, list_merge, list_key } = overlay;
+            YamlOverlay {
+                file,
+                yaml,
+                list_merge: Some(list_merge.into()),
+                list_key,
+                templated: Some(templated),
+            }
+        });
+        Self {
+            regexes: list(regexes),
+            regex_replacements: list(replacements),
+            yaml_overlays: list(overlays),
+            files: list(files),
+            replace_template: given(Some(replace_template)),
+            yq: given(Some(yq)),
+            match_strategy: match_strategy.map(Into::into),
+        }
+    }
+}
+
+/// Files that are taken away.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "PrAutomationDeleteSpecAttributes")]
+pub(crate) struct PrAutomationDeleteSpec {
+    /// Globs of files, templates.
+    files: Option<Vec<String>>,
+    /// Folders, templates.
+    folders: Option<Vec<String>>,
+}
+
+impl From<PrAutomationDeleteSpec> for core::PrDeletes {
+    fn from(PrAutomationDeleteSpec { files, folders }: PrAutomationDeleteSpec) -> Self {
+        Self { files: files.unwrap_or_default(), folders: folders.unwrap_or_default() }
+    }
+}
+
+impl From<core::PrDeletes> for PrAutomationDeleteSpec {
+    fn from(core::PrDeletes { files, folders }: core::PrDeletes) -> Self {
+        Self { files: Some(files), folders: Some(folders) }
+    }
+}
+
+/// What is unpacked.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "PrVendorSpecAttributes")]
+pub(crate) struct PrVendorSpec {
+    /// A chart.
+    helm: Option<PrHelmVendorSpec>,
+}
+
+/// A chart.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "PrHelmVendorSpecAttributes")]
+pub(crate) struct PrHelmVendorSpec {
+    /// Of its repository: an https, http or oci address.
+    url: String,
+    /// Its name.
+    chart: String,
+    /// Its version.
+    version: String,
+    /// The folder that it is unpacked into, a template.
+    destination: String,
+}
+
+impl From<PrVendorSpec> for core::PrVendor {
+    fn from(PrVendorSpec { helm }: PrVendorSpec) -> Self {
+        let helm = helm.map(|PrHelmVendorSpec { url, chart, version, destination }| core::PrVendorHelm {
+            url,
+            chart,
+            version,
+            destination,
+        });
+        Self { helm }
+    }
+}
+
+impl From<core::PrVendor> for PrVendorSpec {
+    fn from(core::PrVendor { helm }: core::PrVendor) -> Self {
+        let helm = helm.map(|core::PrVendorHelm { url, chart, version, destination }| PrHelmVendorSpec {
+            url,
+            chart,
+            version,
+            destination,
+        });
+        Self { helm }
+    }
+}
+
+/// A script that may change answers and automation before anything else is done.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "PrLuaSpecAttributes")]
+pub(crate) struct PrLuaSpec {
+    /// The folder is in the repository of templates.
+    external: Option<bool>,
+    /// Its text.
+    script: Option<String>,
+    /// A folder of scripts that are run in the order of their paths, as one program.
+    folder: Option<String>,
+}
+
+impl From<PrLuaSpec> for core::PrScript {
+    fn from(PrLuaSpec { external, script, folder }: PrLuaSpec) -> Self {
+        Self { script: given(script), folder: given(folder), external: external.unwrap_or_default() }
+    }
+}
+
+impl From<core::PrScript> for PrLuaSpec {
+    fn from(core::PrScript { script, folder, external }: core::PrScript) -> Self {
+        Self { external: Some(external), script, folder }
+    }
+}
+
+/// Refused: nothing here is written by a model.
+#[derive(Debug, InputObject)]
+pub(crate) struct PrAiSpecAttributes {
+    /// Refused.
+    enabled: Option<bool>,
+    /// Refused.
+    prompt: String,
+}

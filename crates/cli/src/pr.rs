@@ -1,0 +1,136 @@
+//! `plural pr …`.
+
+use chrono::{DateTime, Utc};
+use clap::{Args, Subcommand, ValueEnum};
+use plural_wire::{Client, ListPullRequests, PAGE_SIZE, PrStatus, PullRequest, all_pages};
+
+use crate::{
+    args::{ConnectionArgs, ListOutputArgs},
+    connect::connect,
+    error::CliError,
+    key,
+    output::{self, Row, age, or_dash},
+    pr_automations::{self, PrAutomationsArgs},
+    terminal::Terminal,
+};
+
+const NOTHING: &str = "no pull requests found";
+
+/// Pull requests, and the automations that open them
+#[derive(Debug, Args)]
+#[command(visible_alias = "pull-requests", subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct PrArgs {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+
+    #[command(subcommand)]
+    command: PrCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PrCommand {
+    List(PrListArgs),
+    Automations(PrAutomationsArgs),
+}
+
+/// How a pull request stands
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StatusArg {
+    /// It can be merged
+    Open,
+    /// It was merged
+    Merged,
+    /// It was closed and not merged
+    Closed,
+}
+
+impl From<StatusArg> for PrStatus {
+    fn from(status: StatusArg) -> Self {
+        match status {
+            StatusArg::Open => Self::Open,
+            StatusArg::Merged => Self::Merged,
+            StatusArg::Closed => Self::Closed,
+        }
+    }
+}
+
+/// List the pull requests that the console opened, of the projects that you may see
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "ls",
+    after_help = "Examples:
+  plural pr list
+  plural pr list --status open --project shop"
+)]
+struct PrListArgs {
+    /// Only those that stand so
+    #[arg(long, value_enum, value_name = "STATUS")]
+    status: Option<StatusArg>,
+
+    /// Only those of this project: its name or id
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
+
+    /// Only those with this in their title, repository or address
+    #[arg(long, value_name = "TEXT")]
+    query: Option<String>,
+
+    #[command(flatten)]
+    output: ListOutputArgs,
+}
+
+impl Row for PullRequest {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["TITLE", "STATUS", "REPOSITORY", "CREATOR", "AGE", "URL", "ID"], 6);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("pull-request/{}", self.id)
+    }
+
+    fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
+        vec![
+            or_dash(self.title.as_deref()),
+            or_dash(self.status.map(PrStatus::as_str)),
+            or_dash(self.repository.as_deref()),
+            or_dash(self.creator.as_deref()),
+            age(self.inserted_at, now),
+            or_dash(Some(&self.url)),
+            self.id.clone(),
+        ]
+    }
+}
+
+pub(crate) async fn run(
+    PrArgs { connection, command }: PrArgs,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let connection = connect(&connection, terminal)?;
+    match command {
+        PrCommand::List(args) => list(args, &connection.client, terminal).await,
+        PrCommand::Automations(args) => pr_automations::run(args, &connection.client, terminal).await,
+    }
+}
+
+async fn list(
+    PrListArgs { status, project, query, output }: PrListArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let project_id = match project {
+        Some(project) => Some(key::project(client, &project).await?.id),
+        None => None,
+    };
+    let page = |after| ListPullRequests {
+        after,
+        first: PAGE_SIZE,
+        project_id: project_id.clone(),
+        status: status.map(PrStatus::from),
+        q: query.clone(),
+    };
+    let all = all_pages(client, page).await?;
+    output::list(&all, &output, NOTHING, terminal)
+}

@@ -1,0 +1,194 @@
+//! An automation in a file: as the resource `PrAutomation` has it, or as the API does.
+//!
+//! What a resource calls by the name of another one is looked up here, and the rest is told to the console as it is.
+
+use std::path::Path;
+
+use plural_core::pr_automation_spec::PrAutomationSpec;
+use plural_wire::Client;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    error::CliError, file, groups, key, key::ClusterKey, scm_connections, terminal::Terminal, users,
+};
+
+/// What of the API's input is no part of what an automation asks and does.
+const BESIDES: [&str; 10] = [
+    "name",
+    "role",
+    "projectId",
+    "connectionId",
+    "repositoryId",
+    "clusterId",
+    "serviceId",
+    "readBindings",
+    "writeBindings",
+    "createBindings",
+];
+
+/// What a file says, with what it calls by name still called so.
+#[derive(Debug, Default)]
+pub(crate) struct AutomationFile {
+    /// As the API calls it.
+    pub(crate) attributes: Map<String, Value>,
+    /// Name of a connection.
+    pub(crate) connection: Option<String>,
+    /// Name of a project.
+    pub(crate) project: Option<String>,
+    /// Handle of a cluster.
+    pub(crate) cluster: Option<String>,
+    /// Who may, by the field that says so.
+    bindings: Vec<(&'static str, Vec<Value>)>,
+    /// References that cannot be followed from here, with the option that stands for each.
+    unknown: Vec<(&'static str, &'static str)>,
+}
+
+/// Reads a file.
+pub(crate) fn read(path: &Path, terminal: &mut Terminal<'_>) -> Result<AutomationFile, CliError> {
+    of_document(file::mapping("an automation", path, terminal)?, terminal)
+}
+
+fn of_document(
+    mut document: Map<String, Value>,
+    terminal: &mut Terminal<'_>,
+) -> Result<AutomationFile, CliError> {
+    let mut name = None;
+    if let Some(kind) = document.get("kind") {
+        if kind.as_str() != Some("PrAutomation") {
+            return Err(CliError::usage("the file must have a PrAutomation (kind), or what is in its spec"));
+        }
+        name = document.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
+        document = match document.remove("spec") {
+            Some(Value::Object(spec)) => spec,
+            _ => return Err(CliError::usage("the PrAutomation has no spec")),
+        };
+    }
+    let mut found = AutomationFile::default();
+    let mut named = |reference: &str| {
+        let named = document.remove(reference)?;
+        Some(named.get("name").and_then(Value::as_str).unwrap_or_default().to_owned())
+    };
+    found.connection = named("scmConnectionRef");
+    found.project = named("projectRef");
+    found.cluster = named("clusterRef");
+    for (reference, option) in [("serviceRef", "--service"), ("repositoryRef", "--repository")] {
+        if named(reference).is_some() {
+            found.unknown.push((reference, option));
+        }
+    }
+    if named("catalogRef").is_some() {
+        terminal.say("catalogRef is left out: there are no catalogs yet");
+    }
+    if let Some(handle) = document.remove("cluster") {
+        found.cluster = handle.as_str().map(str::to_owned).or(found.cluster);
+    }
+    // How often an operator looks is nothing that the console keeps.
+    document.remove("reconciliation");
+    if let Some(Value::Object(mut bindings)) = document.remove("bindings") {
+        for (of, field) in [("write", "writeBindings"), ("create", "createBindings")] {
+            if let Some(Value::Array(all)) = bindings.remove(of) {
+                found.bindings.push((field, all));
+            }
+        }
+    }
+    if let Some(name) = name {
+        document.entry("name").or_insert(name);
+    }
+    let mut attributes = Value::Object(document);
+    without_nulls(&mut attributes);
+    defaults_as_text(&mut attributes);
+    if let Value::Object(attributes) = attributes {
+        found.attributes = attributes;
+    }
+    Ok(found)
+}
+
+impl AutomationFile {
+    /// What the file calls by name becomes ids; what an option said already stays.
+    pub(crate) async fn resolved(self, client: &Client) -> Result<Map<String, Value>, CliError> {
+        let Self { mut attributes, connection, project, cluster, bindings, unknown } = self;
+        if let Some(name) = connection.filter(|_| !attributes.contains_key("connectionId")) {
+            attributes
+                .insert("connectionId".to_owned(), scm_connections::find(&name, client).await?.id.into());
+        }
+        if let Some(name) = project.filter(|_| !attributes.contains_key("projectId")) {
+            attributes.insert("projectId".to_owned(), key::project(client, &name).await?.id.into());
+        }
+        if let Some(handle) = cluster.filter(|_| !attributes.contains_key("clusterId")) {
+            let key: ClusterKey = handle.parse().map_err(CliError::usage)?;
+            attributes.insert("clusterId".to_owned(), key.get(client).await?.id.into());
+        }
+        for (reference, option) in unknown {
+            let given = if option == "--service" { "serviceId" } else { "repositoryId" };
+            if !attributes.contains_key(given) {
+                return Err(CliError::usage(format!(
+                    "{reference} names a resource of a cluster, which the console does not know by that name"
+                ))
+                .hint(format!("give {option}")));
+            }
+        }
+        for (field, all) in bindings {
+            let mut subjects = Vec::with_capacity(all.len());
+            for binding in all {
+                subjects.push(subject(&binding, client).await?);
+            }
+            attributes.insert(field.to_owned(), subjects.into());
+        }
+        Ok(attributes)
+    }
+}
+
+/// Whom a binding of a resource is for.
+async fn subject(binding: &Value, client: &Client) -> Result<Value, CliError> {
+    let text = |field: &str| binding.get(field).and_then(Value::as_str).map(str::to_owned);
+    if let Some(email) = text("userEmail") {
+        return Ok(json!({"userId": users::find(&email, client).await?.id}));
+    }
+    if let Some(name) = text("groupName") {
+        return Ok(json!({"groupId": groups::find(&name, client).await?.id}));
+    }
+    match (text("UserID"), text("groupID")) {
+        (Some(id), None) => Ok(json!({"userId": id})),
+        (None, Some(id)) => Ok(json!({"groupId": id})),
+        _ => Err(CliError::usage("each binding must have one of userEmail, groupName, UserID and groupID")),
+    }
+}
+
+/// Checks what would be told to the console, without it: fields that nobody knows, limits, paths, regexes, questions.
+pub(crate) fn check(attributes: &Map<String, Value>) -> Result<(), CliError> {
+    let mut spec = attributes.clone();
+    let has_repository = spec.contains_key("repositoryId");
+    if spec.contains_key("ai") {
+        return Err(CliError::usage("ai is not built: no model writes files here").hint("leave it out"));
+    }
+    for field in BESIDES {
+        spec.remove(field);
+    }
+    let spec: PrAutomationSpec = serde_json::from_value(Value::Object(spec))
+        .map_err(|error| CliError::usage(format!("the automation cannot be read: {error}")))?;
+    spec.check(has_repository).map_err(|error| CliError::usage(error.to_string()))
+}
+
+/// A field that is null is one that is not there.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// YAML reads `default: 3` as a number, and answers are texts.
+fn defaults_as_text(attributes: &mut Value) {
+    let Some(Value::Array(questions)) = attributes.get_mut("configuration") else { return };
+    for question in questions {
+        if let Some(default) = question.get_mut("default")
+            && (default.is_number() || default.is_boolean())
+        {
+            *default = Value::String(default.to_string());
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Pull requests: who gets what from their root fields.
+
+use serde_json::json;
+
+use super::table::{Line, MEMBERS_READ, USERS};
+
+pub(super) const ROWS: &[Line] = &[
+    Line {
+        field: "pullRequest",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID!) { pullRequest(id: $id) { id url status automation { name } } }",
+        variables: |w| json!({"id": w.automation["opened"]}),
+    },
+    Line {
+        field: "pullRequests",
+        expected: USERS,
+        document: "{ pullRequests(status: OPEN) { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+];

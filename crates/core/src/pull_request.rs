@@ -1,0 +1,150 @@
+//! Pull requests that the console opened.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::ids::{PrAutomationId, ProjectId, PullRequestId, ScmConnectionId};
+use crate::page::Keyed;
+
+/// Labels of a pull request.
+const MAX_LABELS: usize = 100;
+/// Bytes of an address.
+const MAX_URL: usize = 2048;
+/// Bytes of a title, a branch, a label.
+const MAX_LINE: usize = 1024;
+
+/// How a pull request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PrStatus {
+    /// It can be merged.
+    Open,
+    /// It was merged.
+    Merged,
+    /// It was closed and not merged.
+    Closed,
+}
+
+impl PrStatus {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Open, Self::Merged, Self::Closed];
+
+    /// The word in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "OPEN",
+            Self::Merged => "MERGED",
+            Self::Closed => "CLOSED",
+        }
+    }
+
+    /// The status of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+/// A pull request that the console opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequest {
+    /// Id.
+    pub id: PullRequestId,
+    /// Where it belongs.
+    pub project_id: ProjectId,
+    /// With which it was opened.
+    pub connection_id: ScmConnectionId,
+    /// The automation that it was opened with; absent once that is gone.
+    pub automation_id: Option<PrAutomationId>,
+    /// Who opened it, as the audit log calls them.
+    pub creator: String,
+    /// What the host tells of it.
+    pub told: HostPullRequest,
+    /// When it was recorded.
+    pub created_at: DateTime<Utc>,
+    /// When something of it last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+impl Keyed for PullRequest {
+    fn key(&self) -> Uuid {
+        self.id.uuid()
+    }
+}
+
+/// What a git host tells of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPullRequest {
+    /// Its address, by which it is known: one of a connection.
+    pub url: String,
+    /// The repository, as `acme/shop`.
+    pub repository: String,
+    /// Its branch.
+    pub branch: String,
+    /// Its title.
+    pub title: String,
+    /// How it stands.
+    pub status: PrStatus,
+    /// Its labels.
+    pub labels: Vec<String>,
+}
+
+impl HostPullRequest {
+    /// Checks what a host tells.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no address, or too long.
+    pub fn check(&self) -> Result<()> {
+        let Self { url, repository, branch, title, status: _, labels } = self;
+        let is_address = (url.starts_with("https://") || url.starts_with("http://"))
+            && url.len() <= MAX_URL
+            && !url.contains(|c: char| c.is_control() || c.is_whitespace());
+        if !is_address {
+            return Err(Error::invalid("url", "is no http or https address"));
+        }
+        for (field, text) in [("repository", repository), ("branch", branch), ("title", title)] {
+            if text.trim().is_empty() || text.len() > MAX_LINE || text.contains(char::is_control) {
+                return Err(Error::invalid(field, format!("must be one line of 1 to {MAX_LINE} bytes")));
+            }
+        }
+        let is_odd = |label: &String| label.len() > MAX_LINE || label.contains(char::is_control);
+        if labels.len() > MAX_LABELS || labels.iter().any(is_odd) {
+            return Err(Error::invalid("labels", format!("must be at most {MAX_LABELS}, each one line")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_tells_is_checked() {
+        let good = HostPullRequest {
+            url: "https://github.com/acme/shop/pull/1".to_owned(),
+            repository: "acme/shop".to_owned(),
+            branch: "plural/a".to_owned(),
+            title: "Add it".to_owned(),
+            status: PrStatus::Open,
+            labels: vec!["infra".to_owned()],
+        };
+        good.check().unwrap();
+        for (bad, field) in [
+            (HostPullRequest { url: "javascript:alert(1)".to_owned(), ..good.clone() }, "url"),
+            (HostPullRequest { url: "https://a b".to_owned(), ..good.clone() }, "url"),
+            (HostPullRequest { title: "a\nb".to_owned(), ..good.clone() }, "title"),
+            (HostPullRequest { branch: String::new(), ..good.clone() }, "branch"),
+            (HostPullRequest { labels: vec!["x".to_owned(); 101], ..good.clone() }, "labels"),
+        ] {
+            assert!(bad.check().unwrap_err().to_string().starts_with(field), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn words_round_trip() {
+        for status in PrStatus::ALL {
+            assert_eq!(PrStatus::parse(status.as_str()), Some(status));
+        }
+        assert_eq!(PrStatus::parse("DRAFT"), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! Pull requests.
+
+use async_trait::async_trait;
+use plural_app::access::{Audited, CreatePr};
+use plural_app::pull_request::{PullRequestFilter, PullRequestStore};
+use plural_core::access::Visibility;
+use plural_core::ids::{PrAutomationId, ProjectId, PullRequestId, ScmConnectionId};
+use plural_core::policy::PolicyNoun;
+use plural_core::pr_automation::PrAutomation;
+use plural_core::pull_request::{HostPullRequest, PrStatus, PullRequest};
+use plural_core::{Error, Result};
+use sea_orm::sea_query::{Condition, LockType};
+use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, Select};
+
+use crate::convert::{json, to_json, word};
+use crate::database::Database;
+use crate::error::{db, unique};
+use crate::page::search;
+use crate::records::{Guard, Table};
+use crate::transaction::set;
+use crate::{policy, pr_automation};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "pull_requests")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub project_id: Uuid,
+        pub connection_id: Uuid,
+        pub automation_id: Option<Uuid>,
+        pub creator: String,
+        pub url: String,
+        pub repository: String,
+        pub branch: String,
+        pub title: String,
+        pub status: String,
+        pub labels: Json,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const LABELS: &str = "the labels of a pull request";
+const UNIQUE: &[(&str, &str)] =
+    &[("pull_requests_connection_id_url_key", "the pull request is recorded at this moment: try again")];
+
+impl TryFrom<row::Model> for PullRequest {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            project_id,
+            connection_id,
+            automation_id,
+            creator,
+            url,
+            repository,
+            branch,
+            title,
+            status,
+            labels,
+            created_at,
+            updated_at,
+        } = row;
+        let status = word(PrStatus::parse(&status), "the status of a pull request")?;
+        let labels = json(labels, LABELS)?;
+        Ok(Self {
+            id: PullRequestId::from_uuid(id),
+            project_id: ProjectId::from_uuid(project_id),
+            connection_id: ScmConnectionId::from_uuid(connection_id),
+            automation_id: automation_id.map(PrAutomationId::from_uuid),
+            creator,
+            told: HostPullRequest { url, repository, branch, title, status, labels },
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+impl Table for PullRequest {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading pull requests";
+
+    fn find(rows: Select<row::Entity>, by: &PullRequestId) -> Select<row::Entity> {
+        rows.filter(row::Column::Id.eq(by.uuid()))
+    }
+
+    fn filter(rows: Select<row::Entity>, filter: &PullRequestFilter) -> Select<row::Entity> {
+        let PullRequestFilter { project_id, status, q } = filter;
+        let columns = [row::Column::Title, row::Column::Repository, row::Column::Url];
+        let mut rows = search(rows, &columns, q.as_deref());
+        if let Some(id) = project_id {
+            rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
+        }
+        if let Some(status) = status {
+            rows = rows.filter(row::Column::Status.eq(status.as_str()));
+        }
+        rows
+    }
+
+    fn visible(to: &Visibility) -> Condition {
+        policy::visible(to, &[row::Column::ProjectId], PolicyNoun::Project)
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Policies(vec![self.project_id.into()])
+    }
+}
+
+#[async_trait]
+impl PullRequestStore for Database {
+    async fn pull_request_record(
+        &self,
+        by: Audited<'_, PrAutomation, CreatePr>,
+        opened: &PullRequest,
+    ) -> Result<PullRequest> {
+        let PullRequest {
+            id,
+            project_id,
+            connection_id,
+            automation_id,
+            creator,
+            told,
+            created_at,
+            updated_at,
+        } = opened;
+        let HostPullRequest { url, repository, branch, title, status, labels } = told;
+        let write = self.write().await?;
+        // It must not go, or come to another connection, while something is opened with it.
+        let automation = pr_automation::row::Entity::find_by_id(by.target().id.uuid());
+        let automation = automation.lock(LockType::KeyShare).one(&write.tx).await;
+        let automation =
+            automation.map_err(db("reading an automation"))?.ok_or(Error::not_found("pr automation"))?;
+        if automation.connection_id != connection_id.uuid() {
+            return Err(Error::conflict("the automation has another connection now: try again"));
+        }
+        let known = row::Entity::find()
+            .filter(row::Column::ConnectionId.eq(connection_id.uuid()))
+            .filter(row::Column::Url.eq(url.as_str()))
+            .lock_exclusive()
+            .one(&write.tx)
+            .await
+            .map_err(db("reading a pull request"))?;
+        let mut row = row::ActiveModel {
+            repository: set(repository.clone()),
+            branch: set(branch.clone()),
+            title: set(title.clone()),
+            status: set(status.as_str().to_owned()),
+            labels: set(to_json(labels, LABELS)?),
+            updated_at: set(*updated_at),
+            ..Default::default()
+        };
+        let doing = "recording a pull request";
+        let row = match known {
+            Some(known) => {
+                row.id = ActiveValue::Unchanged(known.id);
+                row.update(&write.tx).await.map_err(unique(doing, UNIQUE))?
+            }
+            None => {
+                row.id = set(id.uuid());
+                row.project_id = set(project_id.uuid());
+                row.connection_id = set(connection_id.uuid());
+                row.automation_id = set(automation_id.map(PrAutomationId::uuid));
+                row.creator = set(creator.clone());
+                row.url = set(url.clone());
+                row.created_at = set(*created_at);
+                row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
+            }
+        };
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+}

@@ -1,0 +1,116 @@
+//! Records of pull requests: one of each address, in repositories that the connection may touch.
+
+use plural_app::pull_request::PullRequestFilter;
+use plural_app::scm_connection::NewScmSecrets;
+use plural_core::policy::BindingsChange;
+use plural_core::pr_automation::{NewPrAutomation, PrAutomation, PrAutomationLinksChange};
+use plural_core::pr_automation_spec::PrAutomationSpecChange;
+use plural_core::pull_request::{HostPullRequest, PrStatus, PullRequest};
+use plural_core::scm_connection::{NewScmConnection, ScmSpecChange, ScmType};
+use plural_core::{Error, PageArgs};
+use plural_testkit::{TestDatabase, each_database};
+
+use crate::door::Door;
+
+each_database!(
+    one_address_is_one_record,
+    a_repository_that_the_connection_may_not_touch_is_refused,
+    records_outlive_their_automation_and_go_with_their_connection,
+);
+
+async fn automation(door: &Door) -> PrAutomation {
+    let project = door.project("team").await;
+    let new = NewScmConnection {
+        name: "github".parse().unwrap(),
+        kind: ScmType::Github,
+        project_id: Some(project.id),
+        is_default: false,
+        spec: ScmSpecChange {
+            repositories: Some(vec!["acme/*".parse().unwrap()]),
+            ..ScmSpecChange::default()
+        },
+    };
+    let secrets = NewScmSecrets { token: Some("a-token".into()), ..NewScmSecrets::default() };
+    let connection = door.app.scm_connection_create(&door.admin, new, secrets).await.unwrap();
+    let new = NewPrAutomation {
+        name: "add".parse().unwrap(),
+        project_id: Some(project.id),
+        role: None,
+        links: PrAutomationLinksChange {
+            connection_id: Some(connection.id),
+            ..PrAutomationLinksChange::default()
+        },
+        spec: PrAutomationSpecChange {
+            title: Some("Add".to_owned()),
+            message: Some("Adds".to_owned()),
+            ..PrAutomationSpecChange::default()
+        },
+        bindings: BindingsChange::default(),
+    };
+    door.app.pr_automation_create(&door.admin, new).await.unwrap()
+}
+
+fn told(number: u32, status: PrStatus) -> HostPullRequest {
+    HostPullRequest {
+        url: format!("https://github.com/acme/shop/pull/{number}"),
+        repository: "acme/shop".to_owned(),
+        branch: "plural/a".to_owned(),
+        title: format!("Add {number}"),
+        status,
+        labels: vec!["infra".to_owned()],
+    }
+}
+
+async fn listed(door: &Door, filter: PullRequestFilter) -> Vec<String> {
+    let page = door.app.list::<PullRequest>(&door.admin, &filter, &PageArgs::default()).await.unwrap();
+    let mut titles: Vec<String> = page.into_nodes().into_iter().map(|opened| opened.told.title).collect();
+    titles.sort();
+    titles
+}
+
+async fn one_address_is_one_record(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let automation = automation(&door).await;
+    let record = async |told| door.app.pull_request_record(&door.admin, automation.id, told).await.unwrap();
+    let first = record(told(1, PrStatus::Open)).await;
+    let again = record(HostPullRequest { labels: Vec::new(), ..told(1, PrStatus::Merged) }).await;
+    assert_eq!((again.id, again.told.status, again.told.labels.len()), (first.id, PrStatus::Merged, 0));
+    assert_eq!(again.created_at, first.created_at);
+    record(told(2, PrStatus::Open)).await;
+    assert_eq!(listed(&door, PullRequestFilter::default()).await, ["Add 1", "Add 2"]);
+    let open = PullRequestFilter { status: Some(PrStatus::Open), ..PullRequestFilter::default() };
+    assert_eq!(listed(&door, open).await, ["Add 2"]);
+    let q = PullRequestFilter { q: Some("pull/1".to_owned()), ..PullRequestFilter::default() };
+    assert_eq!(listed(&door, q).await, ["Add 1"]);
+    let other = door.project("other").await;
+    let elsewhere = PullRequestFilter { project_id: Some(other.id), ..PullRequestFilter::default() };
+    assert!(listed(&door, elsewhere).await.is_empty());
+}
+
+async fn a_repository_that_the_connection_may_not_touch_is_refused(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let automation = automation(&door).await;
+    let evil = HostPullRequest { repository: "evil/shop".to_owned(), ..told(1, PrStatus::Open) };
+    let odd = HostPullRequest { url: "javascript:alert(1)".to_owned(), ..told(1, PrStatus::Open) };
+    for bad in [evil, odd] {
+        let refused = door.app.pull_request_record(&door.admin, automation.id, bad).await;
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    }
+    assert!(listed(&door, PullRequestFilter::default()).await.is_empty());
+}
+
+async fn records_outlive_their_automation_and_go_with_their_connection(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let automation = automation(&door).await;
+    let opened =
+        door.app.pull_request_record(&door.admin, automation.id, told(1, PrStatus::Open)).await.unwrap();
+    assert_eq!(opened.automation_id, Some(automation.id));
+    let connection = automation.links.connection_id;
+    let used = door.app.scm_connection_delete(&door.admin, connection).await;
+    assert!(matches!(used, Err(Error::Conflict { .. })), "{used:?}");
+    door.app.pr_automation_delete(&door.admin, automation.id).await.unwrap();
+    let kept = door.app.get::<PullRequest>(&door.admin, &opened.id).await.unwrap();
+    assert_eq!((kept.automation_id, kept.told), (None, opened.told));
+    door.app.scm_connection_delete(&door.admin, connection).await.unwrap();
+    assert!(listed(&door, PullRequestFilter::default()).await.is_empty());
+}

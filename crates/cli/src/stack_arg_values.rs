@@ -1,6 +1,5 @@
 //! What options of stacks hold besides plain texts: files, secrets, and other stacks with what is taken from them.
 
-use std::convert::Infallible;
 use std::path::PathBuf;
 
 use plural_wire::Client;
@@ -51,20 +50,12 @@ pub(crate) async fn dependencies(given: Vec<Dependency>, client: &Client) -> Res
 pub(crate) struct SecretVariable {
     name: String,
     file: Option<PathBuf>,
-    /// What is wrong with how it was given.
-    refused: Option<&'static str>,
 }
-
-const SECRET_FORM: &str =
-    "a secret variable is given as NAME=@FILE or NAME: a value itself could be read in the process list";
 
 impl SecretVariable {
     /// Its name, and its value from where that is.
     pub(crate) fn read(&self, terminal: &mut Terminal<'_>) -> Result<(String, String), CliError> {
-        let Self { name, file, refused } = self;
-        if let Some(why) = refused {
-            return Err(CliError::usage(*why));
-        }
+        let Self { name, file } = self;
         let value = match file {
             Some(path) => file::text("value", path)?.trim_end_matches(['\r', '\n']).to_owned(),
             None if terminal.is_interactive() => terminal.ask_secret(&format!("Value of {name}"))?,
@@ -77,17 +68,21 @@ impl SecretVariable {
     }
 }
 
-/// Never an error of its own: the parser of the command line would print what was typed, and that may be the secret.
-pub(crate) fn parse_secret(text: &str) -> Result<SecretVariable, Infallible> {
-    let (name, file, refused) = match text.split_once('=') {
-        None => (text, None, None),
-        Some((name, value)) => match value.strip_prefix('@').filter(|file| !file.is_empty()) {
-            Some(file) => (name, Some(PathBuf::from(file)), None),
-            None => (name, None, Some(SECRET_FORM)),
-        },
+pub(crate) fn parse_secret(text: &str) -> Result<SecretVariable, String> {
+    let (name, file) = match text.split_once('=') {
+        None => (text, None),
+        Some((name, value)) => {
+            let file = value.strip_prefix('@').filter(|file| !file.is_empty());
+            let told =
+                || "it must have the form NAME=@FILE or NAME: a value here could be read in the process list";
+            (name, Some(PathBuf::from(file.ok_or_else(told)?)))
+        }
     };
-    let refused = if name.is_empty() { Some(SECRET_FORM) } else { refused };
-    Ok(SecretVariable { name: name.to_owned(), file, refused })
+    if name.is_empty() {
+        Err("it must have a name".to_owned())
+    } else {
+        Ok(SecretVariable { name: name.to_owned(), file })
+    }
 }
 
 pub(crate) fn parse_file(text: &str) -> Result<(String, PathBuf), String> {
@@ -110,11 +105,12 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_on_the_command_line() {
-        let file = |name: &str, file: &str| SecretVariable { name: name.into(), file: Some(file.into()), refused: None };
+        let file = |name: &str, file: &str| SecretVariable { name: name.into(), file: Some(file.into()) };
         assert_eq!(parse_secret("TOKEN=@/run/token"), Ok(file("TOKEN", "/run/token")));
-        assert_eq!(parse_secret("TOKEN"), Ok(SecretVariable { name: "TOKEN".into(), file: None, refused: None }));
+        assert_eq!(parse_secret("TOKEN"), Ok(SecretVariable { name: "TOKEN".into(), file: None }));
         for wrong in ["", "TOKEN=hunter2", "TOKEN=@", "=@file", "TOKEN="] {
-            assert!(parse_secret(wrong).unwrap().refused.is_some(), "{wrong}");
+            let refused = parse_secret(wrong).unwrap_err();
+            assert!(!refused.contains("hunter2"), "{refused}");
         }
     }
 

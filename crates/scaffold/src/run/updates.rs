@@ -190,7 +190,16 @@ fn edit_file(run: &mut Run<'_>, step: &str, file_edit: &FileEdit) -> Done {
             *path = path_of(run, step, path)?;
             *value = value_of(run, step, value)?;
         }
-        Edit::Delete { path } => *path = path_of(run, step, path)?,
+        Edit::Delete { path } | Edit::Express { path, .. } => *path = path_of(run, step, path)?,
+        Edit::Block { path, labels, value, .. } => {
+            *path = path_of(run, step, path)?;
+            for label in labels {
+                *label = run.expand(step, step, label, &run.context)?;
+            }
+            for attribute in value.values_mut() {
+                *attribute = value_of(run, step, attribute)?;
+            }
+        }
     }
     change(run, step, &path, |text| edit(text, format, &file_edit.document, &wanted))
 }

@@ -50,6 +50,8 @@ pub struct Template {
     pub external: bool,
     /// More context, for this one alone.
     pub context: Map<String, Value>,
+    /// Names of answers that may become more than one value of a YAML, JSON, TOML or HCL file.
+    pub verbatim: Vec<String>,
     /// When; see [`crate::condition`].
     pub condition: String,
 }

@@ -163,6 +163,19 @@ pub fn edit(text: &str, format: Format, document: &DocumentSelector, edit: &Edit
     }
 }
 
+/// What a text says, as far as its keys and lists go; nothing where it is not of that language.
+pub(crate) fn shape(text: &str, format: Format) -> Option<Value> {
+    match format {
+        Format::Yaml => {
+            let documents = yaml::parse_documents(text.as_bytes(), MAX_VALUES).ok()?;
+            Some(Value::Array(documents.into_iter().map(|document| document.value).collect()))
+        }
+        Format::Json => serde_json::from_str(text).ok(),
+        Format::Toml => toml::value(text),
+        Format::Hcl => hcl::shape(text),
+    }
+}
+
 fn edit_yaml(text: &str, document: &DocumentSelector, edit: &Edit) -> Result<String, String> {
     let read = |text: &str| {
         yaml::parse_documents(text.as_bytes(), MAX_VALUES)

@@ -15,6 +15,7 @@ use crate::{
 
 mod creates;
 mod deletes;
+mod harmless;
 mod updates;
 mod vendor;
 
@@ -121,6 +122,7 @@ pub fn run(request: &Request) -> Result<Outcome, ScaffoldError> {
     let mut run = Run {
         request,
         automation: request.automation.clone(),
+        given: context.clone(),
         context,
         tree: request.tree.clone(),
         secrets,
@@ -172,6 +174,8 @@ fn failed(step: impl Into<String>, message: impl Into<String>) -> Failure {
 struct Run<'r> {
     request: &'r Request,
     automation: Automation,
+    /// What was given before a script ran.
+    given: Map<String, Value>,
     context: Map<String, Value>,
     tree: Files,
     secrets: Vec<String>,

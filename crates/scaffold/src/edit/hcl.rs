@@ -17,7 +17,7 @@ use super::{
     Edit, ListMerge,
     value::{Path, Step},
 };
-use expression::{json_of, parsed, put, said};
+use expression::{json_of, parsed, put, said, shape_of};
 
 /// What is to be done at the end of a path.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +65,25 @@ pub(super) fn edit(text: &str, edit: &Edit) -> Result<String, String> {
     }
     let edited = if is_dos { edited.replace('\n', "\r\n") } else { edited };
     Ok(format!("{mark}{edited}"))
+}
+
+/// Blocks, attributes and maps of a text.
+pub(super) fn shape(text: &str) -> Option<Value> {
+    Some(body_shape(&read(&text.replace("\r\n", "\n")).ok()?))
+}
+
+fn body_shape(body: &Body) -> Value {
+    let of = |structure: &Structure| match structure {
+        Structure::Attribute(attribute) => {
+            let entry = (attribute.key.as_str().to_owned(), shape_of(&attribute.value));
+            Value::Object([entry].into_iter().collect())
+        }
+        Structure::Block(block) => {
+            let name = format!("{} {}", block.ident.as_str(), block.labels.len());
+            Value::Object([(name, body_shape(&block.body))].into_iter().collect())
+        }
+    };
+    body.iter().map(of).collect()
 }
 
 fn told(path: &Path, why: &str) -> String {

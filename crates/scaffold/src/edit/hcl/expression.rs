@@ -2,7 +2,7 @@
 
 use hcl_edit::{
     Decorate,
-    expr::{Array, Expression, Object, ObjectKey, ObjectValueTerminator, UnaryOperator},
+    expr::{Array, Expression, Object, ObjectKey, ObjectValue, ObjectValueTerminator, UnaryOperator},
     parser::parse_expr,
 };
 use serde_json::{Map, Number, Value};
@@ -38,6 +38,31 @@ pub(super) fn json_of(expression: &Expression) -> Option<Value> {
         }
         _ => return None,
     })
+}
+
+/// Lists and maps of an expression; of one that is computed, the signs in it.
+pub(super) fn shape_of(expression: &Expression) -> Value {
+    match expression {
+        Expression::Array(array) => array.iter().map(shape_of).collect(),
+        Expression::Object(object) => {
+            let entry = |(key, value): (&ObjectKey, &ObjectValue)| {
+                let key = match key {
+                    ObjectKey::Ident(name) => name.value().as_str().to_owned(),
+                    ObjectKey::Expression(text) => {
+                        text.as_str().map_or_else(|| signs_of(&text.to_string()), str::to_owned)
+                    }
+                };
+                (key, shape_of(value.expr()))
+            };
+            Value::Object(object.iter().map(entry).collect())
+        }
+        other if json_of(other).is_some() => Value::Null,
+        other => Value::Object([(signs_of(&other.to_string()), Value::Null)].into_iter().collect()),
+    }
+}
+
+fn signs_of(text: &str) -> String {
+    text.chars().filter(|c| "{}[]()\"$%".contains(*c)).collect()
 }
 
 /// A value as an expression that says it, and nothing else.

@@ -79,5 +79,5 @@ export const clusterTabs = ['services', 'deprecations', 'audit', 'recordings', '
 export type ClusterTab = (typeof clusterTabs)[number];
 
 /** What a stack's page can show. */
-export const stackTabs = ['overview', 'runs', 'drift', 'state', 'outputs', 'settings'] as const;
+export const stackTabs = ['overview', 'runs', 'commands', 'drift', 'state', 'outputs', 'settings'] as const;
 export type StackTab = (typeof stackTabs)[number];

@@ -15,12 +15,14 @@ mod cluster_provider;
 mod cluster_status;
 mod component;
 mod configuration;
+mod custom_stack_run;
 mod data_key;
 mod delta;
 mod dependency;
 mod error;
 mod federated_credential;
 mod flow;
+mod form;
 mod git_repository;
 mod global_service;
 mod global_service_input;
@@ -141,6 +143,7 @@ part! { FleetQueries, FleetMutations:
 }
 
 part! { DeliveryQueries, DeliveryMutations:
+    custom_stack_run(query CustomStackRunQuery; mutation CustomStackRunMutation);
     dependency(query DeletionQuery);
     git_repository(query GitRepositoryQuery; mutation GitRepositoryMutation);
     global_service(query GlobalServiceQuery; mutation GlobalServiceMutation);

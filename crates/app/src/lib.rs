@@ -25,6 +25,7 @@ mod cluster_audit;
 pub mod cluster_facet;
 pub mod confirmation;
 pub mod ctx;
+pub mod custom_stack_run;
 pub mod data_key;
 pub mod delta;
 pub mod dependency;

@@ -5,6 +5,7 @@
 //! and agents record about the world (fetches, reports, pings) takes none: it is not somebody's wish.
 
 use plural_core::cluster::Cluster;
+use plural_core::custom_stack_run::CustomStackRun;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::identity_provider::IdentityProvider;
@@ -30,6 +31,7 @@ use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
 use crate::cluster_facet::ClusterFacetStore;
 use crate::confirmation::ConfirmationStore;
+use crate::custom_stack_run::CustomStackRunStore;
 use crate::data_key::DataKeyStore;
 use crate::delta::DeltaStore;
 use crate::dependency::DependencyStore;
@@ -100,7 +102,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, Stack, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, Stack, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -112,6 +114,7 @@ stores! {
     ProgramLoginStore,
     PasskeyStore,
     ConfirmationStore,
+    CustomStackRunStore,
     InviteStore,
     PersonaStore,
     PolicyStore,

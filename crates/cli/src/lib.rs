@@ -71,6 +71,7 @@ mod service_tree;
 mod services;
 mod shorthand;
 mod stack_args;
+mod stack_commands;
 mod stack_drift;
 mod stack_exec;
 mod stack_graph;

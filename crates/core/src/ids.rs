@@ -134,6 +134,8 @@ id!(/// Id of a saved view.
     SavedViewId, "saved view");
 id!(/// Id of a stack.
     StackId, "stack");
+id!(/// Id of commands of stacks under a name.
+    CustomStackRunId, "custom stack run");
 id!(/// Id of a version of a stack's state.
     StateVersionId, "state version");
 id!(/// Id of a data key (not the key itself).

@@ -203,7 +203,7 @@ pub fn check_files(files: &BTreeMap<String, String>) -> Result<()> {
 }
 
 fn check_approval(approval: &StackApproval) -> Result<()> {
-    let StackApproval { required: _, approvers, forbid_self: _, expires_seconds } = approval;
+    let StackApproval { required: _, approvers, forbid_self: _, expires_seconds, commands: _ } = approval;
     if *approvers > MAX_APPROVERS {
         return Err(Error::invalid(
             "attributes.requiredApprovals",

@@ -64,17 +64,21 @@ pub struct StackApproval {
     pub forbid_self: bool,
     /// An approval and a waiting plan end after so many seconds; 0: never.
     pub expires_seconds: u64,
+    /// Where plans wait for people, commands that somebody gives wait, too, whether they say so or not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub commands: bool,
 }
 
 impl StackApproval {
     /// Whether plans are applied under it that wait under `other`.
     pub fn is_looser_than(&self, other: &Self) -> bool {
-        let Self { required, approvers, forbid_self, expires_seconds } = *self;
+        let Self { required, approvers, forbid_self, expires_seconds, commands } = *self;
         let wait = |seconds: u64| if seconds == 0 { u64::MAX } else { seconds };
         other.required
             && (!required
                 || approvers.max(1) < other.approvers.max(1)
                 || (other.forbid_self && !forbid_self)
+                || (other.commands && !commands)
                 || wait(expires_seconds) > wait(other.expires_seconds))
     }
 }
@@ -280,12 +284,19 @@ mod tests {
 
     #[test]
     fn what_lets_a_plan_through_is_looser() {
-        let asks = StackApproval { required: true, approvers: 2, forbid_self: true, expires_seconds: 60 };
+        let asks = StackApproval {
+            required: true,
+            approvers: 2,
+            forbid_self: true,
+            expires_seconds: 60,
+            commands: true,
+        };
         for looser in [
             StackApproval { required: false, ..asks.clone() },
             StackApproval { approvers: 1, ..asks.clone() },
             StackApproval { approvers: 0, ..asks.clone() },
             StackApproval { forbid_self: false, ..asks.clone() },
+            StackApproval { commands: false, ..asks.clone() },
             StackApproval { expires_seconds: 61, ..asks.clone() },
             StackApproval { expires_seconds: 0, ..asks.clone() },
         ] {
@@ -311,5 +322,14 @@ mod tests {
         }
         assert_eq!(of(Some("a"), Some("tofu")).account(), Some((Some("a"), "tofu")));
         assert_eq!(of(Some(""), Some("tofu")).account(), Some((None, "tofu")));
+    }
+
+    /// What waits for approval was digested without it.
+    #[test]
+    fn what_is_not_asked_for_is_stored_as_before() {
+        let json = serde_json::to_value(StackApproval::default()).unwrap();
+        assert!(json.get("commands").is_none(), "{json}");
+        let all = serde_json::to_value(StackApproval { commands: true, ..StackApproval::default() }).unwrap();
+        assert_eq!(all["commands"], true);
     }
 }

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::error::db;
 use crate::{
-    cluster, global_service, group, managed_namespace, project, repository, saved_view, service,
-    service_context, stack, user,
+    cluster, custom_stack_run, global_service, group, managed_namespace, project, repository, saved_view,
+    service, service_context, stack, user,
 };
 
 /// Things of one write whose rows are read again; a write about more of them is told without these digests.
@@ -40,6 +40,7 @@ pub(crate) async fn completed_on(
 async fn state_on(connection: &impl ConnectionTrait, noun: &str, id: Uuid) -> Result<Option<AuditDigest>> {
     match noun {
         "cluster" => row_on::<cluster::row::Entity>(connection, id).await,
+        "custom stack run" => row_on::<custom_stack_run::row::Entity>(connection, id).await,
         "git repository" => row_on::<repository::row::Entity>(connection, id).await,
         "global service" => row_on::<global_service::row::Entity>(connection, id).await,
         "group" => row_on::<group::row::Entity>(connection, id).await,

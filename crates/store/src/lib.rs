@@ -23,6 +23,7 @@ mod cluster_issuer;
 mod component;
 mod confirmation;
 mod convert;
+mod custom_stack_run;
 mod data_key;
 mod database;
 mod delta;

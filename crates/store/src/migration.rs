@@ -76,6 +76,7 @@ mod m0098_stack_policy;
 mod m0100_stack_dependencies;
 mod m0101_run_actors;
 mod m0102_policies_by_noun;
+mod m0104_custom_stack_runs;
 #[cfg(test)]
 mod tests;
 
@@ -163,6 +164,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0100_stack_dependencies::Migration),
             Box::new(m0101_run_actors::Migration),
             Box::new(m0102_policies_by_noun::Migration),
+            Box::new(m0104_custom_stack_runs::Migration),
         ]
     }
 }

@@ -161,6 +161,11 @@ impl InfrastructureStack {
         time(self.0.spec.approval.expires_seconds)
     }
 
+    /// Where plans wait for approval, commands that somebody runs on demand wait, too, all of them.
+    async fn command_approval(&self) -> bool {
+        self.0.spec.approval.commands
+    }
+
     /// Commands of a run that take longer than this are ended; absent: after one hour.
     async fn timeout(&self) -> Option<String> {
         time(self.0.spec.timeout_seconds)

@@ -70,6 +70,8 @@ pub(crate) struct StackAttributes {
     forbid_self_approval: Option<bool>,
     /// A plan that waits and its approvals end after this time: `90m`, `24h`. An empty text: never.
     approval_expiry: Option<String>,
+    /// Where plans wait for approval, commands that somebody runs on demand wait, too, all of them.
+    command_approval: Option<bool>,
     /// The console keeps the state of the tool, and gives each run the address of it.
     manage_state: Option<bool>,
     /// Folder below that of `git` in which the tool runs.
@@ -304,6 +306,7 @@ impl StackAttributes {
             required_approvals,
             forbid_self_approval,
             approval_expiry,
+            command_approval,
             manage_state,
             workdir,
             timeout,
@@ -380,6 +383,7 @@ impl StackAttributes {
                 required_approvals,
                 forbid_self_approval,
                 approval_expiry,
+                command_approval,
                 manage_state,
                 workdir,
                 timeout,

@@ -242,6 +242,7 @@ pub(crate) struct SpecAttributes {
     pub(crate) required_approvals: Option<i32>,
     pub(crate) forbid_self_approval: Option<bool>,
     pub(crate) approval_expiry: Option<String>,
+    pub(crate) command_approval: Option<bool>,
     pub(crate) manage_state: Option<bool>,
     pub(crate) workdir: Option<String>,
     pub(crate) timeout: Option<String>,
@@ -262,6 +263,7 @@ impl SpecAttributes {
             required_approvals,
             forbid_self_approval,
             approval_expiry,
+            command_approval,
             manage_state,
             workdir,
             timeout,
@@ -271,10 +273,12 @@ impl SpecAttributes {
             dependencies,
             policy_engine,
         } = self;
-        let StackApproval { required, approvers, forbid_self, expires_seconds } = &mut spec.approval;
+        let StackApproval { required, approvers, forbid_self, expires_seconds, commands: waits } =
+            &mut spec.approval;
         set(required, approval);
         set(approvers, count("attributes.requiredApprovals", required_approvals)?);
         set(forbid_self, forbid_self_approval);
+        set(waits, command_approval);
         set(expires_seconds, time("attributes.approvalExpiry", approval_expiry)?);
         set(&mut spec.manage_state, manage_state);
         set(&mut spec.workdir, workdir);
@@ -519,6 +523,7 @@ mod tests {
             required_approvals: None,
             forbid_self_approval: None,
             approval_expiry: None,
+            command_approval: None,
             manage_state: None,
             workdir: None,
             timeout: None,

@@ -22,6 +22,7 @@ mod repositories;
 mod run;
 mod server;
 mod services;
+mod stack_commands;
 mod stack_exec;
 mod stack_runs;
 mod stacks;

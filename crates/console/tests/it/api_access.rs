@@ -9,6 +9,7 @@ mod background_job;
 mod binding;
 mod bound;
 mod cluster;
+mod custom_stack_run;
 mod delta;
 mod global_service;
 mod group;
@@ -42,7 +43,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 25] = [
+const ROWS: [&[Line]; 26] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -68,6 +69,7 @@ const ROWS: [&[Line]; 25] = [
     registration_token::ROWS,
     persona::ROWS,
     stack::ROWS,
+    custom_stack_run::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {
@@ -94,6 +96,8 @@ struct World {
     token: Value,
     view: Value,
     stack: Value,
+    /// Commands of all stacks of the project.
+    custom: Value,
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
     role: Value,
@@ -140,6 +144,7 @@ impl World {
             token: make_token(admin).await,
             view: make_view(admin, &name).await,
             stack: make_stack(t, &name).await,
+            custom: make_custom(t, &name).await,
             role: make_role(admin, &name).await,
             machine: make_machine(t, &name).await,
             registration: make_registration(t).await,
@@ -198,6 +203,9 @@ impl World {
         }
         if about(&self.stack) {
             self.stack = make_stack(t, &name).await;
+        }
+        if about(&self.custom) {
+            self.custom = make_custom(t, &name).await;
         }
         if about(&self.sourced) || self.sourced["run"].as_str().is_some_and(names) {
             self.sourced = make_sourced(t, &name, &self.cluster, &self.repository).await;
@@ -359,6 +367,14 @@ async fn make_sourced(t: &TestServer, name: &str, cluster: &Value, repository: &
     .await;
     made["run"] = run;
     made
+}
+
+/// Commands of all stacks of the project.
+async fn make_custom(t: &TestServer, name: &str) -> Value {
+    let create = "mutation ($a: CustomStackRunAttributes!) { createCustomStackRun(attributes: $a) { id } }";
+    let attributes =
+        json!({"name": format!("custom-{name}"), "projectId": t.project, "commands": [{"cmd": "ls"}]});
+    t.admin.data(create, json!({"a": attributes})).await["createCustomStackRun"].clone()
 }
 
 /// A stack of the default project with two states, and the ids of those.

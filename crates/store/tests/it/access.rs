@@ -12,6 +12,7 @@ macro_rules! case {
 mod background_job;
 mod binding;
 mod cluster;
+mod custom_stack_run;
 mod delta;
 mod global_service;
 mod group;
@@ -84,7 +85,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 28] = [
+const CASES: [fn() -> Vec<Case>; 29] = [
     project::cases,
     user::cases,
     group::cases,
@@ -104,6 +105,7 @@ const CASES: [fn() -> Vec<Case>; 28] = [
     service_context::cases,
     stack::cases,
     stack_run::cases,
+    custom_stack_run::cases,
     background_job::cases,
     installation::cases,
     role::cases,

@@ -27,6 +27,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("clusterManagedNamespaces", ""),
     ("clusterStackRuns", ""),
     ("clusters", ""),
+    ("customStackRun", "(id: \"$custom\")"),
+    ("customStackRuns", ""),
     ("federatedCredential", "(id: \"$credential\")"),
     ("federatedCredentials", "(userId: \"$machine\")"),
     ("gitRepositories", ""),
@@ -368,6 +370,22 @@ impl World {
             "files": [{"path": "key.pem", "content": canaries.plant("file of a stack")}],
         });
         let stack = made(create, json!({"a": stack})).await;
+        let create =
+            "mutation ($a: CustomStackRunAttributes!) { createCustomStackRun(attributes: $a) { id } }";
+        let custom = json!({
+            "name": "Grow", "documentation": "Makes it larger.", "stackId": stack,
+            "commands": [{"cmd": "grow", "args": ["-v"], "dir": "deep", "approve": true}],
+            "configuration": [
+                {"type": "BOOL", "name": "LARGER", "default": "true", "optional": true},
+                {
+                    "type": "ENUM", "name": "SIZE", "default": "3", "documentation": "How large", "longform": "In pods.",
+                    "displayName": "Size", "placeholder": "5", "page": 1, "values": ["3", "5"],
+                    "condition": {"operation": "EQ", "field": "LARGER", "value": "true"},
+                    "validation": {"regex": "^[0-9]$", "json": true},
+                },
+            ],
+        });
+        let custom = made(create, json!({"a": custom})).await;
         let trigger = "mutation ($id: ID!) { triggerRun(id: $id, dryRun: true) { id } }";
         let run = made(trigger, json!({"id": stack})).await;
         let states = [canaries.plant("state of a stack"), canaries.plant("later state of a stack")];
@@ -420,6 +438,7 @@ impl World {
             ("service", service),
             ("stack", stack),
             ("run", run),
+            ("custom", custom),
             ("first_state", first_state),
             ("second_state", second_state),
             ("view", view),

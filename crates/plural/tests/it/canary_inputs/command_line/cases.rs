@@ -151,6 +151,8 @@ pub(super) const CASES: &[Case] = &[
     case("cd stacks create", "--settings", "infra-5 --settings FILE").file(STACK),
     case("cd stacks create", "--settings", "infra-6 --settings FILE").file(NO_STACK),
     case("cd stacks create", "--settings", "infra-7 --settings -").piped(BROKEN),
+    case("cd stacks commands run", "--secret-answer", "grow --secret-answer TOKEN=@FILE").file("CANARY\n"),
+    case("cd stacks commands run", "--secret-answer", "grow --secret-answer TOKEN=CANARY"),
     case("cd stacks update", "--secret-env", "infra --secret-env TOKEN=@FILE").file("CANARY\n"),
     case("cd stacks update", "--secret-env", "infra --secret-env =@CANARY"),
     case("cd stacks update", "--file-content", "infra --file-content key.pem=@FILE").file(KEY),

@@ -192,6 +192,8 @@ impl App {
                 let email = value.parse().map_err(|_| invalid("the e-mail of a user"))?;
                 self.get::<User>(ctx, &UserSelector::Email(email)).await.map(drop)
             }
+            // None is kept here, and such a question is refused when it is stored.
+            QuestionType::Flow => return Err(invalid("a flow")),
             QuestionType::String
             | QuestionType::Int
             | QuestionType::Bool

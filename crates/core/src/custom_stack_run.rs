@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::form::{FormQuestion, check_questions};
+use crate::form::{FormQuestion, QuestionType, check_questions};
 use crate::ids::{CustomStackRunId, ProjectId, StackId};
 use crate::name::Name;
 use crate::page::Keyed;
@@ -96,6 +96,19 @@ pub fn check_custom(
     }
     let Some(questions) = questions else { return Ok(()) };
     check_questions(questions, |name| check_variable_name("attributes.configuration", name))?;
+    for question in questions {
+        if question.kind == QuestionType::Flow {
+            let told =
+                format!("{} asks for a FLOW, which commands of stacks do not ask: use STRING", question.name);
+            return Err(Error::invalid("attributes.configuration.type", told));
+        }
+        if question.validation.as_ref().is_some_and(|validation| validation.uniq_by.is_some()) {
+            return Err(Error::invalid(
+                "attributes.configuration.validation.uniqBy",
+                "is not checked here: nothing is made by these names, so leave it out",
+            ));
+        }
+    }
     // The answer would take the place of what the stack says.
     match questions.iter().find(|question| environment.iter().any(|variable| variable.name == question.name))
     {
@@ -110,7 +123,6 @@ pub fn check_custom(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::form::QuestionType;
 
     fn question(name: &str) -> FormQuestion {
         FormQuestion {

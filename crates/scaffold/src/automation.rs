@@ -1,12 +1,10 @@
 //! What an automation does, as its document says it.
 
+use plural_core::form::FormQuestion;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{
-    edit::{DocumentSelector, Edit, Format},
-    question::Question,
-};
+use crate::edit::{DocumentSelector, Edit, Format};
 
 /// The parts of an automation that make changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -17,7 +15,7 @@ pub struct Automation {
     /// Its body and the message of its commit, a template.
     pub message: String,
     /// What is asked.
-    pub configuration: Vec<Question>,
+    pub configuration: Vec<FormQuestion>,
     /// Files that are made.
     pub creates: Creates,
     /// Files that are changed.

@@ -14,7 +14,7 @@ pub mod condition;
 pub mod edit;
 pub mod files;
 pub mod markers;
-pub mod question;
+mod regexes;
 mod run;
 pub mod upgrade;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plural_core::form::{self, FieldErrors, Known, QuestionType};
 use plural_render::{Drawing, Tree, TreeLimits, expand_with, lua};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -10,7 +11,6 @@ use crate::{
     automation::{Automation, Script},
     edit::{ListMerge, merge},
     files::{Entry, Files},
-    question::{FieldErrors, Known, QuestionType, validate},
 };
 
 mod creates;
@@ -56,8 +56,8 @@ pub struct Request {
     pub answers: Map<String, Value>,
     /// More context, which the console gives and nobody answers (`pipeline`).
     pub context: Map<String, Value>,
-    /// Names that exist.
-    pub known: Known,
+    /// Names that exist; without it nothing is looked up, as offline.
+    pub known: Option<Known>,
     /// The repository that is changed.
     pub tree: Files,
     /// The repository of templates.
@@ -93,7 +93,7 @@ pub struct Outcome {
 #[serde(rename_all = "camelCase")]
 pub enum ScaffoldError {
     /// Answers are none; by field.
-    #[error("{}", listed(.0))]
+    #[error("{}", form::told(.0))]
     Answers(FieldErrors),
     /// A step failed.
     #[error("{step}: {message}")]
@@ -105,17 +105,13 @@ pub enum ScaffoldError {
     },
 }
 
-fn listed(errors: &FieldErrors) -> String {
-    errors.iter().map(|(field, why)| format!("{field}: {why}")).collect::<Vec<_>>().join("; ")
-}
-
 /// Runs the automation of `request`: script, vendored chart, creates, updates, deletes.
 ///
 /// # Errors
 /// See [`ScaffoldError`]; then nothing is changed.
 pub fn run(request: &Request) -> Result<Outcome, ScaffoldError> {
     let mut context = request.context.clone();
-    let answers = validate(&request.automation.configuration, &request.answers, &request.known)
+    let answers = form::context(&request.automation.configuration, &request.answers, request.known.as_ref())
         .map_err(ScaffoldError::Answers)?;
     let secrets = secrets(&request.automation, &answers);
     context.extend(answers);

@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-gotemplate", &["plural-versions", "plural-yaml"]),
     ("plural-kustomize", &["plural-yaml"]),
     ("plural-render", &["plural-gotemplate", "plural-kustomize", "plural-versions", "plural-yaml"]),
-    ("plural-scaffold", &["plural-render"]),
+    ("plural-scaffold", &["plural-core", "plural-render"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-git", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-tunnel", &["plural-kit", "plural-specs"]),

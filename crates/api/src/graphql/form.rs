@@ -1,10 +1,10 @@
 //! Forms: what somebody is asked before something begins.
 
 use async_graphql::{Enum, InputObject, SimpleObject};
-use plural_core::form::{FormQuestion, QuestionCondition, QuestionType, QuestionValidation};
+use plural_core::form::{FormQuestion, QuestionCondition, QuestionType, QuestionValidation, UniqBy};
 use plural_core::{Error, Result};
 
-use super::error::{List, items, list, unsupported};
+use super::error::{List, items, list};
 
 /// What an answer has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
@@ -35,7 +35,7 @@ pub(crate) enum ConfigurationType {
     Group,
     /// The e-mail of a user.
     User,
-    /// Not asked here.
+    /// The name of a flow.
     Flow,
     /// A JSON document.
     Json,
@@ -56,14 +56,14 @@ impl TryFrom<ConfigurationType> for QuestionType {
             ConfigurationType::Group => Self::Group,
             ConfigurationType::User => Self::User,
             ConfigurationType::Json => Self::Json,
+            ConfigurationType::Flow => Self::Flow,
             ConfigurationType::Domain
             | ConfigurationType::Bucket
             | ConfigurationType::File
-            | ConfigurationType::Function
-            | ConfigurationType::Flow => {
+            | ConfigurationType::Function => {
                 return Err(Error::invalid(
                     "attributes.configuration.type",
-                    "DOMAIN, BUCKET, FILE, FUNCTION and FLOW are not asked here: use STRING",
+                    "DOMAIN, BUCKET, FILE and FUNCTION are not asked here: use STRING",
                 ));
             }
         })
@@ -83,6 +83,7 @@ impl From<QuestionType> for ConfigurationType {
             QuestionType::Project => Self::Project,
             QuestionType::Group => Self::Group,
             QuestionType::User => Self::User,
+            QuestionType::Flow => Self::Flow,
         }
     }
 }
@@ -111,6 +112,7 @@ pub(crate) enum Operation {
 
 /// Among what a name has to be new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::form::UniqueIn")]
 pub(crate) enum ValidationUniqScope {
     /// Projects.
     Project,
@@ -143,7 +145,7 @@ pub(crate) struct ConfigurationValidationAttributes {
     regex: Option<String>,
     /// It is a JSON document.
     json: Option<bool>,
-    /// Refused: commands of stacks make no names.
+    /// It is the name of nothing that there is. Of commands of stacks refused: they make no names.
     uniq_by: Option<UniqByAttributes>,
 }
 
@@ -205,9 +207,8 @@ impl TryFrom<PrConfigurationAttributes> for FormQuestion {
             page.map_err(|_| Error::invalid("attributes.configuration.page", "must not be negative"))?;
         let validation = match validation {
             Some(ConfigurationValidationAttributes { regex, json, uniq_by }) => {
-                let why = "is not checked here: nothing is made by these names, so leave it out";
-                unsupported("attributes.configuration.validation.uniqBy", uniq_by.is_some(), why)?;
-                Some(QuestionValidation { regex, json: json.unwrap_or_default() })
+                let uniq_by = uniq_by.map(|UniqByAttributes { scope }| UniqBy { scope: scope.into() });
+                Some(QuestionValidation { regex, json: json.unwrap_or_default(), uniq_by })
             }
             None => None,
         };
@@ -282,6 +283,15 @@ pub(crate) struct PrConfigurationValidation {
     regex: Option<String>,
     /// It is a JSON document.
     json: Option<bool>,
+    /// It is the name of nothing that there is.
+    uniq_by: Option<PrConfigurationUniqBy>,
+}
+
+/// Among what an answer has to be new.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct PrConfigurationUniqBy {
+    /// Among these.
+    scope: ValidationUniqScope,
 }
 
 impl From<FormQuestion> for PrConfiguration {
@@ -313,9 +323,12 @@ impl From<FormQuestion> for PrConfiguration {
             condition: condition.map(|QuestionCondition { field, operation, value }| {
                 PrConfigurationCondition { operation: Operation::from(operation), field, value }
             }),
-            validation: validation.map(|QuestionValidation { regex, json }| PrConfigurationValidation {
-                regex,
-                json: Some(json),
+            validation: validation.map(|QuestionValidation { regex, json, uniq_by }| {
+                PrConfigurationValidation {
+                    regex,
+                    json: Some(json),
+                    uniq_by: uniq_by.map(|UniqBy { scope }| PrConfigurationUniqBy { scope: scope.into() }),
+                }
             }),
             values: list(values),
         }

@@ -4,10 +4,11 @@
 //! entries of it. Such a file is written twice: with the answers, and with stand-ins that cannot be anything but values. Where
 //! the two differ in shape, the answer is refused. A file is never changed by this, so templates render as they always did.
 
+use plural_core::form::QuestionType;
 use serde_json::{Map, Value};
 
 use super::{Done, Run, failed};
-use crate::{automation::Template, edit, edit::Format, question::QuestionType};
+use crate::{automation::Template, edit, edit::Format};
 
 /// What can be more than text in one of the languages.
 const SIGNS: &[char] =

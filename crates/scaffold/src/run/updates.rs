@@ -9,7 +9,7 @@ use crate::{
     automation::{FileEdit, ListRule, MatchStrategy, RegexReplacement, YamlOverlay},
     edit::{Edit, Format, ListMerge, Path, edit},
     files::{Entry, File},
-    question::regex_of,
+    regexes::regex_of,
 };
 
 /// Values of an overlay.

@@ -1,5 +1,6 @@
 //! Whole automations, in the shapes of public catalogues.
 
+use plural_core::form::Known;
 use plural_scaffold::run;
 use serde_json::{Value, json};
 
@@ -14,8 +15,8 @@ fn application(name: &str, clouds: &[&str]) -> Value {
             {"name": "cluster", "type": "CLUSTER"},
             {"name": "hostname", "type": "STRING", "validation": {"regex": "^[a-z.-]+$"}},
             {"name": "cloud", "type": "ENUM", "values": clouds, "default": clouds[0]},
-            {"name": "replicas", "type": "INT", "default": 1},
-            {"name": "database", "type": "BOOL", "default": true},
+            {"name": "replicas", "type": "INT", "default": "1"},
+            {"name": "database", "type": "BOOL", "default": "true"},
         ],
         "creates": {"templates": [
             {"source": "helm", "destination": format!("helm/{name}/{{{{ context.cluster }}}}"), "external": true},
@@ -69,7 +70,7 @@ fn applications_of_catalogues_are_set_up() {
         let answers =
             json!({"cluster": "blue", "hostname": "app.example.com", "cloud": cloud, "replicas": "3"});
         let mut asked = request(application(name, &["aws", "gcp", "azure"]), answers, REPOSITORY, TEMPLATES);
-        asked.known.clusters.insert("blue".to_owned());
+        asked.known = Some(Known { clusters: ["blue".to_owned()].into(), ..Known::default() });
         let outcome = run(&asked).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(outcome.title, format!("Set up {name} on blue"));
         assert_eq!(outcome.message, format!("Plural Service: blue/{name}"));

@@ -101,7 +101,8 @@ fn what_has_no_end_is_ended() {
     let regex = |regex: &str| json!({"updates": {"regexReplacements": [{"file": "f", "regex": regex, "replacement": "$0$0$0$0"}]}});
     let long = "a".repeat(3 << 20);
     assert!(
-        refused(&with_context(regex("((a{100}){100}){100}"), json!({}), &[("f", "a")])).contains("too large")
+        refused(&with_context(regex("((a{100}){100}){100}"), json!({}), &[("f", "a")]))
+            .contains("invalid repeat count")
     );
     assert!(refused(&with_context(regex("a"), json!({}), &[("f", &long)])).contains("larger than"));
     // Backtracking would take for ever; this one takes linear time.

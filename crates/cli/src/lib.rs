@@ -44,6 +44,9 @@ mod output;
 mod passkeys;
 mod personas;
 mod plain;
+mod pr;
+mod pr_files;
+mod pr_told;
 mod preview;
 mod projects;
 mod proof;
@@ -257,6 +260,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
         Verb::Get(args) => apart(move || documents::get(args, terminal)).await,
         Verb::Delete(args) => apart(move || documents::delete(args, terminal)).await,
         Verb::Explain(args) => documents::explain(&args, terminal),
+        Verb::Pr(args) => pr::run(args, terminal),
         Verb::Cd(args) => apart(move || cd(*args, terminal)).await,
         Verb::Version(args) => output::version(args.output, terminal),
         Verb::Completion(args) => {

@@ -69,8 +69,10 @@ pub struct Updates {
     /// Regexes of paths, of which one has to match a part.
     pub files: Vec<String>,
     /// What takes the place of what the regexes find, a template.
+    #[serde(alias = "replace_template")]
     pub replace_template: String,
     /// How the regexes work together.
+    #[serde(alias = "match_strategy")]
     pub match_strategy: MatchStrategy,
     /// Accepted and unused, as in the original.
     pub yq: String,

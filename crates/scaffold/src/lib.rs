@@ -11,6 +11,7 @@
 pub mod automation;
 mod child;
 pub mod condition;
+pub mod document;
 pub mod edit;
 pub mod files;
 pub mod markers;

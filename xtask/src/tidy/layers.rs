@@ -63,7 +63,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // A person's side.
-    ("plural-cli", &["plural-core", "plural-crds", "plural-kit", "plural-rules", "plural-wire"]),
+    ("plural-cli", &["plural-core", "plural-crds", "plural-kit", "plural-rules", "plural-scaffold", "plural-wire"]),
     (
         "plural",
         &[

@@ -68,7 +68,7 @@ fn person() -> Person {
 
 async fn run(person: &Person, line: &str) -> Done {
     let home = person.home().display().to_string();
-    person.run(&line.replace("~", &home)).await
+    person.run(&line.replace('~', &home)).await
 }
 
 fn text(person: &Person, path: &str) -> String {

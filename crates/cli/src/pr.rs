@@ -222,7 +222,7 @@ fn run_one(
     let dir = absolute(&how.dir)?;
     let tree = folders.load(&dir)?;
     let job = job(path, found, inputs, &folders, terminal)?;
-    run_all(&dir, &tree, &tree, vec![job], how, terminal)
+    run_all(Workdir { dir, disk: tree.clone(), tree }, vec![job], how, terminal)
 }
 
 fn run_contracts(contracts: Contracts, how: &HowArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
@@ -246,7 +246,7 @@ fn run_contracts(contracts: Contracts, how: &HowArgs, terminal: &mut Terminal<'_
             Inputs { context: context.as_deref(), templates: external.as_deref(), chart: chart.as_deref() };
         jobs.push(job(&path, read(&path)?, &inputs, &folders, terminal)?);
     }
-    run_all(&dir, &disk, &tree, jobs, how, terminal)
+    run_all(Workdir { dir, disk, tree }, jobs, how, terminal)
 }
 
 /// The one automation of a file, with all that it needs.
@@ -307,16 +307,23 @@ fn parted(automation: &Automation, given: Map<String, Value>) -> (Map<String, Va
     given.into_iter().partition(|(name, _)| is_asked(name))
 }
 
-/// Runs all of them, each on what those before it made of `tree`; `disk` is what the folder holds.
+/// The folder whose files are changed.
+struct Workdir {
+    dir: PathBuf,
+    /// What it holds.
+    disk: Files,
+    /// The same with what is copied there.
+    tree: Files,
+}
+
+/// Runs all of them, each on what those before it made.
 fn run_all(
-    dir: &Path,
-    disk: &Files,
-    tree: &Files,
+    workdir: Workdir,
     jobs: Vec<Job>,
     how: &HowArgs,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let mut tree = tree.clone();
+    let Workdir { dir, disk, mut tree } = workdir;
     let mut tried = Vec::with_capacity(jobs.len());
     for Job { name, file, mut request, warnings } in jobs {
         request.tree = tree.clone();
@@ -337,15 +344,15 @@ fn run_all(
         }
         tried.push(Tried { name, file, warnings, done, before });
     }
-    let changes = tree.changes_since(disk);
+    let changes = tree.changes_since(&disk);
     let failed = tried.iter().filter(|tried| tried.done.is_err()).count();
     let is_told = how.diff || how.validate;
     match how.output {
-        PrFormat::Text => pr_told::text(&tried, &changes, disk, is_told, terminal)?,
-        PrFormat::Json => pr_told::json(&tried, disk, &changes, terminal)?,
+        PrFormat::Text => pr_told::text(&tried, &changes, &disk, is_told, terminal)?,
+        PrFormat::Json => pr_told::json(&tried, &disk, &changes, terminal)?,
     }
     if let Some(report) = &how.junit {
-        let text = pr_told::junit(&tried, disk, &changes, how.validate);
+        let text = pr_told::junit(&tried, &disk, &changes, how.validate);
         std::fs::write(report, text)
             .map_err(|error| CliError::new(format!("cannot write {}: {error}", report.display())))?;
     }
@@ -358,7 +365,7 @@ fn run_all(
             CliError::new(told).hint("run it without --validate, look at the changes and commit them")
         );
     }
-    if is_told { Ok(()) } else { write(dir, &changes) }
+    if is_told { Ok(()) } else { write(&dir, &changes) }
 }
 
 fn put(files: &mut Files, path: &str, entry: Entry) -> Result<(), CliError> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Done, Run, failed};
+use super::{Done, Run, failed, harmless::Made};
 use crate::{
     automation::Template,
     condition::holds,
@@ -73,7 +73,8 @@ fn render(
         Err(_) => file.bytes.clone(),
         Ok(text) => {
             let rendered = run.expand(step, source, text, context)?;
-            run.check_shape(step, (source, text), (destination, &rendered), template, context)?;
+            let made = Made { source, text, path: destination, rendered: &rendered };
+            run.check_shape(step, template, context, &made)?;
             rendered.into_bytes()
         }
     };

@@ -14,6 +14,18 @@ use crate::{automation::Template, edit, edit::Format};
 const SIGNS: &[char] =
     &['\t', '\\', '#', '{', '}', '[', ']', '&', '*', '!', '|', '<', '>', '\'', '"', '%', '@', '`', '='];
 
+/// A file that was made of a template.
+pub(super) struct Made<'m> {
+    /// Path of the template.
+    pub(super) source: &'m str,
+    /// The template.
+    pub(super) text: &'m str,
+    /// Path of the file.
+    pub(super) path: &'m str,
+    /// What the template became.
+    pub(super) rendered: &'m str,
+}
+
 impl Run<'_> {
     /// `context` with stand-ins for answers that could be more than values, but for those of `verbatim`; nothing where there are none.
     /// First all of it stands in; then line breaks are kept, for templates that go over an answer line by line.
@@ -50,12 +62,11 @@ impl Run<'_> {
     pub(super) fn check_shape(
         &self,
         step: &str,
-        source: (&str, &str),
-        made: (&str, &str),
         template: &Template,
         context: &Map<String, Value>,
+        made: &Made<'_>,
     ) -> Done {
-        let ((source, text), (path, rendered)) = (source, made);
+        let Made { source, text, path, rendered } = *made;
         let (Some(format), Some([all, lines])) =
             (Format::of(path), self.harmless(context, &template.verbatim))
         else {

@@ -89,7 +89,7 @@ fn every_function_of_sprig_is_a_filter() {
         ("{{ 'one anchovy' | plural: 'many anchovies', 2 }}", "many anchovies"),
         ("{{ 'cat' | contains: 'catch' }}", "true"),
         ("{{ 'cat' | hasPrefix: 'catch' }}", "true"),
-        ("{{ 'ch' | hasSuffix: 'catch' }}", "false"),
+        ("{{ 'ch' | hasSuffix: 'catch' }}", "true"),
         ("{{ '$' | splitList: 'foo$bar$baz' | join: '-' }}", "foo-bar-baz"),
         ("{{ '$' | splitn: 2, 'foo$bar$baz' | get: '_1' }}", "bar$baz"),
         ("{{ context.list | sortAlpha | join: ',' }}", "a,b"),

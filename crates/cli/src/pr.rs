@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand, ValueEnum};
+use plural_core::form::check_questions;
 use plural_scaffold::{
     Outcome, Request, ScaffoldError,
     automation::Automation,
@@ -267,6 +268,8 @@ fn job(
         return Err(CliError::usage(format!("{} must hold one automation", path.display()))
             .hint("put each into a file of its own"));
     };
+    check_questions(&automation.configuration, |_| Ok(()))
+        .map_err(|error| CliError::usage(format!("{}: {error}", path.display())))?;
     let mut warnings: Vec<String> =
         left_out.iter().map(|part| format!("{part} is done by a console alone: left out")).collect();
     let given = match inputs.context {

@@ -28,11 +28,10 @@ const MAX_PAGE: u32 = 32;
 const FIELD: &str = "attributes.configuration";
 
 /// What an answer has to be.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum QuestionType {
     /// A text.
-    #[default]
     String,
     /// A whole number.
     Int,
@@ -130,7 +129,7 @@ pub struct FormQuestion {
     /// Name, by which its answer is known.
     pub name: String,
     /// What an answer has to be.
-    #[serde(rename = "type", default)]
+    #[serde(rename = "type", default = "text")]
     pub kind: QuestionType,
     /// Taken where there is no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,6 +161,10 @@ pub struct FormQuestion {
     /// What an answer has to look like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation: Option<QuestionValidation>,
+}
+
+fn text() -> QuestionType {
+    QuestionType::String
 }
 
 /// An answer that passed the checks of its question.

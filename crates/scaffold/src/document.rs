@@ -78,11 +78,12 @@ pub fn documents(text: &str) -> Result<Vec<Document>, String> {
     let mut found = Vec::new();
     for yaml::Document { value, line } in read {
         let bad = |error: &dyn std::fmt::Display| format!("the document of line {line}: {error}");
-        match value["kind"].as_str() {
-            Some("PrAutomation" | "PrTemplate") => {
+        let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "PrAutomation" | "PrTemplate" => {
                 found.push(automation(value).map_err(|error| bad(&error))?);
             }
-            Some("PrContracts") => {
+            "PrContracts" => {
                 let contracts: Contracts =
                     serde_json::from_value(without_nulls(&value["spec"])).map_err(|error| bad(&error))?;
                 if contracts.automations.is_empty() || contracts.automations.len() > MAX_CONTRACTS {

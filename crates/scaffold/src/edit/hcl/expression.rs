@@ -112,7 +112,8 @@ pub(super) fn put(value: &mut Expression, steps: &[Step], job: Job<'_>, indent: 
     let Some((step, rest)) = steps.split_first() else { return on_value(value, job, indent) };
     match (step, value) {
         (Step::Key(name), Expression::Object(object)) => {
-            let found = object.iter().map(|(key, _)| key).find(|key| name_of(key) == Some(name)).cloned();
+            let found =
+                object.iter().map(|(key, _)| key).find(|key| name_of(key) == Some(name.as_str())).cloned();
             match (found, job) {
                 (Some(key), Job::Delete) if rest.is_empty() => {
                     remove_entry(object, &key);

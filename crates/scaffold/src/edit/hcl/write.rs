@@ -90,7 +90,7 @@ fn quote(out: &mut String, text: &str) {
                 out.push(c);
             }
             c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
             }
             c => out.push(c),
         }

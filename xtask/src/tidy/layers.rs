@@ -63,7 +63,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // A person's side.
-    ("plural-cli", &["plural-core", "plural-crds", "plural-kit", "plural-rules", "plural-scaffold", "plural-wire"]),
+    (
+        "plural-cli",
+        &["plural-core", "plural-crds", "plural-kit", "plural-rules", "plural-scaffold", "plural-wire"],
+    ),
     (
         "plural",
         &[

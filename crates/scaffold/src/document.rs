@@ -81,7 +81,7 @@ pub fn documents(text: &str) -> Result<Vec<Document>, String> {
         let kind = value["kind"].as_str().unwrap_or_default().to_owned();
         match kind.as_str() {
             "PrAutomation" | "PrTemplate" => {
-                found.push(automation(value).map_err(|error| bad(&error))?);
+                found.push(automation(&value).map_err(|error| bad(&error))?);
             }
             "PrContracts" => {
                 let contracts: Contracts =
@@ -100,7 +100,7 @@ pub fn documents(text: &str) -> Result<Vec<Document>, String> {
     Ok(found)
 }
 
-fn automation(value: Value) -> Result<Document, serde_json::Error> {
+fn automation(value: &Value) -> Result<Document, serde_json::Error> {
     let mut spec = without_nulls(&value["spec"]);
     let name = value["spec"]["name"].as_str().or_else(|| value["metadata"]["name"].as_str());
     let name = name.unwrap_or("automation").to_owned();

@@ -42,7 +42,17 @@ export const paths = {
 
 /** Nouns below Settings, in groups. */
 export const settingGroups = {
-  Delivery: ['global-services', 'managed-namespaces', 'contexts', 'sync-windows', 'repositories', 'helm-repositories'],
+  Delivery: [
+    'global-services',
+    'managed-namespaces',
+    'contexts',
+    'sync-windows',
+    'repositories',
+    'helm-repositories',
+    'scm-connections',
+    'scm-webhooks',
+    'stack-definitions',
+  ],
   Access: [
     'projects',
     'users',

@@ -65,7 +65,7 @@ async function makes(page) {
   await page.getByLabel(/^Folder/).fill('infra');
   await next(page);
   if (!isTool) {
-    await chooses(page, /^Tool/, 'Own commands');
+    await chooses(page, /^Tool \*/, 'Own commands');
     await page.getByLabel(/^Commands that say what would change/).fill(COMMANDS.plan);
     await page.getByLabel(/^Commands that do it/).fill(COMMANDS.apply);
     await page.getByLabel(/^Commands that undo it/).fill(COMMANDS.undo);

@@ -235,11 +235,11 @@ async function runs(url) {
   await page.getByText('Its plan waits for approval').waitFor();
   await page.getByText('2 to destroy').first().waitFor();
   // What takes something away stands first; attributes are worked out when they are looked at.
-  await page.getByText('aws_instance.bastion', { exact: true }).first().click();
+  await page.locator('summary').getByText('aws_instance.bastion', { exact: true }).first().click();
   await page.getByText('forces the replacement').waitFor();
   await page.getByText('known after apply').first().waitFor();
   await page.getByText('<img src=x onerror=alert(1)>').first().waitFor();
-  await page.getByText('module.db.aws_db_instance.main', { exact: true }).click();
+  await page.locator('summary').getByText('module.db.aws_db_instance.main', { exact: true }).click();
   await page.getByText('sensitive, not shown').first().waitFor();
   await judge(page, 'a plan with attributes');
   await page.getByText('Text', { exact: true }).click();

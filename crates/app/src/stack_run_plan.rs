@@ -128,8 +128,15 @@ impl App {
             return Ok(Some(moved));
         }
         // Commands that somebody gave it are a part of what the run is made of.
+        let defined = match self.stack_spec_defined(&stack.spec).await {
+            Ok(spec) => spec,
+            Err(Error::Invalid { reason, .. }) => {
+                return Ok(Some(format!("the stack's definition {reason}: plan again")));
+            }
+            Err(error) => return Err(error),
+        };
         let spec =
-            StackSpec { exec: run.snapshot.spec.exec.clone(), ..stack.spec.made_by(run.kind, run.trigger) };
+            StackSpec { exec: run.snapshot.spec.exec.clone(), ..defined.made_by(run.kind, run.trigger) };
         let made_of = Stack { spec, ..stack };
         let answered = self.run_answered(run).await?;
         let (spec, inputs) = match self.stack_taking(&made_of, run.kind, answered).await? {

@@ -19,9 +19,12 @@ use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
 use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
+use plural_core::scm_connection::ScmConnection;
+use plural_core::scm_webhook::ScmWebhook;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
 use plural_core::stack::Stack;
+use plural_core::stack_definition::StackDefinition;
 use plural_core::user::User;
 
 use crate::api_deprecation::ApiDeprecationStore;
@@ -67,6 +70,8 @@ use crate::repository_webhook::RepositoryWebhookStore;
 use crate::revision::RevisionStore;
 use crate::role::RoleStore;
 use crate::saved_view::SavedViewStore;
+use crate::scm_connection::ScmConnectionStore;
+use crate::scm_webhook::ScmWebhookStore;
 use crate::seal::SealStore;
 use crate::second_factor::SecondFactorStore;
 use crate::secret_backend::SecretBackendStore;
@@ -80,6 +85,7 @@ use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
 use crate::stack::StackStore;
 use crate::stack_clock::StackClockStore;
+use crate::stack_definition::StackDefinitionStore;
 use crate::stack_drift::StackDriftStore;
 use crate::stack_run::StackRunStore;
 use crate::stack_state::StackStateStore;
@@ -102,7 +108,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, Stack, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -150,6 +156,7 @@ stores! {
     SourceStore,
     StackStore,
     StackClockStore,
+    StackDefinitionStore,
     StackDriftStore,
     StackRunStore,
     StackStateStore,
@@ -163,6 +170,8 @@ stores! {
     RevisionStore,
     RoleStore,
     SavedViewStore,
+    ScmConnectionStore,
+    ScmWebhookStore,
     SealStore,
     SecondFactorStore,
     SecretBackendStore,

@@ -11,7 +11,7 @@ use crate::{
     error::CliError,
     file,
     key::{ClusterKey, RepositoryKey, parse_duration, parse_pair},
-    stack_policy, stacks,
+    stack_definitions, stack_policy, stacks,
     terminal::Terminal,
 };
 
@@ -144,6 +144,10 @@ pub(crate) struct StackSettingsArgs {
     /// Shell command of a custom stack that takes everything away; may be given several times
     #[arg(long, value_name = "COMMAND")]
     pub(crate) destroy_command: Vec<String>,
+
+    /// Definition that gives a custom stack its commands, name or id; an empty text ends that
+    #[arg(long, value_name = "DEFINITION")]
+    pub(crate) definition: Option<String>,
 
     /// Playbook of an Ansible stack; else main.yaml
     #[arg(long, value_name = "PATH")]
@@ -426,6 +430,7 @@ pub(crate) async fn attributes(
         plan_command,
         apply_command,
         destroy_command,
+        definition,
         playbook,
         delete_playbook,
         job_namespace,
@@ -484,6 +489,9 @@ pub(crate) async fn attributes(
     given.put("commands", Some(commands).filter(|commands| !commands.is_empty()));
     let undo: Vec<Value> = steps("DESTROY", destroy_command).collect();
     given.put("deleteCommands", Some(undo).filter(|undo| !undo.is_empty()));
+    if let Some(definition) = definition {
+        defined(&mut given, &definition, client).await?;
+    }
     given.put_in(&["jobSpec"], "namespace", job_namespace);
     given.put_in(&["jobSpec"], "serviceAccount", job_service_account);
     given.put("actorId", actor);
@@ -498,12 +506,25 @@ pub(crate) async fn attributes(
     Ok(StackAttributes(given.0))
 }
 
+/// A stack with a definition has no commands of its own: those of before go, and what is typed beside it is refused.
+async fn defined(given: &mut Given, definition: &str, client: &Client) -> Result<(), CliError> {
+    if definition.is_empty() {
+        given.put("definitionId", Some(""));
+        return Ok(());
+    }
+    given.put("definitionId", Some(stack_definitions::find(definition, client).await?.id));
+    for name in ["commands", "deleteCommands"] {
+        given.0.entry(name).or_insert_with(|| json!([]));
+    }
+    Ok(())
+}
+
 fn seconds(time: Duration) -> String {
     format!("{}s", time.as_secs())
 }
 
 /// Shell commands of a stage.
-fn steps(stage: &'static str, commands: Vec<String>) -> impl Iterator<Item = Value> {
+pub(crate) fn steps(stage: &'static str, commands: Vec<String>) -> impl Iterator<Item = Value> {
     commands.into_iter().map(move |command| json!({"stage": stage, "cmd": "sh", "args": ["-c", command]}))
 }
 

@@ -104,7 +104,9 @@ pub(crate) struct StackListArgs {
   plural cd stacks create network --repository https://git.example.com/team/infra.git --ref main --folder network \\
     --cluster blue --approval --approvers 2 --forbid-self-approval --env REGION=eu --secret-env TOKEN=@token.txt
   plural cd stacks create dns --type custom --repository https://git.example.com/team/infra.git --ref main --folder dns \\
-    --cluster blue --tool-image registry.example.com/dns --plan-command './dns diff' --apply-command './dns push'")]
+    --cluster blue --tool-image registry.example.com/dns --plan-command './dns diff' --apply-command './dns push'
+  plural cd stacks create dns --type custom --repository https://git.example.com/team/infra.git --ref main --folder dns \\
+    --cluster blue --definition dns")]
 pub(crate) struct StackCreateArgs {
     /// Its name, unique in the installation
     #[arg(value_name = "NAME")]
@@ -557,6 +559,9 @@ fn words(known: &StackDetails) -> String {
         };
         line("Applied", &or_dash(Some(&applied)));
         line("Approval", &approval(known));
+    }
+    if let Some(definition) = &known.definition {
+        line("Definition", &or_dash(Some(&definition.name)));
     }
     if let Some(error) = &known.source_error {
         line("Error", &or_dash(Some(error)));

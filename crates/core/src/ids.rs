@@ -132,6 +132,10 @@ id!(/// Id of a context.
     ServiceContextId, "service context");
 id!(/// Id of a saved view.
     SavedViewId, "saved view");
+id!(/// Id of a connection to a git host.
+    ScmConnectionId, "scm connection");
+id!(/// Id of a webhook of a git host.
+    ScmWebhookId, "scm webhook");
 id!(/// Id of a stack.
     StackId, "stack");
 id!(/// Id of commands of stacks under a name.
@@ -154,6 +158,8 @@ id!(/// Id of an import of a service.
     ServiceImportId, "service import");
 id!(/// Id of a run of a stack.
     StackRunId, "stack run");
+id!(/// Id of a definition of stacks.
+    StackDefinitionId, "stack definition");
 id!(/// Id of a step of a run.
     RunStepId, "run step");
 id!(/// Id of a resource of a stack that drifted.

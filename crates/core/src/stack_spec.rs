@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::UserId;
+use crate::ids::{StackDefinitionId, UserId};
 use crate::stack_cron::{StackCron, StackDriftSettings};
 use crate::stack_dependency::StackDependency;
 use crate::stack_exec::ExecCommands;
@@ -47,6 +47,9 @@ pub struct StackSpec {
     /// What its plans are checked by, besides the rules of its project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<StackPolicy>,
+    /// What gives a `CUSTOM` stack its commands, in place of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definition_id: Option<StackDefinitionId>,
     /// Of a run that somebody made with commands: these. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<ExecCommands>,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::error::db;
 use crate::{
     cluster, custom_stack_run, global_service, group, managed_namespace, project, repository, saved_view,
-    service, service_context, stack, user,
+    scm_connection, scm_webhook, service, service_context, stack, user,
 };
 
 /// Things of one write whose rows are read again; a write about more of them is told without these digests.
@@ -47,6 +47,8 @@ async fn state_on(connection: &impl ConnectionTrait, noun: &str, id: Uuid) -> Re
         "managed namespace" => row_on::<managed_namespace::row::Entity>(connection, id).await,
         "project" => row_on::<project::row::Entity>(connection, id).await,
         "saved view" => row_on::<saved_view::row::Entity>(connection, id).await,
+        "scm webhook" => row_on::<scm_webhook::row::Entity>(connection, id).await,
+        "scm connection" => row_on::<scm_connection::row::Entity>(connection, id).await,
         "service" => row_on::<service::row::Entity>(connection, id).await,
         "service context" => row_on::<service_context::row::Entity>(connection, id).await,
         "stack" => row_on::<stack::row::Entity>(connection, id).await,

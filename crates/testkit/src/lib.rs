@@ -35,6 +35,7 @@ pub mod real;
 mod real_issuer;
 mod run;
 mod s3_server;
+mod scm_server;
 mod small_disk;
 mod small_memory;
 mod soft_authenticator;
@@ -67,6 +68,7 @@ pub use programs::{PROGRAMS_ENV, corpus_or_report, find_program, program_folders
 pub use real_issuer::RealIssuer;
 pub use run::{CaseOutcome, run_case};
 pub use s3_server::S3Server;
+pub use scm_server::{ScmDialect, ScmMood, ScmServer};
 pub use small_disk::SmallDisk;
 pub use small_memory::SmallMemory;
 pub use soft_authenticator::SoftAuthenticator;

@@ -35,7 +35,9 @@ export function Summary({ plan, isCell = false }: { plan: Counts; isCell?: boole
       {plan.add > 0 && <State look={{ ...fates.create, word: to(plan.add, 'create') }} />}
       {plan.other && !(isCell && plan.add + plan.change + plan.destroy > 0) && (
         <Text component="span" size="sm">
-          outputs or more
+          {plan.add + plan.change + plan.destroy > 0
+            ? 'Other changes, such as outputs'
+            : 'Changes no resource; outputs may change'}
         </Text>
       )}
     </span>

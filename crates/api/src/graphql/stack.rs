@@ -21,6 +21,7 @@ use super::{
     stack_clock::{
         StackCron, StackDriftCheck, StackDriftSchedule, StackDriftStatus, StackDriftedResourceConnection,
     },
+    stack_definition::StackDefinition,
     stack_dependency::{StackDependency, dependents},
     stack_input::{StackAttributes, StackType},
     stack_policy::PolicyEngine,
@@ -204,6 +205,15 @@ impl InfrastructureStack {
     /// The commands that undo a `CUSTOM` stack.
     async fn delete_commands(&self) -> List<CustomRunStep> {
         list(self.0.spec.delete_commands.iter().cloned().map(CustomRunStep::from))
+    }
+
+    /// What gives a `CUSTOM` stack its commands, in place of its own.
+    async fn definition(&self, ctx: &Context<'_>) -> Nullable<StackDefinition> {
+        nullable(async {
+            let Some(definition) = self.0.spec.definition_id else { return Ok(None) };
+            by_id::<plural_core::stack_definition::StackDefinition, _>(ctx, definition).await
+        })
+        .await
     }
 
     /// Files of its runs, without what is in them.

@@ -99,9 +99,9 @@ pub(crate) struct StackAttributes {
     actor_id: Option<ID>,
     /// Refused: a stack is not made by a service here.
     parent_id: Option<ID>,
-    /// Refused: there are no connections to git hosts here.
+    /// Refused: a stack has no connection of its own.
     connection_id: Option<ID>,
-    /// Refused: there are no definitions of stacks yet.
+    /// What gives a `CUSTOM` stack its commands, in place of `commands` and `deleteCommands`; an empty text ends that.
     definition_id: Option<ID>,
     /// Refused: agents for coding are not part of this console.
     agent_id: Option<ID>,
@@ -341,12 +341,7 @@ impl StackAttributes {
             (
                 "attributes.connectionId",
                 named(connection_id),
-                "is not supported: there are no connections to git hosts. Give the repository its credentials",
-            ),
-            (
-                "attributes.definitionId",
-                named(definition_id),
-                "is not supported yet: there are no definitions of stacks. Give commands and deleteCommands",
+                "is not supported: a stack has no connection of its own. Give the repository its credentials",
             ),
             (
                 "attributes.agentId",
@@ -392,6 +387,7 @@ impl StackAttributes {
                 delete_commands,
                 dependencies,
                 policy_engine,
+                definition_id,
             },
             clock: ClockAttributes { cron, drift },
             files,

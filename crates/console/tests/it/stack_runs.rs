@@ -11,6 +11,7 @@ use world::{FILE, World, hex, id_of};
 
 mod clocks;
 mod custom;
+mod definition;
 mod dependencies;
 mod exec;
 mod imports;

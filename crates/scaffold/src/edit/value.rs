@@ -236,7 +236,7 @@ pub(super) fn is_text(value: &Value, wanted: &str) -> bool {
     match value {
         Value::String(text) => text == wanted,
         Value::Null => false,
-        other => other.to_string() == wanted,
+        other => *other.to_string() == *wanted,
     }
 }
 

@@ -1,0 +1,178 @@
+//! Which host, and how to get in: [`Connection`].
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use plural_reach::{Lookup, Reach, SystemLookup};
+use reqwest::Url;
+use secrecy::SecretString;
+
+use crate::{
+    error::{Cause, Error, Result},
+    http::Http,
+    hub::{Dialect, Hub},
+    names::printable,
+    port::GitHost,
+};
+
+/// What kind of host it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HostKind {
+    /// GitHub, its enterprise server too.
+    GitHub,
+    /// Gitea and Forgejo.
+    Gitea,
+    /// GitLab.
+    GitLab,
+    /// Bitbucket Cloud.
+    BitbucketCloud,
+    /// Bitbucket Data Center.
+    BitbucketDataCenter,
+    /// Azure DevOps.
+    AzureDevOps,
+}
+
+impl HostKind {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GitHub => "GitHub",
+            Self::Gitea => "Gitea",
+            Self::GitLab => "GitLab",
+            Self::BitbucketCloud => "Bitbucket Cloud",
+            Self::BitbucketDataCenter => "Bitbucket Data Center",
+            Self::AzureDevOps => "Azure DevOps",
+        }
+    }
+}
+
+/// How to sign in.
+#[derive(Clone)]
+pub enum Credentials {
+    /// A token of a person or service account.
+    Token(SecretString),
+    /// An installation of a GitHub App.
+    App {
+        /// The App's id.
+        app_id: u64,
+        /// The installation's id.
+        installation_id: u64,
+        /// The App's private key (PEM, RSA).
+        private_key: SecretString,
+    },
+}
+
+/// A git host and the right to use it.
+#[derive(Clone)]
+pub struct Connection {
+    /// What kind of host.
+    pub kind: HostKind,
+    /// Where its API is: `https://git.example.com/api/v1`. Nothing means the public one.
+    pub api_url: Option<String>,
+    /// How to sign in.
+    pub credentials: Credentials,
+    /// Certificates (PEM) that are trusted besides the system's.
+    pub ca_pem: Option<String>,
+    /// Proxy, `http://host:port`.
+    pub proxy: Option<String>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // An address may hold a user by mistake, so none is shown.
+        f.debug_struct("Connection").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// Which proxies requests go through when a connection names none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proxies {
+    /// None.
+    None,
+    /// Those of the environment (`HTTPS_PROXY`, `NO_PROXY`, …).
+    Environment,
+}
+
+/// Limits of every connection.
+#[derive(Clone)]
+pub struct Options {
+    /// Which addresses are talked to.
+    pub reach: Reach,
+    /// How names become addresses.
+    pub lookup: Arc<dyn Lookup>,
+    /// Proxies, where a connection names none.
+    pub proxies: Proxies,
+    /// Credentials are sent over http too, where everybody on the way can read them.
+    pub credentials_over_http: bool,
+    /// How long one request may take, its answer included.
+    pub timeout: Duration,
+    /// Bytes of one answer.
+    pub body_bytes: usize,
+    /// Pages of one list.
+    pub pages: usize,
+    /// What the client calls itself.
+    pub user_agent: String,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("reach", &self.reach).finish_non_exhaustive()
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            reach: Reach::default(),
+            lookup: Arc::new(SystemLookup),
+            proxies: Proxies::Environment,
+            credentials_over_http: false,
+            timeout: Duration::from_secs(30),
+            body_bytes: 16 << 20,
+            pages: 30,
+            user_agent: concat!("plural/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// The host of a connection. Nothing is sent before the first call.
+///
+/// # Errors
+/// When the connection cannot be meant: an address or key that is none, credentials that this host does not know.
+pub fn connect(connection: &Connection, options: &Options) -> Result<Arc<dyn GitHost>> {
+    let kind = connection.kind;
+    let (dialect, public) = match kind {
+        HostKind::GitHub => (Dialect::GitHub, Some("https://api.github.com")),
+        HostKind::Gitea => (Dialect::Gitea, None),
+        HostKind::GitLab
+        | HostKind::BitbucketCloud
+        | HostKind::BitbucketDataCenter
+        | HostKind::AzureDevOps => {
+            let why = format!("{} is not connected to yet: only its webhooks are read", kind.name());
+            return Err(Error::new(Cause::Unsupported, why));
+        }
+    };
+    let address = connection.api_url.as_deref().or(public);
+    let address = address
+        .ok_or_else(|| Error::invalid(format!("a connection to {} needs its API's address", kind.name())))?;
+    if matches!((&connection.credentials, kind), (Credentials::App { .. }, HostKind::Gitea)) {
+        return Err(Error::invalid("an App is of GitHub: give a token"));
+    }
+    let http = Http::new(parse_address(address)?, connection, options)?;
+    Ok(Arc::new(Hub::new(http, dialect)))
+}
+
+fn parse_address(text: &str) -> Result<Url> {
+    let url = Url::parse(text.trim());
+    let url = url.map_err(|_| Error::invalid("the API's address is none: give https://HOST/PATH"))?;
+    if !url.username().is_empty()
+        || url.password().is_some()
+        || url.query().is_some()
+        || url.fragment().is_some()
+    {
+        return Err(Error::invalid("the API's address must not hold a user, query or fragment"));
+    }
+    if !matches!(url.scheme(), "https" | "http") || url.host_str().is_none_or(str::is_empty) {
+        return Err(Error::invalid(format!("{:?} is no address of an API", printable(text))));
+    }
+    Ok(url)
+}

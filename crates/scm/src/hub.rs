@@ -1,0 +1,421 @@
+//! GitHub and Gitea: Gitea's API has the shapes of GitHub's, and where they differ it is told here by [`Dialect`]. Commits differ most:
+//! `github` and `gitea`.
+
+mod gitea;
+mod github;
+mod wire;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reqwest::{Method, Url};
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+
+use crate::{
+    error::{Cause, Error, Result},
+    http::Http,
+    names::{BranchName, CommitId, FilePath, Repository},
+    port::{
+        Change, ChangedFile, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Onto, Opened,
+        PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
+        WebhookSpec,
+    },
+};
+
+/// Characters of a status' description.
+const DESCRIPTION: usize = 140;
+/// Files of one commit.
+const CHANGES: usize = 1000;
+
+/// Which of the two it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    GitHub,
+    Gitea,
+}
+
+pub(crate) struct Hub {
+    http: Http,
+    dialect: Dialect,
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("dialect", &self.dialect).finish_non_exhaustive()
+    }
+}
+
+impl Hub {
+    pub(crate) fn new(http: Http, dialect: Dialect) -> Self {
+        Self { http, dialect }
+    }
+
+    /// An address below a repository.
+    fn of(&self, repository: &Repository, parts: &[&str]) -> Url {
+        let mut all = vec!["repos", repository.owner(), repository.name()];
+        all.extend(parts);
+        self.http.at(&all)
+    }
+
+    /// How a page's size is asked for.
+    fn size(&self) -> (&'static str, usize) {
+        match self.dialect {
+            Dialect::GitHub => ("per_page", 100),
+            Dialect::Gitea => ("limit", 50),
+        }
+    }
+
+    /// The open pull request of these branches of the repository itself.
+    async fn open_one(&self, repository: &Repository, new: &NewPullRequest) -> Result<Option<PullRequest>> {
+        let mut url = self.of(repository, &["pulls"]);
+        url.query_pairs_mut().append_pair("state", "open");
+        if self.dialect == Dialect::GitHub {
+            let head = format!("{}:{}", repository.owner(), new.head);
+            url.query_pairs_mut().append_pair("head", &head).append_pair("base", new.base.as_str());
+        }
+        let found: List<wire::Pull> = self.http.list(&url, self.size()).await?;
+        let mut found = found.items.into_iter().map(|pull| pull.told(repository));
+        Ok(found.find(|pull| !pull.fork && pull.head == new.head.as_str() && pull.base == new.base.as_str()))
+    }
+
+    async fn patch(&self, repository: &Repository, number: u64, body: &Value) -> Result<PullRequest> {
+        let url = self.of(repository, &["pulls", &number.to_string()]);
+        let pull: wire::Pull = self.http.send(Method::PATCH, url, body).await?.json()?;
+        Ok(pull.told(repository))
+    }
+
+    /// Who writes this connection's comments.
+    async fn writer(&self) -> Result<Writer> {
+        if let Some(app) = self.http.app_id() {
+            // An installation of an App is no user.
+            return Ok(Writer::App(app));
+        }
+        let user: wire::User = self.http.get(self.http.at(&["user"])).await?.json()?;
+        Ok(Writer::User(user.login))
+    }
+}
+
+enum Writer {
+    User(String),
+    App(u64),
+}
+
+impl Writer {
+    fn wrote(&self, comment: &wire::Comment) -> bool {
+        match self {
+            Self::User(login) => comment.user.as_ref().is_some_and(|user| user.login == *login),
+            Self::App(id) => comment.performed_via_github_app.as_ref().is_some_and(|app| app.id == *id),
+        }
+    }
+}
+
+#[async_trait]
+impl GitHost for Hub {
+    async fn default_branch(&self, repository: &Repository) -> Result<BranchName> {
+        let found: wire::Repository = self.http.get(self.of(repository, &[])).await?.json()?;
+        BranchName::parse(&found.default_branch).map_err(|error| error.with_cause(Cause::Malformed))
+    }
+
+    async fn head(&self, repository: &Repository, branch: &BranchName) -> Result<CommitId> {
+        let url = self.of(repository, &["branches", branch.as_str()]);
+        let found: wire::Branch = self.http.get(url).await?.json()?;
+        wire::id(&found.commit.sha)
+    }
+
+    async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
+        let (what, accept) = match self.dialect {
+            Dialect::GitHub => ("contents", "application/vnd.github.raw+json"),
+            Dialect::Gitea => ("raw", "*/*"),
+        };
+        let mut url = self.of(repository, &[what, path.as_str()]);
+        url.query_pairs_mut().append_pair("ref", commit.as_str());
+        Ok(self.http.get_as(url, accept).await?.body)
+    }
+
+    async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
+        match self.dialect {
+            Dialect::GitHub => {
+                let mut url = self.of(repository, &["git/trees", commit.as_str()]);
+                url.query_pairs_mut().append_pair("recursive", "1");
+                let tree: wire::Tree = self.http.get(url).await?.json()?;
+                Ok(List { items: tree.entries(), cut: tree.truncated })
+            }
+            Dialect::Gitea => gitea::tree(self, repository, commit).await,
+        }
+    }
+
+    async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
+        check(commit)?;
+        let at = match &commit.onto {
+            Onto::NewBranch { base, .. } => base,
+            Onto::Branch(branch) => branch,
+        };
+        let head = self.head(repository, at).await?;
+        if head != commit.parent {
+            return Err(moved(&format!("branch {at} of {repository}"), &head, &commit.parent));
+        }
+        match self.dialect {
+            Dialect::GitHub => github::commit(self, repository, commit).await,
+            Dialect::Gitea => gitea::commit(self, repository, commit).await,
+        }
+    }
+
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+        let url = match self.dialect {
+            Dialect::GitHub => self.of(repository, &["git/refs/heads", branch.as_str()]),
+            Dialect::Gitea => self.of(repository, &["branches", branch.as_str()]),
+        };
+        match self.http.delete(url).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.cause == Cause::NotFound => Ok(()),
+            // GitHub's answer for a reference that is gone.
+            Err(error) if error.said.contains("Reference does not exist") => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn open(&self, repository: &Repository, new: &NewPullRequest) -> Result<Opened> {
+        let body = json!({
+            "head": new.head.as_str(), "base": new.base.as_str(), "title": new.title, "body": new.body,
+        });
+        match self.http.send(Method::POST, self.of(repository, &["pulls"]), &body).await {
+            Ok(reply) => {
+                let pull: wire::Pull = reply.json()?;
+                Ok(Opened { pull_request: pull.told(repository), existed: false })
+            }
+            // Whether there is one is asked only now: between a question and an answer another could be opened.
+            Err(error) if matches!(error.status, Some(409 | 422)) => {
+                match self.open_one(repository, new).await? {
+                    Some(pull_request) => Ok(Opened { pull_request, existed: true }),
+                    None => Err(error.with_cause(Cause::Conflict)),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn pull_request(&self, repository: &Repository, number: u64) -> Result<PullRequest> {
+        let url = self.of(repository, &["pulls", &number.to_string()]);
+        let pull: wire::Pull = self.http.get(url).await?.json()?;
+        Ok(pull.told(repository))
+    }
+
+    async fn pull_requests(&self, repository: &Repository, open_only: bool) -> Result<List<PullRequest>> {
+        let mut url = self.of(repository, &["pulls"]);
+        url.query_pairs_mut().append_pair("state", if open_only { "open" } else { "all" });
+        let List { items, cut } = self.http.list::<wire::Pull>(&url, self.size()).await?;
+        Ok(List { items: items.into_iter().map(|pull| pull.told(repository)).collect(), cut })
+    }
+
+    async fn update(
+        &self,
+        repository: &Repository,
+        number: u64,
+        edit: &PullRequestEdit,
+    ) -> Result<PullRequest> {
+        let mut body = serde_json::Map::new();
+        for (name, text) in [("title", &edit.title), ("body", &edit.body)] {
+            if let Some(text) = text {
+                body.insert(name.to_owned(), text.as_str().into());
+            }
+        }
+        self.patch(repository, number, &Value::Object(body)).await
+    }
+
+    async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest> {
+        let now = self.pull_request(repository, number).await?;
+        match now.state {
+            PullRequestState::Closed => Ok(now),
+            PullRequestState::Merged => Err(Error::new(
+                Cause::Conflict,
+                format!("pull request {number} of {repository} is merged: it cannot be closed"),
+            )),
+            PullRequestState::Open => self.patch(repository, number, &json!({"state": "closed"})).await,
+        }
+    }
+
+    async fn merge(
+        &self,
+        repository: &Repository,
+        number: u64,
+        head: &CommitId,
+        method: MergeMethod,
+    ) -> Result<PullRequest> {
+        let now = self.pull_request(repository, number).await?;
+        if now.head_commit != head.as_str() {
+            let what = format!("pull request {number} of {repository}");
+            return Err(Error::new(Cause::Moved, format!("{what} is at {}, not at {head}", now.head_commit)));
+        }
+        if now.state == PullRequestState::Merged {
+            return Ok(now);
+        }
+        let method = match method {
+            MergeMethod::Merge => "merge",
+            MergeMethod::Squash => "squash",
+            MergeMethod::Rebase => "rebase",
+        };
+        let url = self.of(repository, &["pulls", &number.to_string(), "merge"]);
+        let (verb, body) = match self.dialect {
+            Dialect::GitHub => (Method::PUT, json!({"merge_method": method, "sha": head.as_str()})),
+            Dialect::Gitea => (Method::POST, json!({"Do": method, "head_commit_id": head.as_str()})),
+        };
+        match self.http.send(verb, url, &body).await {
+            Ok(_) => self.pull_request(repository, number).await,
+            Err(error) if matches!(error.status, Some(405 | 409)) => {
+                let now = self.pull_request(repository, number).await?;
+                if now.head_commit != head.as_str() {
+                    return Err(error.with_cause(Cause::Moved));
+                }
+                // Somebody else merged this very commit.
+                if now.state == PullRequestState::Merged { Ok(now) } else { Err(error) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn files(&self, repository: &Repository, number: u64) -> Result<List<ChangedFile>> {
+        let url = self.of(repository, &["pulls", &number.to_string(), "files"]);
+        let List { items, cut } = self.http.list::<wire::File>(&url, self.size()).await?;
+        Ok(List { items: items.into_iter().map(wire::File::told).collect(), cut })
+    }
+
+    async fn reviews(&self, repository: &Repository, number: u64) -> Result<List<Review>> {
+        let url = self.of(repository, &["pulls", &number.to_string(), "reviews"]);
+        let List { items, cut } = self.http.list::<wire::Review>(&url, self.size()).await?;
+        Ok(List { items: items.into_iter().filter_map(wire::Review::told).collect(), cut })
+    }
+
+    async fn add_labels(&self, repository: &Repository, number: u64, labels: &[String]) -> Result<()> {
+        if labels.is_empty() {
+            return Ok(());
+        }
+        let labels = match self.dialect {
+            // It makes what is missing.
+            Dialect::GitHub => json!(labels),
+            Dialect::Gitea => json!(gitea::label_ids(self, repository, labels).await?),
+        };
+        let url = self.of(repository, &["issues", &number.to_string(), "labels"]);
+        self.http.send(Method::POST, url, &json!({"labels": labels})).await.map(drop)
+    }
+
+    async fn comment(&self, repository: &Repository, number: u64, marker: &str, body: &str) -> Result<()> {
+        if marker.is_empty() || !marker.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+            return Err(Error::invalid("a comment's marker has letters, digits and '-' only"));
+        }
+        let mark = format!("<!-- plural:{marker} -->");
+        let text = json!({"body": format!("{mark}\n{body}")});
+        let url = self.of(repository, &["issues", &number.to_string(), "comments"]);
+        let found: List<wire::Comment> = self.http.list(&url, self.size()).await?;
+        // A marker that somebody else quotes is not ours to edit.
+        let writer = self.writer().await?;
+        let is_it = |comment: &&wire::Comment| comment.body.starts_with(&mark) && writer.wrote(comment);
+        match found.items.iter().find(is_it) {
+            Some(comment) => {
+                let url = self.of(repository, &["issues/comments", &comment.id.to_string()]);
+                self.http.send(Method::PATCH, url, &text).await.map(drop)
+            }
+            None if found.cut => Err(Error::new(
+                Cause::TooLarge,
+                format!("pull request {number} of {repository} has more comments than are read"),
+            )),
+            None => self.http.send(Method::POST, url, &text).await.map(drop),
+        }
+    }
+
+    async fn set_status(&self, repository: &Repository, commit: &CommitId, status: &Status) -> Result<()> {
+        let state = match status.state {
+            StatusState::Pending => "pending",
+            StatusState::Success => "success",
+            StatusState::Failure => "failure",
+            StatusState::Error => "error",
+        };
+        let description: String = status.description.chars().take(DESCRIPTION).collect();
+        let mut body = json!({"state": state, "context": status.context, "description": description});
+        if let Some(url) = &status.url {
+            body["target_url"] = url.as_str().into();
+        }
+        let url = self.of(repository, &["statuses", commit.as_str()]);
+        self.http.send(Method::POST, url, &body).await.map(drop)
+    }
+
+    async fn approve(&self, repository: &Repository, number: u64, head: &CommitId, body: &str) -> Result<()> {
+        let event = match self.dialect {
+            Dialect::GitHub => "APPROVE",
+            Dialect::Gitea => "APPROVED",
+        };
+        let url = self.of(repository, &["pulls", &number.to_string(), "reviews"]);
+        let review = json!({"event": event, "commit_id": head.as_str(), "body": body});
+        match self.http.send(Method::POST, url, &review).await {
+            Ok(_) => Ok(()),
+            // Both hosts say so to the author of the pull request.
+            Err(error) if error.status == Some(422) => Err(error.with_cause(Cause::Refused)),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
+        let hooks = |id: Option<u64>| -> Result<Url> {
+            let id = id.map(|id| id.to_string());
+            let mut parts = vec!["hooks"];
+            parts.extend(id.as_deref());
+            match scope {
+                Scope::Repository(repository) => Ok(self.of(repository, &parts)),
+                Scope::Organisation(name) => {
+                    // The same rule as an owner's.
+                    let owner = Repository::parse(&format!("{name}/x"))?;
+                    let mut all = vec!["orgs", owner.owner()];
+                    all.extend(parts);
+                    Ok(self.http.at(&all))
+                }
+            }
+        };
+        let found: List<wire::Hook> = self.http.list(&hooks(None)?, self.size()).await?;
+        let events = match self.dialect {
+            Dialect::GitHub => {
+                json!(["pull_request", "pull_request_review", "issue_comment", "push", "status", "check_run"])
+            }
+            Dialect::Gitea => {
+                json!(["pull_request", "pull_request_review", "pull_request_comment", "push", "status"])
+            }
+        };
+        let config = json!({
+            "url": webhook.url, "content_type": "json", "secret": webhook.secret.expose_secret(),
+        });
+        let mut body = json!({"active": true, "events": events, "config": config});
+        let known = found.items.iter().find(|hook| hook.config.url.as_deref() == Some(webhook.url.as_str()));
+        if let Some(hook) = known {
+            return self.http.send(Method::PATCH, hooks(Some(hook.id))?, &body).await.map(drop);
+        }
+        match self.dialect {
+            Dialect::GitHub => body["name"] = "web".into(),
+            Dialect::Gitea => body["type"] = "gitea".into(),
+        }
+        self.http.send(Method::POST, hooks(None)?, &body).await.map(drop)
+    }
+}
+
+/// What no host can mean.
+fn check(commit: &NewCommit) -> Result<()> {
+    if commit.changes.is_empty() {
+        return Err(Error::invalid("a commit changes at least one file"));
+    }
+    if commit.changes.len() > CHANGES {
+        return Err(Error::invalid(format!("a commit changes at most {CHANGES} files")));
+    }
+    let mut paths: Vec<&str> = commit.changes.iter().map(|change| change.path().as_str()).collect();
+    paths.sort_unstable();
+    if let Some((path, _)) = paths.iter().zip(paths.iter().skip(1)).find(|(one, next)| one == next) {
+        return Err(Error::invalid(format!("a commit changes {path:?} twice")));
+    }
+    Ok(())
+}
+
+fn moved(what: &str, is: &CommitId, expected: &CommitId) -> Error {
+    Error::new(Cause::Moved, format!("{what} is at {is}, not at {expected}"))
+}
+
+fn is_missing(change: &Change) -> Error {
+    Error::new(Cause::Conflict, format!("{} is to be deleted and is not there", change.path()))
+}

@@ -1,0 +1,153 @@
+//! Commits by Gitea's contents API: many files in one commit. It takes a branch and no parent, so each file that is there is bound by its
+//! blob's id, and what the commit is on top of is read from the answer.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Hub, is_missing, wire};
+use crate::{
+    error::{Cause, Error, Result},
+    names::{CommitId, Repository},
+    port::{Change, Committed, GitHost as _, List, NewCommit, Onto, TreeEntry},
+};
+
+/// Entries of a tree's page.
+const TREE_PAGE: usize = 1000;
+/// Pages of a tree: 100 000 entries.
+const TREE_PAGES: usize = 100;
+/// Labels that are made get this colour.
+const COLOUR: &str = "#1d76db";
+
+#[derive(Deserialize)]
+struct Content {
+    sha: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    commit: Made,
+}
+
+#[derive(Deserialize)]
+struct Made {
+    sha: String,
+    parents: Vec<wire::Sha>,
+}
+
+#[derive(Deserialize)]
+struct Label {
+    id: u64,
+    name: String,
+}
+
+pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) -> Result<Committed> {
+    let mut files = Vec::new();
+    for change in &new.changes {
+        files.push(file(hub, repository, new, change).await?);
+    }
+    let mut body = json!({"message": new.message, "files": files});
+    match &new.onto {
+        Onto::NewBranch { branch, base } => {
+            body["branch"] = base.as_str().into();
+            body["new_branch"] = branch.as_str().into();
+        }
+        Onto::Branch(branch) => body["branch"] = branch.as_str().into(),
+    }
+    if let Some(author) = &new.author {
+        body["author"] = json!({"name": author.name, "email": author.email});
+    }
+    let answer = match hub.http.send(Method::POST, hub.of(repository, &["contents"]), &body).await {
+        Ok(reply) => reply.json::<Answer>()?,
+        Err(error) if matches!(error.status, Some(409 | 422)) => {
+            let cause = cause(hub, repository, new).await?;
+            return Err(error.with_cause(cause));
+        }
+        Err(error) => return Err(error),
+    };
+    let Made { sha, parents } = answer.commit;
+    let parent = parents.first().map(|parent| wire::id(&parent.sha)).transpose()?;
+    let parent = parent.unwrap_or_else(|| new.parent.clone());
+    if let (Onto::NewBranch { branch, base }, true) = (&new.onto, parent != new.parent) {
+        // The base moved between the look and the commit. Nobody knows the branch yet, so it goes again.
+        hub.delete_branch(repository, branch).await?;
+        return Err(super::moved(&format!("branch {base} of {repository}"), &parent, &new.parent));
+    }
+    Ok(Committed { commit: wire::id(&sha)?, parent })
+}
+
+/// Why it was refused: the host's texts differ between versions, so the state is read.
+async fn cause(hub: &Hub, repository: &Repository, new: &NewCommit) -> Result<Cause> {
+    let at = match &new.onto {
+        Onto::NewBranch { branch, base } => match hub.head(repository, branch).await {
+            Ok(_) => return Ok(Cause::Conflict),
+            Err(error) if error.cause == Cause::NotFound => base,
+            Err(error) => return Err(error),
+        },
+        Onto::Branch(branch) => branch,
+    };
+    Ok(if hub.head(repository, at).await? == new.parent { Cause::Conflict } else { Cause::Moved })
+}
+
+async fn file(hub: &Hub, repository: &Repository, new: &NewCommit, change: &Change) -> Result<Value> {
+    let path = change.path().as_str();
+    let mut url = hub.of(repository, &["contents", path]);
+    url.query_pairs_mut().append_pair("ref", new.parent.as_str());
+    let known = match hub.http.get(url).await {
+        // A folder is answered as a list.
+        Ok(reply) => match reply.json::<Content>() {
+            Ok(content) if content.kind != "dir" => Some(content.sha),
+            _ => return Err(Error::new(Cause::Conflict, format!("{path} is a folder"))),
+        },
+        Err(error) if error.cause == Cause::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    match (change, known) {
+        (Change::Write { content, .. }, None) => {
+            Ok(json!({"operation": "create", "path": path, "content": STANDARD.encode(content)}))
+        }
+        (Change::Write { content, .. }, Some(sha)) => {
+            Ok(json!({"operation": "update", "path": path, "content": STANDARD.encode(content), "sha": sha}))
+        }
+        (Change::Delete { .. }, Some(sha)) => Ok(json!({"operation": "delete", "path": path, "sha": sha})),
+        (Change::Delete { .. }, None) => Err(is_missing(change)),
+    }
+}
+
+/// A tree in pages; `truncated` means that there is another.
+pub(super) async fn tree(hub: &Hub, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
+    let mut items = Vec::new();
+    for page in 1..=TREE_PAGES {
+        let mut url = hub.of(repository, &["git/trees", commit.as_str()]);
+        url.query_pairs_mut()
+            .append_pair("recursive", "true")
+            .append_pair("page", &page.to_string())
+            .append_pair("per_page", &TREE_PAGE.to_string());
+        let tree: wire::Tree = hub.http.get(url).await?.json()?;
+        items.extend(tree.entries());
+        if !tree.truncated || tree.tree.is_empty() {
+            return Ok(List { items, cut: false });
+        }
+    }
+    Ok(List { items, cut: true })
+}
+
+/// Ids of these labels; those that are missing are made.
+pub(super) async fn label_ids(hub: &Hub, repository: &Repository, names: &[String]) -> Result<Vec<u64>> {
+    let url = hub.of(repository, &["labels"]);
+    let known: List<Label> = hub.http.list(&url, hub.size()).await?;
+    let mut ids = Vec::new();
+    for name in names {
+        if let Some(label) = known.items.iter().find(|label| label.name == *name) {
+            ids.push(label.id);
+            continue;
+        }
+        let body = json!({"name": name, "color": COLOUR});
+        let made: Label = hub.http.send(Method::POST, url.clone(), &body).await?.json()?;
+        ids.push(made.id);
+    }
+    Ok(ids)
+}

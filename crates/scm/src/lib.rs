@@ -1,0 +1,31 @@
+//! Git hosts behind one port, [`GitHost`]: branches and commits without a clone, pull requests, reviews, statuses, webhooks.
+//!
+//! ```text
+//! Connection + Options ──connect──▶ Arc<dyn GitHost>
+//! headers + body + secret ──webhook::read──▶ Hint ──(state is read back through GitHost)──▶ what follows
+//! ```
+//!
+//! # Guarantees
+//! - A credential goes to the scheme, host and port of its connection only. Redirects to other places are refused.
+//! - Every address is checked when it is connected to ([`plural_reach::Reach`]).
+//! - Answers are bounded in bytes, lists in pages, requests in time. A list that was cut says so.
+//! - What went wrong is typed ([`Cause`]). No error and no `Debug` text holds a credential.
+//! - Opening a pull request for a branch that has an open one gives that one.
+
+mod app_token;
+mod connection;
+mod error;
+mod http;
+mod hub;
+mod names;
+mod port;
+pub mod webhook;
+
+pub use connection::{Connection, Credentials, HostKind, Options, Proxies, connect};
+pub use error::{Cause, Error, Result};
+pub use names::{BranchName, CommitId, FilePath, Repository};
+pub use port::{
+    Change, ChangedFile, Committed, EntryKind, FileStatus, GitHost, List, MergeMethod, NewCommit,
+    NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit, PullRequestState, Review, Scope,
+    Status, StatusState, TreeEntry, Verdict, WebhookSpec,
+};

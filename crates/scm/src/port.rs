@@ -1,0 +1,364 @@
+//! What every git host does: [`GitHost`].
+
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use secrecy::SecretString;
+
+use crate::{
+    error::Result,
+    names::{BranchName, CommitId, FilePath, Repository},
+};
+
+/// One change of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Make the file, or replace what is in it.
+    Write {
+        /// Where.
+        path: FilePath,
+        /// Its whole content.
+        content: Bytes,
+    },
+    /// Remove it. A file that is not there is a conflict.
+    Delete {
+        /// Where.
+        path: FilePath,
+    },
+}
+
+impl Change {
+    /// The file that it changes.
+    pub fn path(&self) -> &FilePath {
+        match self {
+            Self::Write { path, .. } | Self::Delete { path } => path,
+        }
+    }
+}
+
+/// Who wrote a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// Name.
+    pub name: String,
+    /// Address.
+    pub email: String,
+}
+
+/// Where a commit goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Onto {
+    /// To a branch that is made with it, from the head of `base`.
+    NewBranch {
+        /// Made; one that is there is a conflict.
+        branch: BranchName,
+        /// Where `parent` is the head.
+        base: BranchName,
+    },
+    /// To a branch that is there.
+    Branch(BranchName),
+}
+
+impl Onto {
+    /// The branch that gets the commit.
+    pub fn branch(&self) -> &BranchName {
+        match self {
+            Self::NewBranch { branch, .. } | Self::Branch(branch) => branch,
+        }
+    }
+}
+
+/// A commit in the making.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCommit {
+    /// Where it goes.
+    pub onto: Onto,
+    /// What the branch's head (or the base's) has to be.
+    pub parent: CommitId,
+    /// Message.
+    pub message: String,
+    /// Its author; the credential's owner where there is none. Hosts that sign commits of an App sign only those.
+    pub author: Option<Person>,
+    /// At least one, each path once.
+    pub changes: Vec<Change>,
+}
+
+/// A commit that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// Its id.
+    pub commit: CommitId,
+    /// What it is on top of. Where a host cannot bind a commit to its parent this is another than was asked for when the
+    /// branch moved in the same moment and the changed files did not.
+    pub parent: CommitId,
+}
+
+/// A pull request in the making.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPullRequest {
+    /// From this branch.
+    pub head: BranchName,
+    /// Into this one.
+    pub base: BranchName,
+    /// Title.
+    pub title: String,
+    /// Text, Markdown.
+    pub body: String,
+}
+
+/// A pull request that is open for a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// It.
+    pub pull_request: PullRequest,
+    /// It was open before.
+    pub existed: bool,
+}
+
+/// State of a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PullRequestState {
+    /// Open.
+    Open,
+    /// Merged.
+    Merged,
+    /// Closed without a merge.
+    Closed,
+}
+
+/// A pull request as the host tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequest {
+    /// Its number in the repository.
+    pub number: u64,
+    /// Its page.
+    pub url: String,
+    /// Title.
+    pub title: String,
+    /// Text.
+    pub body: String,
+    /// State.
+    pub state: PullRequestState,
+    /// Not ready for review.
+    pub draft: bool,
+    /// Branch that it comes from.
+    pub head: String,
+    /// Head commit.
+    pub head_commit: String,
+    /// It comes from another repository, or from one that is gone.
+    pub fork: bool,
+    /// Branch that it goes into.
+    pub base: String,
+    /// Who opened it.
+    pub author: String,
+    /// Labels.
+    pub labels: Vec<String>,
+    /// The commit that merged it.
+    pub merge_commit: Option<String>,
+}
+
+/// What to change of a pull request; what is nothing stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PullRequestEdit {
+    /// Title.
+    pub title: Option<String>,
+    /// Text.
+    pub body: Option<String>,
+}
+
+/// How to merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeMethod {
+    /// A merge commit.
+    Merge,
+    /// One commit with all changes.
+    Squash,
+    /// The commits on top of the base.
+    Rebase,
+}
+
+/// What happened to a file in a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileStatus {
+    /// New.
+    Added,
+    /// Changed.
+    Modified,
+    /// Gone.
+    Removed,
+    /// Has another name.
+    Renamed,
+}
+
+/// A file that a pull request changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedFile {
+    /// Its path.
+    pub path: String,
+    /// Its path before, where it is another.
+    pub previous: Option<String>,
+    /// What happened to it.
+    pub status: FileStatus,
+}
+
+/// What a reviewer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Approved.
+    Approved,
+    /// Wants changes.
+    ChangesRequested,
+    /// Nothing of the two.
+    Commented,
+    /// Said something that counts no more.
+    Dismissed,
+}
+
+/// A review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Review {
+    /// Who.
+    pub reviewer: String,
+    /// What.
+    pub verdict: Verdict,
+    /// Of which commit, where the host tells.
+    pub commit: Option<String>,
+}
+
+/// A list, up to as much as is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List<T> {
+    /// What was read.
+    pub items: Vec<T>,
+    /// There is more.
+    pub cut: bool,
+}
+
+/// What a path in a tree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A file.
+    File,
+    /// An executable file.
+    Executable,
+    /// A symbolic link.
+    Link,
+    /// Another repository.
+    Submodule,
+}
+
+/// A path in a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// From the root.
+    pub path: String,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// State of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusState {
+    /// Not done.
+    Pending,
+    /// Good.
+    Success,
+    /// Bad.
+    Failure,
+    /// Could not be told.
+    Error,
+}
+
+/// A check of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Its name; the next one of the same name replaces it.
+    pub context: String,
+    /// State.
+    pub state: StatusState,
+    /// In words; what is too long for the host is cut.
+    pub description: String,
+    /// Page with more.
+    pub url: Option<String>,
+}
+
+/// Of what a webhook tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// One repository.
+    Repository(Repository),
+    /// All of an organisation or group.
+    Organisation(String),
+}
+
+/// A webhook to have.
+#[derive(Clone)]
+pub struct WebhookSpec {
+    /// Where it is sent to.
+    pub url: String,
+    /// What proves who sent it.
+    pub secret: SecretString,
+}
+
+impl fmt::Debug for WebhookSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebhookSpec").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// A git host through one connection.
+#[async_trait]
+pub trait GitHost: Send + Sync + fmt::Debug {
+    /// The branch that is meant where none is named.
+    async fn default_branch(&self, repository: &Repository) -> Result<BranchName>;
+    /// The commit that a branch is at.
+    async fn head(&self, repository: &Repository, branch: &BranchName) -> Result<CommitId>;
+    /// A file's content in a commit.
+    async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes>;
+    /// All paths of a commit that are no folders.
+    async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>>;
+    /// Makes a commit, all of it or nothing. [`Cause::Moved`](crate::Cause::Moved) when `parent` is not the head,
+    /// [`Cause::Conflict`](crate::Cause::Conflict) when a new branch is there or a file to delete is not.
+    async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed>;
+    /// Removes a branch; one that is gone is no error.
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()>;
+    /// Opens a pull request, or gives the one that is open for these branches.
+    async fn open(&self, repository: &Repository, new: &NewPullRequest) -> Result<Opened>;
+    /// Reads a pull request.
+    async fn pull_request(&self, repository: &Repository, number: u64) -> Result<PullRequest>;
+    /// Lists pull requests, the newest first; open ones only, or all.
+    async fn pull_requests(&self, repository: &Repository, open_only: bool) -> Result<List<PullRequest>>;
+    /// Changes title and text.
+    async fn update(
+        &self,
+        repository: &Repository,
+        number: u64,
+        edit: &PullRequestEdit,
+    ) -> Result<PullRequest>;
+    /// Closes without a merge; a closed one stays closed, a merged one is a conflict.
+    async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest>;
+    /// Merges while the head is this commit, else [`Cause::Moved`](crate::Cause::Moved). A pull request whose merge of this
+    /// commit is done is given as it is.
+    async fn merge(
+        &self,
+        repository: &Repository,
+        number: u64,
+        head: &CommitId,
+        method: MergeMethod,
+    ) -> Result<PullRequest>;
+    /// Files that a pull request changes.
+    async fn files(&self, repository: &Repository, number: u64) -> Result<List<ChangedFile>>;
+    /// Reviews, the oldest first.
+    async fn reviews(&self, repository: &Repository, number: u64) -> Result<List<Review>>;
+    /// Adds labels, and makes those that the repository has not.
+    async fn add_labels(&self, repository: &Repository, number: u64, labels: &[String]) -> Result<()>;
+    /// Writes the one comment with this marker (letters, digits, `-`): edits the connection's own, or adds it.
+    async fn comment(&self, repository: &Repository, number: u64, marker: &str, body: &str) -> Result<()>;
+    /// Tells a check's state.
+    async fn set_status(&self, repository: &Repository, commit: &CommitId, status: &Status) -> Result<()>;
+    /// Approves this head. Hosts refuse that to the pull request's author.
+    async fn approve(&self, repository: &Repository, number: u64, head: &CommitId, body: &str) -> Result<()>;
+    /// Has a webhook that sends to this address: makes it, or sets the secret of the one that is there.
+    async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()>;
+}

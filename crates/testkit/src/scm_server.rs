@@ -1,0 +1,228 @@
+//! What GitHub and Gitea answer to whoever works with pull requests, from their public descriptions: a stand-in on loopback with one
+//! repository, and the bad days that such a host has.
+
+mod answers;
+mod app;
+mod state;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::{Request, State},
+    response::Response,
+};
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use http::{StatusCode, header};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::background::Background;
+use state::Host;
+
+/// Whose API the server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScmDialect {
+    /// GitHub's REST API.
+    GitHub,
+    /// Gitea's.
+    Gitea,
+}
+
+/// How the server answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScmMood {
+    /// It takes no requests for so many seconds.
+    Limited(u64),
+    /// It answers with this status, and repeats what it was sent as a credential.
+    Failing(u16),
+    /// It does what is asked and ends its answer early.
+    HalfAnswers,
+    /// It leads elsewhere.
+    Redirecting(String),
+    /// It never ends.
+    Endless,
+}
+
+/// The server. Stops on drop.
+#[derive(Debug)]
+pub struct ScmServer {
+    background: Background,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    host: Mutex<Host>,
+    mood: Mutex<Option<ScmMood>>,
+    race: Mutex<Option<String>>,
+    token: String,
+    exchanges: AtomicUsize,
+}
+
+impl ScmServer {
+    /// A server with the repository `plural/fleet`, whose branch `main` has two files.
+    ///
+    /// # Errors
+    /// When no port can be bound.
+    pub fn start(dialect: ScmDialect) -> anyhow::Result<Self> {
+        let shared = Arc::new(Shared {
+            host: Mutex::new(Host::new(dialect)),
+            mood: Mutex::default(),
+            race: Mutex::default(),
+            token: format!("token-{:032x}", rand::random::<u128>()),
+            exchanges: AtomicUsize::new(0),
+        });
+        let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
+        let background = Background::start("scm-server", move |listener| async move {
+            drop(axum::serve(listener, router).await);
+        })?;
+        shared.host.lock().url = format!("http://{}", background.address());
+        Ok(Self { background, shared })
+    }
+
+    /// Where its API is.
+    pub fn api_url(&self) -> String {
+        format!("http://{}/api", self.background.address())
+    }
+
+    /// What lets in.
+    pub fn token(&self) -> String {
+        self.shared.token.clone()
+    }
+
+    /// An App that it knows: id, installation, private key in PEM form.
+    pub fn app() -> (u64, u64, &'static str) {
+        (app::APP, app::INSTALLATION, app::KEY)
+    }
+
+    /// How many tokens the App was given.
+    pub fn exchanges(&self) -> usize {
+        self.shared.exchanges.load(Ordering::SeqCst)
+    }
+
+    /// Behaves so from now on; nothing means well.
+    pub fn set_mood(&self, mood: Option<ScmMood>) {
+        *self.shared.mood.lock() = mood;
+    }
+
+    /// Answers lists in pages of at most so many.
+    pub fn set_page(&self, page: usize) {
+        self.shared.host.lock().page = page;
+    }
+
+    /// Somebody else pushes a file to a branch.
+    pub fn push(&self, branch: &str, path: &str, content: &str) {
+        self.shared.host.lock().push(branch, path, content);
+    }
+
+    /// Somebody else pushes to this branch when the next write comes in, just before it.
+    pub fn race(&self, branch: &str) {
+        *self.shared.race.lock() = Some(branch.to_owned());
+    }
+
+    /// Somebody else comments on a pull request.
+    pub fn comment_by_another(&self, number: u64, body: &str) {
+        self.shared.host.lock().comment(number, "mallory", body);
+    }
+
+    /// Comments of a pull request: who, what.
+    pub fn comments(&self, number: u64) -> Vec<(String, String)> {
+        self.shared.host.lock().comments_of(number)
+    }
+
+    /// States of a commit: context, state.
+    pub fn statuses(&self, commit: &str) -> Vec<(String, String)> {
+        self.shared.host.lock().statuses_of(commit)
+    }
+
+    /// Webhooks: scope, and the body that made or changed it last.
+    pub fn webhooks(&self) -> Vec<(String, Value)> {
+        self.shared.host.lock().hooks.iter().map(|hook| (hook.scope.clone(), hook.body.clone())).collect()
+    }
+
+    /// How many pull requests there are.
+    pub fn pull_requests(&self) -> usize {
+        self.shared.host.lock().pulls.len()
+    }
+}
+
+async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let sent =
+        parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let sent = sent.trim_start_matches("Bearer ").to_owned();
+    let mood = shared.mood.lock().clone();
+    match &mood {
+        Some(ScmMood::Limited(seconds)) => {
+            let mut response = answer(429, &json!({"message": "slow down"}));
+            response.headers_mut().insert(header::RETRY_AFTER, (*seconds).into());
+            return response;
+        }
+        Some(ScmMood::Failing(status)) => {
+            return answer(*status, &json!({"message": format!("not with {sent}")}));
+        }
+        Some(ScmMood::Redirecting(target)) => {
+            let mut response = answer(302, &Value::Null);
+            if let Ok(target) = target.parse() {
+                response.headers_mut().insert(header::LOCATION, target);
+            }
+            return response;
+        }
+        Some(ScmMood::Endless) => {
+            let spaces = Bytes::from(vec![b' '; 1 << 16]);
+            return Response::new(Body::from_stream(stream::repeat_with(move || {
+                Ok::<_, std::io::Error>(spaces.clone())
+            })));
+        }
+        Some(ScmMood::HalfAnswers) | None => {}
+    }
+    if parts.uri.path() == format!("/api/app/installations/{}/access_tokens", app::INSTALLATION) {
+        if !app::is_proven(&sent) {
+            return answer(401, &json!({"message": "A JSON web token could not be decoded"}));
+        }
+        shared.exchanges.fetch_add(1, Ordering::SeqCst);
+        return answer(201, &json!({"token": shared.token, "expires_at": "2999-01-01T00:00:00Z"}));
+    }
+    if sent != shared.token {
+        return answer(401, &json!({"message": "Bad credentials"}));
+    }
+    let Ok(body) = to_bytes(body, 64 << 20).await else { return answer(400, &Value::Null) };
+    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    if parts.method != http::Method::GET
+        && let Some(branch) = shared.race.lock().take()
+    {
+        shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
+    }
+    let done = shared.host.lock().answer(&parts.method, &parts.uri, &body);
+    if mood == Some(ScmMood::HalfAnswers) {
+        let begin = stream::once(async { Ok(Bytes::from_static(b"{\"number\": ")) });
+        // What was written goes out first.
+        let cut = stream::once(async {
+            tokio::task::yield_now().await;
+            Err(std::io::Error::other("the line is cut"))
+        });
+        return Response::new(Body::from_stream(begin.chain(cut)));
+    }
+    let mut response = match done.raw {
+        Some(raw) => Response::new(Body::from(raw)),
+        None => answer(done.status, &done.body),
+    };
+    if let Some(next) = done.next
+        && let Ok(link) = format!("<{next}>; rel=\"next\"").parse()
+    {
+        response.headers_mut().insert(header::LINK, link);
+    }
+    response
+}
+
+fn answer(status: u16, body: &Value) -> Response {
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}

@@ -1,0 +1,426 @@
+//! What the host answers.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{Method, Uri};
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+
+use super::{
+    ScmDialect,
+    app::APP,
+    state::{Files, Hook, Host, Pull, id},
+};
+
+/// Whose token it is.
+const SELF: &str = "plural-bot";
+
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) status: u16,
+    pub(super) body: Value,
+    pub(super) raw: Option<Vec<u8>>,
+    /// The address of the next page.
+    pub(super) next: Option<String>,
+}
+
+fn ok(body: Value) -> Done {
+    Done { status: 200, body, ..Done::default() }
+}
+
+fn made(body: Value) -> Done {
+    Done { status: 201, body, ..Done::default() }
+}
+
+fn no(status: u16, message: &str) -> Done {
+    Done { status, body: json!({"message": message}), ..Done::default() }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+impl Host {
+    pub(super) fn answer(&mut self, method: &Method, uri: &Uri, body: &Value) -> Done {
+        let query: Vec<(String, String)> = uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(name, value)| {
+                (name.to_owned(), percent_decode_str(value).decode_utf8_lossy().into_owned())
+            })
+            .collect();
+        let of = |name: &str| {
+            query.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str())
+        };
+        let path =
+            percent_decode_str(uri.path().strip_prefix("/api/").unwrap_or_default()).decode_utf8_lossy();
+        let parts: Vec<&str> = path.split('/').collect();
+        match (method.as_str(), parts.as_slice()) {
+            ("GET", ["user"]) => return ok(json!({"login": SELF})),
+            (_, ["orgs", owner, "hooks", rest @ ..]) => {
+                return self.hook(method, &format!("org {owner}"), rest, body);
+            }
+            _ => {}
+        }
+        let ["repos", "plural", "fleet", rest @ ..] = parts.as_slice() else { return no(404, "Not Found") };
+        let mut done = match (method.as_str(), rest) {
+            (_, ["hooks", rest @ ..]) => self.hook(method, "plural/fleet", rest, body),
+            ("GET", []) => ok(json!({"default_branch": "main"})),
+            ("GET", ["branches", name @ ..]) => self.branch(&name.join("/")),
+            // GitHub gives the bytes to whoever accepts them, as this client does.
+            ("GET", ["contents", path @ ..]) => {
+                let as_bytes = self.dialect == ScmDialect::GitHub;
+                self.content(of("ref"), &path.join("/"), as_bytes)
+            }
+            ("GET", ["raw", path @ ..]) if self.dialect == ScmDialect::Gitea => {
+                self.content(of("ref"), &path.join("/"), true)
+            }
+            ("GET", ["git", "trees", commit]) => self.tree(commit),
+            ("POST", ["contents"]) if self.dialect == ScmDialect::Gitea => self.change(body),
+            ("DELETE", ["branches", name @ ..]) if self.dialect == ScmDialect::Gitea => {
+                self.remove(&name.join("/"), 404)
+            }
+            (_, ["git", rest @ ..]) if self.dialect == ScmDialect::GitHub => self.git(method, rest, body),
+            ("GET", ["labels"]) => {
+                ok(self.labels.iter().enumerate().map(|(id, name)| json!({"id": id, "name": name})).collect())
+            }
+            ("POST", ["labels"]) => {
+                self.labels.push(text(&body["name"]));
+                made(json!({"id": self.labels.len() - 1, "name": body["name"]}))
+            }
+            ("POST", ["statuses", commit]) => {
+                self.statuses.push(((*commit).to_owned(), body.clone()));
+                made(json!({}))
+            }
+            ("PATCH", ["issues", "comments", id]) => {
+                let found = self.comments.iter_mut().find(|comment| comment.id.to_string() == *id);
+                match found {
+                    Some(comment) if comment.user == SELF => {
+                        comment.body = text(&body["body"]);
+                        ok(json!({}))
+                    }
+                    Some(_) => no(403, "it is somebody else's"),
+                    None => no(404, "Not Found"),
+                }
+            }
+            ("GET", ["pulls"]) => {
+                let head = of("head").rsplit(':').next().unwrap_or_default();
+                let is_meant = |pull: &&Pull| {
+                    let is_open = !pull.closed && pull.merged.is_none();
+                    (of("state") != "open" || is_open)
+                        && (head.is_empty() || pull.head == head)
+                        && (of("base").is_empty() || pull.base == of("base"))
+                };
+                ok(self.pulls.iter().rev().filter(is_meant).map(|pull| self.shown(pull)).collect())
+            }
+            ("POST", ["pulls"]) => self.open(body),
+            (_, ["pulls" | "issues", number, rest @ ..]) => match number.parse::<u64>() {
+                Ok(number) if number > 0 && number as usize <= self.pulls.len() => {
+                    self.pull(method, number, rest, body)
+                }
+                _ => no(404, "Not Found"),
+            },
+            _ => no(404, "Not Found"),
+        };
+        if let (Some(items), "GET") = (done.body.as_array().cloned(), method.as_str())
+            && !of("page").is_empty()
+        {
+            let page: usize = of("page").parse().unwrap_or(1).max(1);
+            if items.len() > page * self.page {
+                done.next = Some(format!("{}{}?page={}", self.url, uri.path(), page + 1));
+            }
+            done.body = items.into_iter().skip((page - 1) * self.page).take(self.page).collect();
+        }
+        done
+    }
+
+    fn branch(&self, name: &str) -> Done {
+        let key = if self.dialect == ScmDialect::GitHub { "sha" } else { "id" };
+        match self.branches.get(name) {
+            Some(commit) => ok(json!({"name": name, "commit": {key: commit}})),
+            None => no(404, "Branch not found"),
+        }
+    }
+
+    fn content(&self, commit: &str, path: &str, as_bytes: bool) -> Done {
+        let Some(commit) = self.commits.get(commit) else { return no(404, "Not Found") };
+        let Some(content) = commit.files.get(path) else {
+            let folder = format!("{path}/");
+            let inside = commit.files.keys().any(|file| file.starts_with(&folder));
+            return if inside { ok(json!([])) } else { no(404, "Not Found") };
+        };
+        if as_bytes {
+            return Done { status: 200, raw: Some(content.clone()), ..Done::default() };
+        }
+        ok(json!({"type": "file", "sha": id(content), "path": path}))
+    }
+
+    fn tree(&self, commit: &str) -> Done {
+        let Some(commit) = self.commits.get(commit) else { return no(404, "Not Found") };
+        let entry = |(path, content): (&String, &Vec<u8>)| json!({"path": path, "mode": "100644", "type": "blob", "sha": id(content)});
+        let entries: Vec<Value> = commit.files.iter().map(entry).collect();
+        ok(json!({"tree": entries, "truncated": false}))
+    }
+
+    fn remove(&mut self, name: &str, missing: u16) -> Done {
+        match self.branches.remove(name) {
+            Some(_) => Done { status: 204, ..Done::default() },
+            None => no(missing, "Reference does not exist"),
+        }
+    }
+
+    /// Gitea: many files in one commit.
+    fn change(&mut self, body: &Value) -> Done {
+        let base = text(&body["branch"]);
+        let new = body["new_branch"].as_str().unwrap_or(&base).to_owned();
+        let Some(parent) = self.branches.get(&base).cloned() else { return no(404, "branch does not exist") };
+        if new != base && self.branches.contains_key(&new) {
+            return no(409, "branch already exists");
+        }
+        let mut files = self.commits[&parent].files.clone();
+        for file in body["files"].as_array().into_iter().flatten() {
+            let path = text(&file["path"]);
+            let known = files.get(&path).map(|content| id(content));
+            let content = STANDARD.decode(text(&file["content"])).unwrap_or_default();
+            match (file["operation"].as_str(), known) {
+                (Some("create"), None) => drop(files.insert(path, content)),
+                (Some("update"), Some(known)) if file["sha"] == known.as_str() => {
+                    files.insert(path, content);
+                }
+                (Some("delete"), Some(known)) if file["sha"] == known.as_str() => drop(files.remove(&path)),
+                _ => return no(422, "sha does not match"),
+            }
+        }
+        let commit = self.store(Some(parent.clone()), files);
+        self.branches.insert(new, commit.clone());
+        made(json!({"commit": {"sha": commit, "parents": [{"sha": parent}]}}))
+    }
+
+    /// GitHub: objects and references.
+    fn git(&mut self, method: &Method, rest: &[&str], body: &Value) -> Done {
+        match (method.as_str(), rest) {
+            ("GET", ["commits", commit]) => match self.commits.get(*commit) {
+                // A commit's tree is known by the commit's id here.
+                Some(_) => ok(json!({"sha": commit, "tree": {"sha": commit}})),
+                None => no(404, "Not Found"),
+            },
+            ("POST", ["blobs"]) => {
+                let content = STANDARD.decode(text(&body["content"])).unwrap_or_default();
+                let sha = id(&content);
+                self.blobs.insert(sha.clone(), content);
+                made(json!({"sha": sha}))
+            }
+            ("POST", ["trees"]) => {
+                let Some(base) = self.commits.get(&text(&body["base_tree"])) else {
+                    return no(404, "Not Found");
+                };
+                let mut files: Files = base.files.clone();
+                for entry in body["tree"].as_array().into_iter().flatten() {
+                    let path = text(&entry["path"]);
+                    if let Some(content) = entry["content"].as_str() {
+                        files.insert(path, content.as_bytes().to_vec());
+                    } else if let Some(blob) = self.blobs.get(&text(&entry["sha"])) {
+                        files.insert(path, blob.clone());
+                    } else if files.remove(&path).is_none() {
+                        return no(422, "GitRPC::BadObjectState");
+                    }
+                }
+                let sha = id(format!("tree {files:?}").as_bytes());
+                self.trees.insert(sha.clone(), files);
+                made(json!({"sha": sha}))
+            }
+            ("POST", ["commits"]) => {
+                let Some(files) = self.trees.get(&text(&body["tree"])).cloned() else {
+                    return no(422, "no tree");
+                };
+                let commit = self.store(Some(text(&body["parents"][0])), files);
+                made(json!({"sha": commit}))
+            }
+            ("POST", ["refs"]) => {
+                let name = text(&body["ref"]).trim_start_matches("refs/heads/").to_owned();
+                if self.branches.contains_key(&name) {
+                    return no(422, "Reference already exists");
+                }
+                self.branches.insert(name, text(&body["sha"]));
+                made(json!({}))
+            }
+            ("PATCH", ["refs", "heads", name @ ..]) => {
+                let (name, commit) = (name.join("/"), text(&body["sha"]));
+                let Some(at) = self.branches.get(&name) else { return no(422, "Reference does not exist") };
+                if body["force"] != true && !self.is_above(&commit, at) {
+                    return no(422, "Update is not a fast forward");
+                }
+                self.branches.insert(name, commit);
+                ok(json!({}))
+            }
+            ("DELETE", ["refs", "heads", name @ ..]) => self.remove(&name.join("/"), 422),
+            _ => no(404, "Not Found"),
+        }
+    }
+
+    fn hook(&mut self, method: &Method, scope: &str, rest: &[&str], body: &Value) -> Done {
+        match (method.as_str(), rest) {
+            ("GET", []) => {
+                let of = self.hooks.iter().filter(|hook| hook.scope == scope);
+                ok(of
+                    .map(|hook| json!({"id": hook.id, "config": {"url": hook.body["config"]["url"]}}))
+                    .collect())
+            }
+            ("POST", []) => {
+                let id = self.next_id();
+                self.hooks.push(Hook { id, scope: scope.to_owned(), body: body.clone() });
+                made(json!({"id": id}))
+            }
+            ("PATCH", [id]) => match self.hooks.iter_mut().find(|hook| hook.id.to_string() == *id) {
+                Some(hook) => {
+                    hook.body = body.clone();
+                    ok(json!({}))
+                }
+                None => no(404, "Not Found"),
+            },
+            _ => no(404, "Not Found"),
+        }
+    }
+
+    fn open(&mut self, body: &Value) -> Done {
+        let (head, base) = (text(&body["head"]), text(&body["base"]));
+        if !self.branches.contains_key(&head) || !self.branches.contains_key(&base) {
+            return no(if self.dialect == ScmDialect::GitHub { 422 } else { 404 }, "no such branch");
+        }
+        let is_open = |pull: &Pull| !pull.closed && pull.merged.is_none();
+        if self.pulls.iter().any(|pull| is_open(pull) && pull.head == head && pull.base == base) {
+            let status = if self.dialect == ScmDialect::GitHub { 422 } else { 409 };
+            return no(status, "A pull request already exists");
+        }
+        let pull = Pull {
+            number: self.pulls.len() as u64 + 1,
+            title: text(&body["title"]),
+            body: text(&body["body"]),
+            head,
+            base,
+            closed: false,
+            merged: None,
+            labels: Vec::new(),
+            reviews: Vec::new(),
+        };
+        let shown = self.shown(&pull);
+        self.pulls.push(pull);
+        made(shown)
+    }
+
+    fn shown(&self, pull: &Pull) -> Value {
+        let gone = pull.merged.as_ref().map(|(_, head)| head);
+        let head = self.branches.get(&pull.head).or(gone);
+        let is_over = pull.closed || pull.merged.is_some();
+        let repository = json!({"full_name": "plural/fleet"});
+        json!({
+            "number": pull.number,
+            "html_url": format!("{}/plural/fleet/pulls/{}", self.url, pull.number),
+            "title": pull.title,
+            "body": pull.body,
+            "state": if is_over { "closed" } else { "open" },
+            "draft": false,
+            "merged_at": pull.merged.as_ref().map(|_| "2026-01-01T00:00:00Z"),
+            "merge_commit_sha": pull.merged.as_ref().map(|(commit, _)| commit),
+            "head": {"ref": pull.head, "sha": head.cloned().unwrap_or_default(), "repo": repository},
+            "base": {"ref": pull.base, "sha": self.branches.get(&pull.base), "repo": repository},
+            "user": {"login": SELF},
+            "labels": pull.labels.iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),
+        })
+    }
+
+    fn pull(&mut self, method: &Method, number: u64, rest: &[&str], body: &Value) -> Done {
+        let index = number as usize - 1;
+        match (method.as_str(), rest) {
+            ("GET", []) => ok(self.shown(&self.pulls[index])),
+            ("PATCH", []) => {
+                let pull = &mut self.pulls[index];
+                if let Some(title) = body["title"].as_str() {
+                    title.clone_into(&mut pull.title);
+                }
+                if let Some(text) = body["body"].as_str() {
+                    text.clone_into(&mut pull.body);
+                }
+                pull.closed |= body["state"] == "closed";
+                ok(self.shown(&self.pulls[index]))
+            }
+            ("PUT" | "POST", ["merge"]) => self.merge(index, body),
+            ("GET", ["files"]) => {
+                let files = |branch: &str| {
+                    self.branches
+                        .get(branch)
+                        .map(|commit| self.commits[commit].files.clone())
+                        .unwrap_or_default()
+                };
+                let (before, after) = (files(&self.pulls[index].base), files(&self.pulls[index].head));
+                let mut changed = Vec::new();
+                for path in before.keys().chain(after.keys().filter(|path| !before.contains_key(*path))) {
+                    let status = match (before.get(path), after.get(path)) {
+                        (None, Some(_)) => "added",
+                        (Some(_), None) if self.dialect == ScmDialect::GitHub => "removed",
+                        (Some(_), None) => "deleted",
+                        (one, other) if one != other => "modified",
+                        _ => continue,
+                    };
+                    changed.push(json!({"filename": path, "status": status}));
+                }
+                ok(changed.into())
+            }
+            ("GET", ["reviews"]) => ok(self.pulls[index].reviews.clone().into()),
+            // It is always the author's own here.
+            ("POST", ["reviews"]) => no(422, "Can not approve your own pull request"),
+            ("POST", ["labels"]) => {
+                for label in body["labels"].as_array().into_iter().flatten() {
+                    let name = match label.as_u64() {
+                        Some(id) => self.labels[id as usize].clone(),
+                        None => text(label),
+                    };
+                    if !self.pulls[index].labels.contains(&name) {
+                        self.pulls[index].labels.push(name);
+                    }
+                }
+                ok(json!([]))
+            }
+            ("GET", ["comments"]) => {
+                let of = self.comments.iter().filter(|comment| comment.number == number);
+                let shown = |comment: &super::state::Comment| {
+                    let app = (comment.user == SELF).then(|| json!({"id": APP}));
+                    json!({
+                        "id": comment.id, "body": comment.body, "user": {"login": comment.user},
+                        "performed_via_github_app": app,
+                    })
+                };
+                ok(of.map(shown).collect())
+            }
+            ("POST", ["comments"]) => {
+                let id = self.comment(number, SELF, &text(&body["body"]));
+                made(json!({"id": id}))
+            }
+            _ => no(404, "Not Found"),
+        }
+    }
+
+    fn merge(&mut self, index: usize, body: &Value) -> Done {
+        let pull = &self.pulls[index];
+        let (branch, base) = (pull.head.clone(), pull.base.clone());
+        if pull.closed || pull.merged.is_some() {
+            return no(405, "Pull Request is not mergeable");
+        }
+        let (Some(head), Some(at)) = (self.branches.get(&branch).cloned(), self.branches.get(&base).cloned())
+        else {
+            return no(405, "Pull Request is not mergeable");
+        };
+        let expected =
+            if self.dialect == ScmDialect::GitHub { &body["sha"] } else { &body["head_commit_id"] };
+        if *expected != head.as_str() {
+            return no(409, "Head branch was modified. Review and try the merge again.");
+        }
+        let mut files = self.commits[&at].files.clone();
+        files.extend(self.commits[&head].files.clone());
+        let commit = self.store(Some(at), files);
+        self.branches.insert(base, commit.clone());
+        self.pulls[index].merged = Some((commit, head));
+        ok(json!({}))
+    }
+}

@@ -1,0 +1,141 @@
+//! What the host knows.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::ScmDialect;
+
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
+
+#[derive(Debug)]
+pub(super) struct Commit {
+    pub(super) parent: Option<String>,
+    pub(super) files: Files,
+}
+
+#[derive(Debug)]
+pub(super) struct Pull {
+    pub(super) number: u64,
+    pub(super) title: String,
+    pub(super) body: String,
+    pub(super) head: String,
+    pub(super) base: String,
+    pub(super) closed: bool,
+    /// The commit that merged it, and the head that it had.
+    pub(super) merged: Option<(String, String)>,
+    pub(super) labels: Vec<String>,
+    pub(super) reviews: Vec<Value>,
+}
+
+#[derive(Debug)]
+pub(super) struct Comment {
+    pub(super) id: u64,
+    pub(super) number: u64,
+    pub(super) user: String,
+    pub(super) body: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Hook {
+    pub(super) id: u64,
+    pub(super) scope: String,
+    pub(super) body: Value,
+}
+
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) dialect: ScmDialect,
+    pub(super) url: String,
+    pub(super) page: usize,
+    pub(super) commits: BTreeMap<String, Commit>,
+    /// Trees and blobs that no commit has yet.
+    pub(super) trees: BTreeMap<String, Files>,
+    pub(super) blobs: BTreeMap<String, Vec<u8>>,
+    pub(super) branches: BTreeMap<String, String>,
+    pub(super) pulls: Vec<Pull>,
+    pub(super) comments: Vec<Comment>,
+    pub(super) labels: Vec<String>,
+    pub(super) statuses: Vec<(String, Value)>,
+    pub(super) hooks: Vec<Hook>,
+    ids: u64,
+}
+
+/// The id of a content.
+pub(super) fn id(content: &[u8]) -> String {
+    hex::encode(Sha256::digest(content))[..40].to_owned()
+}
+
+impl Host {
+    pub(super) fn new(dialect: ScmDialect) -> Self {
+        let mut host = Self {
+            dialect,
+            url: String::new(),
+            page: 50,
+            commits: BTreeMap::new(),
+            trees: BTreeMap::new(),
+            blobs: BTreeMap::new(),
+            branches: BTreeMap::new(),
+            pulls: Vec::new(),
+            comments: Vec::new(),
+            labels: Vec::new(),
+            statuses: Vec::new(),
+            hooks: Vec::new(),
+            ids: 0,
+        };
+        host.push("main", "README.md", "# Fleet\n");
+        host.push("main", "apps/web/values.yaml", "replicas: 1\n");
+        host
+    }
+
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    pub(super) fn push(&mut self, branch: &str, path: &str, content: &str) {
+        let parent = self.branches.get(branch).cloned();
+        let mut files = parent.as_ref().map(|parent| self.commits[parent].files.clone()).unwrap_or_default();
+        files.insert(path.to_owned(), content.as_bytes().to_vec());
+        let commit = self.store(parent, files);
+        self.branches.insert(branch.to_owned(), commit);
+    }
+
+    /// A commit that no branch is at yet.
+    pub(super) fn store(&mut self, parent: Option<String>, files: Files) -> String {
+        let serial = self.next_id();
+        let commit = id(format!("{serial} {parent:?} {files:?}").as_bytes());
+        self.commits.insert(commit.clone(), Commit { parent, files });
+        commit
+    }
+
+    /// Whether a commit is on top of another.
+    pub(super) fn is_above(&self, commit: &str, other: &str) -> bool {
+        let mut at = Some(commit.to_owned());
+        while let Some(commit) = at {
+            if commit == other {
+                return true;
+            }
+            at = self.commits.get(&commit).and_then(|commit| commit.parent.clone());
+        }
+        false
+    }
+
+    pub(super) fn comment(&mut self, number: u64, user: &str, body: &str) -> u64 {
+        let id = self.next_id();
+        self.comments.push(Comment { id, number, user: user.to_owned(), body: body.to_owned() });
+        id
+    }
+
+    pub(super) fn comments_of(&self, number: u64) -> Vec<(String, String)> {
+        let of = self.comments.iter().filter(|comment| comment.number == number);
+        of.map(|comment| (comment.user.clone(), comment.body.clone())).collect()
+    }
+
+    pub(super) fn statuses_of(&self, commit: &str) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let of = self.statuses.iter().filter(|(of, _)| of == commit);
+        of.map(|(_, status)| (text(&status["context"]), text(&status["state"]))).collect()
+    }
+}

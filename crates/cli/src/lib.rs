@@ -46,6 +46,7 @@ mod personas;
 mod plain;
 mod pr;
 mod pr_files;
+mod pr_test;
 mod pr_told;
 mod preview;
 mod projects;

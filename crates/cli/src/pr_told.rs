@@ -6,7 +6,7 @@ use plural_scaffold::files::{Entry, Files};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use crate::{error::CliError, pr::Tried, terminal::Terminal};
+use crate::{error::CliError, pr_test::Tried, terminal::Terminal};
 
 type Changes = BTreeMap<String, Option<Entry>>;
 

@@ -11,6 +11,7 @@ use crate::{
     key,
     output::{self, Row, age, or_dash},
     pr_automations::{self, PrAutomationsArgs},
+    pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
     terminal::Terminal,
 };
 
@@ -31,6 +32,9 @@ pub(crate) struct PrArgs {
 enum PrCommand {
     List(PrListArgs),
     Automations(PrAutomationsArgs),
+    Test(TestArgs),
+    Template(TemplateArgs),
+    Contracts(ContractsArgs),
 }
 
 /// How a pull request stands
@@ -108,10 +112,15 @@ pub(crate) async fn run(
     PrArgs { connection, command }: PrArgs,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let connection = connect(&connection, terminal)?;
+    // The first three need no console.
     match command {
-        PrCommand::List(args) => list(args, &connection.client, terminal).await,
-        PrCommand::Automations(args) => pr_automations::run(args, &connection.client, terminal).await,
+        PrCommand::Test(args) => pr_test::test(args, terminal),
+        PrCommand::Template(args) => pr_test::template(args, terminal),
+        PrCommand::Contracts(args) => pr_test::contracts(args, terminal),
+        PrCommand::List(args) => list(args, &connect(&connection, terminal)?.client, terminal).await,
+        PrCommand::Automations(args) => {
+            pr_automations::run(args, &connect(&connection, terminal)?.client, terminal).await
+        }
     }
 }
 

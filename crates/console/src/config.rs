@@ -49,14 +49,14 @@ impl From<SshHostKeys> for plural_git::NewHostKeys {
     }
 }
 
-/// How rules are evaluated in a process of their own.
+/// How this program does something in a process of its own.
 #[derive(Debug, Clone)]
-pub struct RulesProgram {
+pub struct ChildProgram {
     /// This program's own file.
     pub program: PathBuf,
     /// Its argument with which it confines itself, and becomes another.
     pub sandbox: &'static str,
-    /// Its argument with which it calls [`plural_rules::child()`].
+    /// Its argument with which it does that, in the folder that it is in.
     pub child: &'static str,
 }
 
@@ -334,7 +334,7 @@ pub struct ConsoleConfig {
 
     /// How rules are evaluated in a process of their own; in this one where nobody says it, as in tests.
     #[arg(skip)]
-    pub rules_program: Option<RulesProgram>,
+    pub rules_program: Option<ChildProgram>,
 }
 
 /// An address with TLS, beside that of [`ConsoleConfig::listen`].

@@ -16,6 +16,7 @@ mod metrics;
 mod opened;
 mod previews;
 mod rules;
+mod scaffold;
 mod secret_backends;
 mod server;
 mod templates;
@@ -40,11 +41,12 @@ use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown};
 use plural_store::{Database, SoleUse};
 use tokio::task::{JoinError, JoinHandle};
 
-pub use config::{ConsoleConfig, KubernetesListener, Reach, RulesProgram, SshHostKeys};
+pub use config::{ChildProgram, ConsoleConfig, KubernetesListener, Reach, SshHostKeys};
 pub use keys::random_password;
 
 use opened::Opened;
 pub use opened::reset_password;
+pub use scaffold::Scaffolder;
 use server::Bound;
 pub use server::Server;
 

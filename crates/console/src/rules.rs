@@ -16,7 +16,7 @@ use plural_rules::{ANSWER_BYTES, PLAN_FILE, RULES_FILE, RulesError, TIME};
 use plural_sandbox::{Helper, Limits, Program};
 use tokio::sync::Semaphore;
 
-use crate::RulesProgram;
+use crate::ChildProgram;
 
 /// Plans that are checked at once: each takes a processor, and many times the memory of the plan.
 const AT_ONCE: usize = 2;
@@ -29,7 +29,7 @@ const MEMORY: u64 = 1 << 30;
 
 /// The adapter.
 pub(crate) struct Evaluator {
-    program: Option<RulesProgram>,
+    program: Option<ChildProgram>,
     /// Inputs lie here while a process runs.
     folder: PathBuf,
     turns: Arc<Semaphore>,
@@ -37,7 +37,7 @@ pub(crate) struct Evaluator {
 
 impl Evaluator {
     /// Removes what an earlier console left.
-    pub(crate) fn open(folder: PathBuf, program: Option<RulesProgram>) -> io::Result<Self> {
+    pub(crate) fn open(folder: PathBuf, program: Option<ChildProgram>) -> io::Result<Self> {
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => private_folder(&folder)?,
@@ -74,7 +74,7 @@ impl Rules for Evaluator {
 
 /// The same in a process of its own.
 fn confined(
-    program: &RulesProgram,
+    program: &ChildProgram,
     folder: &Path,
     rules: &[RuleFile],
     plan: &str,
@@ -86,7 +86,7 @@ fn confined(
             Ok(input)
         })
         .map_err(|error| RulesError(format!("the rules cannot be laid out: {error}")))?;
-    let RulesProgram { program, sandbox, child } = program;
+    let ChildProgram { program, sandbox, child } = program;
     let helper = Helper { program: program.clone(), args: vec![sandbox.into()] };
     let child = Program { path: program.clone(), args: vec![(*child).to_owned()], readable: Vec::new() };
     let limits = Limits {

@@ -3,7 +3,7 @@
 //! Questions are asked in their order. A condition looks at a question before its own, so whether one is asked never depends on what
 //! comes later. The same rules hold for a browser, the command line and any other client: the console checks every answer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
@@ -129,7 +129,7 @@ pub struct FormQuestion {
     /// Name, by which its answer is known.
     pub name: String,
     /// What an answer has to be.
-    #[serde(rename = "type")]
+    #[serde(rename = "type", default = "text")]
     pub kind: QuestionType,
     /// Taken where there is no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,6 +161,10 @@ pub struct FormQuestion {
     /// What an answer has to look like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation: Option<QuestionValidation>,
+}
+
+fn text() -> QuestionType {
+    QuestionType::String
 }
 
 /// An answer that passed the checks of its question.
@@ -317,39 +321,170 @@ pub fn answers(
     questions: &[FormQuestion],
     given: &Map<String, Value>,
 ) -> Result<Vec<FormAnswer>> {
-    if let Some(name) = given.keys().find(|name| !questions.iter().any(|question| question.name == **name)) {
+    answers_by_field(questions, given).map_err(|errors| Error::invalid(field, told(&errors)))
+}
+
+/// What is wrong with answers, by their questions.
+pub type FieldErrors = BTreeMap<String, String>;
+
+/// The same in one line.
+pub fn told(errors: &FieldErrors) -> String {
+    errors.iter().map(|(name, why)| format!("{name} {why}")).collect::<Vec<_>>().join("; ")
+}
+
+/// As [`answers`], with all that is wrong.
+///
+/// # Errors
+/// Of each question what is wrong with its answer, and never the answer.
+pub fn answers_by_field(
+    questions: &[FormQuestion],
+    given: &Map<String, Value>,
+) -> std::result::Result<Vec<FormAnswer>, FieldErrors> {
+    let mut errors = FieldErrors::new();
+    for name in given.keys().filter(|name| !questions.iter().any(|question| question.name == **name)) {
         let known: Vec<&str> = questions.iter().map(|question| question.name.as_str()).collect();
-        let told: String = name.chars().take(100).collect();
         let known = if known.is_empty() { "it asks nothing".to_owned() } else { known.join(", ") };
-        return Err(Error::invalid(field, format!("{told:?} is none of its questions: {known}")));
+        errors.insert(
+            format!("{:?}", name.chars().take(100).collect::<String>()),
+            format!("is none of its questions: {known}"),
+        );
     }
     let mut all: Vec<FormAnswer> = Vec::with_capacity(questions.len());
     for question in questions {
         let FormQuestion { name, kind, default, optional, condition, .. } = question;
+        if condition.as_ref().is_some_and(|condition| errors.contains_key(&condition.field)) {
+            // Whether it is asked, is not known.
+            continue;
+        }
         // An empty field of a form is no answer.
         let answer = given.get(name).and_then(text_of).filter(|text| !text.is_empty());
         if condition.as_ref().is_some_and(|condition| !holds(condition, &all)) {
             if answer.is_some() {
                 let asked = condition.as_ref().map_or("", |condition| condition.field.as_str());
-                return Err(Error::invalid(
-                    field,
-                    format!(
-                        "{name} is not asked, as {asked} is answered: leave it out, or answer {asked} otherwise"
-                    ),
-                ));
+                let why = format!(
+                    "is not asked, as {asked} is answered: leave it out, or answer {asked} otherwise"
+                );
+                errors.insert(name.clone(), why);
             }
             continue;
         }
         let Some(value) = answer.or_else(|| default.clone()).filter(|text| !text.is_empty()) else {
-            if *optional {
-                continue;
+            if !*optional {
+                errors.insert(name.clone(), "needs an answer".to_owned());
             }
-            return Err(Error::invalid(field, format!("{name} needs an answer")));
+            continue;
         };
-        check_answer(question, &value).map_err(|why| Error::invalid(field, format!("{name} {why}")))?;
-        all.push(FormAnswer { name: name.clone(), kind: *kind, value });
+        match check_answer(question, &value) {
+            Ok(()) => all.push(FormAnswer { name: name.clone(), kind: *kind, value }),
+            Err(why) => {
+                errors.insert(name.clone(), why);
+            }
+        }
     }
-    Ok(all)
+    if errors.is_empty() { Ok(all) } else { Err(errors) }
+}
+
+/// Names that exist, as far as whoever answers may see them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Known {
+    /// Handles of clusters.
+    pub clusters: BTreeSet<String>,
+    /// Names of projects.
+    pub projects: BTreeSet<String>,
+    /// Names of groups.
+    pub groups: BTreeSet<String>,
+    /// E-mails of users.
+    pub users: BTreeSet<String>,
+    /// Names of flows.
+    pub flows: BTreeSet<String>,
+}
+
+impl Known {
+    /// Why an answer that passed the checks of its question does not go with what exists.
+    fn check(&self, question: &FormQuestion, value: &str) -> std::result::Result<(), String> {
+        let (names, what) = match question.kind {
+            QuestionType::Cluster => (&self.clusters, "cluster"),
+            QuestionType::Project => (&self.projects, "project"),
+            QuestionType::Group => (&self.groups, "group"),
+            QuestionType::User => (&self.users, "user"),
+            QuestionType::Flow => (&self.flows, "flow"),
+            QuestionType::String
+            | QuestionType::Int
+            | QuestionType::Bool
+            | QuestionType::Json
+            | QuestionType::Password
+            | QuestionType::Enum => return self.check_new(question, value),
+        };
+        if names.contains(value) {
+            self.check_new(question, value)
+        } else {
+            Err(format!("must be a {what} that you may see"))
+        }
+    }
+
+    fn check_new(&self, question: &FormQuestion, value: &str) -> std::result::Result<(), String> {
+        let scope = question.validation.as_ref().and_then(|validation| validation.uniq_by);
+        let (names, what) = match scope.map(|UniqBy { scope }| scope) {
+            None => return Ok(()),
+            Some(UniqueIn::Project) => (&self.projects, "project"),
+            Some(UniqueIn::Cluster) => (&self.clusters, "cluster"),
+        };
+        if names.contains(value) { Err(format!("must be new: a {what} has this name")) } else { Ok(()) }
+    }
+}
+
+/// What templates get of answers: of each question a value of its type, or null where there is none. Without `known`, nothing is looked up.
+///
+/// # Errors
+/// As [`answers_by_field`].
+pub fn context(
+    questions: &[FormQuestion],
+    given: &Map<String, Value>,
+    known: Option<&Known>,
+) -> std::result::Result<Map<String, Value>, FieldErrors> {
+    let mut errors = FieldErrors::new();
+    let nothing = |question: &FormQuestion| (question.name.clone(), Value::Null);
+    let mut context: Map<String, Value> = questions.iter().map(nothing).collect();
+    for FormAnswer { name, kind, value } in answers_by_field(questions, given)? {
+        let question = questions.iter().find(|question| question.name == name);
+        let checked = match (question, known) {
+            (Some(question), Some(known)) => known.check(question, &value),
+            _ => Ok(()),
+        };
+        match checked.and_then(|()| typed(kind, value)) {
+            Ok(value) => {
+                context.insert(name, value);
+            }
+            Err(why) => {
+                errors.insert(name, why);
+            }
+        }
+    }
+    if errors.is_empty() { Ok(context) } else { Err(errors) }
+}
+
+fn typed(kind: QuestionType, text: String) -> std::result::Result<Value, String> {
+    Ok(match kind {
+        QuestionType::Int => Value::from(text.parse::<i64>().map_err(|_| "must be a whole number")?),
+        QuestionType::Bool => Value::Bool(text == "true"),
+        QuestionType::Json => serde_json::from_str(&text).map_err(|_| "must be JSON")?,
+        QuestionType::Password if text.chars().any(char::is_control) => {
+            return Err("must have no line breaks and no control characters".to_owned());
+        }
+        // It becomes a part of files.
+        _ if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) => {
+            return Err("must have no control characters".to_owned());
+        }
+        QuestionType::String
+        | QuestionType::Password
+        | QuestionType::Enum
+        | QuestionType::Cluster
+        | QuestionType::Project
+        | QuestionType::Group
+        | QuestionType::User
+        | QuestionType::Flow => Value::String(text),
+    })
 }
 
 /// An answer as text: clients may give numbers and JSON as they are.

@@ -1,7 +1,7 @@
 //! `plural console`.
 
 use anyhow::Context;
-use plural_console::{ConsoleConfig, RulesProgram, RunningConsole};
+use plural_console::{ChildProgram, ConsoleConfig, RunningConsole};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
@@ -11,14 +11,16 @@ use crate::{
 
 /// The argument with which this program evaluates rules in the folder that it is in, and answers.
 pub(crate) const RULES: &str = "evaluate-rules";
+/// The argument with which it runs the automation in the folder that it is in, and answers.
+pub(crate) const SCAFFOLD: &str = "run-automation";
 
 /// How a console evaluates rules; in its own process where programs cannot be confined.
-pub(crate) fn rules_program() -> anyhow::Result<Option<RulesProgram>> {
+pub(crate) fn rules_program() -> anyhow::Result<Option<ChildProgram>> {
     if !cfg!(target_os = "linux") {
         return Ok(None);
     }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    Ok(Some(RulesProgram { program, sandbox: agent::SANDBOX, child: RULES }))
+    Ok(Some(ChildProgram { program, sandbox: agent::SANDBOX, child: RULES }))
 }
 
 /// Flags of `plural console`.

@@ -26,6 +26,10 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == console::RULES) {
         return ExitCode::from(plural_rules::child(std::path::Path::new(".")));
     }
+    // Or to run an automation.
+    if std::env::args_os().nth(1).is_some_and(|first| first == console::SCAFFOLD) {
+        return ExitCode::from(plural_scaffold::child(std::path::Path::new(".")));
+    }
     if plural_cli::complete(command) {
         return ExitCode::SUCCESS;
     }

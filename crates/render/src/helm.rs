@@ -12,7 +12,7 @@ mod ignore;
 mod load;
 mod manifest;
 mod render;
-mod schema;
+pub(crate) mod schema;
 mod strvals;
 mod template;
 mod values;

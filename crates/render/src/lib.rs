@@ -30,6 +30,7 @@ pub use kustomization::Charts;
 pub use liquid::{Drawing, expand, expand_with};
 pub use mask::mask_secrets;
 pub use object::{Object, Origin, Rendered, Warning};
+pub use plural_gotemplate::funcs::go_regex;
 pub use plural_kustomize as kustomize;
 pub use plural_yaml as yaml;
 pub use plural_yaml::governor::{Governor, governed, may_go_on};

@@ -1,12 +1,10 @@
 //! What an automation does, as its document says it.
 
+use plural_core::form::FormQuestion;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{
-    edit::{DocumentSelector, Edit, Format},
-    question::Question,
-};
+use crate::edit::{DocumentSelector, Edit, Format};
 
 /// The parts of an automation that make changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -17,7 +15,7 @@ pub struct Automation {
     /// Its body and the message of its commit, a template.
     pub message: String,
     /// What is asked.
-    pub configuration: Vec<Question>,
+    pub configuration: Vec<FormQuestion>,
     /// Files that are made.
     pub creates: Creates,
     /// Files that are changed.
@@ -50,6 +48,8 @@ pub struct Template {
     pub external: bool,
     /// More context, for this one alone.
     pub context: Map<String, Value>,
+    /// Names of answers that may become more than one value of a YAML, JSON, TOML or HCL file.
+    pub verbatim: Vec<String>,
     /// When; see [`crate::condition`].
     pub condition: String,
 }
@@ -69,8 +69,10 @@ pub struct Updates {
     /// Regexes of paths, of which one has to match a part.
     pub files: Vec<String>,
     /// What takes the place of what the regexes find, a template.
+    #[serde(alias = "replace_template")]
     pub replace_template: String,
     /// How the regexes work together.
+    #[serde(alias = "match_strategy")]
     pub match_strategy: MatchStrategy,
     /// Accepted and unused, as in the original.
     pub yq: String,

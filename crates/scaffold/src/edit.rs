@@ -1,8 +1,9 @@
-//! Edits of YAML, JSON and TOML that leave all bytes as they are that they do not have to change.
+//! Edits of YAML, JSON, TOML and HCL that leave all bytes as they are that they do not have to change.
 //!
 //! An edit is done on the value that a text has; then the bytes are changed in which the two values differ, and the result
 //! is read again: a text that does not say what it should is an error, never an answer.
 
+mod hcl;
 mod json;
 mod splice;
 mod toml;
@@ -11,7 +12,7 @@ mod write;
 
 use plural_render::yaml;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use value::{ListMerge, Path, merge};
 
@@ -33,6 +34,8 @@ pub enum Format {
     Json,
     /// TOML.
     Toml,
+    /// HCL: Terraform and its relatives.
+    Hcl,
 }
 
 impl Format {
@@ -43,6 +46,7 @@ impl Format {
             "yaml" | "yml" => Some(Self::Yaml),
             "json" => Some(Self::Json),
             "toml" => Some(Self::Toml),
+            "tf" | "tfvars" | "tofu" | "hcl" => Some(Self::Hcl),
             _ => None,
         }
     }
@@ -85,6 +89,27 @@ pub enum Edit {
         /// The field that tells items apart.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
+    },
+    /// Gives an attribute of HCL an expression: `var.region`. It is no template: an answer never becomes one.
+    Express {
+        /// See [`Path`].
+        path: Path,
+        /// The expression, as HCL writes it.
+        expression: String,
+    },
+    /// Makes a block of HCL, or sets attributes of the one of this type and these labels.
+    Block {
+        /// The block that it stands in; the file where it is empty. See [`Path`].
+        #[serde(default)]
+        path: Path,
+        /// Its type: `resource`.
+        block: String,
+        /// Its labels.
+        #[serde(default)]
+        labels: Vec<String>,
+        /// Its attributes.
+        #[serde(default)]
+        value: Map<String, Value>,
     },
 }
 
@@ -134,6 +159,20 @@ pub fn edit(text: &str, format: Format, document: &DocumentSelector, edit: &Edit
         Format::Yaml => edit_yaml(text, document, edit),
         Format::Json => edit_json(text, edit),
         Format::Toml => toml::edit(text, edit),
+        Format::Hcl => hcl::edit(text, edit),
+    }
+}
+
+/// What a text says, as far as its keys and lists go; nothing where it is not of that language.
+pub(crate) fn shape(text: &str, format: Format) -> Option<Value> {
+    match format {
+        Format::Yaml => {
+            let documents = yaml::parse_documents(text.as_bytes(), MAX_VALUES).ok()?;
+            Some(Value::Array(documents.into_iter().map(|document| document.value).collect()))
+        }
+        Format::Json => serde_json::from_str(text).ok(),
+        Format::Toml => toml::value(text),
+        Format::Hcl => hcl::shape(text),
     }
 }
 

@@ -11,10 +11,11 @@
 pub mod automation;
 mod child;
 pub mod condition;
+pub mod document;
 pub mod edit;
 pub mod files;
 pub mod markers;
-pub mod question;
+mod regexes;
 mod run;
 pub mod upgrade;
 

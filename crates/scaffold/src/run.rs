@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plural_core::form::{self, FieldErrors, Known, QuestionType};
 use plural_render::{Drawing, Tree, TreeLimits, expand_with, lua};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -10,11 +11,11 @@ use crate::{
     automation::{Automation, Script},
     edit::{ListMerge, merge},
     files::{Entry, Files},
-    question::{FieldErrors, Known, QuestionType, validate},
 };
 
 mod creates;
 mod deletes;
+mod harmless;
 mod updates;
 mod vendor;
 
@@ -55,8 +56,8 @@ pub struct Request {
     pub answers: Map<String, Value>,
     /// More context, which the console gives and nobody answers (`pipeline`).
     pub context: Map<String, Value>,
-    /// Names that exist.
-    pub known: Known,
+    /// Names that exist; without it nothing is looked up, as offline.
+    pub known: Option<Known>,
     /// The repository that is changed.
     pub tree: Files,
     /// The repository of templates.
@@ -92,7 +93,7 @@ pub struct Outcome {
 #[serde(rename_all = "camelCase")]
 pub enum ScaffoldError {
     /// Answers are none; by field.
-    #[error("{}", listed(.0))]
+    #[error("{}", form::told(.0))]
     Answers(FieldErrors),
     /// A step failed.
     #[error("{step}: {message}")]
@@ -104,23 +105,20 @@ pub enum ScaffoldError {
     },
 }
 
-fn listed(errors: &FieldErrors) -> String {
-    errors.iter().map(|(field, why)| format!("{field}: {why}")).collect::<Vec<_>>().join("; ")
-}
-
 /// Runs the automation of `request`: script, vendored chart, creates, updates, deletes.
 ///
 /// # Errors
 /// See [`ScaffoldError`]; then nothing is changed.
 pub fn run(request: &Request) -> Result<Outcome, ScaffoldError> {
     let mut context = request.context.clone();
-    let answers = validate(&request.automation.configuration, &request.answers, &request.known)
+    let answers = form::context(&request.automation.configuration, &request.answers, request.known.as_ref())
         .map_err(ScaffoldError::Answers)?;
     let secrets = secrets(&request.automation, &answers);
     context.extend(answers);
     let mut run = Run {
         request,
         automation: request.automation.clone(),
+        given: context.clone(),
         context,
         tree: request.tree.clone(),
         secrets,
@@ -172,6 +170,8 @@ fn failed(step: impl Into<String>, message: impl Into<String>) -> Failure {
 struct Run<'r> {
     request: &'r Request,
     automation: Automation,
+    /// What was given before a script ran.
+    given: Map<String, Value>,
     context: Map<String, Value>,
     tree: Files,
     secrets: Vec<String>,

@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-gotemplate", &["plural-versions", "plural-yaml"]),
     ("plural-kustomize", &["plural-yaml"]),
     ("plural-render", &["plural-gotemplate", "plural-kustomize", "plural-versions", "plural-yaml"]),
-    ("plural-scaffold", &["plural-render"]),
+    ("plural-scaffold", &["plural-core", "plural-render"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-scm", &["plural-reach"]),
     ("plural-git", &["plural-kit", "plural-reach", "plural-versions"]),
@@ -58,12 +58,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-registry",
             "plural-rules",
             "plural-sandbox",
+            "plural-scaffold",
             "plural-store",
             "plural-tunnel",
         ],
     ),
     // A person's side.
-    ("plural-cli", &["plural-core", "plural-crds", "plural-kit", "plural-rules", "plural-wire"]),
+    (
+        "plural-cli",
+        &["plural-core", "plural-crds", "plural-kit", "plural-rules", "plural-scaffold", "plural-wire"],
+    ),
     (
         "plural",
         &[
@@ -77,6 +81,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-render",
             "plural-rules",
             "plural-sandbox",
+            "plural-scaffold",
             "plural-sync",
             "plural-tunnel",
             "plural-wire",

@@ -17,6 +17,7 @@ mod managed_namespaces;
 mod names;
 mod original;
 mod output;
+mod pr;
 mod pr_automations;
 mod proof;
 mod repositories;

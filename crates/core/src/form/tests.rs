@@ -185,3 +185,72 @@ fn what_is_no_question_is_refused() {
     let many: Vec<_> = (0..65).map(|n| question(&format!("q{n}"), QuestionType::Int)).collect();
     assert!(check(&many).unwrap_err().to_string().contains("64"));
 }
+
+#[test]
+fn all_that_is_wrong_is_told_by_question() {
+    let questions = [
+        question("size", QuestionType::Int),
+        FormQuestion {
+            condition: Some(on("size", Comparison::Gt, Some("3"))),
+            ..question("class", QuestionType::String)
+        },
+        question("name", QuestionType::String),
+    ];
+    let given = json!({"size": "many", "other": 1});
+    let errors = answers_by_field(&questions, given.as_object().unwrap()).unwrap_err();
+    let told: Vec<_> = errors.iter().map(|(name, why)| format!("{name} {why}")).collect();
+    // Whether the class is asked, depends on the size.
+    assert_eq!(
+        told,
+        [
+            "\"other\" is none of its questions: size, class, name",
+            "name needs an answer",
+            "size must be a whole number",
+        ]
+    );
+}
+
+#[test]
+fn templates_get_values_of_their_types() {
+    let given = |answers: Value| answers.as_object().unwrap().clone();
+    let known = Known {
+        clusters: ["blue".to_owned()].into(),
+        projects: ["infra".to_owned()].into(),
+        ..Known::default()
+    };
+    let new = |scope| FormQuestion {
+        validation: Some(QuestionValidation { regex: None, json: false, uniq_by: Some(UniqBy { scope }) }),
+        ..question("a", QuestionType::String)
+    };
+    let of = |kind| question("a", kind);
+    for (asked, answer, expected) in [
+        (of(QuestionType::String), json!("x\ny"), Ok(json!("x\ny"))),
+        (of(QuestionType::String), json!(5), Ok(json!("5"))),
+        (of(QuestionType::String), json!("x\u{7}"), Err("control characters")),
+        (of(QuestionType::Password), json!("x\ny"), Err("line breaks")),
+        (of(QuestionType::Int), json!("5"), Ok(json!(5))),
+        (of(QuestionType::Bool), json!("true"), Ok(json!(true))),
+        (of(QuestionType::Json), json!("{\"b\": 1}"), Ok(json!({"b": 1}))),
+        (of(QuestionType::Json), json!([1]), Ok(json!([1]))),
+        (of(QuestionType::Cluster), json!("blue"), Ok(json!("blue"))),
+        (of(QuestionType::Cluster), json!("red"), Err("cluster that you may see")),
+        (of(QuestionType::Project), json!("blue"), Err("project that you may see")),
+        (of(QuestionType::Group), json!("sre"), Err("group that you may see")),
+        (of(QuestionType::User), json!("a@b.c"), Err("user that you may see")),
+        (of(QuestionType::Flow), json!("shop"), Err("flow that you may see")),
+        (new(UniqueIn::Cluster), json!("blue"), Err("a cluster has this name")),
+        (new(UniqueIn::Project), json!("blue"), Ok(json!("blue"))),
+    ] {
+        let kind = asked.kind;
+        let found = context(std::slice::from_ref(&asked), &given(json!({"a": answer})), Some(&known));
+        match (&found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found["a"], expected, "{kind:?}"),
+            (Err(errors), Err(why)) => assert!(errors["a"].contains(why), "{kind:?}: {errors:?}"),
+            (found, expected) => panic!("{kind:?} {answer}: {found:?} instead of {expected:?}"),
+        }
+    }
+    let cluster = of(QuestionType::Cluster);
+    assert!(context(&[cluster], &given(json!({"a": "red"})), None).is_ok(), "nothing is looked up");
+    let optional = FormQuestion { optional: true, ..of(QuestionType::Int) };
+    assert_eq!(context(&[optional], &Map::new(), None).unwrap(), given(json!({"a": null})));
+}

@@ -68,6 +68,7 @@ mod route_sweep;
 mod rules;
 mod sandbox;
 mod sandbox_workers;
+mod scaffold;
 mod secret_backends;
 mod secrets;
 mod shells;

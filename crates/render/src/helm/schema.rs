@@ -74,7 +74,15 @@ fn validate_chart(node: &Node<'_>, values: &Value, out: &mut String) {
 }
 
 fn validate_one(schema: &[u8], values: &Value) -> Result<(), String> {
-    let root: Value = serde_json::from_slice(schema).map_err(|error| format!("invalid schema: {error}\n"))?;
+    validated(schema, values).0
+}
+
+/// Checks a value against a schema; also how many steps that took.
+pub(crate) fn validated(schema: &[u8], values: &Value) -> (Result<(), String>, usize) {
+    let root: Value = match serde_json::from_slice(schema) {
+        Ok(root) => root,
+        Err(error) => return (Err(format!("invalid schema: {error}\n")), schema.len()),
+    };
     let draft = match root.get("$schema").and_then(Value::as_str) {
         Some(uri) if uri.contains("draft-04") => 4,
         Some(uri) if uri.contains("draft-06") => 6,
@@ -91,17 +99,18 @@ fn validate_one(schema: &[u8], values: &Value) -> Result<(), String> {
         references: HashMap::new(),
     };
     let result = validator.check(&root, values, &mut Vec::new(), 0);
+    let steps = validator.steps;
     if let Some(problem) = validator.failed {
-        return Err(format!("{problem}\n"));
+        return (Err(format!("{problem}\n")), steps);
     }
-    let Err(problem) = result else { return Ok(()) };
+    let Err(problem) = result else { return (Ok(()), steps) };
     let mut out = String::new();
     if problem.kind == Kind::Group {
         problem.causes.iter().for_each(|cause| cause.show(&mut out, 1));
     } else {
         problem.show(&mut out, 1);
     }
-    Err(format!("{}\n", out.trim_start_matches('\n')))
+    (Err(format!("{}\n", out.trim_start_matches('\n'))), steps)
 }
 
 #[derive(Debug, PartialEq, Eq)]

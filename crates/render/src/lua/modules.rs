@@ -8,7 +8,7 @@ use mlua::{Error, IntoLua, Lua, MultiValue, Table, Value as LuaValue};
 use serde_json::{Map, Value};
 
 use super::{convert, fuel::Fuel};
-use crate::{tree::Tree, yaml};
+use crate::{helm::schema, tree::Tree, yaml};
 
 /// Longest text that a script may decode, in bytes.
 const MAX_DECODE: usize = 4 << 20;
@@ -17,7 +17,7 @@ const MAX_DECODE: usize = 4 << 20;
 pub(super) fn install(lua: &Lua, fuel: &Rc<Fuel>, tree: &Tree, folder: &str) -> mlua::Result<()> {
     let globals = lua.globals();
     for (name, module) in [
-        ("encoding", encoding(lua, fuel)?),
+        ("encoding", encoding(lua, fuel, tree, folder)?),
         ("fs", files(lua, fuel, tree, folder)?),
         ("utils", utils(lua, fuel)?),
     ] {
@@ -37,7 +37,7 @@ pub(super) fn install(lua: &Lua, fuel: &Rc<Fuel>, tree: &Tree, folder: &str) -> 
     )
 }
 
-fn encoding(lua: &Lua, fuel: &Rc<Fuel>) -> mlua::Result<Table> {
+fn encoding(lua: &Lua, fuel: &Rc<Fuel>, tree: &Tree, folder: &str) -> mlua::Result<Table> {
     let module = lua.create_table()?;
     let own = Rc::clone(fuel);
     module.set(
@@ -67,6 +67,27 @@ fn encoding(lua: &Lua, fuel: &Rc<Fuel>) -> mlua::Result<Table> {
         "yamlDecode",
         lua.create_function(move |lua, text: mlua::LuaString| {
             decode(lua, &own, &text, |text| yaml::parse(text.as_bytes()).map_err(|error| error.to_string()))
+        })?,
+    )?;
+    let (own, seen, base) = (Rc::clone(fuel), tree.clone(), folder.to_owned());
+    module.set(
+        "jsonSchema",
+        lua.create_function(move |lua, (value, path): (LuaValue, String)| {
+            let answer = |why: Option<&str>| -> mlua::Result<MultiValue> {
+                let told = why.map(|why| lua.create_string(why)).transpose()?;
+                let told = told.map_or(LuaValue::Nil, LuaValue::String);
+                Ok(MultiValue::from_vec(vec![LuaValue::Boolean(why.is_none()), told]))
+            };
+            let Some(path) = below(&base, &path) else {
+                return answer(Some(&format!("{path} is outside of the service's folder")));
+            };
+            let Some(schema) = seen.read(&path) else {
+                return answer(Some(&format!("{path} does not exist")));
+            };
+            own.pay(schema.len() as u64 + 1)?;
+            let (checked, steps) = schema::validated(schema, &convert::from_lua(&own, &value)?);
+            own.pay(steps as u64)?;
+            answer(checked.err().as_deref().map(str::trim_end))
         })?,
     )?;
     Ok(module)

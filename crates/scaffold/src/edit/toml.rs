@@ -31,6 +31,11 @@ pub(super) fn edit(text: &str, edit: &Edit) -> Result<String, String> {
     Ok(if is_dos { edited.replace('\n', "\r\n") } else { edited })
 }
 
+/// What a text says.
+pub(super) fn value(text: &str) -> Option<Json> {
+    object(read(text).ok()?.as_table(), 0).ok().map(Json::Object)
+}
+
 fn read(text: &str) -> Result<DocumentMut, String> {
     text.parse::<DocumentMut>().map_err(|error| format!("the file is no TOML: {}", error.message()))
 }

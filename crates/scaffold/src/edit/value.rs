@@ -167,6 +167,9 @@ pub(super) fn apply(value: &mut Value, edit: &Edit) -> Result<(), String> {
             merge(reach(value, &path.steps, path)?, given, lists);
         }
         Edit::Delete { path } => delete(value, &path.steps),
+        Edit::Express { .. } | Edit::Block { .. } => {
+            return Err("only HCL has blocks and expressions: use the op set".to_owned());
+        }
         Edit::Append { path, value: given, key } => {
             let list = reach(value, &path.steps, path)?;
             if list.is_null() {
@@ -225,7 +228,12 @@ fn reach<'v>(value: &'v mut Value, steps: &[Step], path: &Path) -> Result<&'v mu
 }
 
 fn is(item: &Value, key: &str, wanted: &str) -> bool {
-    match &item[key] {
+    is_text(&item[key], wanted)
+}
+
+/// Whether a value is `wanted` as a path writes it.
+pub(super) fn is_text(value: &Value, wanted: &str) -> bool {
+    match value {
         Value::String(text) => text == wanted,
         Value::Null => false,
         other => *other.to_string() == *wanted,

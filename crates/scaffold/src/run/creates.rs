@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Done, Run, failed};
+use super::{Done, Run, failed, harmless::Made};
 use crate::{
     automation::Template,
     condition::holds,
@@ -33,7 +33,7 @@ fn create(run: &mut Run<'_>, step: &str, template: &Template) -> Done {
     let from = if template.external { &run.request.external } else { &run.tree };
     if let Some(Entry::File(file)) = from.get(&source) {
         let file = file.clone();
-        return render(run, step, &source, &file, &destination, &context);
+        return render(run, step, template, (&source, &file), &destination, &context);
     }
     let paths: Vec<String> = from.below(&source).into_iter().map(str::to_owned).collect();
     if paths.is_empty() {
@@ -46,7 +46,7 @@ fn create(run: &mut Run<'_>, step: &str, template: &Template) -> Done {
         let Some(file) = from.file(&path).cloned() else { continue };
         let rest = path.strip_prefix(&source).unwrap_or(&path).trim_start_matches('/');
         let to = if destination.is_empty() { rest.to_owned() } else { format!("{destination}/{rest}") };
-        render(run, step, &path, &file, &to, &context)?;
+        render(run, step, template, (&path, &file), &to, &context)?;
     }
     Ok(())
 }
@@ -62,8 +62,8 @@ fn folder(run: &Run<'_>, step: &str, source: &str, context: &Map<String, Value>)
 fn render(
     run: &mut Run<'_>,
     step: &str,
-    source: &str,
-    file: &File,
+    template: &Template,
+    (source, file): (&str, &File),
     destination: &str,
     context: &Map<String, Value>,
 ) -> Done {
@@ -71,7 +71,12 @@ fn render(
     let bytes = match std::str::from_utf8(&file.bytes) {
         // What is no text is no template.
         Err(_) => file.bytes.clone(),
-        Ok(text) => run.expand(step, source, text, context)?.into_bytes(),
+        Ok(text) => {
+            let rendered = run.expand(step, source, text, context)?;
+            let made = Made { source, text, path: destination, rendered: &rendered };
+            run.check_shape(step, template, context, &made)?;
+            rendered.into_bytes()
+        }
     };
     run.pay(step, bytes.len())?;
     run.write(step, destination, Entry::File(File { bytes, executable: file.executable }))

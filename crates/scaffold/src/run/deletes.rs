@@ -9,7 +9,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Done {
         let step = format!("deletes.files[{at}]");
         let text = run.expand(&step, &step, glob, &run.context)?;
         let glob = clean_path(text.trim()).map_err(|why| failed(&step, why))?;
-        let regex = crate::question::regex_of(&glob_regex(&glob)).map_err(|why| failed(&step, why))?;
+        let regex = crate::regexes::regex_of(&glob_regex(&glob)).map_err(|why| failed(&step, why))?;
         let found: Vec<String> = run
             .tree
             .iter()

@@ -4,12 +4,12 @@ use plural_render::yaml;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::{Done, Failure, Run, failed};
+use super::{Done, Failure, Run, failed, harmless::is_same_shape};
 use crate::{
     automation::{FileEdit, ListRule, MatchStrategy, RegexReplacement, YamlOverlay},
     edit::{Edit, Format, ListMerge, Path, edit},
     files::{Entry, File},
-    question::regex_of,
+    regexes::regex_of,
 };
 
 /// Values of an overlay.
@@ -102,17 +102,11 @@ fn replaced(regex: &Regex, text: &str, most: usize, with: With<'_>) -> Result<St
 fn put_over(run: &mut Run<'_>, step: &str, overlay: &YamlOverlay) -> Done {
     let path = run.path(step, &overlay.file, &run.context)?;
     let value = overlay_value(run, step, overlay, &run.context)?;
-    if overlay.templated
-        && let Some(harmless) = harmless(&run.context)
-    {
-        // The same template over answers that cannot be YAML must have the same shape.
-        let plain = overlay_value(run, step, overlay, &harmless);
-        if !plain.is_ok_and(|plain| is_same_shape(&plain, &value)) {
-            return Err(failed(
-                step,
-                "an answer would become a part of the overlay's YAML: quote it there with the filter toJson",
-            ));
-        }
+    if overlay.templated && !overlay_is_safe(run, step, overlay, &value) {
+        return Err(failed(
+            step,
+            "an answer would become a part of the overlay's YAML: quote it there with the filter toJson",
+        ));
     }
     let lists = match (&overlay.list_key, overlay.list_merge) {
         (Some(key), _) => ListMerge::Key(key.clone()),
@@ -146,36 +140,12 @@ fn overlay_value(
     }
 }
 
-/// The context with texts in place of those that YAML could take for more than a text; nothing when there are none.
-fn harmless(context: &Map<String, Value>) -> Option<Map<String, Value>> {
-    const SIGNS: &[char] = &[
-        '\n', '\r', '\t', ':', '#', '{', '}', '[', ']', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`',
-        ',',
-    ];
-    let mut found = false;
-    let texts = context.iter().map(|(key, value)| match value {
-        Value::String(text) if text.contains(SIGNS) || text.starts_with(['-', '?']) => {
-            found = true;
-            (key.clone(), Value::String("x".to_owned()))
-        }
-        other => (key.clone(), other.clone()),
-    });
-    let texts: Map<String, Value> = texts.collect();
-    found.then_some(texts)
-}
-
-fn is_same_shape(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len()
-                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| is_same_shape(value, other)))
-        }
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_shape(a, b))
-        }
-        (Value::Object(_) | Value::Array(_), _) | (_, Value::Object(_) | Value::Array(_)) => false,
-        _ => true,
-    }
+/// Whether the overlay has the shape that the same template has over answers that cannot be YAML.
+fn overlay_is_safe(run: &Run<'_>, step: &str, overlay: &YamlOverlay, value: &Value) -> bool {
+    let Some(variants) = run.harmless(&run.context, &[]) else { return true };
+    variants.iter().any(|context| {
+        overlay_value(run, step, overlay, context).is_ok_and(|plain| is_same_shape(&plain, value))
+    })
 }
 
 fn edit_file(run: &mut Run<'_>, step: &str, file_edit: &FileEdit) -> Done {
@@ -190,7 +160,16 @@ fn edit_file(run: &mut Run<'_>, step: &str, file_edit: &FileEdit) -> Done {
             *path = path_of(run, step, path)?;
             *value = value_of(run, step, value)?;
         }
-        Edit::Delete { path } => *path = path_of(run, step, path)?,
+        Edit::Delete { path } | Edit::Express { path, .. } => *path = path_of(run, step, path)?,
+        Edit::Block { path, labels, value, .. } => {
+            *path = path_of(run, step, path)?;
+            for label in labels {
+                *label = run.expand(step, step, label, &run.context)?;
+            }
+            for attribute in value.values_mut() {
+                *attribute = value_of(run, step, attribute)?;
+            }
+        }
     }
     change(run, step, &path, |text| edit(text, format, &file_edit.document, &wanted))
 }

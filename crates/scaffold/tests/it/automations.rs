@@ -1,6 +1,7 @@
 //! Whole automations, in the shapes of public catalogues.
 
-use plural_scaffold::run;
+use plural_core::form::Known;
+use plural_scaffold::{files::File, run};
 use serde_json::{Value, json};
 
 use super::{request, text};
@@ -14,8 +15,8 @@ fn application(name: &str, clouds: &[&str]) -> Value {
             {"name": "cluster", "type": "CLUSTER"},
             {"name": "hostname", "type": "STRING", "validation": {"regex": "^[a-z.-]+$"}},
             {"name": "cloud", "type": "ENUM", "values": clouds, "default": clouds[0]},
-            {"name": "replicas", "type": "INT", "default": 1},
-            {"name": "database", "type": "BOOL", "default": true},
+            {"name": "replicas", "type": "INT", "default": "1"},
+            {"name": "database", "type": "BOOL", "default": "true"},
         ],
         "creates": {"templates": [
             {"source": "helm", "destination": format!("helm/{name}/{{{{ context.cluster }}}}"), "external": true},
@@ -69,7 +70,7 @@ fn applications_of_catalogues_are_set_up() {
         let answers =
             json!({"cluster": "blue", "hostname": "app.example.com", "cloud": cloud, "replicas": "3"});
         let mut asked = request(application(name, &["aws", "gcp", "azure"]), answers, REPOSITORY, TEMPLATES);
-        asked.known.clusters.insert("blue".to_owned());
+        asked.known = Some(Known { clusters: ["blue".to_owned()].into(), ..Known::default() });
         let outcome = run(&asked).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(outcome.title, format!("Set up {name} on blue"));
         assert_eq!(outcome.message, format!("Plural Service: blue/{name}"));
@@ -234,4 +235,77 @@ fn an_answer_alone_keeps_its_type() {
             ("c.toml", Some("x = 1\n\n[owners]\ny = true\n\"a.b\" = true\n")),
         ],
     );
+}
+
+#[test]
+fn a_script_checks_values_against_a_schema() {
+    let schema = r#"{"type": "object", "required": ["size"], "properties": {"size": {"type": "integer", "minimum": 1}}}"#;
+    let script = "local encoding = require('encoding')\n\
+                  local good, none = encoding.jsonSchema({size = 3}, 'schema.json')\n\
+                  local bad, why = encoding.jsonSchema({size = 0}, './schema.json')\n\
+                  local lost, told = encoding.jsonSchema({}, 'none.json')\n\
+                  local out, outside = encoding.jsonSchema({}, '../schema.json')\n\
+                  context.said = {tostring(good), tostring(none), tostring(bad), why, tostring(lost), told, tostring(out), outside}\n";
+    let automation = json!({
+        "lua": {"script": script},
+        "creates": {"templates": [{"source": "in", "destination": "out"}]},
+    });
+    let outcome = run(&request(
+        automation,
+        json!({}),
+        &[("in", "{{ context.said | join: '|' }}"), ("schema.json", schema)],
+        &[],
+    ))
+    .unwrap();
+    let said: Vec<&str> = text(&outcome, "out").split('|').collect();
+    assert_eq!(said[..3], ["true", "nil", "false"]);
+    assert!(said[3].contains("at '/size'"), "{said:?}");
+    assert!(said[4] == "false" && said[5].contains("none.json does not exist"), "{said:?}");
+    assert!(said[6] == "false" && said[7].contains("outside"), "{said:?}");
+}
+
+/// A chart as a registry has it: a gzipped tar with all below a folder of its name.
+fn chart(files: &[(&str, &str)]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    for (path, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        header.set_cksum();
+        tar.append_data(&mut header, path, text.as_bytes()).unwrap();
+    }
+    tar.into_inner().unwrap().finish().unwrap()
+}
+
+#[test]
+fn a_chart_is_unpacked_and_what_is_beside_it_stays() {
+    let automation = json!({
+        "configuration": [{"name": "app"}],
+        "vendor": {"helm": {"url": "https://charts.example.com", "chart": "web", "version": "1.2.3", "destination": "charts/{{ context.app }}"}},
+        "updates": {"edits": [{"file": "charts/{{ context.app }}/values.yaml", "edit": {"op": "set", "path": "replicas", "value": 2}}]},
+    });
+    let mut asked = request(
+        automation,
+        json!({"app": "shop"}),
+        &[("charts/shop/values.yaml", "old: 1\n"), ("charts/shop/own.yaml", "own: 1\n")],
+        &[],
+    );
+    assert!(super::refused(&asked).contains("the chart web 1.2.3 was not fetched"));
+    let chart = chart(&[
+        ("web/Chart.yaml", "name: web\nversion: 1.2.3\n"),
+        ("web/values.yaml", "# of the chart\nreplicas: 1\n"),
+        ("web/templates/web.yaml", "kind: {{ .Values.kind }}\n"),
+    ]);
+    asked.chart = Some(File { bytes: chart, executable: false });
+    let outcome = run(&asked).unwrap();
+    let changed: Vec<&str> = outcome.changes.keys().map(String::as_str).collect();
+    assert_eq!(
+        changed,
+        ["charts/shop/Chart.yaml", "charts/shop/templates/web.yaml", "charts/shop/values.yaml"]
+    );
+    // A template of a chart is none of the automation's.
+    assert_eq!(text(&outcome, "charts/shop/templates/web.yaml"), "kind: {{ .Values.kind }}\n");
+    assert_eq!(text(&outcome, "charts/shop/values.yaml"), "# of the chart\nreplicas: 2\n");
+    asked.chart = Some(File { bytes: b"no archive".to_vec(), executable: false });
+    assert!(super::refused(&asked).contains("the chart is no gzip"));
 }

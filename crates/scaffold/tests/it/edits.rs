@@ -139,6 +139,160 @@ fn toml_keeps_comments_and_order() {
     check(t, &dos, json!({"op": "set", "path": "dep.b", "value": 2}), &dos.replace("b = 1", "b = 2"));
 }
 
+const TERRAFORM: &str = r#"# of the platform team
+
+# the bucket of logs
+resource "aws_s3_bucket" "logs" {
+  bucket = "logs" # globally unique
+  count  = var.enabled ? 1 : 0
+
+  tags = {
+    team = "web" // owner
+    tier = 1
+  }
+
+  lifecycle { prevent_destroy = true }
+}
+
+module "net" {
+  source = "./net"
+  zones  = ["a", "b"]
+}
+
+provider "aws" {
+  alias = "west"
+}
+
+provider "aws" {
+  alias = "east"
+}
+"#;
+
+#[test]
+fn hcl_is_edited_in_place() {
+    let hcl = |wanted: Value, from: &str, to: &str| {
+        check(Format::Hcl, TERRAFORM, wanted, &TERRAFORM.replacen(from, to, 1));
+    };
+    let bucket = "resource.aws_s3_bucket.logs";
+    let set = |path: &str, value: Value| json!({"op": "set", "path": path, "value": value});
+    hcl(set(&format!("{bucket}.bucket"), json!("all")), "\"logs\" # g", "\"all\" # g");
+    hcl(set(&format!("{bucket}.count"), json!(2)), "var.enabled ? 1 : 0", "2");
+    hcl(
+        set(&format!("{bucket}.tags.team"), json!("it's \"${x}\"\n")),
+        "\"web\"",
+        "\"it's \\\"$${x}\\\"\\n\"",
+    );
+    hcl(set(&format!("{bucket}.tags.cost"), json!(-1.5)), "tier = 1\n", "tier = 1\n    cost = -1.5\n");
+    hcl(set(&format!("{bucket}.tags[\"a.b\"]"), json!(true)), "tier = 1\n", "tier = 1\n    \"a.b\" = true\n");
+    hcl(set(&format!("{bucket}.lifecycle.prevent_destroy"), json!(false)), "= true }", "= false }");
+    hcl(
+        set(&format!("{bucket}.lifecycle.ignore_changes"), json!(["tags"])),
+        "{ prevent_destroy = true }",
+        "{\n    prevent_destroy = true\n    ignore_changes = [\"tags\"]\n  }",
+    );
+    hcl(set("module.net.size", json!({"min": 1})), "\"b\"]\n", "\"b\"]\n  size = {\n    min = 1\n  }\n");
+    hcl(set("provider.aws[alias=east].region", json!("r")), "\"east\"\n", "\"east\"\n  region = \"r\"\n");
+    hcl(set("provider.aws[0].region", json!("r")), "\"west\"\n", "\"west\"\n  region = \"r\"\n");
+    hcl(json!({"op": "append", "path": "module.net.zones", "value": "c"}), "\"b\"]", "\"b\", \"c\"]");
+    hcl(json!({"op": "append", "path": "module.net.zones", "value": "a"}), "", "");
+    hcl(json!({"op": "append", "path": "module.net.more", "value": 1}), "\"b\"]\n", "\"b\"]\n  more = [1]\n");
+    hcl(json!({"op": "delete", "path": "module.net.zones[0]"}), "[\"a\", \"b\"]", "[\"b\"]");
+    hcl(json!({"op": "delete", "path": format!("{bucket}.tags.tier")}), "    tier = 1\n", "");
+    hcl(
+        json!({"op": "delete", "path": format!("{bucket}.bucket")}),
+        "  bucket = \"logs\" # globally unique\n",
+        "",
+    );
+    hcl(
+        json!({"op": "delete", "path": "module.net"}),
+        "\nmodule \"net\" {\n  source = \"./net\"\n  zones  = [\"a\", \"b\"]\n}\n",
+        "",
+    );
+    hcl(json!({"op": "delete", "path": "module.other"}), "", "");
+    hcl(
+        json!({"op": "merge", "value": {"module": {"net": {"source": "./new", "zones": ["z"]}}}}),
+        "\"./net\"\n  zones  = [\"a\", \"b\"]",
+        "\"./new\"\n  zones  = [\"z\"]",
+    );
+    hcl(
+        json!({"op": "express", "path": "module.net.source", "expression": " var.source "}),
+        "\"./net\"",
+        "var.source",
+    );
+    let first = TERRAFORM.find("# the bucket").unwrap()..TERRAFORM.find("module").unwrap();
+    let without = format!("{}{}", &TERRAFORM[..first.start], &TERRAFORM[first.end..]);
+    check(Format::Hcl, TERRAFORM, json!({"op": "delete", "path": bucket}), &without);
+    let dos = TERRAFORM.replace('\n', "\r\n");
+    check(Format::Hcl, &dos, set("module.net.source", json!("x")), &dos.replace("./net", "x"));
+}
+
+#[test]
+fn blocks_of_hcl_are_made_once() {
+    let module = json!({"op": "block", "block": "module", "labels": ["dns"], "value": {"source": "./dns", "zone": {"a": [1]}}});
+    let made = "module \"dns\" {\n  source = \"./dns\"\n  zone = {\n    a = [1]\n  }\n}\n";
+    check(Format::Hcl, TERRAFORM, module.clone(), &format!("{TERRAFORM}\n{made}"));
+    check(Format::Hcl, "", module.clone(), made);
+    check(Format::Hcl, "# head\n", module.clone(), &format!("# head\n{made}"));
+    check(
+        Format::Hcl,
+        "module \"dns\" {\n  source = \"old\" # here\n}",
+        module,
+        "module \"dns\" {\n  source = \"./dns\" # here\n  zone = {\n    a = [1]\n  }\n}",
+    );
+    check(
+        Format::Hcl,
+        "terraform {}\n",
+        json!({"op": "block", "path": "terraform", "block": "backend", "labels": ["http"], "value": {"address": "x"}}),
+        "terraform {\n  backend \"http\" {\n    address = \"x\"\n  }\n}\n",
+    );
+}
+
+#[test]
+fn hcl_that_cannot_be_edited_is_told() {
+    for (wanted, why) in [
+        (json!({"op": "set", "path": "provider.aws.region", "value": 1}), "2 blocks provider"),
+        (json!({"op": "set", "path": "module.dns.source", "value": 1}), "op block"),
+        (json!({"op": "set", "path": "module.net", "value": {}}), "this is a block"),
+        (json!({"op": "set", "path": "resource.aws_s3_bucket.logs.count.x", "value": 1}), "expression"),
+        (json!({"op": "set", "path": "locals.x", "value": 1}), "neither an attribute nor a block"),
+        (json!({"op": "set", "path": "[\"a = 1\\nb\"]", "value": 1}), "no name of an attribute"),
+        (json!({"op": "express", "path": "module.net.source", "expression": "1\nx = 2"}), "no HCL"),
+        (json!({"op": "block", "block": "a {} b", "value": {}}), "makes no block"),
+        (json!({"op": "block", "block": "a", "value": {"b = 1\nc": 1}}), "makes no block"),
+    ] {
+        let found = done(TERRAFORM, Format::Hcl, wanted.clone());
+        assert!(found.as_ref().is_err_and(|told| told.contains(why)), "{wanted}: {found:?}");
+    }
+    let bad = done("a = {", Format::Hcl, json!({"op": "delete", "path": "a"}));
+    assert!(bad.unwrap_err().contains("no HCL: line 1"));
+    let set = json!({"op": "express", "path": "a", "expression": "1"});
+    assert!(done("a: 1\n", Format::Yaml, set).unwrap_err().contains("only HCL"));
+}
+
+#[test]
+fn maps_and_lists_of_hcl_keep_their_layout() {
+    let h = Format::Hcl;
+    let append = json!({"op": "append", "path": "a", "value": "c"});
+    check(h, "a = [\n  \"b\", # first\n]\n", append.clone(), "a = [\n  \"b\", # first\n  \"c\",\n]\n");
+    check(h, "a = [\n  \"b\"\n]\n", append.clone(), "a = [\n  \"b\",\n  \"c\"\n]\n");
+    check(h, "a = []\n", append, "a = [\"c\"]\n");
+    let set = json!({"op": "set", "path": "a.c", "value": 2});
+    check(h, "a = { b = 1 }\n", set.clone(), "a = { b = 1, c = 2 }\n");
+    check(h, "a = {\n  b = 1,\n}\n", set.clone(), "a = {\n  b = 1,\n  c = 2,\n}\n");
+    check(h, "a = {}\n", set.clone(), "a = { c = 2 }\n");
+    check(h, "a = { b = 1, c = 1 }\n", set, "a = { b = 1, c = 2 }\n");
+    let delete = json!({"op": "delete", "path": "a.b"});
+    check(h, "a = { b = 1, c = 2 }\n", delete.clone(), "a = { c = 2 }\n");
+    check(h, "a = {\n  b = 1\n  c = 2\n}\n", delete.clone(), "a = {\n  c = 2\n}\n");
+    check(h, "a = { c = 2, b = 1 }\n", delete, "a = { c = 2 }\n");
+    check(
+        h,
+        "a = [{ name = \"x\", v = 1 }]\n",
+        json!({"op": "append", "path": "a", "key": "name", "value": {"name": "x", "v": 2}}),
+        "a = [{ name = \"x\", v = 2 }]\n",
+    );
+}
+
 #[test]
 fn paths_that_lead_nowhere_are_told() {
     for (path, why) in [("a.b", "no map"), ("l[7]", "has 1 items"), ("a[0]", "no list")] {

@@ -101,7 +101,8 @@ fn what_has_no_end_is_ended() {
     let regex = |regex: &str| json!({"updates": {"regexReplacements": [{"file": "f", "regex": regex, "replacement": "$0$0$0$0"}]}});
     let long = "a".repeat(3 << 20);
     assert!(
-        refused(&with_context(regex("((a{100}){100}){100}"), json!({}), &[("f", "a")])).contains("too large")
+        refused(&with_context(regex("((a{100}){100}){100}"), json!({}), &[("f", "a")]))
+            .contains("invalid repeat count")
     );
     assert!(refused(&with_context(regex("a"), json!({}), &[("f", &long)])).contains("larger than"));
     // Backtracking would take for ever; this one takes linear time.
@@ -173,4 +174,81 @@ fn the_child_answers_as_the_function() {
     assert_eq!(plural_scaffold::read_answer(&serde_json::to_vec(&done).unwrap()), done);
     assert!(plural_scaffold::read_answer(b"{").is_err());
     assert_eq!(Files::default().len(), 0);
+}
+
+/// A file that is made of an answer, in a template of its language.
+fn made(path: &str, template: &str, answer: &str, more: &serde_json::Value) -> Result<String, String> {
+    let mut made = json!({"source": "in", "destination": path});
+    made.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let automation = json!({"configuration": [{"name": "v"}], "creates": {"templates": [made]}});
+    match run(&request(automation, json!({"v": answer}), &[("in", template)], &[])) {
+        Ok(outcome) => Ok(text(&outcome, path).to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn an_answer_is_one_value_of_a_file_that_is_made() {
+    let none = json!({});
+    for (path, template, answer) in [
+        ("a.yaml", "a: {{ context.v }}\n", "1\nb: 2"),
+        ("a.yaml", "a: \"{{ context.v }}\"\n", "1\"\nb: \"2"),
+        ("a.yaml", "- {{ context.v }}\n", "1\n- 2"),
+        ("a.yaml", "a: {{ context.v }}\n", "1\n---\nkind: Secret"),
+        ("a.yaml", "a: {{ context.v }}\n", "{b: 1}"),
+        ("a.yaml", "a: {{ context.v }}\n", "b: c"),
+        ("a.yml", "{% raw %}{{ .Values.x }}{% endraw %}\na: {{ context.v }}\n", "1\nb: 2"),
+        ("a.json", "{\"a\": \"{{ context.v }}\"}", "1\", \"b\": \"2"),
+        ("a.toml", "a = {{ context.v }}\n", "1\nb = 2"),
+        ("a.toml", "a = \"{{ context.v }}\"\n", "1\"\n[b]\nc = \"2"),
+        ("a.tf", "a = \"{{ context.v }}\"\n", "1\"\nb = \"2"),
+        ("a.tf", "a = \"{{ context.v }}\"\n", "${file(\"/etc/passwd\")}"),
+        ("a.tf", "a = {{ context.v }}\n", "1\nprovisioner \"local-exec\" {}"),
+    ] {
+        let told = made(path, template, answer, &none);
+        assert!(told.as_ref().is_err_and(|told| told.contains("toJson")), "{path} {answer:?}: {told:?}");
+        // The template says so.
+        assert!(made(path, template, answer, &json!({"verbatim": ["v"]})).is_ok(), "{path} {answer:?}");
+        // And where it quotes, it is a value.
+        if path == "a.yaml" {
+            assert!(made(path, "a: {{ context.v | toJson }}\n", answer, &none).is_ok(), "{answer:?}");
+        }
+        // What has no such language is left alone.
+        assert!(made("a.txt", template, answer, &none).is_ok());
+    }
+}
+
+#[test]
+fn what_public_templates_do_with_answers_goes_on() {
+    for (path, template, answer, expected) in [
+        ("a.yaml", "a: {{ context.v }}\n", "https://a.b/c?d=e#f", "a: https://a.b/c?d=e#f\n"),
+        ("a.yaml", "a: {{ context.v | split: ':' | last }}\n", "repo:tag", "a: tag\n"),
+        (
+            "a.yaml",
+            "{% assign all = context.v | split: ',' %}{% for one in all %}- {{ one }}\n{% endfor %}",
+            "a,b*",
+            "- a\n- b*\n",
+        ),
+        ("a.yaml", "a: |\n{{ context.v | indent: 2 }}\n", "x: 1\ny: [2]", "a: |\n  x: 1\n  y: [2]\n"),
+        ("a.yaml", "a: {{ context.v | quote }}\n", "say \"hi\"", "a: \"say \\\"hi\\\"\"\n"),
+        ("a.yaml", "a: {{ context.v }}\n", "true", "a: true\n"),
+        ("values.yaml.liquid", "a: {{ context.v }}\n", "5%", "a: 5%\n"),
+        ("a.tf", "a = \"${var.x}-{{ context.v }}\"\n", "b-c", "a = \"${var.x}-b-c\"\n"),
+        ("a.md", "# {{ context.v }}\n", "- [x] \"y\"", "# - [x] \"y\"\n"),
+    ] {
+        let found = made(path, template, answer, &json!({}));
+        assert_eq!(found.as_deref(), Ok(expected), "{path} {answer:?}");
+    }
+}
+
+#[test]
+fn a_script_may_make_yaml_of_answers() {
+    let automation = json!({
+        "configuration": [{"name": "v"}],
+        "lua": {"script": "context.made = 'a: 1\\nb: 2'"},
+        "creates": {"templates": [{"source": "in", "destination": "out.yaml"}]},
+    });
+    let outcome =
+        run(&request(automation, json!({"v": "x: y"}), &[("in", "{{ context.made }}\n")], &[])).unwrap();
+    assert_eq!(text(&outcome, "out.yaml"), "a: 1\nb: 2\n");
 }

@@ -8,7 +8,7 @@ mod filters;
 mod hostile;
 mod markers;
 mod properties;
-mod questions;
+mod regexes;
 mod stored;
 mod upgrades;
 

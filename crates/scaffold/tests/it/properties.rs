@@ -39,7 +39,7 @@ proptest! {
         let Ok(wanted) = serde_json::from_value::<Edit>(json!({"op": "set", "path": path, "value": {"a": [1, "b"]}})) else {
             return Ok(());
         };
-        for format in [Format::Yaml, Format::Json, Format::Toml] {
+        for format in [Format::Yaml, Format::Json, Format::Toml, Format::Hcl] {
             let _ = edit(&text, format, &DocumentSelector::default(), &wanted);
         }
     }

@@ -206,6 +206,7 @@ pub(super) const PAGES: &[Followed] = &[
         fails: &[("plural health -f - <<", 1), ("plural health -f widget.yaml --script broken.lua", 1)],
         ..NOTHING
     },
+    Followed { page: "docs/pr-automation.md", ..NOTHING },
     Followed { page: "docs/house.md", not_run: &[("cargo xtask", BUILDS)], ..NOTHING },
     Followed {
         page: "docs/install.md",

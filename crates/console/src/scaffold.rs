@@ -1,0 +1,104 @@
+//! PR automations: templates, edits, scripts and regexes run in a process of their own that reaches nothing, where this program can
+//! start one. The process that holds the keys never runs them.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use plural_core::{Error, Result};
+use plural_kit::private_folder;
+use plural_sandbox::{Helper, Limits, Program, SandboxError};
+use plural_scaffold::{ANSWER_BYTES, Outcome, REQUEST_FILE, Request, ScaffoldError, read_answer};
+use tokio::sync::Semaphore;
+
+use crate::ChildProgram;
+
+/// Runs at once: each takes a processor, and a few times the memory of the repository.
+const AT_ONCE: usize = 2;
+/// How long one waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs automations.
+pub struct Scaffolder {
+    program: Option<ChildProgram>,
+    limits: Limits,
+    /// Requests lie here while a process runs.
+    folder: PathBuf,
+    turns: Arc<Semaphore>,
+}
+
+impl Scaffolder {
+    /// What an automation may use: time, and memory of its process.
+    pub const LIMITS: Limits = Limits {
+        deadline: Duration::from_secs(30),
+        cpu: Duration::from_secs(30),
+        memory_bytes: 2 << 30,
+        output_bytes: ANSWER_BYTES,
+    };
+
+    /// Keeps requests in `folder` while they run, and removes what an earlier console left there. Without a program, automations run in
+    /// this process.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn open(folder: PathBuf, program: Option<ChildProgram>, limits: Limits) -> io::Result<Self> {
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => private_folder(&folder)?,
+        }
+        Ok(Self { program, limits, folder, turns: Arc::new(Semaphore::new(AT_ONCE)) })
+    }
+
+    /// What the request changes, or why it changes nothing. Off the threads that answer requests.
+    ///
+    /// # Errors
+    /// `Unavailable` when too many automations run already.
+    pub async fn run(&self, request: Request) -> Result<std::result::Result<Outcome, ScaffoldError>> {
+        let busy = || Error::unavailable("too many automations run already; retry in a few seconds");
+        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
+            .await
+            .map_err(|_| busy())?
+            .map_err(|_| busy())?;
+        let (program, folder, limits) = (self.program.clone(), self.folder.clone(), self.limits);
+        let ran = tokio::task::spawn_blocking(move || {
+            // Given back when the work ends, also where nobody waits for it any more.
+            let _turn = turn;
+            match program {
+                Some(program) => confined(&program, &folder, &request, &limits),
+                None => plural_scaffold::run(&request),
+            }
+        });
+        ran.await.map_err(|cause| Error::internal("running an automation", cause))
+    }
+}
+
+/// The same in a process of its own.
+fn confined(
+    program: &ChildProgram,
+    folder: &Path,
+    request: &Request,
+    limits: &Limits,
+) -> std::result::Result<Outcome, ScaffoldError> {
+    let failed = |message: String| ScaffoldError::Step { step: "run".to_owned(), message };
+    // The folder is removed when this ends: the request may hold secrets.
+    let input = tempfile::tempdir_in(folder)
+        .and_then(|input| {
+            fs::write(input.path().join(REQUEST_FILE), serde_json::to_vec(request)?)?;
+            Ok(input)
+        })
+        .map_err(|error| failed(format!("the request cannot be laid out: {error}")))?;
+    let ChildProgram { program, sandbox, child } = program;
+    let helper = Helper { program: program.clone(), args: vec![sandbox.into()] };
+    let child = Program { path: program.clone(), args: vec![(*child).to_owned()], readable: Vec::new() };
+    let printed = plural_sandbox::run(&helper, &child, input.path(), limits).map_err(|error| {
+        failed(match error {
+            // What it wrote may hold parts of the request.
+            SandboxError::Failed { status, .. } => format!("the automation's process failed ({status})"),
+            error => error.to_string(),
+        })
+    })?;
+    read_answer(&printed)
+}

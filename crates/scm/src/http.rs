@@ -118,6 +118,18 @@ impl Http {
         url
     }
 
+    /// An address of the API below places that are one piece each, slashes encoded.
+    pub(crate) fn at_in(&self, places: &[&str], parts: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(places);
+            for part in parts {
+                segments.extend(part.split('/'));
+            }
+        }
+        url
+    }
+
     pub(crate) async fn get(&self, url: Url) -> Result<Reply> {
         self.ask(Method::GET, url, None, self.accept).await
     }

@@ -5,13 +5,14 @@ mod gitea;
 mod github;
 mod wire;
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::{Method, Url};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::{
     error::{Cause, Error, Result},
@@ -28,6 +29,9 @@ use crate::{
 const DESCRIPTION: usize = 140;
 /// Files of one commit.
 const CHANGES: usize = 1000;
+
+/// Milliseconds to wait for a host that says that it still checks a pull request.
+const STILL_CHECKED: [u64; 6] = [100, 200, 400, 800, 1600, 3200];
 
 /// Which of the two it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +58,8 @@ impl Hub {
 
     /// An address below a repository.
     fn of(&self, repository: &Repository, parts: &[&str]) -> Url {
-        let mut all = vec!["repos", repository.owner(), repository.name()];
-        all.extend(parts);
-        self.http.at(&all)
+        // Neither host has groups in groups: such an owner is one piece, and so nobody.
+        self.http.at_in(&["repos", repository.owner(), repository.name()], parts)
     }
 
     /// How a page's size is asked for.
@@ -261,7 +264,17 @@ impl GitHost for Hub {
             Dialect::GitHub => (Method::PUT, json!({"merge_method": method, "sha": head.as_str()})),
             Dialect::Gitea => (Method::POST, json!({"Do": method, "head_commit_id": head.as_str()})),
         };
-        match self.http.send(verb, url, &body).await {
+        let mut sent = self.http.send(verb.clone(), url.clone(), &body).await;
+        for pause in STILL_CHECKED {
+            // Gitea looks for conflicts after each push, and merges nothing meanwhile.
+            let is_checked = sent.as_ref().is_err_and(|error| error.said.contains("try again later"));
+            if self.dialect != Dialect::Gitea || !is_checked {
+                break;
+            }
+            sleep(Duration::from_millis(pause)).await;
+            sent = self.http.send(verb.clone(), url.clone(), &body).await;
+        }
+        match sent {
             Ok(_) => self.pull_request(repository, number).await,
             Err(error) if matches!(error.status, Some(405 | 409)) => {
                 let now = self.pull_request(repository, number).await?;
@@ -384,15 +397,27 @@ impl GitHost for Hub {
             "url": webhook.url, "content_type": "json", "secret": webhook.secret.expose_secret(),
         });
         let mut body = json!({"active": true, "events": events, "config": config});
-        let known = found.items.iter().find(|hook| hook.config.url.as_deref() == Some(webhook.url.as_str()));
-        if let Some(hook) = known {
-            return self.http.send(Method::PATCH, hooks(Some(hook.id))?, &body).await.map(drop);
-        }
+        let known =
+            found.items.iter().filter(|hook| hook.config.url.as_deref() == Some(webhook.url.as_str()));
+        let known: Vec<u64> = known.map(|hook| hook.id).collect();
         match self.dialect {
-            Dialect::GitHub => body["name"] = "web".into(),
-            Dialect::Gitea => body["type"] = "gitea".into(),
+            Dialect::GitHub => {
+                if let Some(id) = known.first() {
+                    return self.http.send(Method::PATCH, hooks(Some(*id))?, &body).await.map(drop);
+                }
+                body["name"] = "web".into();
+                self.http.send(Method::POST, hooks(None)?, &body).await.map(drop)
+            }
+            // An edit of a webhook leaves its secret as it was, so another takes its place.
+            Dialect::Gitea => {
+                body["type"] = "gitea".into();
+                self.http.send(Method::POST, hooks(None)?, &body).await?;
+                for id in known {
+                    self.http.delete(hooks(Some(id))?).await?;
+                }
+                Ok(())
+            }
         }
-        self.http.send(Method::POST, hooks(None)?, &body).await.map(drop)
     }
 }
 

@@ -62,6 +62,7 @@ struct Shared {
     mood: Mutex<Option<ScmMood>>,
     race: Mutex<Option<String>>,
     token: String,
+    other: String,
     exchanges: AtomicUsize,
 }
 
@@ -76,6 +77,7 @@ impl ScmServer {
             mood: Mutex::default(),
             race: Mutex::default(),
             token: format!("token-{:032x}", rand::random::<u128>()),
+            other: format!("other-{:032x}", rand::random::<u128>()),
             exchanges: AtomicUsize::new(0),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
@@ -94,6 +96,11 @@ impl ScmServer {
     /// What lets in.
     pub fn token(&self) -> String {
         self.shared.token.clone()
+    }
+
+    /// What lets somebody else in.
+    pub fn other_token(&self) -> String {
+        self.shared.other.clone()
     }
 
     /// An App that it knows: id, installation, private key in PEM form.
@@ -121,6 +128,18 @@ impl ScmServer {
         self.shared.host.lock().push(branch, path, content);
     }
 
+    /// Somebody else pushes an executable file to a branch.
+    pub fn push_executable(&self, branch: &str, path: &str, content: &str) {
+        let mut host = self.shared.host.lock();
+        host.set_executable(path, true);
+        host.push(branch, path, content);
+    }
+
+    /// Somebody else dismisses the reviews of a pull request.
+    pub fn dismiss_reviews(&self, number: u64) {
+        self.shared.host.lock().dismiss_reviews(number);
+    }
+
     /// Somebody else pushes to this branch when the next write comes in, just before it.
     pub fn race(&self, branch: &str) {
         *self.shared.race.lock() = Some(branch.to_owned());
@@ -128,7 +147,12 @@ impl ScmServer {
 
     /// Somebody else comments on a pull request.
     pub fn comment_by_another(&self, number: u64, body: &str) {
-        self.shared.host.lock().comment(number, "mallory", body);
+        self.shared.host.lock().comment(number, answers::OTHER, body);
+    }
+
+    /// Somebody else reviews a pull request: `APPROVED`, `REQUEST_CHANGES`, `COMMENT`.
+    pub fn review_by_another(&self, number: u64, event: &str) {
+        self.shared.host.lock().review(number, answers::OTHER, event);
     }
 
     /// Comments of a pull request: who, what.
@@ -141,9 +165,10 @@ impl ScmServer {
         self.shared.host.lock().statuses_of(commit)
     }
 
-    /// Webhooks: scope, and the body that made or changed it last.
-    pub fn webhooks(&self) -> Vec<(String, Value)> {
-        self.shared.host.lock().hooks.iter().map(|hook| (hook.scope.clone(), hook.body.clone())).collect()
+    /// Webhooks: of what (`repository`, `organisation`), secret.
+    pub fn webhooks(&self) -> Vec<(String, String)> {
+        let host = self.shared.host.lock();
+        host.hooks.iter().map(|hook| (hook.scope.clone(), host.secret_of(hook))).collect()
     }
 
     /// How many pull requests there are.
@@ -189,9 +214,13 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         shared.exchanges.fetch_add(1, Ordering::SeqCst);
         return answer(201, &json!({"token": shared.token, "expires_at": "2999-01-01T00:00:00Z"}));
     }
-    if sent != shared.token {
+    let who = if sent == shared.token {
+        answers::SELF
+    } else if sent == shared.other {
+        answers::OTHER
+    } else {
         return answer(401, &json!({"message": "Bad credentials"}));
-    }
+    };
     let Ok(body) = to_bytes(body, 64 << 20).await else { return answer(400, &Value::Null) };
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
     if parts.method != http::Method::GET
@@ -199,7 +228,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     {
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }
-    let done = shared.host.lock().answer(&parts.method, &parts.uri, &body);
+    let done = shared.host.lock().answer(who, &parts.method, &parts.uri, &body);
     if mood == Some(ScmMood::HalfAnswers) {
         let begin = stream::once(async { Ok(Bytes::from_static(b"{\"number\": ")) });
         // What was written goes out first.

@@ -8,11 +8,13 @@ use serde_json::{Value, json};
 use super::{
     ScmDialect,
     app::APP,
-    state::{Files, Hook, Host, Pull, id},
+    state::{Hook, Host, Pull, id},
 };
 
 /// Whose token it is.
-const SELF: &str = "plural-bot";
+pub(super) const SELF: &str = "plural-bot";
+/// Who else has one.
+pub(super) const OTHER: &str = "mallory";
 
 #[derive(Debug, Default)]
 pub(super) struct Done {
@@ -40,7 +42,8 @@ fn text(value: &Value) -> String {
 }
 
 impl Host {
-    pub(super) fn answer(&mut self, method: &Method, uri: &Uri, body: &Value) -> Done {
+    pub(super) fn answer(&mut self, who: &str, method: &Method, uri: &Uri, body: &Value) -> Done {
+        who.clone_into(&mut self.who);
         let query: Vec<(String, String)> = uri
             .query()
             .unwrap_or_default()
@@ -57,15 +60,19 @@ impl Host {
             percent_decode_str(uri.path().strip_prefix("/api/").unwrap_or_default()).decode_utf8_lossy();
         let parts: Vec<&str> = path.split('/').collect();
         match (method.as_str(), parts.as_slice()) {
-            ("GET", ["user"]) => return ok(json!({"login": SELF})),
+            ("GET", ["user"]) => return ok(json!({"login": self.who})),
             (_, ["orgs", owner, "hooks", rest @ ..]) => {
-                return self.hook(method, &format!("org {owner}"), rest, body);
+                return if *owner == "plural" {
+                    self.hook(method, "organisation", rest, body)
+                } else {
+                    no(404, "Not Found")
+                };
             }
             _ => {}
         }
         let ["repos", "plural", "fleet", rest @ ..] = parts.as_slice() else { return no(404, "Not Found") };
         let mut done = match (method.as_str(), rest) {
-            (_, ["hooks", rest @ ..]) => self.hook(method, "plural/fleet", rest, body),
+            (_, ["hooks", rest @ ..]) => self.hook(method, "repository", rest, body),
             ("GET", []) => ok(json!({"default_branch": "main"})),
             ("GET", ["branches", name @ ..]) => self.branch(&name.join("/")),
             // GitHub gives the bytes to whoever accepts them, as this client does.
@@ -76,7 +83,7 @@ impl Host {
             ("GET", ["raw", path @ ..]) if self.dialect == ScmDialect::Gitea => {
                 self.content(of("ref"), &path.join("/"), true)
             }
-            ("GET", ["git", "trees", commit]) => self.tree(commit),
+            ("GET", ["git", "trees", commit]) => self.tree(commit, of("page").parse().unwrap_or(1)),
             ("POST", ["contents"]) if self.dialect == ScmDialect::Gitea => self.change(body),
             ("DELETE", ["branches", name @ ..]) if self.dialect == ScmDialect::Gitea => {
                 self.remove(&name.join("/"), 404)
@@ -96,7 +103,7 @@ impl Host {
             ("PATCH", ["issues", "comments", id]) => {
                 let found = self.comments.iter_mut().find(|comment| comment.id.to_string() == *id);
                 match found {
-                    Some(comment) if comment.user == SELF => {
+                    Some(comment) if comment.user == self.who => {
                         comment.body = text(&body["body"]);
                         ok(json!({}))
                     }
@@ -135,6 +142,35 @@ impl Host {
         done
     }
 
+    /// The secret that a webhook has.
+    pub(super) fn secret_of(&self, hook: &Hook) -> String {
+        text(&hook.body["config"]["secret"])
+    }
+
+    fn head_of(&self, index: usize) -> String {
+        self.branches.get(&self.pulls[index].head).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn review(&mut self, number: u64, who: &str, event: &str) {
+        let index = number as usize - 1;
+        let state = match (self.dialect, event) {
+            (ScmDialect::GitHub, "REQUEST_CHANGES") => "CHANGES_REQUESTED",
+            (ScmDialect::GitHub, "COMMENT") => "COMMENTED",
+            _ => event,
+        };
+        let review = json!({"user": {"login": who}, "state": state, "commit_id": self.head_of(index)});
+        self.pulls[index].reviews.push(review);
+    }
+
+    pub(super) fn dismiss_reviews(&mut self, number: u64) {
+        for review in &mut self.pulls[number as usize - 1].reviews {
+            match self.dialect {
+                ScmDialect::GitHub => review["state"] = "DISMISSED".into(),
+                ScmDialect::Gitea => review["dismissed"] = true.into(),
+            }
+        }
+    }
+
     fn branch(&self, name: &str) -> Done {
         let key = if self.dialect == ScmDialect::GitHub { "sha" } else { "id" };
         match self.branches.get(name) {
@@ -156,11 +192,15 @@ impl Host {
         ok(json!({"type": "file", "sha": id(content), "path": path}))
     }
 
-    fn tree(&self, commit: &str) -> Done {
+    fn tree(&self, commit: &str, page: usize) -> Done {
         let Some(commit) = self.commits.get(commit) else { return no(404, "Not Found") };
-        let entry = |(path, content): (&String, &Vec<u8>)| json!({"path": path, "mode": "100644", "type": "blob", "sha": id(content)});
-        let entries: Vec<Value> = commit.files.iter().map(entry).collect();
-        ok(json!({"tree": entries, "truncated": false}))
+        let entry = |(path, content): (&String, &Vec<u8>)| json!({"path": path, "mode": self.mode(path), "type": "blob", "sha": id(content)});
+        let entries = commit.files.iter().map(entry);
+        if self.dialect == ScmDialect::GitHub {
+            return ok(json!({"tree": entries.collect::<Vec<_>>(), "truncated": false}));
+        }
+        let entries: Vec<Value> = entries.skip((page.max(1) - 1) * self.page).take(self.page).collect();
+        ok(json!({"tree": entries, "truncated": page.max(1) * self.page < commit.files.len()}))
     }
 
     fn remove(&mut self, name: &str, missing: u16) -> Done {
@@ -212,12 +252,11 @@ impl Host {
                 made(json!({"sha": sha}))
             }
             ("POST", ["trees"]) => {
-                let Some(base) = self.commits.get(&text(&body["base_tree"])) else {
-                    return no(404, "Not Found");
-                };
-                let mut files: Files = base.files.clone();
+                let base = self.commits.get(&text(&body["base_tree"])).map(|commit| commit.files.clone());
+                let Some(mut files) = base else { return no(404, "Not Found") };
                 for entry in body["tree"].as_array().into_iter().flatten() {
                     let path = text(&entry["path"]);
+                    self.set_executable(&path, entry["mode"] == "100755");
                     if let Some(content) = entry["content"].as_str() {
                         files.insert(path, content.as_bytes().to_vec());
                     } else if let Some(blob) = self.blobs.get(&text(&entry["sha"])) {
@@ -274,11 +313,20 @@ impl Host {
             }
             ("PATCH", [id]) => match self.hooks.iter_mut().find(|hook| hook.id.to_string() == *id) {
                 Some(hook) => {
-                    hook.body = body.clone();
+                    let mut body = body.clone();
+                    if self.dialect == ScmDialect::Gitea {
+                        // It takes all of an edit but the secret.
+                        body["config"]["secret"] = hook.body["config"]["secret"].clone();
+                    }
+                    hook.body = body;
                     ok(json!({}))
                 }
                 None => no(404, "Not Found"),
             },
+            ("DELETE", [id]) => {
+                self.hooks.retain(|hook| hook.id.to_string() != *id);
+                Done { status: 204, ..Done::default() }
+            }
             _ => no(404, "Not Found"),
         }
     }
@@ -368,8 +416,17 @@ impl Host {
                 ok(changed.into())
             }
             ("GET", ["reviews"]) => ok(self.pulls[index].reviews.clone().into()),
-            // It is always the author's own here.
-            ("POST", ["reviews"]) => no(422, "Can not approve your own pull request"),
+            // Pull requests are the connection's own here.
+            ("POST", ["reviews"]) if self.who == SELF => no(422, "Can not approve your own pull request"),
+            ("POST", ["reviews"]) => {
+                let approves = if self.dialect == ScmDialect::GitHub { "APPROVE" } else { "APPROVED" };
+                if body["event"] != approves || body["commit_id"] != self.head_of(index).as_str() {
+                    return no(422, "no such event or commit");
+                }
+                let who = self.who.clone();
+                self.review(number, &who, "APPROVED");
+                ok(json!({}))
+            }
             ("POST", ["labels"]) => {
                 for label in body["labels"].as_array().into_iter().flatten() {
                     let name = match label.as_u64() {
@@ -394,7 +451,8 @@ impl Host {
                 ok(of.map(shown).collect())
             }
             ("POST", ["comments"]) => {
-                let id = self.comment(number, SELF, &text(&body["body"]));
+                let who = self.who.clone();
+                let id = self.comment(number, &who, &text(&body["body"]));
                 made(json!({"id": id}))
             }
             _ => no(404, "Not Found"),

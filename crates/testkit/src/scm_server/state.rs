@@ -1,6 +1,6 @@
 //! What the host knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -48,6 +48,8 @@ pub(super) struct Hook {
 pub(super) struct Host {
     pub(super) dialect: ScmDialect,
     pub(super) url: String,
+    /// Who asks now.
+    pub(super) who: String,
     pub(super) page: usize,
     pub(super) commits: BTreeMap<String, Commit>,
     /// Trees and blobs that no commit has yet.
@@ -59,6 +61,8 @@ pub(super) struct Host {
     pub(super) labels: Vec<String>,
     pub(super) statuses: Vec<(String, Value)>,
     pub(super) hooks: Vec<Hook>,
+    /// Paths of files that are executable, in every commit.
+    executable: BTreeSet<String>,
     ids: u64,
 }
 
@@ -72,6 +76,7 @@ impl Host {
         let mut host = Self {
             dialect,
             url: String::new(),
+            who: String::new(),
             page: 50,
             commits: BTreeMap::new(),
             trees: BTreeMap::new(),
@@ -82,6 +87,7 @@ impl Host {
             labels: Vec::new(),
             statuses: Vec::new(),
             hooks: Vec::new(),
+            executable: BTreeSet::new(),
             ids: 0,
         };
         host.push("main", "README.md", "# Fleet\n");
@@ -100,6 +106,19 @@ impl Host {
         files.insert(path.to_owned(), content.as_bytes().to_vec());
         let commit = self.store(parent, files);
         self.branches.insert(branch.to_owned(), commit);
+    }
+
+    /// A file's mode, as git writes it.
+    pub(super) fn mode(&self, path: &str) -> &'static str {
+        if self.executable.contains(path) { "100755" } else { "100644" }
+    }
+
+    pub(super) fn set_executable(&mut self, path: &str, is_executable: bool) {
+        if is_executable {
+            self.executable.insert(path.to_owned());
+        } else {
+            self.executable.remove(path);
+        }
     }
 
     /// A commit that no branch is at yet.

@@ -146,10 +146,25 @@ impl Http {
         self.ask(Method::DELETE, url, None, self.accept).await
     }
 
+    /// Only the headers of an answer.
+    pub(crate) async fn head(&self, url: Url) -> Result<Reply> {
+        self.ask(Method::HEAD, url, None, self.accept).await
+    }
+
     /// All pages of a list, as many as are read.
     pub(crate) async fn list<T: DeserializeOwned>(&self, url: &Url, size: (&str, usize)) -> Result<List<T>> {
+        self.list_up_to(url, size, self.pages).await
+    }
+
+    /// All pages of a list, up to so many.
+    pub(crate) async fn list_up_to<T: DeserializeOwned>(
+        &self,
+        url: &Url,
+        size: (&str, usize),
+        pages: usize,
+    ) -> Result<List<T>> {
         let mut items: Vec<T> = Vec::new();
-        for page in 1..=self.pages {
+        for page in 1..=pages {
             let mut url = url.clone();
             url.query_pairs_mut()
                 .append_pair("page", &page.to_string())
@@ -398,7 +413,10 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, body: &[u8], sent
 /// What a host says in an error, without the credential that it may repeat.
 fn said(body: &[u8], sent: &HeaderValue) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    let mut text = value["message"].as_str().unwrap_or_default().to_owned();
+    let mut text = String::new();
+    for name in ["message", "error", "error_description"] {
+        words(&value[name], &mut text);
+    }
     for error in value["errors"].as_array().into_iter().flatten() {
         if let Some(more) = error.as_str().or_else(|| error["message"].as_str()) {
             text.push_str("; ");
@@ -410,6 +428,21 @@ fn said(body: &[u8], sent: &HeaderValue) -> String {
         text = text.replace(secret, "(hidden)");
     }
     printable(&text)
+}
+
+/// Every text in a value: hosts tell of errors in lists, and by field.
+fn words(value: &Value, text: &mut String) {
+    match value {
+        Value::String(more) => {
+            if !text.is_empty() {
+                text.push_str("; ");
+            }
+            text.push_str(more);
+        }
+        Value::Array(values) => values.iter().for_each(|value| words(value, text)),
+        Value::Object(fields) => fields.values().for_each(|value| words(value, text)),
+        _ => {}
+    }
 }
 
 /// The time to wait that an answer names. Without it a 403 is no limit.

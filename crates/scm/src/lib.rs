@@ -13,8 +13,10 @@
 //! - Opening a pull request for a branch that has an open one gives that one.
 
 mod app_token;
+mod common;
 mod connection;
 mod error;
+mod gitlab;
 mod http;
 mod hub;
 mod names;

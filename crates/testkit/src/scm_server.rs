@@ -1,8 +1,9 @@
-//! What GitHub and Gitea answer to whoever works with pull requests, from their public descriptions: a stand-in on loopback with one
+//! What git hosts answer to whoever works with pull requests, from their public descriptions: a stand-in on loopback with one
 //! repository, and the bad days that such a host has.
 
 mod answers;
 mod app;
+mod gitlab;
 mod state;
 
 use std::sync::{
@@ -32,6 +33,17 @@ pub enum ScmDialect {
     GitHub,
     /// Gitea's.
     Gitea,
+    /// GitLab's.
+    GitLab,
+}
+
+impl ScmDialect {
+    fn repository(self) -> &'static str {
+        match self {
+            Self::GitHub | Self::Gitea => "plural/fleet",
+            Self::GitLab => "plural/platform/fleet",
+        }
+    }
 }
 
 /// How the server answers.
@@ -67,7 +79,7 @@ struct Shared {
 }
 
 impl ScmServer {
-    /// A server with the repository `plural/fleet`, whose branch `main` has two files.
+    /// A server with one repository, whose branch `main` has two files.
     ///
     /// # Errors
     /// When no port can be bound.
@@ -91,6 +103,11 @@ impl ScmServer {
     /// Where its API is.
     pub fn api_url(&self) -> String {
         format!("http://{}/api", self.background.address())
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &'static str {
+        self.shared.host.lock().dialect.repository()
     }
 
     /// What lets in.
@@ -223,7 +240,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     };
     let Ok(body) = to_bytes(body, 64 << 20).await else { return answer(400, &Value::Null) };
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    if parts.method != http::Method::GET
+    if !matches!(parts.method, http::Method::GET | http::Method::HEAD)
         && let Some(branch) = shared.race.lock().take()
     {
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
@@ -242,6 +259,11 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         Some(raw) => Response::new(Body::from(raw)),
         None => answer(done.status, &done.body),
     };
+    for (name, value) in done.headers {
+        if let Ok(value) = value.parse() {
+            response.headers_mut().insert(name, value);
+        }
+    }
     if let Some(next) = done.next
         && let Ok(link) = format!("<{next}>; rel=\"next\"").parse()
     {

@@ -38,6 +38,12 @@ macro_rules! each_stand_in {
                 super::$scenario(crate::support::World::new(plural_testkit::ScmDialect::Gitea)).await;
             })+
         }
+        mod gitlab {
+            $(#[tokio::test]
+            async fn $scenario() {
+                super::$scenario(crate::support::World::new(plural_testkit::ScmDialect::GitLab)).await;
+            })+
+        }
     };
 }
 pub(crate) use each_stand_in;

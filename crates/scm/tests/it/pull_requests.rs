@@ -136,9 +136,12 @@ async fn statuses_and_approval_reach_the_host(world: World) {
         description: "x".repeat(1000),
         url: Some("https://console.example/plans/1".to_owned()),
     };
-    world.host.set_status(&world.repository, &head, &status).await.unwrap();
+    for _ in 0..2 {
+        world.host.set_status(&world.repository, &head, &status).await.unwrap();
+    }
     let told = world.server.statuses(head.as_str());
-    assert_eq!(told, [("plural/plan".to_owned(), "failure".to_owned())]);
+    assert!(!told.is_empty());
+    assert!(told.iter().all(|(context, state)| context == "plural/plan" && state == "failure"), "{told:?}");
     // The pull request is the connection's own.
     let error = world.host.approve(&world.repository, pull.number, &head, "fine").await.unwrap_err();
     assert_eq!(error.cause, Cause::Refused, "{error}");

@@ -18,20 +18,13 @@ async fn reviews_of_others_are_read_with_their_verdicts(world: World) {
     let pull = world.pull_request("reviewed").await;
     for verdict in [Verdict::Commented, Verdict::ChangesRequested, Verdict::Approved] {
         world.server.review_by_another(pull.number, verdict);
+        let reviews = world.host.reviews(&world.repository, pull.number).await.unwrap();
+        assert!(!reviews.cut);
+        // Some hosts keep each word of a reviewer, some the last one; some do not tell the commit.
+        let last = reviews.items.last().unwrap();
+        assert_eq!((last.reviewer.as_str(), last.verdict), ("mallory", verdict));
+        assert!(last.commit.as_deref().is_none_or(|commit| commit == pull.head_commit), "{last:?}");
     }
-    let reviews = world.host.reviews(&world.repository, pull.number).await.unwrap();
-    assert!(!reviews.cut);
-    let told: Vec<(&str, Verdict)> =
-        reviews.items.iter().map(|review| (review.reviewer.as_str(), review.verdict)).collect();
-    assert_eq!(
-        told,
-        [
-            ("mallory", Verdict::Commented),
-            ("mallory", Verdict::ChangesRequested),
-            ("mallory", Verdict::Approved)
-        ]
-    );
-    assert!(reviews.items.iter().all(|review| review.commit.as_deref() == Some(pull.head_commit.as_str())));
 }
 
 async fn somebody_else_approves_a_head(world: World) {
@@ -41,7 +34,7 @@ async fn somebody_else_approves_a_head(world: World) {
     let reviews = world.host.reviews(&world.repository, pull.number).await.unwrap().items;
     assert_eq!(reviews.len(), 1);
     assert_eq!(reviews[0].verdict, Verdict::Approved);
-    assert_eq!(reviews[0].commit.as_deref(), Some(head.as_str()));
+    assert!(reviews[0].commit.as_deref().is_none_or(|commit| commit == head.as_str()), "{reviews:?}");
     let error = world.host.approve(&world.repository, 99, &head, "").await.unwrap_err();
     assert_eq!(error.cause, Cause::NotFound, "{error}");
 }

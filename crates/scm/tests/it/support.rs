@@ -35,6 +35,7 @@ pub(crate) fn connection(dialect: ScmDialect, api_url: String, token: String) ->
     let kind = match dialect {
         ScmDialect::GitHub => HostKind::GitHub,
         ScmDialect::Gitea => HostKind::Gitea,
+        ScmDialect::GitLab => HostKind::GitLab,
     };
     Connection {
         kind,
@@ -158,7 +159,7 @@ impl World {
         let server = ScmServer::start(dialect).unwrap();
         let with = |token| connect(&connection(dialect, server.api_url(), token), &options()).unwrap();
         let (host, other) = (with(server.token()), with(server.other_token()));
-        let repository = Repository::parse("plural/fleet").unwrap();
+        let repository = Repository::parse(server.repository()).unwrap();
         Self { server: Server::StandIn(server), host, other, repository }
     }
 

@@ -21,23 +21,24 @@ pub(super) struct Done {
     pub(super) status: u16,
     pub(super) body: Value,
     pub(super) raw: Option<Vec<u8>>,
+    pub(super) headers: Vec<(&'static str, String)>,
     /// The address of the next page.
     pub(super) next: Option<String>,
 }
 
-fn ok(body: Value) -> Done {
+pub(super) fn ok(body: Value) -> Done {
     Done { status: 200, body, ..Done::default() }
 }
 
-fn made(body: Value) -> Done {
+pub(super) fn made(body: Value) -> Done {
     Done { status: 201, body, ..Done::default() }
 }
 
-fn no(status: u16, message: &str) -> Done {
+pub(super) fn no(status: u16, message: &str) -> Done {
     Done { status, body: json!({"message": message}), ..Done::default() }
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
@@ -56,6 +57,28 @@ impl Host {
         let of = |name: &str| {
             query.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str())
         };
+        let mut done = match self.dialect {
+            ScmDialect::GitHub | ScmDialect::Gitea => self.hub(method, uri, of, body),
+            ScmDialect::GitLab => self.gitlab(method, uri, of, body),
+        };
+        self.cut(&mut done, method, uri, of("page"));
+        done
+    }
+
+    /// The page that is asked for, in place of the whole list.
+    fn cut(&self, done: &mut Done, method: &Method, uri: &Uri, page: &str) {
+        let Some(items) = done.body.as_array().cloned() else { return };
+        if *method != Method::GET || page.is_empty() {
+            return;
+        }
+        let page: usize = page.parse().unwrap_or(1).max(1);
+        if items.len() > page * self.page {
+            done.next = Some(format!("{}{}?page={}", self.url, uri.path(), page + 1));
+        }
+        done.body = items.into_iter().skip((page - 1) * self.page).take(self.page).collect();
+    }
+
+    fn hub<'a>(&mut self, method: &Method, uri: &Uri, of: impl Fn(&str) -> &'a str, body: &Value) -> Done {
         let path =
             percent_decode_str(uri.path().strip_prefix("/api/").unwrap_or_default()).decode_utf8_lossy();
         let parts: Vec<&str> = path.split('/').collect();
@@ -71,7 +94,7 @@ impl Host {
             _ => {}
         }
         let ["repos", "plural", "fleet", rest @ ..] = parts.as_slice() else { return no(404, "Not Found") };
-        let mut done = match (method.as_str(), rest) {
+        match (method.as_str(), rest) {
             (_, ["hooks", rest @ ..]) => self.hook(method, "repository", rest, body),
             ("GET", []) => ok(json!({"default_branch": "main"})),
             ("GET", ["branches", name @ ..]) => self.branch(&name.join("/")),
@@ -129,26 +152,38 @@ impl Host {
                 _ => no(404, "Not Found"),
             },
             _ => no(404, "Not Found"),
-        };
-        if let (Some(items), "GET") = (done.body.as_array().cloned(), method.as_str())
-            && !of("page").is_empty()
-        {
-            let page: usize = of("page").parse().unwrap_or(1).max(1);
-            if items.len() > page * self.page {
-                done.next = Some(format!("{}{}?page={}", self.url, uri.path(), page + 1));
-            }
-            done.body = items.into_iter().skip((page - 1) * self.page).take(self.page).collect();
         }
-        done
     }
 
     /// The secret that a webhook has.
     pub(super) fn secret_of(&self, hook: &Hook) -> String {
-        text(&hook.body["config"]["secret"])
+        match self.dialect {
+            ScmDialect::GitHub | ScmDialect::Gitea => text(&hook.body["config"]["secret"]),
+            ScmDialect::GitLab => text(&hook.body["token"]),
+        }
     }
 
-    fn head_of(&self, index: usize) -> String {
+    pub(super) fn head_of(&self, index: usize) -> String {
         self.branches.get(&self.pulls[index].head).cloned().unwrap_or_default()
+    }
+
+    /// Files that a pull request changes: `added`, `removed`, `modified`.
+    pub(super) fn changed(&self, index: usize) -> Vec<(String, &'static str)> {
+        let files = |branch: &str| {
+            self.branches.get(branch).map(|commit| self.commits[commit].files.clone()).unwrap_or_default()
+        };
+        let (before, after) = (files(&self.pulls[index].base), files(&self.pulls[index].head));
+        let mut changed = Vec::new();
+        for path in before.keys().chain(after.keys().filter(|path| !before.contains_key(*path))) {
+            let status = match (before.get(path), after.get(path)) {
+                (None, Some(_)) => "added",
+                (Some(_), None) => "removed",
+                (one, other) if one != other => "modified",
+                _ => continue,
+            };
+            changed.push((path.clone(), status));
+        }
+        changed
     }
 
     pub(super) fn review(&mut self, number: u64, who: &str, event: &str) {
@@ -156,8 +191,17 @@ impl Host {
         let state = match (self.dialect, event) {
             (ScmDialect::GitHub, "REQUEST_CHANGES") => "CHANGES_REQUESTED",
             (ScmDialect::GitHub, "COMMENT") => "COMMENTED",
+            (ScmDialect::GitLab, "REQUEST_CHANGES") => "requested_changes",
+            (ScmDialect::GitLab, "COMMENT") => "reviewed",
+            (ScmDialect::GitLab, _) => "approved",
             _ => event,
         };
+        if self.dialect == ScmDialect::GitLab {
+            // It keeps the last word of each.
+            self.pulls[index].reviews.retain(|review| review["user"]["username"] != who);
+            self.pulls[index].reviews.push(json!({"user": {"username": who}, "state": state}));
+            return;
+        }
         let review = json!({"user": {"login": who}, "state": state, "commit_id": self.head_of(index)});
         self.pulls[index].reviews.push(review);
     }
@@ -167,6 +211,7 @@ impl Host {
             match self.dialect {
                 ScmDialect::GitHub => review["state"] = "DISMISSED".into(),
                 ScmDialect::Gitea => review["dismissed"] = true.into(),
+                ScmDialect::GitLab => review["state"] = "unapproved".into(),
             }
         }
     }
@@ -341,20 +386,8 @@ impl Host {
             let status = if self.dialect == ScmDialect::GitHub { 422 } else { 409 };
             return no(status, "A pull request already exists");
         }
-        let pull = Pull {
-            number: self.pulls.len() as u64 + 1,
-            title: text(&body["title"]),
-            body: text(&body["body"]),
-            head,
-            base,
-            closed: false,
-            merged: None,
-            labels: Vec::new(),
-            reviews: Vec::new(),
-        };
-        let shown = self.shown(&pull);
-        self.pulls.push(pull);
-        made(shown)
+        let number = self.add_pull(text(&body["title"]), text(&body["body"]), head, base);
+        made(self.shown(&self.pulls[number as usize - 1]))
     }
 
     fn shown(&self, pull: &Pull) -> Value {
@@ -395,25 +428,9 @@ impl Host {
             }
             ("PUT" | "POST", ["merge"]) => self.merge(index, body),
             ("GET", ["files"]) => {
-                let files = |branch: &str| {
-                    self.branches
-                        .get(branch)
-                        .map(|commit| self.commits[commit].files.clone())
-                        .unwrap_or_default()
-                };
-                let (before, after) = (files(&self.pulls[index].base), files(&self.pulls[index].head));
-                let mut changed = Vec::new();
-                for path in before.keys().chain(after.keys().filter(|path| !before.contains_key(*path))) {
-                    let status = match (before.get(path), after.get(path)) {
-                        (None, Some(_)) => "added",
-                        (Some(_), None) if self.dialect == ScmDialect::GitHub => "removed",
-                        (Some(_), None) => "deleted",
-                        (one, other) if one != other => "modified",
-                        _ => continue,
-                    };
-                    changed.push(json!({"filename": path, "status": status}));
-                }
-                ok(changed.into())
+                let removed = if self.dialect == ScmDialect::GitHub { "removed" } else { "deleted" };
+                let shown = |(path, status): (String, &str)| json!({"filename": path, "status": if status == "removed" { removed } else { status }});
+                ok(self.changed(index).into_iter().map(shown).collect())
             }
             ("GET", ["reviews"]) => ok(self.pulls[index].reviews.clone().into()),
             // Pull requests are the connection's own here.
@@ -460,25 +477,31 @@ impl Host {
     }
 
     fn merge(&mut self, index: usize, body: &Value) -> Done {
+        let expected =
+            if self.dialect == ScmDialect::GitHub { &body["sha"] } else { &body["head_commit_id"] };
+        match self.join(index, expected) {
+            Some(true) => ok(json!({})),
+            Some(false) => no(409, "Head branch was modified. Review and try the merge again."),
+            None => no(405, "Pull Request is not mergeable"),
+        }
+    }
+
+    /// Merges a pull request; false when its head is another, nothing when it cannot be merged.
+    pub(super) fn join(&mut self, index: usize, expected: &Value) -> Option<bool> {
         let pull = &self.pulls[index];
         let (branch, base) = (pull.head.clone(), pull.base.clone());
         if pull.closed || pull.merged.is_some() {
-            return no(405, "Pull Request is not mergeable");
+            return None;
         }
-        let (Some(head), Some(at)) = (self.branches.get(&branch).cloned(), self.branches.get(&base).cloned())
-        else {
-            return no(405, "Pull Request is not mergeable");
-        };
-        let expected =
-            if self.dialect == ScmDialect::GitHub { &body["sha"] } else { &body["head_commit_id"] };
+        let (head, at) = (self.branches.get(&branch).cloned()?, self.branches.get(&base).cloned()?);
         if *expected != head.as_str() {
-            return no(409, "Head branch was modified. Review and try the merge again.");
+            return Some(false);
         }
         let mut files = self.commits[&at].files.clone();
         files.extend(self.commits[&head].files.clone());
         let commit = self.store(Some(at), files);
         self.branches.insert(base, commit.clone());
         self.pulls[index].merged = Some((commit, head));
-        ok(json!({}))
+        Some(true)
     }
 }

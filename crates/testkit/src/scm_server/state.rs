@@ -141,6 +141,24 @@ impl Host {
         false
     }
 
+    /// Its number.
+    pub(super) fn add_pull(&mut self, title: String, body: String, head: String, base: String) -> u64 {
+        let number = self.pulls.len() as u64 + 1;
+        let (labels, reviews) = (Vec::new(), Vec::new());
+        self.pulls.push(Pull {
+            number,
+            title,
+            body,
+            head,
+            base,
+            closed: false,
+            merged: None,
+            labels,
+            reviews,
+        });
+        number
+    }
+
     pub(super) fn comment(&mut self, number: u64, user: &str, body: &str) -> u64 {
         let id = self.next_id();
         self.comments.push(Comment { id, number, user: user.to_owned(), body: body.to_owned() });
@@ -155,6 +173,12 @@ impl Host {
     pub(super) fn statuses_of(&self, commit: &str) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let of = self.statuses.iter().filter(|(of, _)| of == commit);
-        of.map(|(_, status)| (text(&status["context"]), text(&status["state"]))).collect()
+        let told = |status: &Value| match self.dialect {
+            ScmDialect::GitHub | ScmDialect::Gitea => (text(&status["context"]), text(&status["state"])),
+            ScmDialect::GitLab => {
+                (text(&status["name"]), text(&status["state"]).replace("failed", "failure"))
+            }
+        };
+        of.map(|(_, status)| told(status)).collect()
     }
 }

@@ -3,6 +3,7 @@
 
 mod bad_days;
 mod commits;
+mod plain;
 mod pull_requests;
 mod real_gitea;
 mod reviews;

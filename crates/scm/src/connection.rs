@@ -7,6 +7,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 
 use crate::{
+    bitbucket::Bitbucket,
     error::{Cause, Error, Result},
     gitlab::GitLab,
     http::Http,
@@ -145,9 +146,8 @@ pub fn connect(connection: &Connection, options: &Options) -> Result<Arc<dyn Git
         HostKind::GitHub => Some("https://api.github.com"),
         HostKind::GitLab => Some("https://gitlab.com/api/v4"),
         HostKind::Gitea => None,
-        HostKind::BitbucketCloud | HostKind::BitbucketDataCenter | HostKind::AzureDevOps => {
-            return Err(unsupported(kind));
-        }
+        HostKind::BitbucketCloud => Some("https://api.bitbucket.org/2.0"),
+        HostKind::BitbucketDataCenter | HostKind::AzureDevOps => return Err(unsupported(kind)),
     };
     let address = connection.api_url.as_deref().or(public);
     let address = address
@@ -160,9 +160,8 @@ pub fn connect(connection: &Connection, options: &Options) -> Result<Arc<dyn Git
         HostKind::GitHub => Ok(Arc::new(Hub::new(http, Dialect::GitHub))),
         HostKind::Gitea => Ok(Arc::new(Hub::new(http, Dialect::Gitea))),
         HostKind::GitLab => Ok(Arc::new(GitLab::new(http))),
-        HostKind::BitbucketCloud | HostKind::BitbucketDataCenter | HostKind::AzureDevOps => {
-            Err(unsupported(kind))
-        }
+        HostKind::BitbucketCloud => Ok(Arc::new(Bitbucket::new(http))),
+        HostKind::BitbucketDataCenter | HostKind::AzureDevOps => Err(unsupported(kind)),
     }
 }
 

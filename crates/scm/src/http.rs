@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use plural_reach::{Guard, OutOfReach, Reach};
 use reqwest::{
     Certificate, Method, Proxy, Response, StatusCode, Url,
-    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER},
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER},
 };
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
@@ -45,10 +45,22 @@ pub(crate) struct Http {
     accept: &'static str,
 }
 
+/// What is sent.
+struct Payload {
+    kind: String,
+    bytes: Bytes,
+}
+
 pub(crate) struct Reply {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     at: String,
+}
+
+impl Payload {
+    fn json(value: &Value) -> Self {
+        Self { kind: "application/json".to_owned(), bytes: value.to_string().into() }
+    }
 }
 
 impl Reply {
@@ -139,7 +151,33 @@ impl Http {
     }
 
     pub(crate) async fn send(&self, method: Method, url: Url, body: &Value) -> Result<Reply> {
-        self.ask(method, url, Some(body), self.accept).await
+        self.ask(method, url, Some(&Payload::json(body)), self.accept).await
+    }
+
+    /// Sends a form of this content type.
+    pub(crate) async fn send_form(
+        &self,
+        method: Method,
+        url: Url,
+        kind: String,
+        bytes: Bytes,
+    ) -> Result<Reply> {
+        self.ask(method, url, Some(&Payload { kind, bytes }), self.accept).await
+    }
+
+    /// An address that the host names: of the API's own scheme, host and port.
+    pub(crate) fn here(&self, text: &str) -> Result<Url> {
+        let url = Url::parse(text).ok().filter(|url| {
+            url.origin() == self.base.origin() && url.username().is_empty() && url.password().is_none()
+        });
+        url.ok_or_else(|| {
+            Error::new(Cause::Refused, format!("{} names another host for what follows", shown(&self.base)))
+        })
+    }
+
+    /// How many pages of a list are read.
+    pub(crate) fn pages(&self) -> usize {
+        self.pages
     }
 
     pub(crate) async fn delete(&self, url: Url) -> Result<Reply> {
@@ -180,7 +218,7 @@ impl Http {
         Ok(List { items, cut: true })
     }
 
-    async fn ask(&self, method: Method, url: Url, body: Option<&Value>, accept: &str) -> Result<Reply> {
+    async fn ask(&self, method: Method, url: Url, body: Option<&Payload>, accept: &str) -> Result<Reply> {
         let authorization = self.authorization().await?;
         self.within(method, url, body, accept, &authorization).await
     }
@@ -189,7 +227,7 @@ impl Http {
         &self,
         method: Method,
         url: Url,
-        body: Option<&Value>,
+        body: Option<&Payload>,
         accept: &str,
         authorization: &HeaderValue,
     ) -> Result<Reply> {
@@ -207,7 +245,7 @@ impl Http {
         &self,
         method: Method,
         mut url: Url,
-        body: Option<&Value>,
+        body: Option<&Payload>,
         accept: &str,
         authorization: &HeaderValue,
     ) -> Result<Reply> {
@@ -219,7 +257,7 @@ impl Http {
                 .header(ACCEPT, accept)
                 .header(AUTHORIZATION, authorization.clone());
             if let Some(body) = body {
-                call = call.json(body);
+                call = call.header(CONTENT_TYPE, body.kind.as_str()).body(body.bytes.clone());
             }
             let response = call.send().await.map_err(|error| explain(&url, &error))?;
             let status = response.status();
@@ -270,6 +308,7 @@ impl Http {
         let id = app.installation_id.to_string();
         let url = self.at(&["app/installations", &id, "access_tokens"]);
         let empty = Value::Object(serde_json::Map::new());
+        let empty = Payload::json(&empty);
         let reply = self.within(Method::POST, url, Some(&empty), self.accept, &assertion).await?;
         let token: Token = reply.json()?;
         let value = bearer(token.token.expose())?;

@@ -13,6 +13,7 @@
 //! - Opening a pull request for a branch that has an open one gives that one.
 
 mod app_token;
+mod bitbucket;
 mod common;
 mod connection;
 mod error;

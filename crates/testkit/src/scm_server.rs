@@ -3,6 +3,7 @@
 
 mod answers;
 mod app;
+mod bitbucket;
 mod gitlab;
 mod state;
 
@@ -19,7 +20,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
-use http::{StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -35,12 +36,14 @@ pub enum ScmDialect {
     Gitea,
     /// GitLab's.
     GitLab,
+    /// Bitbucket Cloud's.
+    BitbucketCloud,
 }
 
 impl ScmDialect {
     fn repository(self) -> &'static str {
         match self {
-            Self::GitHub | Self::Gitea => "plural/fleet",
+            Self::GitHub | Self::Gitea | Self::BitbucketCloud => "plural/fleet",
             Self::GitLab => "plural/platform/fleet",
         }
     }
@@ -53,7 +56,7 @@ pub enum ScmMood {
     Limited(u64),
     /// It answers with this status, and repeats what it was sent as a credential.
     Failing(u16),
-    /// It does what is asked and ends its answer early.
+    /// It writes what is asked and ends its answer to that early.
     HalfAnswers,
     /// It leads elsewhere.
     Redirecting(String),
@@ -105,9 +108,14 @@ impl ScmServer {
         format!("http://{}/api", self.background.address())
     }
 
+    /// Whose API it speaks.
+    pub fn dialect(&self) -> ScmDialect {
+        self.shared.host.lock().dialect
+    }
+
     /// The repository.
     pub fn repository(&self) -> &'static str {
-        self.shared.host.lock().dialect.repository()
+        self.dialect().repository()
     }
 
     /// What lets in.
@@ -239,14 +247,12 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         return answer(401, &json!({"message": "Bad credentials"}));
     };
     let Ok(body) = to_bytes(body, 64 << 20).await else { return answer(400, &Value::Null) };
-    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    if !matches!(parts.method, http::Method::GET | http::Method::HEAD)
-        && let Some(branch) = shared.race.lock().take()
-    {
+    let is_read = matches!(parts.method, http::Method::GET | http::Method::HEAD);
+    if !is_read && let Some(branch) = shared.race.lock().take() {
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }
     let done = shared.host.lock().answer(who, &parts.method, &parts.uri, &body);
-    if mood == Some(ScmMood::HalfAnswers) {
+    if mood == Some(ScmMood::HalfAnswers) && !is_read {
         let begin = stream::once(async { Ok(Bytes::from_static(b"{\"number\": ")) });
         // What was written goes out first.
         let cut = stream::once(async {
@@ -274,6 +280,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
 
 fn answer(status: u16, body: &Value) -> Response {
     let mut response = Response::new(Body::from(body.to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response
 }

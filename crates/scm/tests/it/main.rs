@@ -39,6 +39,13 @@ macro_rules! each_stand_in {
                 super::$scenario(crate::support::World::new(plural_testkit::ScmDialect::Gitea)).await;
             })+
         }
+        mod bitbucket_cloud {
+            $(#[tokio::test]
+            async fn $scenario() {
+                let dialect = plural_testkit::ScmDialect::BitbucketCloud;
+                super::$scenario(crate::support::World::new(dialect)).await;
+            })+
+        }
         mod gitlab {
             $(#[tokio::test]
             async fn $scenario() {

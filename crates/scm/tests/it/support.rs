@@ -36,6 +36,7 @@ pub(crate) fn connection(dialect: ScmDialect, api_url: String, token: String) ->
         ScmDialect::GitHub => HostKind::GitHub,
         ScmDialect::Gitea => HostKind::Gitea,
         ScmDialect::GitLab => HostKind::GitLab,
+        ScmDialect::BitbucketCloud => HostKind::BitbucketCloud,
     };
     Connection {
         kind,
@@ -79,6 +80,10 @@ impl Server {
 
     pub(crate) fn dismiss_reviews(&self, number: u64) {
         self.stand_in().dismiss_reviews(number);
+    }
+
+    pub(crate) fn has_labels(&self) -> bool {
+        !matches!(self, Self::StandIn(server) if server.dialect() == ScmDialect::BitbucketCloud)
     }
 
     /// The real one has its own.

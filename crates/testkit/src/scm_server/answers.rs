@@ -43,7 +43,8 @@ pub(super) fn text(value: &Value) -> String {
 }
 
 impl Host {
-    pub(super) fn answer(&mut self, who: &str, method: &Method, uri: &Uri, body: &Value) -> Done {
+    pub(super) fn answer(&mut self, who: &str, method: &Method, uri: &Uri, raw: &[u8]) -> Done {
+        let body = &serde_json::from_slice(raw).unwrap_or(Value::Null);
         who.clone_into(&mut self.who);
         let query: Vec<(String, String)> = uri
             .query()
@@ -51,7 +52,8 @@ impl Host {
             .split('&')
             .filter_map(|pair| pair.split_once('='))
             .map(|(name, value)| {
-                (name.to_owned(), percent_decode_str(value).decode_utf8_lossy().into_owned())
+                let value = value.replace('+', " ");
+                (name.to_owned(), percent_decode_str(&value).decode_utf8_lossy().into_owned())
             })
             .collect();
         let of = |name: &str| {
@@ -60,6 +62,7 @@ impl Host {
         let mut done = match self.dialect {
             ScmDialect::GitHub | ScmDialect::Gitea => self.hub(method, uri, of, body),
             ScmDialect::GitLab => self.gitlab(method, uri, of, body),
+            ScmDialect::BitbucketCloud => self.bitbucket(method, uri, of, body, raw),
         };
         self.cut(&mut done, method, uri, of("page"));
         done
@@ -68,6 +71,16 @@ impl Host {
     /// The page that is asked for, in place of the whole list.
     fn cut(&self, done: &mut Done, method: &Method, uri: &Uri, page: &str) {
         let Some(items) = done.body.as_array().cloned() else { return };
+        if self.dialect == ScmDialect::BitbucketCloud {
+            let page: usize = page.parse().unwrap_or(1).max(1);
+            let query = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.starts_with("page="));
+            let query = query.collect::<Vec<_>>().join("&");
+            let next = (items.len() > page * self.page)
+                .then(|| format!("{}{}?{query}&page={}", self.url, uri.path(), page + 1));
+            let values: Vec<Value> = items.into_iter().skip((page - 1) * self.page).take(self.page).collect();
+            done.body = json!({"values": values, "next": next});
+            return;
+        }
         if *method != Method::GET || page.is_empty() {
             return;
         }
@@ -160,6 +173,7 @@ impl Host {
         match self.dialect {
             ScmDialect::GitHub | ScmDialect::Gitea => text(&hook.body["config"]["secret"]),
             ScmDialect::GitLab => text(&hook.body["token"]),
+            ScmDialect::BitbucketCloud => text(&hook.body["secret"]),
         }
     }
 
@@ -202,6 +216,18 @@ impl Host {
             self.pulls[index].reviews.push(json!({"user": {"username": who}, "state": state}));
             return;
         }
+        if self.dialect == ScmDialect::BitbucketCloud {
+            let state = match event {
+                "APPROVED" => Some("approved"),
+                "REQUEST_CHANGES" => Some("changes_requested"),
+                _ => None,
+            };
+            let user = json!({"uuid": format!("{{{who}}}"), "nickname": who});
+            self.pulls[index].reviews.retain(|review| review["user"]["nickname"] != who);
+            let at = "2026-01-01T00:00:00+00:00";
+            self.pulls[index].reviews.push(json!({"user": user, "state": state, "participated_on": at}));
+            return;
+        }
         let review = json!({"user": {"login": who}, "state": state, "commit_id": self.head_of(index)});
         self.pulls[index].reviews.push(review);
     }
@@ -212,6 +238,7 @@ impl Host {
                 ScmDialect::GitHub => review["state"] = "DISMISSED".into(),
                 ScmDialect::Gitea => review["dismissed"] = true.into(),
                 ScmDialect::GitLab => review["state"] = "unapproved".into(),
+                ScmDialect::BitbucketCloud => review["state"] = Value::Null,
             }
         }
     }

@@ -175,6 +175,9 @@ impl Host {
         let of = self.statuses.iter().filter(|(of, _)| of == commit);
         let told = |status: &Value| match self.dialect {
             ScmDialect::GitHub | ScmDialect::Gitea => (text(&status["context"]), text(&status["state"])),
+            ScmDialect::BitbucketCloud => {
+                (text(&status["name"]), text(&status["state"]).replace("FAILED", "failure"))
+            }
             ScmDialect::GitLab => {
                 (text(&status["name"]), text(&status["state"]).replace("failed", "failure"))
             }

@@ -42,7 +42,17 @@ export const paths = {
 
 /** Nouns below Settings, in groups. */
 export const settingGroups = {
-  Delivery: ['global-services', 'managed-namespaces', 'contexts', 'sync-windows', 'repositories', 'helm-repositories'],
+  Delivery: [
+    'global-services',
+    'managed-namespaces',
+    'contexts',
+    'sync-windows',
+    'repositories',
+    'helm-repositories',
+    'scm-connections',
+    'scm-webhooks',
+    'stack-definitions',
+  ],
   Access: [
     'projects',
     'users',
@@ -79,5 +89,5 @@ export const clusterTabs = ['services', 'deprecations', 'audit', 'recordings', '
 export type ClusterTab = (typeof clusterTabs)[number];
 
 /** What a stack's page can show. */
-export const stackTabs = ['overview', 'runs', 'drift', 'state', 'outputs', 'settings'] as const;
+export const stackTabs = ['overview', 'runs', 'commands', 'drift', 'state', 'outputs', 'settings'] as const;
 export type StackTab = (typeof stackTabs)[number];

@@ -15,12 +15,14 @@ mod cluster_provider;
 mod cluster_status;
 mod component;
 mod configuration;
+mod custom_stack_run;
 mod data_key;
 mod delta;
 mod dependency;
 mod error;
 mod federated_credential;
 mod flow;
+mod form;
 mod git_repository;
 mod global_service;
 mod global_service_input;
@@ -51,6 +53,8 @@ mod role;
 mod rollout_strategy;
 mod runner;
 mod saved_view;
+mod scm_connection;
+mod scm_webhook;
 mod second_factor;
 mod secret_backend;
 mod service;
@@ -67,6 +71,7 @@ mod service_status;
 mod shared;
 mod stack;
 mod stack_clock;
+mod stack_definition;
 mod stack_dependency;
 mod stack_exec;
 mod stack_input;
@@ -141,6 +146,7 @@ part! { FleetQueries, FleetMutations:
 }
 
 part! { DeliveryQueries, DeliveryMutations:
+    custom_stack_run(query CustomStackRunQuery; mutation CustomStackRunMutation);
     dependency(query DeletionQuery);
     git_repository(query GitRepositoryQuery; mutation GitRepositoryMutation);
     global_service(query GlobalServiceQuery; mutation GlobalServiceMutation);
@@ -150,6 +156,8 @@ part! { DeliveryQueries, DeliveryMutations:
     preview(query PreviewQuery);
     revision(query RevisionQuery);
     runner(query RunnerQuery; mutation RunnerMutation);
+    scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);
+    scm_webhook(query ScmWebhookQuery; mutation ScmWebhookMutation);
     service(query ServiceQuery; mutation ServiceMutation);
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);
@@ -157,8 +165,9 @@ part! { DeliveryQueries, DeliveryMutations:
     service_list(query ServiceListQuery);
     service_status(query ServiceStatusQuery);
     stack(query StackQuery; mutation StackMutation);
-    stack_dependency(query StackDependencyQuery);
     stack_clock(mutation StackClockMutation);
+    stack_definition(query StackDefinitionQuery; mutation StackDefinitionMutation);
+    stack_dependency(query StackDependencyQuery);
     stack_exec(mutation StackExecMutation);
     stack_run(query StackRunQuery; mutation StackRunMutation);
     stack_state(query StackStateQuery; mutation StackStateMutation);

@@ -9,8 +9,10 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod end_stack_run;
 mod fetch_turns;
+mod follow_definition;
 mod follow_stacks;
 mod follow_upstream;
+mod hear_scm_webhook;
 mod loops;
 mod move_secrets;
 mod prepare_stack_run;
@@ -42,7 +44,9 @@ use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
+pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
+pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
@@ -204,6 +208,8 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<PrepareStackRun>(),
     JobEntry::of::<EndStackRun>(),
     JobEntry::of::<FollowUpstream>(),
+    JobEntry::of::<FollowDefinition>(),
+    JobEntry::of::<HearScmWebhook>(),
 ];
 
 /// Which one ended, and how.

@@ -23,6 +23,7 @@ use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
 use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
+use plural_core::scm_connection::ScmConnection;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
 use plural_core::specs::Email;
@@ -43,6 +44,7 @@ use crate::project::ProjectSelector;
 use crate::records::{Record, Records};
 use crate::repository::RepositorySelector;
 use crate::role::RoleSelector;
+use crate::scm_connection::ScmConnectionSelector;
 use crate::service::ServiceSelector;
 use crate::service_context::ServiceContextSelector;
 use crate::stack::StackSelector;
@@ -145,6 +147,7 @@ asked! {
     GlobalService, t => either(t, GlobalServiceSelector::Id, GlobalServiceSelector::Name), g => g.project_id.map(Policy::from);
     ManagedNamespace, t => either(t, ManagedNamespaceSelector::Id, ManagedNamespaceSelector::Name), n => n.project_id.map(Policy::from);
     ServiceContext, t => either(t, ServiceContextSelector::Id, ServiceContextSelector::Name), c => Some(c.project_id.into());
+    ScmConnection, t => either(t, ScmConnectionSelector::Id, ScmConnectionSelector::Name), c => c.project_id.map(Policy::from);
     Stack, t => either(t, StackSelector::Id, StackSelector::Name), s => Some(s.policy());
     SavedView, t => name(t)?, v => Some(v.policy());
     User, t => match t.parse() {
@@ -317,6 +320,7 @@ impl App {
             Kind::ManagedNamespace => judged!(ManagedNamespace),
             Kind::Context => judged!(ServiceContext),
             Kind::Stack => judged!(Stack),
+            Kind::ScmConnection => judged!(ScmConnection),
             Kind::SavedView => judged!(SavedView),
             Kind::User => judged!(User),
             Kind::ServiceAccount => judged!(MachineAccount),
@@ -537,6 +541,7 @@ fn inherits(kind: Kind, within: Kind) -> bool {
             | Kind::ManagedNamespace
             | Kind::Context
             | Kind::Stack
+            | Kind::ScmConnection
             | Kind::ServiceAccount
             | Kind::RegistrationToken
     );

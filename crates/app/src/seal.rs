@@ -76,11 +76,15 @@ pub enum SealedColumn {
     StackOutput,
     /// Fields of resources that drifted.
     StackDrift,
+    /// Tokens, keys and proxies of connections to git hosts.
+    ScmSecrets,
+    /// Secrets of webhooks of git hosts.
+    ScmWebhookHmac,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -106,6 +110,8 @@ impl SealedColumn {
         Self::StackPlan,
         Self::StackOutput,
         Self::StackDrift,
+        Self::ScmSecrets,
+        Self::ScmWebhookHmac,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -135,7 +141,9 @@ impl SealedColumn {
             | Self::StackRunFiles
             | Self::StackPlan
             | Self::StackOutput
-            | Self::StackDrift => false,
+            | Self::StackDrift
+            | Self::ScmSecrets
+            | Self::ScmWebhookHmac => false,
         }
     }
 }

@@ -29,10 +29,11 @@ const NAMES: usize = 100;
 const UNKNOWN: &str = "unknown";
 
 /// What is counted without a look into it.
-const COUNTED: [SecretKind; 8] = [
+const COUNTED: [SecretKind; 9] = [
     SecretKind::RepositoryCredentials,
     SecretKind::RepositoryReach,
     SecretKind::RepositoryWebhook,
+    SecretKind::ScmCredentials,
     SecretKind::Recordings,
     SecretKind::StackStates,
     SecretKind::StackInputs,
@@ -220,6 +221,7 @@ impl App {
             | SecretKind::RepositoryCredentials
             | SecretKind::RepositoryReach
             | SecretKind::RepositoryWebhook
+            | SecretKind::ScmCredentials
             | SecretKind::Recordings
             | SecretKind::StackStates
             | SecretKind::StackInputs

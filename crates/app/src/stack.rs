@@ -135,8 +135,11 @@ impl App {
         let project = self.authorized::<Project, Write>(ctx, &selector).await;
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         if let Some(source) = &source {
-            check_runs(tool, &spec)?;
-            jobs_allowed(&project, tool, &spec)?;
+            {
+                let defined = self.stack_spec_defined(&spec).await?;
+                check_runs(tool, &defined)?;
+                jobs_allowed(&project, tool, &defined)?;
+            }
             self.stack_source_allowed(ctx, &project, source).await?;
         }
         self.stack_policy_allowed(ctx, &project, spec.policy.as_ref()).await?;
@@ -231,7 +234,8 @@ impl App {
             self.stack_actor_allowed(ctx, spec.unwrap_or(&stack.spec).actor).await?;
         }
         if makes && (change.source.is_some() || stack.source.is_some()) {
-            check_runs(stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
+            let spec = change.spec.as_ref().unwrap_or(&stack.spec);
+            check_runs(stack.tool, &self.stack_spec_defined(spec).await?)?;
         }
         if change.source.is_some() {
             let uses_state = change.spec.as_ref().unwrap_or(&stack.spec).manage_state;
@@ -246,7 +250,8 @@ impl App {
         if change.source.is_some() || (change.spec.is_some() && stack.source.is_some()) {
             let project =
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
-            jobs_allowed(&project, stack.tool, change.spec.as_ref().unwrap_or(&stack.spec))?;
+            let spec = change.spec.as_ref().unwrap_or(&stack.spec);
+            jobs_allowed(&project, stack.tool, &self.stack_spec_defined(spec).await?)?;
             if let Some(source) = &change.source {
                 self.stack_source_allowed(ctx, &project, source).await?;
             }

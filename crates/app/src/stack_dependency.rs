@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use plural_core::access::{Action, Actor};
 use plural_core::ids::{StackId, StackRunId};
+use plural_core::run_call::InputVariable;
 use plural_core::stack::Stack;
 use plural_core::stack_checks::MAX_FILE;
 use plural_core::stack_dependency::{
@@ -274,13 +275,16 @@ impl App {
         Ok(hex::encode(self.sealer.tag(&format!("stack upstream {}", hex::encode(Sha256::digest(&json))))))
     }
 
-    /// What of a stack goes into a run now, besides its code, with what it takes from others; or in words why it cannot.
+    /// What of a stack goes into a run now, besides its code, with what it takes from others; or in words why it cannot. `answered` is what
+    /// somebody answered who started commands.
     pub(crate) async fn stack_taking(
         &self,
         stack: &Stack,
         kind: RunKind,
+        answered: Vec<InputVariable>,
     ) -> Result<std::result::Result<(StackSpec, OpenInputs), String>> {
         let (mut spec, mut inputs) = (stack.spec.clone(), self.stack_inputs_of(stack).await?);
+        inputs.environment.extend(answered);
         match self.upstream_values(&spec.dependencies, kind.waits_for_others()).await? {
             Ok(values) => lay_values(stack.tool, values, &mut spec.variables, &mut inputs.environment),
             Err(why) => return Ok(Err(why)),

@@ -436,6 +436,7 @@ impl App {
         let name = actor_name(ctx.actor());
         let approver = Approver { user, name: &name, digest, changed_by: stack.changed_by };
         check_approver(&run, &approver, ctx.now())?;
+        self.stack_definition_approvable(&run, user).await?;
         let approval = RunApproval {
             user_id: user,
             by: name,

@@ -53,6 +53,7 @@ impl App {
         if kind == RunKind::Destroy {
             self.stack_is_unneeded(ctx, stack).await?;
         }
+        let stack = &self.stack_defined(stack).await?;
         // Refused now, and not by the Job: a tool that cannot do it as the stack is.
         for phase in RunPhase::ALL {
             steps(stack.tool, &stack.spec.made_by(kind, trigger), kind, phase)?;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::StackRunId;
-use plural_core::run_call::MAX_PLAN_PART;
+use plural_core::run_call::{InputVariable, MAX_PLAN_PART};
 use plural_core::stack::Stack;
 use plural_core::stack_plan::{plan_digest, plan_shown};
 use plural_core::stack_run::{RunPlan, StackRun};
@@ -108,6 +108,16 @@ impl App {
         Ok(plan_digest(file.as_deref(), json.as_deref(), text.as_deref().unwrap_or_default()))
     }
 
+    /// What somebody answered who started the commands of a run, in the order in which it was asked.
+    async fn run_answered(&self, run: &StackRun) -> Result<Vec<InputVariable>> {
+        let Some(exec) = run.snapshot.spec.exec.as_ref().filter(|exec| !exec.answers.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let mut environment = self.run_inputs_of(run).await?.environment;
+        environment.retain(|variable| exec.answers.iter().any(|answer| answer.name == variable.name));
+        Ok(environment)
+    }
+
     /// Why the plan of a run must not be applied any more, if so: what it was made from has moved.
     pub(crate) async fn plan_refusal(&self, run: &StackRun) -> Result<Option<String>> {
         let (Some(plan), Some(source)) = (&run.plan, &run.source) else {
@@ -118,10 +128,18 @@ impl App {
             return Ok(Some(moved));
         }
         // Commands that somebody gave it are a part of what the run is made of.
+        let defined = match self.stack_spec_defined(&stack.spec).await {
+            Ok(spec) => spec,
+            Err(Error::Invalid { reason, .. }) => {
+                return Ok(Some(format!("the stack's definition {reason}: plan again")));
+            }
+            Err(error) => return Err(error),
+        };
         let spec =
-            StackSpec { exec: run.snapshot.spec.exec.clone(), ..stack.spec.made_by(run.kind, run.trigger) };
+            StackSpec { exec: run.snapshot.spec.exec.clone(), ..defined.made_by(run.kind, run.trigger) };
         let made_of = Stack { spec, ..stack };
-        let (spec, inputs) = match self.stack_taking(&made_of, run.kind).await? {
+        let answered = self.run_answered(run).await?;
+        let (spec, inputs) = match self.stack_taking(&made_of, run.kind, answered).await? {
             Ok(taking) => taking,
             Err(why) => return Ok(Some(format!("{why}: plan again"))),
         };

@@ -5,6 +5,7 @@
 //! and agents record about the world (fetches, reports, pings) takes none: it is not somebody's wish.
 
 use plural_core::cluster::Cluster;
+use plural_core::custom_stack_run::CustomStackRun;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::identity_provider::IdentityProvider;
@@ -18,9 +19,12 @@ use plural_core::registration_token::RegistrationToken;
 use plural_core::repository::Repository;
 use plural_core::role::CustomRole;
 use plural_core::saved_view::SavedView;
+use plural_core::scm_connection::ScmConnection;
+use plural_core::scm_webhook::ScmWebhook;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
 use plural_core::stack::Stack;
+use plural_core::stack_definition::StackDefinition;
 use plural_core::user::User;
 
 use crate::api_deprecation::ApiDeprecationStore;
@@ -30,6 +34,7 @@ use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
 use crate::cluster_facet::ClusterFacetStore;
 use crate::confirmation::ConfirmationStore;
+use crate::custom_stack_run::CustomStackRunStore;
 use crate::data_key::DataKeyStore;
 use crate::delta::DeltaStore;
 use crate::dependency::DependencyStore;
@@ -65,6 +70,8 @@ use crate::repository_webhook::RepositoryWebhookStore;
 use crate::revision::RevisionStore;
 use crate::role::RoleStore;
 use crate::saved_view::SavedViewStore;
+use crate::scm_connection::ScmConnectionStore;
+use crate::scm_webhook::ScmWebhookStore;
 use crate::seal::SealStore;
 use crate::second_factor::SecondFactorStore;
 use crate::secret_backend::SecretBackendStore;
@@ -78,6 +85,7 @@ use crate::service_status::ServiceStatusStore;
 use crate::source::SourceStore;
 use crate::stack::StackStore;
 use crate::stack_clock::StackClockStore;
+use crate::stack_definition::StackDefinitionStore;
 use crate::stack_drift::StackDriftStore;
 use crate::stack_run::StackRunStore;
 use crate::stack_state::StackStateStore;
@@ -100,7 +108,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, Service, ServiceContext, Stack, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, Project, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -112,6 +120,7 @@ stores! {
     ProgramLoginStore,
     PasskeyStore,
     ConfirmationStore,
+    CustomStackRunStore,
     InviteStore,
     PersonaStore,
     PolicyStore,
@@ -147,6 +156,7 @@ stores! {
     SourceStore,
     StackStore,
     StackClockStore,
+    StackDefinitionStore,
     StackDriftStore,
     StackRunStore,
     StackStateStore,
@@ -160,6 +170,8 @@ stores! {
     RevisionStore,
     RoleStore,
     SavedViewStore,
+    ScmConnectionStore,
+    ScmWebhookStore,
     SealStore,
     SecondFactorStore,
     SecretBackendStore,

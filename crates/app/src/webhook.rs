@@ -1,10 +1,13 @@
 //! Webhooks: a git host says that something was pushed. Verified, mapped to repositories, and answered
 //! before anything is fetched.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use plural_core::access::Scope;
 use plural_core::ids::RepositoryId;
 use plural_core::repository::RepositoryUrl;
+use plural_core::scm_connection::ScmType;
 use plural_core::{Error, Result};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -24,6 +27,14 @@ pub enum WebhookProvider {
     Gitlab,
     /// Signature in `X-Plural-Signature-256`, formed as GitHub's; the body is `{"url": "…"}` or `{"urls": […]}`.
     Generic,
+    /// Signature in `X-Hub-Signature`, formed as GitHub's.
+    Bitbucket,
+    /// The same of Bitbucket Data Center.
+    BitbucketDatacenter,
+    /// The secret as the password of basic authentication, whatever the user.
+    AzureDevops,
+    /// Signature in `X-Gitea-Signature`: the hex HMAC-SHA-256 of the body.
+    Gitea,
 }
 
 /// One webhook call.
@@ -35,8 +46,8 @@ pub struct WebhookRequest<'a> {
     pub signature: &'a str,
     /// The body as it came.
     pub body: &'a [u8],
-    /// What the path says after the provider: the id of the repository that it is about, or, from set-ups of before, an id
-    /// that says nothing.
+    /// What the path says after the provider: the id of the repository that it is about, what the address of a connection's webhook ends
+    /// with, or, from set-ups of before, an id that says nothing.
     pub about: Option<&'a str>,
 }
 
@@ -47,15 +58,40 @@ impl WebhookProvider {
             Self::Github => "x-hub-signature-256",
             Self::Gitlab => "x-gitlab-token",
             Self::Generic => "x-plural-signature-256",
+            Self::Bitbucket | Self::BitbucketDatacenter => "x-hub-signature",
+            Self::AzureDevops => "authorization",
+            Self::Gitea => "x-gitea-signature",
         }
     }
 
-    /// The provider of this name in a path: `github`, `gitlab`, `generic`.
+    /// Of a git host of this type, if it sends any.
+    pub(crate) const fn of(kind: ScmType) -> Option<Self> {
+        match kind {
+            ScmType::Github => Some(Self::Github),
+            ScmType::Gitlab => Some(Self::Gitlab),
+            ScmType::Bitbucket => Some(Self::Bitbucket),
+            ScmType::BitbucketDatacenter => Some(Self::BitbucketDatacenter),
+            ScmType::AzureDevops => Some(Self::AzureDevops),
+            ScmType::Gitea => Some(Self::Gitea),
+            ScmType::Plain => None,
+        }
+    }
+
+    /// Others send to the addresses of connections' webhooks only.
+    const fn is_of_installation(self) -> bool {
+        matches!(self, Self::Github | Self::Gitlab | Self::Generic)
+    }
+
+    /// The provider of this name in a path: `github`, `gitlab`, `generic`, or the word of a type of git hosts.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "github" => Some(Self::Github),
             "gitlab" => Some(Self::Gitlab),
             "generic" => Some(Self::Generic),
+            "bitbucket" => Some(Self::Bitbucket),
+            "bitbucket_datacenter" => Some(Self::BitbucketDatacenter),
+            "azure_devops" => Some(Self::AzureDevops),
+            "gitea" => Some(Self::Gitea),
             _ => None,
         }
     }
@@ -78,7 +114,10 @@ impl App {
             self.store.repository_notify(&[id]).await?;
             return Ok(1);
         }
-        if !is_genuine(request, &self.settings.webhook_secret) {
+        if let Some(count) = self.scm_webhook_receive(request).await? {
+            return Ok(count);
+        }
+        if !request.provider.is_of_installation() || !is_genuine(request, &self.settings.webhook_secret) {
             return Err(Error::Unauthenticated);
         }
         let body: Value = serde_json::from_slice(request.body).map_err(|_| {
@@ -110,7 +149,8 @@ impl App {
     }
 }
 
-fn is_genuine(request: &WebhookRequest<'_>, secret: &SecretString) -> bool {
+/// Whether a call is signed with this secret, as its provider signs.
+pub(crate) fn is_genuine(request: &WebhookRequest<'_>, secret: &SecretString) -> bool {
     let secret = secret.expose_secret().as_bytes();
     // Whoever sends no secret would know it.
     if secret.is_empty() {
@@ -118,16 +158,31 @@ fn is_genuine(request: &WebhookRequest<'_>, secret: &SecretString) -> bool {
     }
     match request.provider {
         WebhookProvider::Gitlab => bool::from(request.signature.as_bytes().ct_eq(secret)),
-        WebhookProvider::Github | WebhookProvider::Generic => {
-            let Some(given) = request.signature.strip_prefix("sha256=").and_then(|hex| hex::decode(hex).ok())
-            else {
-                return false;
-            };
-            let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
-            mac.update(request.body);
-            mac.verify_slice(&given).is_ok()
+        WebhookProvider::AzureDevops => {
+            let given = request.signature.strip_prefix("Basic ").and_then(|text| STANDARD.decode(text).ok());
+            let password = given.as_deref().and_then(|login| {
+                let at = login.iter().position(|byte| *byte == b':')?;
+                login.get(at + 1..)
+            });
+            password.is_some_and(|password| bool::from(password.ct_eq(secret)))
         }
+        WebhookProvider::Gitea => is_signed(request.body, request.signature, secret),
+        WebhookProvider::Github
+        | WebhookProvider::Generic
+        | WebhookProvider::Bitbucket
+        | WebhookProvider::BitbucketDatacenter => request
+            .signature
+            .strip_prefix("sha256=")
+            .is_some_and(|signature| is_signed(request.body, signature, secret)),
     }
+}
+
+/// Whether this is the hex HMAC-SHA-256 of the body.
+fn is_signed(body: &[u8], signature: &str, secret: &[u8]) -> bool {
+    let Ok(given) = hex::decode(signature) else { return false };
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
+    mac.update(body);
+    mac.verify_slice(&given).is_ok()
 }
 
 /// Identities of the repositories that a body mentions.
@@ -144,6 +199,11 @@ fn mentioned(provider: WebhookProvider, body: &Value) -> Vec<String> {
             "/repository/git_ssh_url",
         ],
         WebhookProvider::Generic => &["/url"],
+        // They tell of repositories by the addresses of connections' webhooks.
+        WebhookProvider::Bitbucket
+        | WebhookProvider::BitbucketDatacenter
+        | WebhookProvider::AzureDevops
+        | WebhookProvider::Gitea => &[],
     };
     let named = pointers.iter().filter_map(|pointer| body.pointer(pointer));
     let listed = body.get("urls").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -177,6 +237,13 @@ mod tests {
         assert!(!ask(WebhookProvider::Github, &good.replace("757", "758")));
         assert!(!ask(WebhookProvider::Github, &good[7..]));
         assert!(!ask(WebhookProvider::Github, ""));
+        assert!(ask(WebhookProvider::Bitbucket, good) && ask(WebhookProvider::BitbucketDatacenter, good));
+        assert!(ask(WebhookProvider::Gitea, &good[7..]) && !ask(WebhookProvider::Gitea, good));
+        let basic = |login: &str| format!("Basic {}", STANDARD.encode(login));
+        assert!(ask(WebhookProvider::AzureDevops, &basic("any:It's a Secret to Everybody")));
+        assert!(!ask(WebhookProvider::AzureDevops, &basic("It's a Secret to Everybody")));
+        assert!(!ask(WebhookProvider::AzureDevops, &basic("any:")));
+        assert!(!ask(WebhookProvider::AzureDevops, "Basic §"));
         assert!(ask(WebhookProvider::Gitlab, "It's a Secret to Everybody"));
         assert!(!ask(WebhookProvider::Gitlab, ""));
         // A secret that is none opens nothing, signed with it or not.
@@ -186,6 +253,9 @@ mod tests {
             (WebhookProvider::Gitlab, ""),
             (WebhookProvider::Github, signed.as_str()),
             (WebhookProvider::Generic, signed.as_str()),
+            (WebhookProvider::Bitbucket, signed.as_str()),
+            (WebhookProvider::Gitea, &signed[7..]),
+            (WebhookProvider::AzureDevops, "Basic Og=="),
         ] {
             let request = WebhookRequest { provider, signature, body, about: None };
             assert!(!is_genuine(&request, &SecretString::from("")), "{provider:?}");

@@ -14,13 +14,22 @@ pub(crate) fn text(what: &str, path: &Path) -> Result<String, CliError> {
     std::fs::read_to_string(path).map_err(|error| unreadable(what, path, &error))
 }
 
+/// The text of a file, or of standard input for `-`.
+pub(crate) fn text_or_input(
+    what: &str,
+    path: &Path,
+    terminal: &mut Terminal<'_>,
+) -> Result<String, CliError> {
+    if path == Path::new("-") { standard_input(what, terminal) } else { text(what, path) }
+}
+
 /// A mapping from a JSON or YAML file, or from standard input for `-`.
 pub(crate) fn mapping(
     what: &str,
     path: &Path,
     terminal: &mut Terminal<'_>,
 ) -> Result<Map<String, Value>, CliError> {
-    let text = if path == Path::new("-") { standard_input(what, terminal)? } else { text(what, path)? };
+    let text = text_or_input(what, path, terminal)?;
     let value: Value = serde_saphyr::from_str(&text).map_err(|_| {
         // The parser quotes the text, which may hold secrets.
         CliError::usage(format!("{} is neither JSON nor YAML", path.display()))

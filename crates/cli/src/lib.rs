@@ -56,6 +56,8 @@ mod replay;
 mod repositories;
 mod roles;
 mod saved_views;
+mod scm_connections;
+mod scm_webhooks;
 mod second_factor;
 mod secret_backends;
 mod selector;
@@ -71,6 +73,8 @@ mod service_tree;
 mod services;
 mod shorthand;
 mod stack_args;
+mod stack_commands;
+mod stack_definitions;
 mod stack_drift;
 mod stack_exec;
 mod stack_graph;
@@ -320,7 +324,16 @@ async fn cd(mut args: CdArgs, terminal: &mut Terminal<'_>) -> Result<(), CliErro
             apart(move || managed_namespaces::run(noun.command, client, terminal)).await
         }
         CdCommand::Contexts(noun) => apart(move || contexts::run(noun.command, client, terminal)).await,
+        CdCommand::StackDefinitions(noun) => {
+            apart(move || stack_definitions::run(noun.command, client, terminal)).await
+        }
         CdCommand::Stacks(noun) => apart(move || stacks::run(noun.command, client, terminal)).await,
+        CdCommand::ScmConnections(noun) => {
+            apart(move || scm_connections::run(noun.command, client, terminal)).await
+        }
+        CdCommand::ScmWebhooks(noun) => {
+            apart(move || scm_webhooks::run(noun.command, client, terminal)).await
+        }
         CdCommand::SavedViews(noun) => apart(move || saved_views::run(noun.command, client, terminal)).await,
         CdCommand::Users(noun) => apart(move || users::run(noun.command, client, terminal)).await,
         CdCommand::Groups(noun) => apart(move || groups::run(noun.command, client, terminal)).await,

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args, ValueEnum};
+use plural_core::stack_policy_rules::Severity;
 use plural_wire::{Client, StackAttributes, StackDetails};
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,7 @@ use crate::{
     error::CliError,
     file,
     key::{ClusterKey, RepositoryKey, parse_duration, parse_pair},
-    stacks,
+    stack_definitions, stack_policy, stacks,
     terminal::Terminal,
 };
 
@@ -106,6 +107,10 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) approval_expiry: Option<Duration>,
 
+    /// Whether, where plans need approval, all commands that somebody runs on demand need it, too
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    pub(crate) command_approval: Option<bool>,
+
     /// Commands of a run that take longer than this are ended; else one hour
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) step_timeout: Option<Duration>,
@@ -139,6 +144,10 @@ pub(crate) struct StackSettingsArgs {
     /// Shell command of a custom stack that takes everything away; may be given several times
     #[arg(long, value_name = "COMMAND")]
     pub(crate) destroy_command: Vec<String>,
+
+    /// Definition that gives a custom stack its commands, name or id; an empty text ends that
+    #[arg(long, value_name = "DEFINITION")]
+    pub(crate) definition: Option<String>,
 
     /// Playbook of an Ansible stack; else main.yaml
     #[arg(long, value_name = "PATH")]
@@ -177,10 +186,82 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, conflicts_with = "depends_on")]
     pub(crate) depends_on_none: bool,
 
+    #[command(flatten)]
+    pub(crate) checks: StackChecksArgs,
+
     /// JSON or YAML file with further settings, called as the API calls them (StackAttributes), or - for standard input; options
     /// win over it
     #[arg(long, value_name = "FILE")]
     pub(crate) settings: Option<PathBuf>,
+}
+
+/// When the clock makes runs, and what checks plans
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct StackChecksArgs {
+    /// When the clock makes runs, in cron's five fields; an empty text ends the schedule
+    #[arg(long, value_name = "CRONTAB")]
+    pub(crate) cron: Option<String>,
+
+    /// Time zone of --cron, by its IANA name; else UTC
+    #[arg(long, requires = "cron", value_name = "ZONE")]
+    pub(crate) cron_time_zone: Option<String>,
+
+    /// When the clock looks for drift, in cron's five fields; an empty text ends the schedule
+    #[arg(long, value_name = "CRONTAB")]
+    pub(crate) drift_cron: Option<String>,
+
+    /// Time zone of the looks for drift, by its IANA name; an empty text for UTC
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) drift_time_zone: Option<String>,
+
+    /// What checks its plans, besides the rules of its project; `none` takes its policy away
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub(crate) policy: Option<PolicyKind>,
+
+    /// Findings that are worse refuse a plan: NONE, LOW, MEDIUM, HIGH, CRITICAL; else all that deny do
+    #[arg(long, requires = "policy", value_parser = stack_policy::parse_severity, value_name = "SEVERITY")]
+    pub(crate) policy_max_severity: Option<Severity>,
+
+    /// Its own repository has rules in .plural/policies
+    #[arg(long, requires = "policy")]
+    pub(crate) policy_own_rules: bool,
+}
+
+/// What checks the plans of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PolicyKind {
+    /// Trivy, in the image of its runs.
+    Trivy,
+    /// The console, by rules in Rego.
+    Rego,
+    /// Nothing of its own.
+    None,
+}
+
+impl StackChecksArgs {
+    fn put(self, given: &mut Given) {
+        let Self {
+            cron,
+            cron_time_zone,
+            drift_cron,
+            drift_time_zone,
+            policy,
+            policy_max_severity,
+            policy_own_rules,
+        } = self;
+        given.put_in(&["cron"], "crontab", cron);
+        given.put_in(&["cron"], "timeZone", cron_time_zone);
+        given.put_in(&["drift"], "crontab", drift_cron);
+        given.put_in(&["drift"], "timeZone", drift_time_zone);
+        let policy = policy.map(|policy| match policy {
+            PolicyKind::Trivy => "TRIVY",
+            PolicyKind::Rego => "REGO",
+            PolicyKind::None => "NONE",
+        });
+        given.put_in(&["policyEngine"], "type", policy);
+        given.put_in(&["policyEngine"], "maxSeverity", policy_max_severity.map(Severity::as_str));
+        given.put_in(&["policyEngine"], "customPolicies", policy_own_rules.then_some(true));
+    }
 }
 
 /// What an update takes away
@@ -240,7 +321,23 @@ pub(crate) struct SecretVariable {
     file: Option<PathBuf>,
 }
 
-fn parse_secret(text: &str) -> Result<SecretVariable, String> {
+impl SecretVariable {
+    /// Its name, and its value from where that is.
+    pub(crate) fn read(&self, terminal: &mut Terminal<'_>) -> Result<(String, String), CliError> {
+        let Self { name, file } = self;
+        let value = match file {
+            Some(path) => file::text("value", path)?.trim_end_matches(['\r', '\n']).to_owned(),
+            None if terminal.is_interactive() => terminal.ask_secret(&format!("Value of {name}"))?,
+            None => terminal.line()?,
+        };
+        if value.is_empty() {
+            return Err(CliError::usage(format!("the value of {name} is empty")));
+        }
+        Ok((name.clone(), value))
+    }
+}
+
+pub(crate) fn parse_secret(text: &str) -> Result<SecretVariable, String> {
     let (name, file) = match text.split_once('=') {
         None => (text, None),
         Some((name, value)) => {
@@ -323,6 +420,7 @@ pub(crate) async fn attributes(
         approval,
         approvers,
         forbid_self_approval,
+        command_approval,
         approval_expiry,
         step_timeout,
         env: _,
@@ -332,6 +430,7 @@ pub(crate) async fn attributes(
         plan_command,
         apply_command,
         destroy_command,
+        definition,
         playbook,
         delete_playbook,
         job_namespace,
@@ -341,12 +440,14 @@ pub(crate) async fn attributes(
         job_limit,
         depends_on,
         depends_on_none,
+        checks,
         settings,
     } = args;
     let mut given = Given(match settings {
         Some(path) => file::mapping("settings", &path, terminal)?,
         None => Map::new(),
     });
+    checks.put(&mut given);
     given.put("manageState", manage_state);
     if let Some(repository) = repository {
         given.put("repositoryId", Some(repository.get(client).await?.id));
@@ -376,6 +477,7 @@ pub(crate) async fn attributes(
     given.put("approval", approval);
     given.put("requiredApprovals", approvers);
     given.put("forbidSelfApproval", forbid_self_approval);
+    given.put("commandApproval", command_approval);
     given.put("approvalExpiry", approval_expiry.map(seconds));
     given.put("timeout", step_timeout.map(seconds));
     given.put("environment", environment);
@@ -387,6 +489,9 @@ pub(crate) async fn attributes(
     given.put("commands", Some(commands).filter(|commands| !commands.is_empty()));
     let undo: Vec<Value> = steps("DESTROY", destroy_command).collect();
     given.put("deleteCommands", Some(undo).filter(|undo| !undo.is_empty()));
+    if let Some(definition) = definition {
+        defined(&mut given, &definition, client).await?;
+    }
     given.put_in(&["jobSpec"], "namespace", job_namespace);
     given.put_in(&["jobSpec"], "serviceAccount", job_service_account);
     given.put("actorId", actor);
@@ -401,12 +506,25 @@ pub(crate) async fn attributes(
     Ok(StackAttributes(given.0))
 }
 
+/// A stack with a definition has no commands of its own: those of before go, and what is typed beside it is refused.
+async fn defined(given: &mut Given, definition: &str, client: &Client) -> Result<(), CliError> {
+    if definition.is_empty() {
+        given.put("definitionId", Some(""));
+        return Ok(());
+    }
+    given.put("definitionId", Some(stack_definitions::find(definition, client).await?.id));
+    for name in ["commands", "deleteCommands"] {
+        given.0.entry(name).or_insert_with(|| json!([]));
+    }
+    Ok(())
+}
+
 fn seconds(time: Duration) -> String {
     format!("{}s", time.as_secs())
 }
 
 /// Shell commands of a stage.
-fn steps(stage: &'static str, commands: Vec<String>) -> impl Iterator<Item = Value> {
+pub(crate) fn steps(stage: &'static str, commands: Vec<String>) -> impl Iterator<Item = Value> {
     commands.into_iter().map(move |command| json!({"stage": stage, "cmd": "sh", "args": ["-c", command]}))
 }
 
@@ -436,15 +554,8 @@ fn environment(
     for (name, value) in &args.env {
         all.insert(name.clone(), json!({"name": name, "value": value, "secret": false}));
     }
-    for SecretVariable { name, file } in &args.secret_env {
-        let value = match file {
-            Some(path) => file::text("value", path)?.trim_end_matches(['\r', '\n']).to_owned(),
-            None if terminal.is_interactive() => terminal.ask_secret(&format!("Value of {name}"))?,
-            None => terminal.line()?,
-        };
-        if value.is_empty() {
-            return Err(CliError::usage(format!("the value of {name} is empty")));
-        }
+    for secret in &args.secret_env {
+        let (name, value) = secret.read(terminal)?;
         all.insert(name.clone(), json!({"name": name, "value": value, "secret": true}));
     }
     Ok(Some(all.into_values().collect()))
@@ -506,5 +617,28 @@ mod tests {
         given.put_in(&["configuration", "terraform"], "tofu", Some(false));
         given.put("approval", None::<bool>);
         assert_eq!(Value::Object(given.0), json!({"configuration": {"terraform": {"tofu": false}}}));
+    }
+
+    #[test]
+    fn schedules_and_policies_are_options() {
+        let checks = StackChecksArgs {
+            cron: Some("0 3 * * *".to_owned()),
+            cron_time_zone: Some("Europe/Berlin".to_owned()),
+            drift_cron: Some(String::new()),
+            drift_time_zone: None,
+            policy: Some(PolicyKind::Rego),
+            policy_max_severity: Some(Severity::High),
+            policy_own_rules: true,
+        };
+        let mut given = Given(Map::new());
+        checks.put(&mut given);
+        let expected = json!({
+            "cron": {"crontab": "0 3 * * *", "timeZone": "Europe/Berlin"}, "drift": {"crontab": ""},
+            "policyEngine": {"type": "REGO", "maxSeverity": "HIGH", "customPolicies": true},
+        });
+        assert_eq!(Value::Object(given.0), expected);
+        let mut given = Given(Map::new());
+        StackChecksArgs::default().put(&mut given);
+        assert!(given.0.is_empty());
     }
 }

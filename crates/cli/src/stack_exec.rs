@@ -2,8 +2,8 @@
 
 use clap::Args;
 use plural_wire::{
-    Client, CommandAttributes, CreateOnDemandRun, GetStackRun, StackRunDetails, StackStatus, StepStage,
-    StepStatus,
+    Client, CommandAttributes, CreateOnDemandRun, GetStackRun, StackRun, StackRunDetails, StackStatus,
+    StepStage, StepStatus,
 };
 
 use crate::{
@@ -70,6 +70,15 @@ pub(crate) async fn run(
     if no_wait {
         return output::item(&made, &output.output, terminal);
     }
+    follow(made, client, terminal).await
+}
+
+/// Prints what a run of commands prints, and ends as it does.
+pub(crate) async fn follow(
+    made: StackRun,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
     let name = one_line(&called(&made));
     terminal.say(format_args!("run {name} is made; `plural cd stacks cancel {name}` ends it"));
     let known = client.send(&GetStackRun { id: made.id.clone() }).await?;

@@ -65,7 +65,7 @@ struct StackPolicyTestArgs {
     output: ListOutputArgs,
 }
 
-fn parse_severity(text: &str) -> Result<Severity, String> {
+pub(crate) fn parse_severity(text: &str) -> Result<Severity, String> {
     let severity = Severity::parse(text).filter(|severity| *severity != Severity::Unknown);
     severity.ok_or_else(|| "it must be NONE, LOW, MEDIUM, HIGH or CRITICAL".to_owned())
 }

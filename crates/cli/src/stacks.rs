@@ -16,6 +16,7 @@ use crate::{
     key,
     output::{self, Row, age, or_dash},
     stack_args::{self, StackKind, StackRemovalArgs, StackSettingsArgs},
+    stack_commands::{self, StackCommandsArgs},
     stack_drift::{self, StackDriftArgs},
     stack_exec::{self, StackExecArgs},
     stack_graph::{self, StackGraphArgs},
@@ -58,6 +59,7 @@ pub(crate) enum StackCommand {
     Cancel(StackCancelArgs),
     Restart(StackRestartArgs),
     Exec(StackExecArgs),
+    Commands(StackCommandsArgs),
     Outputs(StackOutputsArgs),
     Graph(StackGraphArgs),
     Drift(StackDriftArgs),
@@ -102,7 +104,9 @@ pub(crate) struct StackListArgs {
   plural cd stacks create network --repository https://git.example.com/team/infra.git --ref main --folder network \\
     --cluster blue --approval --approvers 2 --forbid-self-approval --env REGION=eu --secret-env TOKEN=@token.txt
   plural cd stacks create dns --type custom --repository https://git.example.com/team/infra.git --ref main --folder dns \\
-    --cluster blue --tool-image registry.example.com/dns --plan-command './dns diff' --apply-command './dns push'")]
+    --cluster blue --tool-image registry.example.com/dns --plan-command './dns diff' --apply-command './dns push'
+  plural cd stacks create dns --type custom --repository https://git.example.com/team/infra.git --ref main --folder dns \\
+    --cluster blue --definition dns")]
 pub(crate) struct StackCreateArgs {
     /// Its name, unique in the installation
     #[arg(value_name = "NAME")]
@@ -351,6 +355,7 @@ pub(crate) async fn run(
         StackCommand::Cancel(args) => stack_runs::cancel(args, client, terminal).await,
         StackCommand::Restart(args) => stack_runs::restart(args, client, terminal).await,
         StackCommand::Exec(args) => stack_exec::run(args, client, terminal).await,
+        StackCommand::Commands(args) => stack_commands::run(args, client, terminal).await,
         StackCommand::Outputs(args) => stack_runs::outputs(args, client, terminal).await,
         StackCommand::Graph(args) => stack_graph::run(args, client, terminal).await,
         StackCommand::Drift(args) => stack_drift::run(args, client, terminal).await,
@@ -554,6 +559,9 @@ fn words(known: &StackDetails) -> String {
         };
         line("Applied", &or_dash(Some(&applied)));
         line("Approval", &approval(known));
+    }
+    if let Some(definition) = &known.definition {
+        line("Definition", &or_dash(Some(&definition.name)));
     }
     if let Some(error) = &known.source_error {
         line("Error", &or_dash(Some(error)));

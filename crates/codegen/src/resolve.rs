@@ -283,7 +283,8 @@ impl<'a> Resolver<'a> {
     /// The type of an object by what is selected of it.
     fn object_kind(&mut self, site: Site<'_>, on: &str, set: &AstSet) -> Result<Kind, Fault> {
         let place = site.place;
-        if on.ends_with("Connection") {
+        // A connection to something is no page of a list.
+        if on.ends_with("Connection") && self.schema.field(on, "edges").is_some() {
             return self.page(site, on, set);
         }
         let mut whole: Option<&str> = None;

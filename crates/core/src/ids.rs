@@ -132,8 +132,14 @@ id!(/// Id of a context.
     ServiceContextId, "service context");
 id!(/// Id of a saved view.
     SavedViewId, "saved view");
+id!(/// Id of a connection to a git host.
+    ScmConnectionId, "scm connection");
+id!(/// Id of a webhook of a git host.
+    ScmWebhookId, "scm webhook");
 id!(/// Id of a stack.
     StackId, "stack");
+id!(/// Id of commands of stacks under a name.
+    CustomStackRunId, "custom stack run");
 id!(/// Id of a version of a stack's state.
     StateVersionId, "state version");
 id!(/// Id of a data key (not the key itself).
@@ -152,6 +158,8 @@ id!(/// Id of an import of a service.
     ServiceImportId, "service import");
 id!(/// Id of a run of a stack.
     StackRunId, "stack run");
+id!(/// Id of a definition of stacks.
+    StackDefinitionId, "stack definition");
 id!(/// Id of a step of a run.
     RunStepId, "run step");
 id!(/// Id of a resource of a stack that drifted.

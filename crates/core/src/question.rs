@@ -58,6 +58,8 @@ kinds! {
     Context = "context", "contexts", "service-context";
     /// An infrastructure stack.
     Stack = "stack", "stacks", "infrastructure-stack";
+    /// A connection to a git host.
+    ScmConnection = "scm-connection", "scm-connections", "connection", "connections";
     /// A saved view of the web console.
     SavedView = "saved-view", "saved-views";
     /// A user.
@@ -138,8 +140,8 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
     use Action::{Admin, Approve, ExecStack, Prune, Read, Write};
     use Kind::{
         AuditLog, Cluster, Context, DataKey, GlobalService, Group, HelmRepository, IdentityProvider, Invitation, Job,
-        ManagedNamespace, Persona, Project, RegistrationToken, Repository, Role, SavedView, Service, ServiceAccount, Stack, SyncWindow,
-        User,
+        ManagedNamespace, Persona, Project, RegistrationToken, Repository, Role, SavedView, ScmConnection, Service, ServiceAccount, Stack,
+        SyncWindow, User,
     };
     &[
         (&[Job, AuditLog, IdentityProvider, Persona], LOOK,                                  Read,    On::AdminOnly),
@@ -163,7 +165,7 @@ const VERBS: &[(&[Kind], &[&str], Action, On)] = {
         (&[Stack],                         &["plan", "trigger", "cancel", "restart"],        Write,   On::Thing),
         (&[Stack],                         &["reject"],                                      Approve, On::Thing),
         (&[Stack],                         &["exec"],                                        ExecStack, On::Thing),
-        (&[GlobalService, ManagedNamespace], &["create"],                                    Write,   On::Home),
+        (&[GlobalService, ManagedNamespace, ScmConnection], &["create"],                     Write,   On::Home),
         (&[Service],                       &["create"],                                      Write,   On::In(Cluster)),
         (&[ServiceAccount],                &["create"],                                      Admin,   On::In(Project)),
         (&[ServiceAccount],                &["update", "delete", "bind", "end-tokens", "federate"],      Admin,   On::Thing),
@@ -224,6 +226,7 @@ const fn whole(kind: Kind) -> On {
         | Kind::ManagedNamespace
         | Kind::Context
         | Kind::Stack
+        | Kind::ScmConnection
         | Kind::SavedView
         | Kind::User
         | Kind::ServiceAccount

@@ -23,6 +23,8 @@ pub enum SecretKind {
     RepositoryWebhook,
     /// Credentials of chart repositories.
     ChartCredentials,
+    /// Secrets of connections to git hosts, and of their webhooks.
+    ScmCredentials,
     /// Recordings of shells.
     Recordings,
     /// Versions of stacks' state.

@@ -61,8 +61,18 @@ impl StackSpec {
             cron: _,
             drift,
             policy,
+            definition_id,
             exec,
         } = self;
+        if definition_id.is_some() && tool != StackTool::Custom {
+            return Err(Error::invalid("attributes.definitionId", "is of CUSTOM stacks only"));
+        }
+        if definition_id.is_some() && (!commands.is_empty() || !delete_commands.is_empty()) {
+            return Err(Error::invalid(
+                "attributes.definitionId",
+                "gives the stack its commands: leave commands and deleteCommands out",
+            ));
+        }
         if exec.is_some() {
             return Err(Error::invalid("attributes.exec", "is of runs, and not of stacks"));
         }
@@ -203,7 +213,7 @@ pub fn check_files(files: &BTreeMap<String, String>) -> Result<()> {
 }
 
 fn check_approval(approval: &StackApproval) -> Result<()> {
-    let StackApproval { required: _, approvers, forbid_self: _, expires_seconds } = approval;
+    let StackApproval { required: _, approvers, forbid_self: _, expires_seconds, commands: _ } = approval;
     if *approvers > MAX_APPROVERS {
         return Err(Error::invalid(
             "attributes.requiredApprovals",

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::form::FormAnswer;
 use crate::run_call::InputVariable;
 use crate::stack_checks::{check_command, check_path};
 use crate::stack_run::RunPhase;
@@ -33,6 +34,29 @@ pub struct ExecCommands {
     pub phase: RunPhase,
     /// In this order; the first one that fails is the last.
     pub commands: Vec<ExecCommand>,
+    /// The name that these commands are stored under, where they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom: Option<String>,
+    /// Variables that whoever started them answered; their values are in the environment of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<ExecAnswer>,
+}
+
+/// An answer that commands have in their environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecAnswer {
+    /// Name of the variable.
+    pub name: String,
+    /// Its value, where readers of the stack may see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<String>,
+}
+
+impl From<&FormAnswer> for ExecAnswer {
+    fn from(answer: &FormAnswer) -> Self {
+        Self { name: answer.name.clone(), shown: (!answer.is_secret()).then(|| answer.value.clone()) }
+    }
 }
 
 /// A command that somebody runs on demand. No shell reads it.
@@ -76,8 +100,9 @@ impl ExecCommands {
         may_write: bool,
         environment: &[InputVariable],
     ) -> Result<Self> {
-        check(&commands, environment)?;
-        let waits = approval.required && commands.iter().any(|command| command.approve);
+        check_commands(&commands, environment)?;
+        let waits =
+            approval.required && (approval.commands || commands.iter().any(|command| command.approve));
         if waits && !may_write {
             return Err(Error::forbidden(
                 "commands that wait for approval run with the rights to apply: you need write access to this stack as well",
@@ -85,7 +110,13 @@ impl ExecCommands {
         }
         // Where nobody agrees to them though the stack asks for it, they change nothing that a plan could not.
         let phase = if may_write && (waits || !approval.required) { RunPhase::Apply } else { RunPhase::Plan };
-        Ok(Self { phase, commands })
+        Ok(Self { phase, commands, custom: None, answers: Vec::new() })
+    }
+
+    /// The same, as they are stored under a name and started with these answers.
+    #[must_use]
+    pub fn started(self, custom: String, answers: &[FormAnswer]) -> Self {
+        Self { custom: Some(custom), answers: answers.iter().map(ExecAnswer::from).collect(), ..self }
     }
 
     /// What people agree to: every command, on a line of its own.
@@ -97,13 +128,28 @@ impl ExecCommands {
         for command in &self.commands {
             let _ = writeln!(text, "  {}", command.line());
         }
+        if let Some(custom) = &self.custom {
+            let _ = writeln!(text, "Stored as {}", quoted(custom));
+        }
+        if !self.answers.is_empty() {
+            text.push_str("In their environment:\n");
+        }
+        for ExecAnswer { name, shown } in &self.answers {
+            let _ = match shown {
+                Some(value) => writeln!(text, "  {name}={}", quoted(value)),
+                None => writeln!(text, "  {name} (secret)"),
+            };
+        }
         text
     }
 
     /// What the audit log says: all of them on one line, cut where that is long.
     pub fn told(&self) -> String {
         let lines: Vec<String> = self.commands.iter().map(ExecCommand::line).collect();
-        let mut told = lines.join("; ");
+        let mut told = match &self.custom {
+            Some(custom) => format!("{} ({})", quoted(custom), lines.join("; ")),
+            None => lines.join("; "),
+        };
         if told.len() > MAX_TOLD {
             told.truncate(told.floor_char_boundary(MAX_TOLD));
             told.push('…');
@@ -112,7 +158,8 @@ impl ExecCommands {
     }
 }
 
-fn check(commands: &[ExecCommand], environment: &[InputVariable]) -> Result<()> {
+/// Checks commands of a run: their words, and that none of these holds the value of a secret variable.
+pub(crate) fn check_commands(commands: &[ExecCommand], environment: &[InputVariable]) -> Result<()> {
     if commands.is_empty() || commands.len() > MAX_COMMANDS {
         return Err(Error::invalid(FIELD, format!("must be 1 to {MAX_COMMANDS}")));
     }
@@ -159,10 +206,15 @@ fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
     use crate::error::ErrorCode;
+    use crate::form::QuestionType;
 
     fn command(words: &[&str]) -> ExecCommand {
         let mut words = words.iter().map(|word| (*word).to_owned());
         ExecCommand { cmd: words.next().unwrap_or_default(), args: words.collect(), ..ExecCommand::default() }
+    }
+
+    fn given(phase: RunPhase, commands: Vec<ExecCommand>) -> ExecCommands {
+        ExecCommands { phase, commands, custom: None, answers: Vec::new() }
     }
 
     /// Every case: who asks, what the stack asks for, what the command says.
@@ -191,6 +243,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A stack may ask for approval of all of them; where it asks for none of its plans, that says nothing.
+    #[test]
+    fn a_stack_may_let_no_command_run_that_nobody_agreed_to() {
+        let asked = |required, may_write| {
+            let approval = StackApproval { required, commands: true, ..StackApproval::default() };
+            ExecCommands::asked(vec![command(&["ls"])], &approval, may_write, &[]).map(|asked| asked.phase)
+        };
+        assert_eq!(asked(true, true).unwrap(), RunPhase::Apply);
+        assert_eq!(asked(true, false).unwrap_err().code(), ErrorCode::Forbidden);
+        assert_eq!(asked(false, false).unwrap(), RunPhase::Plan);
     }
 
     #[test]
@@ -223,8 +287,7 @@ mod tests {
     /// Two commands that do other things never read the same: people agree to the digest of this text.
     #[test]
     fn what_people_agree_to_says_every_word() {
-        let of =
-            |words: &[&str]| ExecCommands { phase: RunPhase::Apply, commands: vec![command(words)] }.text();
+        let of = |words: &[&str]| given(RunPhase::Apply, vec![command(words)]).text();
         assert_eq!(
             of(&["tofu", "state", "rm", "a.b[\"c d\"]"]),
             "Would run, with the rights to apply:\n  tofu state rm 'a.b[\"c d\"]'\n"
@@ -244,10 +307,37 @@ mod tests {
         assert_eq!(different.len(), all.len(), "{all:#?}");
         assert!(all.iter().all(|text| text.lines().count() == 2), "{all:#?}");
         let in_folder = ExecCommand { dir: Some("modules/a".to_owned()), ..command(&["ls"]) };
-        let commands = ExecCommands { phase: RunPhase::Plan, commands: vec![in_folder, command(&["pwd"])] };
+        let commands = given(RunPhase::Plan, vec![in_folder, command(&["pwd"])]);
         assert_eq!(commands.told(), "(in modules/a) ls; pwd");
-        let long =
-            ExecCommands { phase: RunPhase::Plan, commands: vec![command(&["ü".repeat(999).as_str()])] };
+        let long = given(RunPhase::Plan, vec![command(&["ü".repeat(999).as_str()])]);
         assert!(long.told().len() <= 1027 && long.told().ends_with('…'));
+    }
+
+    /// People agree to the answers, too, and never see those that are secret.
+    #[test]
+    fn what_people_agree_to_says_the_answers() {
+        let answer = |name: &str, kind, value: &str| FormAnswer {
+            name: name.to_owned(),
+            kind,
+            value: value.to_owned(),
+        };
+        let answers = [
+            answer("SIZE", QuestionType::Int, "3"),
+            answer("NOTE", QuestionType::String, "two\n  words"),
+            answer("TOKEN", QuestionType::Password, "hunter2"),
+        ];
+        let started =
+            given(RunPhase::Apply, vec![command(&["make"])]).started("grow it".to_owned(), &answers);
+        assert_eq!(
+            started.text(),
+            "Would run, with the rights to apply:\n  make\nStored as 'grow it'\nIn their environment:\n  SIZE=3\n  \
+             NOTE=$'two\\n  words'\n  TOKEN (secret)\n"
+        );
+        assert_eq!(started.told(), "'grow it' (make)");
+        let json = serde_json::to_string(&started).unwrap();
+        assert!(!json.contains("hunter2"), "{json}");
+        // Those without a name are stored as before.
+        let plain = serde_json::to_value(given(RunPhase::Plan, vec![command(&["ls"])])).unwrap();
+        assert!(plain.get("custom").is_none() && plain.get("answers").is_none(), "{plain}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::UserId;
+use crate::ids::{StackDefinitionId, UserId};
 use crate::stack_cron::{StackCron, StackDriftSettings};
 use crate::stack_dependency::StackDependency;
 use crate::stack_exec::ExecCommands;
@@ -47,6 +47,9 @@ pub struct StackSpec {
     /// What its plans are checked by, besides the rules of its project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<StackPolicy>,
+    /// What gives a `CUSTOM` stack its commands, in place of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definition_id: Option<StackDefinitionId>,
     /// Of a run that somebody made with commands: these. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<ExecCommands>,
@@ -64,17 +67,21 @@ pub struct StackApproval {
     pub forbid_self: bool,
     /// An approval and a waiting plan end after so many seconds; 0: never.
     pub expires_seconds: u64,
+    /// Where plans wait for people, commands that somebody gives wait, too, whether they say so or not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub commands: bool,
 }
 
 impl StackApproval {
     /// Whether plans are applied under it that wait under `other`.
     pub fn is_looser_than(&self, other: &Self) -> bool {
-        let Self { required, approvers, forbid_self, expires_seconds } = *self;
+        let Self { required, approvers, forbid_self, expires_seconds, commands } = *self;
         let wait = |seconds: u64| if seconds == 0 { u64::MAX } else { seconds };
         other.required
             && (!required
                 || approvers.max(1) < other.approvers.max(1)
                 || (other.forbid_self && !forbid_self)
+                || (other.commands && !commands)
                 || wait(expires_seconds) > wait(other.expires_seconds))
     }
 }
@@ -280,12 +287,19 @@ mod tests {
 
     #[test]
     fn what_lets_a_plan_through_is_looser() {
-        let asks = StackApproval { required: true, approvers: 2, forbid_self: true, expires_seconds: 60 };
+        let asks = StackApproval {
+            required: true,
+            approvers: 2,
+            forbid_self: true,
+            expires_seconds: 60,
+            commands: true,
+        };
         for looser in [
             StackApproval { required: false, ..asks.clone() },
             StackApproval { approvers: 1, ..asks.clone() },
             StackApproval { approvers: 0, ..asks.clone() },
             StackApproval { forbid_self: false, ..asks.clone() },
+            StackApproval { commands: false, ..asks.clone() },
             StackApproval { expires_seconds: 61, ..asks.clone() },
             StackApproval { expires_seconds: 0, ..asks.clone() },
         ] {
@@ -311,5 +325,14 @@ mod tests {
         }
         assert_eq!(of(Some("a"), Some("tofu")).account(), Some((Some("a"), "tofu")));
         assert_eq!(of(Some(""), Some("tofu")).account(), Some((None, "tofu")));
+    }
+
+    /// What waits for approval was digested without it.
+    #[test]
+    fn what_is_not_asked_for_is_stored_as_before() {
+        let json = serde_json::to_value(StackApproval::default()).unwrap();
+        assert!(json.get("commands").is_none(), "{json}");
+        let all = serde_json::to_value(StackApproval { commands: true, ..StackApproval::default() }).unwrap();
+        assert_eq!(all["commands"], true);
     }
 }

@@ -318,7 +318,7 @@ fn pulumi(spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<Draft>
 
 /// The commands that somebody gave, in the Job that they are of, behind what makes the tool ready there.
 fn exec(tool: StackTool, spec: &StackSpec, phase: RunPhase) -> Result<Vec<Draft>> {
-    let Some(ExecCommands { phase: wanted, commands }) = &spec.exec else {
+    let Some(ExecCommands { phase: wanted, commands, custom: _, answers: _ }) = &spec.exec else {
         return Err(Error::invalid("commands", "are needed: give the run the commands that it is to run"));
     };
     if phase != *wanted {
@@ -601,7 +601,12 @@ mod tests {
         for (phase, other, stage) in
             [(RunPhase::Plan, RunPhase::Apply, "plan"), (RunPhase::Apply, RunPhase::Plan, "apply")]
         {
-            spec.exec = Some(ExecCommands { phase, commands: vec![asked.clone()] });
+            spec.exec = Some(ExecCommands {
+                phase,
+                commands: vec![asked.clone()],
+                custom: None,
+                answers: Vec::new(),
+            });
             let expected = ["init: tofu init -input=false", "init: after-init"].map(str::to_owned);
             let expected = expected.into_iter().chain([format!("{stage}: tofu state list")]);
             let of = |phase| lines(StackTool::Terraform, &spec, RunKind::Commands, phase);

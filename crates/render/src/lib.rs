@@ -27,7 +27,7 @@ pub use envsubst::{SubstituteError, envsubst};
 pub use error::{Problem, RenderError};
 pub use inputs::{ApiServer, ClusterInput, Inputs, ServiceInput};
 pub use kustomization::Charts;
-pub use liquid::expand;
+pub use liquid::{Drawing, expand, expand_with};
 pub use mask::mask_secrets;
 pub use object::{Object, Origin, Rendered, Warning};
 pub use plural_kustomize as kustomize;

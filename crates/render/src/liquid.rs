@@ -186,19 +186,7 @@ fn no_output(variable: &str, name: &str, has: &str) -> String {
 /// # Errors
 /// What is wrong with it, in one line.
 pub fn expand(text: &str, data: &serde_json::Value) -> Result<String, String> {
-    let inputs = Inputs {
-        folder: String::new(),
-        templated: true,
-        service: ServiceInput::default(),
-        cluster: ClusterInput::default(),
-        configuration: BTreeMap::new(),
-        contexts: serde_json::Map::new(),
-        imports: serde_json::Map::new(),
-        clock_ms: 0,
-        seed: Vec::new(),
-        rendering: RenderingInput::default(),
-        api_server: None,
-    };
+    let inputs = without_service(&[], 0);
     let mut liquid = Liquid::new(&inputs);
     liquid.data = liquid::to_object(data).map_err(|error| error.to_string())?;
     let expanded = liquid.render("", text.as_bytes()).map_err(|problem| problem.message)?;
@@ -208,6 +196,47 @@ pub fn expand(text: &str, data: &serde_json::Value) -> Result<String, String> {
             .to_owned());
     }
     Ok(expanded)
+}
+
+/// The data and the chance of templates that belong to no service.
+pub struct Drawing<'d> {
+    /// What templates see.
+    pub data: &'d serde_json::Value,
+    /// Milliseconds since 1970-01-01 UTC.
+    pub clock_ms: i64,
+    /// What random functions draw from, for each file another stream.
+    pub seed: &'d [u8],
+}
+
+/// The text of the template `source` over any data. `path` is what a problem calls it.
+///
+/// # Errors
+/// What is wrong with it. It may quote values of the data.
+pub fn expand_with(path: &str, source: &[u8], drawing: &Drawing<'_>) -> Result<String, Problem> {
+    let inputs = without_service(drawing.seed, drawing.clock_ms);
+    let mut liquid = Liquid::new(&inputs);
+    liquid.data = liquid::to_object(drawing.data).map_err(|error| Problem {
+        path: path.to_owned(),
+        line: 0,
+        message: error.to_string(),
+    })?;
+    liquid.render(path, source)
+}
+
+fn without_service(seed: &[u8], clock_ms: i64) -> Inputs {
+    Inputs {
+        folder: String::new(),
+        templated: true,
+        service: ServiceInput::default(),
+        cluster: ClusterInput::default(),
+        configuration: BTreeMap::new(),
+        contexts: serde_json::Map::new(),
+        imports: serde_json::Map::new(),
+        clock_ms,
+        seed: seed.to_vec(),
+        rendering: RenderingInput::default(),
+        api_server: None,
+    }
 }
 
 /// The line at which blocks or brackets nest too deep, if they do.

@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use fuel::Fuel;
 pub use fuel::LuaLimits;
-pub use values::{LuaValues, lua_values};
+pub use values::{LuaValues, lua_globals, lua_values};
 
 /// Why a script gave no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

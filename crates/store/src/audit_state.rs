@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::error::db;
 use crate::{
-    cluster, global_service, group, managed_namespace, project, repository, saved_view, service,
-    service_context, stack, user,
+    cluster, custom_stack_run, global_service, group, managed_namespace, project, repository, saved_view,
+    scm_connection, scm_webhook, service, service_context, stack, user,
 };
 
 /// Things of one write whose rows are read again; a write about more of them is told without these digests.
@@ -40,12 +40,15 @@ pub(crate) async fn completed_on(
 async fn state_on(connection: &impl ConnectionTrait, noun: &str, id: Uuid) -> Result<Option<AuditDigest>> {
     match noun {
         "cluster" => row_on::<cluster::row::Entity>(connection, id).await,
+        "custom stack run" => row_on::<custom_stack_run::row::Entity>(connection, id).await,
         "git repository" => row_on::<repository::row::Entity>(connection, id).await,
         "global service" => row_on::<global_service::row::Entity>(connection, id).await,
         "group" => row_on::<group::row::Entity>(connection, id).await,
         "managed namespace" => row_on::<managed_namespace::row::Entity>(connection, id).await,
         "project" => row_on::<project::row::Entity>(connection, id).await,
         "saved view" => row_on::<saved_view::row::Entity>(connection, id).await,
+        "scm webhook" => row_on::<scm_webhook::row::Entity>(connection, id).await,
+        "scm connection" => row_on::<scm_connection::row::Entity>(connection, id).await,
         "service" => row_on::<service::row::Entity>(connection, id).await,
         "service context" => row_on::<service_context::row::Entity>(connection, id).await,
         "stack" => row_on::<stack::row::Entity>(connection, id).await,

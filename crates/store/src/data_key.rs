@@ -480,6 +480,7 @@ impl DataKeyStore for Database {
             | SecretKind::RepositoryCredentials
             | SecretKind::RepositoryReach
             | SecretKind::RepositoryWebhook
+            | SecretKind::ScmCredentials
             | SecretKind::Recordings
             | SecretKind::StackStates
             | SecretKind::StackInputs
@@ -514,6 +515,13 @@ impl DataKeyStore for Database {
             SecretKind::RepositoryWebhook => {
                 "SELECT r.url AS name, 1 AS held FROM git_repositories r \
                  JOIN repository_webhooks w ON w.repository_id = r.id WHERE r.project_id = $1"
+            }
+            SecretKind::ScmCredentials => {
+                "SELECT c.name AS name, SUM(h.held) AS held FROM scm_connections c JOIN (\
+                 SELECT id AS connection_id, 1 AS held FROM scm_connections \
+                 WHERE project_id = $1 AND secrets IS NOT NULL UNION ALL \
+                 SELECT connection_id, 1 AS held FROM scm_webhooks WHERE project_id = $1\
+                 ) h ON h.connection_id = c.id GROUP BY c.id, c.name"
             }
             SecretKind::Recordings => {
                 // A cluster that is gone has an id only.

@@ -76,6 +76,10 @@ mod m0098_stack_policy;
 mod m0100_stack_dependencies;
 mod m0101_run_actors;
 mod m0102_policies_by_noun;
+mod m0103_stack_definitions;
+mod m0104_custom_stack_runs;
+mod m0106_scm_connections;
+mod m0107_scm_webhooks;
 #[cfg(test)]
 mod tests;
 
@@ -163,6 +167,10 @@ impl MigratorTrait for Migrator {
             Box::new(m0100_stack_dependencies::Migration),
             Box::new(m0101_run_actors::Migration),
             Box::new(m0102_policies_by_noun::Migration),
+            Box::new(m0103_stack_definitions::Migration),
+            Box::new(m0104_custom_stack_runs::Migration),
+            Box::new(m0106_scm_connections::Migration),
+            Box::new(m0107_scm_webhooks::Migration),
         ]
     }
 }

@@ -242,8 +242,8 @@ impl ProjectStore for Database {
         row::Entity::delete_by_id(by.target().id.uuid()).exec(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
                 Error::conflict(
-                    "the project still has clusters, repositories, contexts, stacks, global services or managed namespaces: \
-                     delete or detach them first",
+                    "the project still has clusters, repositories, contexts, stacks, global services, managed namespaces or \
+                     connections to git hosts: delete or detach them first",
                 )
             } else {
                 db("deleting a project")(cause)

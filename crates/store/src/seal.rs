@@ -114,6 +114,8 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::StackDrift => {
             ("stack_drift", "content", Some("stack_id"), OF_STACK, KeyPurpose::Secrets)
         }
+        SealedColumn::ScmSecrets => ("scm_connections", "secrets", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::ScmWebhookHmac => ("scm_webhooks", "hmac", Some("id"), OWN, KeyPurpose::Secrets),
     };
     Place { table, column, id, project, purpose }
 }
@@ -151,7 +153,9 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::StackRunEnvironment
         | SealedColumn::StackRunFiles
         | SealedColumn::StackOutput
-        | SealedColumn::StackDrift => ("id", None),
+        | SealedColumn::StackDrift
+        | SealedColumn::ScmSecrets
+        | SealedColumn::ScmWebhookHmac => ("id", None),
     };
     Some(Key { id, number })
 }

@@ -30,7 +30,10 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::stack_state::{self, version};
 use crate::transaction::{self, set};
-use crate::{cluster, dependency, policy, project, repository, service_import, stack_dependency, stack_run};
+use crate::{
+    cluster, dependency, policy, project, repository, service_import, stack_definition, stack_dependency,
+    stack_run,
+};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -333,6 +336,9 @@ impl StackStore for Database {
         if let Some(source) = source {
             hold_in_tx(&write, source).await?;
         }
+        if let Some(definition) = spec.definition_id {
+            stack_definition::hold_in_tx(&write, definition).await?;
+        }
         policy::make_in_tx(&write, &[((*id).into(), Some((*project_id).into()))]).await?;
         let git = source.as_ref().map(|source| to_json(&source.git, "the git reference of a stack"));
         let row = row::ActiveModel {
@@ -446,6 +452,9 @@ impl StackStore for Database {
             if !spec.ticks_as(was, Clockwork::Drift) {
                 row.next_drift_at = set(spec.next(Clockwork::Drift, at));
                 row.clock_error = set(None);
+            }
+            if let Some(definition) = spec.definition_id {
+                stack_definition::hold_in_tx(&write, definition).await?;
             }
             row.spec = set(Some(to_json(spec, "what a stack is made of")?));
         }

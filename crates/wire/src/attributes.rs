@@ -27,4 +27,6 @@ attributes! {
     ManagedNamespaceAttributes;
     /// What a stack is given. It may hold values that are secret: `Debug` does not show it.
     StackAttributes;
+    /// What a definition of stacks is.
+    StackDefinitionAttributes;
 }

@@ -9,6 +9,7 @@ mod binding;
 mod cluster;
 mod common;
 mod component;
+mod custom_stack_run;
 mod data_key;
 mod dependency;
 mod federated_credential;
@@ -30,6 +31,8 @@ mod registration_token;
 mod rendering;
 mod role;
 mod saved_view;
+mod scm_connection;
+mod scm_webhook;
 mod second_factor;
 mod secret_backend;
 mod service;
@@ -39,6 +42,7 @@ mod service_file;
 mod service_life;
 mod service_metadata;
 mod stack;
+mod stack_definition;
 mod stack_dependency;
 mod stack_drift;
 mod stack_run;
@@ -54,6 +58,7 @@ pub use binding::*;
 pub use cluster::*;
 pub use common::*;
 pub use component::*;
+pub use custom_stack_run::*;
 pub use data_key::*;
 pub use dependency::*;
 pub use federated_credential::*;
@@ -75,6 +80,8 @@ pub use registration_token::*;
 pub use rendering::*;
 pub use role::*;
 pub use saved_view::*;
+pub use scm_connection::*;
+pub use scm_webhook::*;
 pub use second_factor::*;
 pub use secret_backend::*;
 pub use service::*;
@@ -84,6 +91,7 @@ pub use service_file::*;
 pub use service_life::*;
 pub use service_metadata::*;
 pub use stack::*;
+pub use stack_definition::*;
 pub use stack_dependency::*;
 pub use stack_drift::*;
 pub use stack_run::*;
@@ -128,6 +136,10 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (DeleteCluster::NAME, DeleteCluster::DOCUMENT),
     (DetachCluster::NAME, DetachCluster::DOCUMENT),
     (GetServiceTree::NAME, GetServiceTree::DOCUMENT),
+    (ListCustomStackRuns::NAME, ListCustomStackRuns::DOCUMENT),
+    (GetCustomStackRun::NAME, GetCustomStackRun::DOCUMENT),
+    (DeleteCustomStackRun::NAME, DeleteCustomStackRun::DOCUMENT),
+    (StartCustomStackRun::NAME, StartCustomStackRun::DOCUMENT),
     (GetSecretHoldings::NAME, GetSecretHoldings::DOCUMENT),
     (ListProjectDataKeys::NAME, ListProjectDataKeys::DOCUMENT),
     (RotateProjectDataKeys::NAME, RotateProjectDataKeys::DOCUMENT),
@@ -213,6 +225,15 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateSavedView::NAME, CreateSavedView::DOCUMENT),
     (UpdateSavedView::NAME, UpdateSavedView::DOCUMENT),
     (DeleteSavedView::NAME, DeleteSavedView::DOCUMENT),
+    (ListScmConnections::NAME, ListScmConnections::DOCUMENT),
+    (GetScmConnection::NAME, GetScmConnection::DOCUMENT),
+    (CreateScmConnection::NAME, CreateScmConnection::DOCUMENT),
+    (UpdateScmConnection::NAME, UpdateScmConnection::DOCUMENT),
+    (DeleteScmConnection::NAME, DeleteScmConnection::DOCUMENT),
+    (ListScmWebhooks::NAME, ListScmWebhooks::DOCUMENT),
+    (GetScmWebhook::NAME, GetScmWebhook::DOCUMENT),
+    (CreateScmWebhookPointer::NAME, CreateScmWebhookPointer::DOCUMENT),
+    (DeleteScmWebhook::NAME, DeleteScmWebhook::DOCUMENT),
     (BeginSecondFactor::NAME, BeginSecondFactor::DOCUMENT),
     (ConfirmSecondFactor::NAME, ConfirmSecondFactor::DOCUMENT),
     (EndSecondFactor::NAME, EndSecondFactor::DOCUMENT),
@@ -263,6 +284,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (RestoreStack::NAME, RestoreStack::DOCUMENT),
     (RestoreStackState::NAME, RestoreStackState::DOCUMENT),
     (ForceUnlockStack::NAME, ForceUnlockStack::DOCUMENT),
+    (ListStackDefinitions::NAME, ListStackDefinitions::DOCUMENT),
+    (GetStackDefinition::NAME, GetStackDefinition::DOCUMENT),
+    (CreateStackDefinition::NAME, CreateStackDefinition::DOCUMENT),
+    (UpdateStackDefinition::NAME, UpdateStackDefinition::DOCUMENT),
+    (DeleteStackDefinition::NAME, DeleteStackDefinition::DOCUMENT),
     (GetStackGraph::NAME, GetStackGraph::DOCUMENT),
     (GetStackDrift::NAME, GetStackDrift::DOCUMENT),
     (ListStackDrift::NAME, ListStackDrift::DOCUMENT),

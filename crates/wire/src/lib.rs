@@ -27,7 +27,9 @@ mod secret;
 mod shared;
 mod untyped;
 
-pub use attributes::{GlobalServiceAttributes, ManagedNamespaceAttributes, StackAttributes};
+pub use attributes::{
+    GlobalServiceAttributes, ManagedNamespaceAttributes, StackAttributes, StackDefinitionAttributes,
+};
 pub use client::{
     Client, ClientOptions, Download, ProgramLogin, ProgramLoginState, ProgramPage, ProxyOptions,
     without_userinfo,

@@ -196,6 +196,12 @@ operations! {
     /// Makes a context, or changes it.
     SaveContext(Mutation, "saveServiceContext") -> Value = "$name: String!, $attributes: ServiceContextAttributes!",
         "saveServiceContext(name: $name, attributes: $attributes) { id updatedAt }";
+    /// Stores commands of stacks under a name.
+    AddCustomStackRun(Mutation, "createCustomStackRun") -> Value = "$attributes: CustomStackRunAttributes!",
+        "createCustomStackRun(attributes: $attributes) { id }";
+    /// Changes commands under a name: what is absent stays as it is.
+    ChangeCustomStackRun(Mutation, "updateCustomStackRun") -> Value = "$id: ID!, $attributes: CustomStackRunAttributes!",
+        "updateCustomStackRun(id: $id, attributes: $attributes) { id }";
     /// Removes a context that no service uses.
     RemoveContext(Mutation, "deleteServiceContext") -> Value = "$id: ID!", "deleteServiceContext(id: $id) { id }";
 

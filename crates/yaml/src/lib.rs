@@ -13,6 +13,7 @@ pub mod governor;
 pub mod numbers;
 mod resolve;
 mod scan;
+pub mod spans;
 
 use std::borrow::Cow;
 

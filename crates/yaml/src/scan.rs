@@ -56,6 +56,10 @@ pub(super) struct Token<'a> {
     pub(super) kind: Kind<'a>,
     /// 0-based line on which it begins.
     pub(super) line: usize,
+    /// Byte at which it begins.
+    pub(super) start: usize,
+    /// Byte behind it, white space perhaps included; of a mark of one character, as `start`.
+    pub(super) end: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +78,8 @@ pub(super) struct Scanner<'a> {
     pos: usize,
     line: usize,
     line_start: usize,
+    /// Where the token begins that is read now.
+    start: usize,
     /// Continuation bytes since the line began: columns count characters.
     continued: usize,
     tokens: VecDeque<Token<'a>>,
@@ -100,6 +106,7 @@ impl<'a> Scanner<'a> {
             pos: 0,
             line: 0,
             line_start: 0,
+            start: 0,
             continued: 0,
             tokens: VecDeque::new(),
             parsed: 0,
@@ -150,7 +157,7 @@ impl<'a> Scanner<'a> {
             self.fetch()?;
         }
         if self.tokens.is_empty() {
-            self.tokens.push_back(Token { kind: Kind::StreamEnd, line: self.line });
+            self.push(Kind::StreamEnd, self.line);
         }
         self.ready = true;
         Ok(())
@@ -255,7 +262,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn push(&mut self, kind: Kind<'a>, line: usize) {
-        self.tokens.push_back(Token { kind, line });
+        self.tokens.push_back(Token { kind, line, start: self.start, end: self.pos });
     }
 
     fn key_valid(&mut self, level: usize) -> Result<bool, YamlError> {
@@ -322,7 +329,7 @@ impl<'a> Scanner<'a> {
         if self.indents.len() > MAX_DEPTH {
             return self.error(&format!("exceeded max depth of {MAX_DEPTH}"));
         }
-        let token = Token { kind, line };
+        let token = Token { kind, line, start: self.start, end: self.start };
         match number {
             Some(number) => self.tokens.insert((number - self.parsed).min(self.tokens.len()), token),
             None => self.tokens.push_back(token),
@@ -342,6 +349,7 @@ impl<'a> Scanner<'a> {
 
     fn fetch(&mut self) -> Result<(), YamlError> {
         self.skip_to_token();
+        self.start = self.pos;
         self.unroll(self.column() as isize);
         if self.is_end(self.pos) {
             return self.fetch_stream_end();
@@ -521,7 +529,8 @@ impl<'a> Scanner<'a> {
         if self.key_valid(level)? {
             let key = self.keys[level];
             let at = (key.token - self.parsed).min(self.tokens.len());
-            self.tokens.insert(at, Token { kind: Kind::Key, line: key.line });
+            self.tokens
+                .insert(at, Token { kind: Kind::Key, line: key.line, start: key.index, end: key.index });
             self.roll(key.column, Some(key.token), Kind::BlockMappingStart, key.line)?;
             self.keys[level].possible = false;
             self.forget(level);

@@ -15,6 +15,9 @@ export const titles: Record<Setting, string> = {
   'sync-windows': 'Sync windows',
   repositories: 'Git repositories',
   'helm-repositories': 'Chart repositories',
+  'stack-definitions': 'Stack definitions',
+  'scm-connections': 'Connections to git hosts',
+  'scm-webhooks': 'Webhooks of git hosts',
   projects: 'Projects',
   users: 'Users',
   groups: 'Groups',
@@ -54,6 +57,17 @@ export const pages: Record<Setting, Pages> = {
   },
   'helm-repositories': {
     List: lazy(async () => ({ default: (await import('../helmrepository/page')).List })),
+  },
+  'stack-definitions': {
+    List: lazy(async () => ({ default: (await import('../stackdefinition/page')).List })),
+    One: lazy(async () => ({ default: (await import('../stackdefinition/page')).One })),
+  },
+  'scm-connections': {
+    List: lazy(async () => ({ default: (await import('../scmconnection/page')).List })),
+    One: lazy(async () => ({ default: (await import('../scmconnection/page')).One })),
+  },
+  'scm-webhooks': {
+    List: lazy(async () => ({ default: (await import('../scmwebhook/page')).List })),
   },
   projects: {
     List: lazy(async () => ({ default: (await import('../project/page')).List })),

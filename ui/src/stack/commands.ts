@@ -33,6 +33,33 @@ export const commands = {
       '--',
       ...(words.length === 0 ? ['COMMAND'] : words.map(quoted)),
     ].join(' '),
+  custom: {
+    create: (stack: string, name: string, attributes: () => object) => {
+      const begin = `plural cd stacks commands create ${quoted(name)} --stack ${quoted(stack)} --file -`;
+      try {
+        const { commands, configuration, documentation } = attributes() as Record<string, unknown>;
+        return `${begin} <<'COMMANDS'\n${JSON.stringify({ documentation, commands, configuration }, null, 2)}\nCOMMANDS`;
+      } catch {
+        // What is typed is no JSON yet.
+        return `${begin} < commands.json`;
+      }
+    },
+    run: (
+      stack: string,
+      custom: { id: string },
+      questions: readonly { name: string; type: string }[],
+      answers: Record<string, string>,
+    ) => {
+      const isSecret = (name: string) => questions.some((question) => question.name === name && question.type === 'PASSWORD');
+      return [
+        `plural cd stacks commands run ${custom.id} --stack ${quoted(stack)}`,
+        ...Object.entries(answers).map(([name, value]) =>
+          isSecret(name) ? `--secret-answer ${quoted(name)}` : `--answer ${quoted(`${name}=${value}`)}`,
+        ),
+      ].join(' ');
+    },
+    remove: (custom: { id: string }) => `plural cd stacks commands delete ${custom.id}`,
+  },
   waiting: 'plural cd stacks waiting',
   approve: (run: RunName, digest: string) => `plural cd stacks approve ${runName(run)} --digest ${digest}`,
   reject: (run: RunName, reason: string) =>

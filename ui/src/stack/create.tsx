@@ -16,7 +16,8 @@ import { Facts, Page, Panel } from '../parts/page';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { repositoriesQuery } from '../repository/queries';
-import { customAttributes, customFields, customOptions } from './custom';
+import { definitionsQuery } from '../stackdefinition/queries';
+import { customOptions, definedAttributes, definedFields } from './custom';
 import { Create } from './mutations';
 import { approvalOf } from './overview';
 import { approvalAttributes, approvalFields, approvalOptions } from './settings';
@@ -36,6 +37,7 @@ interface Known {
   projects: { id: string; name: string }[];
   repositories: { id: string; url: string }[];
   clusters: { id: string; handle?: string | null }[];
+  definitions: { id: string; name: string }[];
 }
 
 interface Part {
@@ -44,7 +46,7 @@ interface Part {
   fields: Field[];
 }
 
-function parts({ projects, repositories, clusters }: Known): Part[] {
+function parts({ projects, repositories, clusters, definitions }: Known): Part[] {
   return [
     {
       title: 'Source',
@@ -145,7 +147,10 @@ function parts({ projects, repositories, clusters }: Known): Part[] {
           placeholder: 's3://bucket',
           when: isOf('PULUMI'),
         },
-        ...customFields({}).map((field): Field => ({ ...field, when: isOf('CUSTOM') })),
+        ...definedFields({}, definitions).map((field): Field => ({
+          ...field,
+          when: (values) => isOf('CUSTOM')(values) && field.when?.(values) !== false,
+        })),
       ],
     },
     {
@@ -199,7 +204,7 @@ function attributesOf(values: Values): StackAttributes {
         ...(type === 'ANSIBLE' && { ansible: { playbook: at('playbook'), deletePlaybook: at('deletePlaybook') } }),
         ...(type === 'PULUMI' && { pulumi: { backendUrl: at('backend') } }),
       },
-      ...(type === 'CUSTOM' && customAttributes(values, {})),
+      ...(type === 'CUSTOM' && definedAttributes(values, {})),
       ...((at('namespace') !== null || at('account') !== null) && {
         jobSpec: { namespace: at('namespace'), serviceAccount: at('account') },
       }),
@@ -207,12 +212,13 @@ function attributesOf(values: Values): StackAttributes {
   };
 }
 
-function commandOf(values: Values, { projects, repositories, clusters }: Known): string {
+function commandOf(values: Values, { projects, repositories, clusters, definitions }: Known): string {
   const type = typeOf(values);
   const option = (name: string, flag: string) =>
     given(values, name) === null ? [] : [`--${flag} ${quoted((values[name] ?? '').trim())}`];
   const named = <One extends { id: string }>(all: One[], name: string) => all.find(({ id }) => id === values[name]);
   const project = named(projects, 'project');
+  const definition = named(definitions, 'definition');
   const line = [
     `plural cd stacks create ${quoted((values['name'] ?? '').trim() || 'NAME')}`,
     ...(type === 'TERRAFORM' ? [] : [`--type ${type.toLowerCase()}`]),
@@ -229,7 +235,7 @@ function commandOf(values: Values, { projects, repositories, clusters }: Known):
           ...option('image', 'tool-image'),
           `--manage-state=${String(keepsState(type) && isOn(values, 'keeps'))}`,
           ...(type === 'ANSIBLE' ? [...option('playbook', 'playbook'), ...option('deletePlaybook', 'delete-playbook')] : []),
-          ...(type === 'CUSTOM' ? customOptions(values) : []),
+          ...(type === 'CUSTOM' ? (definition ? [`--definition ${quoted(definition.name)}`] : customOptions(values)) : []),
           ...option('namespace', 'job-namespace'),
           ...option('account', 'job-service-account'),
           ...approvalOptions(values),
@@ -246,8 +252,9 @@ export function NewStackPage() {
   const projects = useInfiniteQuery(projectsQuery).data ?? [];
   const repositories = useInfiniteQuery(repositoriesQuery).data ?? [];
   const clusters = useInfiniteQuery(clustersQuery({}, 200)).data ?? [];
+  const definitions = useInfiniteQuery(definitionsQuery).data ?? [];
   const isNarrow = useMediaQuery('(max-width: 760px)', false, { getInitialValueInEffect: false });
-  const known = { projects, repositories, clusters };
+  const known = { projects, repositories, clusters, definitions };
   const all = parts(known);
   const [at, setAt] = useState(0);
   const [isTried, setTried] = useState(false);
@@ -355,6 +362,7 @@ function Review({ values, known }: { values: Values; known: Known }) {
               'is run elsewhere'
             ),
           ],
+          ['Commands of', type === 'CUSTOM' && <Name of={named(known.definitions, 'definition')?.name ?? 'its own'} />],
           ['Runs on', isRun(values) && <Name of={named(known.clusters, 'cluster')?.handle ?? ''} />],
           ['State', keepsState(type) && (!isRun(values) || isOn(values, 'keeps')) && 'is kept here'],
           [

@@ -1,12 +1,16 @@
+import { useInfiniteQuery } from '@tanstack/react-query';
 import { IconPencil } from '@tabler/icons-react';
+import type { ReactNode } from 'react';
 
-import type { StepStage } from '../generated/graphql';
+import type { StackAttributes, StepStage } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
-import type { Values } from '../parts/form';
+import { given, type Field, type Values } from '../parts/form';
 import { Facts, Panel } from '../parts/page';
-import { Name } from '../parts/text';
+import { Name, RouteLink } from '../parts/text';
+import { paths } from '../paths';
+import { definitionsQuery } from '../stackdefinition/queries';
 import { commands, stackRight } from './commands';
 import { Update } from './mutations';
 import { follows } from './overview';
@@ -15,7 +19,7 @@ import type { StackOne } from './queries';
 type Commands = StackOne['commands'] | undefined;
 
 /** A command as a line: what a shell reads, or a program with its words. */
-function line(cmd: string, args: readonly (string | null)[]): string {
+export function line(cmd: string, args: readonly (string | null)[]): string {
   const [first, script, ...more] = args;
   if (cmd === 'sh' && first === '-c' && script != null && more.length === 0) return script;
   return [cmd, ...args].map((word) => quoted(word ?? '')).join(' ');
@@ -78,8 +82,8 @@ export const customOptions = (values: Values): string[] =>
       .map((text) => `--${name}-command ${quoted(text.trim())}`),
   );
 
-/** The commands of a stack that has no tool of its own. */
-export function CommandsPanel({ stack }: { stack: StackOne }) {
+/** The commands of each stage, as facts. */
+export function commandFacts(of: { commands?: Commands; deleteCommands?: Commands }): [string, ReactNode, 'wide'][] {
   const shown = (all: Commands, stage?: StepStage) => {
     const some = (all ?? []).flatMap((one) => (one && (stage === undefined || one.stage === stage) ? [one] : []));
     return (
@@ -91,31 +95,84 @@ export function CommandsPanel({ stack }: { stack: StackOne }) {
       ))
     );
   };
+  return [
+    ['Before', shown(of.commands, 'INIT'), 'wide'],
+    ['Plan', shown(of.commands, 'PLAN'), 'wide'],
+    ['Verify', shown(of.commands, 'VERIFY'), 'wide'],
+    ['Apply', shown(of.commands, 'APPLY'), 'wide'],
+    ['Destroy', shown(of.deleteCommands) || 'no commands: it cannot be destroyed', 'wide'],
+  ];
+}
+
+interface Named {
+  id: string;
+  name: string;
+}
+
+/** What a stack may take its commands from, and its own commands where it takes none. */
+export const definedFields = (
+  of: { commands?: Commands; deleteCommands?: Commands; definition?: Named | null },
+  definitions: Named[],
+): Field[] => {
+  const { definition } = of;
+  const all = definition && !definitions.some(({ id }) => id === definition.id) ? [...definitions, definition] : definitions;
+  return [
+    {
+      name: 'definition',
+      label: 'Definition that it takes its commands from',
+      kind: 'choice',
+      initial: definition?.id ?? '',
+      options: all.map(({ id, name }) => ({ value: id, label: name })),
+      hint: 'Commands of its own when empty. Definitions are made under Settings, Stack definitions',
+    },
+    ...customFields(of).map((field): Field => ({ ...field, when: (values) => given(values, 'definition') === null })),
+  ];
+};
+
+export const definedAttributes = (
+  values: Values,
+  of: { commands?: Commands; deleteCommands?: Commands },
+): Pick<StackAttributes, 'definitionId' | 'commands' | 'deleteCommands'> => {
+  const definitionId = given(values, 'definition');
+  return definitionId === null
+    ? { definitionId: '', ...customAttributes(values, of) }
+    : { definitionId, commands: [], deleteCommands: [] };
+};
+
+/** The commands of a stack that has no tool of its own. */
+export function CommandsPanel({ stack }: { stack: StackOne }) {
+  const definitions = useInfiniteQuery(definitionsQuery).data ?? [];
+  const { definition } = stack;
   return (
     <Panel
       title="Commands"
       aside={
         <Action
+          key={definition?.id ?? ''}
           noun="stack"
           label="Change"
           icon={IconPencil}
           right={stackRight(stack.name, 'update')}
           unless={stack.deletedAt == null ? undefined : 'The stack is being destroyed and deleted.'}
           explains={`Runs run these and no others. ${follows(stack)}`}
-          fields={customFields(stack)}
-          command={(values) => commands.settings(stack.name, customAttributes(values, stack))}
-          run={(values) => ask(Update, { id: stack.id, attributes: customAttributes(values, stack) })}
+          fields={definedFields(stack, definitions)}
+          command={(values) => commands.settings(stack.name, definedAttributes(values, stack))}
+          run={(values) => ask(Update, { id: stack.id, attributes: definedAttributes(values, stack) })}
           done="Changed the commands"
         />
       }
     >
       <Facts
         facts={[
-          ['Before', shown(stack.commands, 'INIT'), 'wide'],
-          ['Plan', shown(stack.commands, 'PLAN'), 'wide'],
-          ['Verify', shown(stack.commands, 'VERIFY'), 'wide'],
-          ['Apply', shown(stack.commands, 'APPLY'), 'wide'],
-          ['Destroy', shown(stack.deleteCommands) || 'no commands: it cannot be destroyed', 'wide'],
+          [
+            'Definition',
+            definition && (
+              <RouteLink to={paths.setting('stack-definitions', definition.name)}>
+                <Name of={definition.name} />
+              </RouteLink>
+            ),
+          ],
+          ...commandFacts(definition ? { commands: definition.steps, deleteCommands: definition.deleteSteps } : stack),
         ]}
       />
     </Panel>

@@ -11,6 +11,7 @@ import { held, Stale } from '../parts/shown';
 import { State } from '../parts/state';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { PauseAction, StackActions } from './actions';
+import { CustomRuns } from './custom-runs';
 import { Drift } from './drift';
 import { Outputs } from './outputs';
 import { Overview, runsOf } from './overview';
@@ -26,6 +27,7 @@ const route = getRouteApi('/stacks/$name');
 const tabNames: Record<StackTab, string> = {
   overview: 'Overview',
   runs: 'Runs',
+  commands: 'Commands',
   drift: 'Drift',
   state: 'State',
   outputs: 'Outputs',
@@ -89,6 +91,9 @@ export function StackPage() {
         </Tabs.Panel>
         <Tabs.Panel value="runs">
           <Runs stack={stack} />
+        </Tabs.Panel>
+        <Tabs.Panel value="commands">
+          <CustomRuns stack={stack} />
         </Tabs.Panel>
         <Tabs.Panel value="drift">
           <Drift stack={stack} />

@@ -192,6 +192,20 @@ const Stack = graphql(/* GraphQL */ `
         args
         stage
       }
+      definition {
+        id
+        name
+        steps {
+          cmd
+          args
+          stage
+        }
+        deleteSteps {
+          cmd
+          args
+          stage
+        }
+      }
       dependencies {
         stackId
         stack {

@@ -20,6 +20,7 @@ import { Environment } from './environment';
 import { Update } from './mutations';
 import { approvalOf, follows } from './overview';
 import type { StackOne } from './queries';
+import { Schedules } from './schedules';
 import { keepsState, types } from './states';
 
 /** What a stack is given: changed here by right. */
@@ -28,6 +29,7 @@ export function StackSettings({ stack }: { stack: StackOne }) {
     <Stack gap="md">
       <Source stack={stack} />
       <Approval stack={stack} />
+      <Schedules stack={stack} />
       <Tool stack={stack} />
       {stack.type === 'CUSTOM' && <CommandsPanel stack={stack} />}
       <Environment stack={stack} />

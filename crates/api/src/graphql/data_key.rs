@@ -94,6 +94,8 @@ pub(crate) enum SecretKind {
     RepositoryWebhook,
     /// Credentials of chart repositories.
     ChartCredentials,
+    /// Secrets of connections to git hosts, and of their webhooks.
+    ScmCredentials,
     /// Recordings of shells.
     Recordings,
     /// Versions of stacks' state.

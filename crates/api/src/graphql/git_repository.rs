@@ -157,7 +157,7 @@ pub(crate) struct GitAttributes {
     https_path: Option<String>,
     /// How the address of a folder is made from `{url}`, `{ref}` and `{folder}`; an empty text ends it.
     url_format: Option<String>,
-    /// Refused: there are no connections to git hosts here.
+    /// Refused: a repository has credentials of its own.
     connection_id: Option<ID>,
     /// `true` is refused: nothing is decrypted.
     decrypt: Option<bool>,
@@ -195,7 +195,7 @@ impl GitAttributes {
         unsupported(
             "attributes.connectionId",
             connection_id.is_some_and(|id| !id.is_empty()),
-            "is not supported: there are no connections to git hosts. Give the credentials themselves: username and \
+            "is not supported: a repository has credentials of its own. Give the credentials themselves: username and \
              password, or privateKey",
         )?;
         unsupported(

@@ -21,6 +21,7 @@ use super::{
     stack_clock::{
         StackCron, StackDriftCheck, StackDriftSchedule, StackDriftStatus, StackDriftedResourceConnection,
     },
+    stack_definition::StackDefinition,
     stack_dependency::{StackDependency, dependents},
     stack_input::{StackAttributes, StackType},
     stack_policy::PolicyEngine,
@@ -161,6 +162,11 @@ impl InfrastructureStack {
         time(self.0.spec.approval.expires_seconds)
     }
 
+    /// Where plans wait for approval, commands that somebody runs on demand wait, too, all of them.
+    async fn command_approval(&self) -> bool {
+        self.0.spec.approval.commands
+    }
+
     /// Commands of a run that take longer than this are ended; absent: after one hour.
     async fn timeout(&self) -> Option<String> {
         time(self.0.spec.timeout_seconds)
@@ -199,6 +205,15 @@ impl InfrastructureStack {
     /// The commands that undo a `CUSTOM` stack.
     async fn delete_commands(&self) -> List<CustomRunStep> {
         list(self.0.spec.delete_commands.iter().cloned().map(CustomRunStep::from))
+    }
+
+    /// What gives a `CUSTOM` stack its commands, in place of its own.
+    async fn definition(&self, ctx: &Context<'_>) -> Nullable<StackDefinition> {
+        nullable(async {
+            let Some(definition) = self.0.spec.definition_id else { return Ok(None) };
+            by_id::<plural_core::stack_definition::StackDefinition, _>(ctx, definition).await
+        })
+        .await
     }
 
     /// Files of its runs, without what is in them.

@@ -70,6 +70,8 @@ pub(crate) struct StackAttributes {
     forbid_self_approval: Option<bool>,
     /// A plan that waits and its approvals end after this time: `90m`, `24h`. An empty text: never.
     approval_expiry: Option<String>,
+    /// Where plans wait for approval, commands that somebody runs on demand wait, too, all of them.
+    command_approval: Option<bool>,
     /// The console keeps the state of the tool, and gives each run the address of it.
     manage_state: Option<bool>,
     /// Folder below that of `git` in which the tool runs.
@@ -97,9 +99,9 @@ pub(crate) struct StackAttributes {
     actor_id: Option<ID>,
     /// Refused: a stack is not made by a service here.
     parent_id: Option<ID>,
-    /// Refused: there are no connections to git hosts here.
+    /// Refused: a stack has no connection of its own.
     connection_id: Option<ID>,
-    /// Refused: there are no definitions of stacks yet.
+    /// What gives a `CUSTOM` stack its commands, in place of `commands` and `deleteCommands`; an empty text ends that.
     definition_id: Option<ID>,
     /// Refused: agents for coding are not part of this console.
     agent_id: Option<ID>,
@@ -304,6 +306,7 @@ impl StackAttributes {
             required_approvals,
             forbid_self_approval,
             approval_expiry,
+            command_approval,
             manage_state,
             workdir,
             timeout,
@@ -338,12 +341,7 @@ impl StackAttributes {
             (
                 "attributes.connectionId",
                 named(connection_id),
-                "is not supported: there are no connections to git hosts. Give the repository its credentials",
-            ),
-            (
-                "attributes.definitionId",
-                named(definition_id),
-                "is not supported yet: there are no definitions of stacks. Give commands and deleteCommands",
+                "is not supported: a stack has no connection of its own. Give the repository its credentials",
             ),
             (
                 "attributes.agentId",
@@ -380,6 +378,7 @@ impl StackAttributes {
                 required_approvals,
                 forbid_self_approval,
                 approval_expiry,
+                command_approval,
                 manage_state,
                 workdir,
                 timeout,
@@ -388,6 +387,7 @@ impl StackAttributes {
                 delete_commands,
                 dependencies,
                 policy_engine,
+                definition_id,
             },
             clock: ClockAttributes { cron, drift },
             files,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use async_graphql::InputObject;
+use async_graphql::{ID, InputObject};
 use plural_core::specs::Seconds;
 use plural_core::stack_spec::{
     AnsibleConfiguration, JobSpec, JobToleration, PulumiConfiguration, StackApproval, StackCommand,
@@ -12,7 +12,7 @@ use plural_core::{Error, Result};
 use plural_specs::Json;
 
 use super::{
-    error::{List, items, parse, unsupported},
+    error::{List, id_in, items, parse, unsupported},
     service_input::GitRefAttributes,
     stack_dependency::{self, StackDependencyAttributes},
     stack_policy::PolicyEngineAttributes,
@@ -242,6 +242,7 @@ pub(crate) struct SpecAttributes {
     pub(crate) required_approvals: Option<i32>,
     pub(crate) forbid_self_approval: Option<bool>,
     pub(crate) approval_expiry: Option<String>,
+    pub(crate) command_approval: Option<bool>,
     pub(crate) manage_state: Option<bool>,
     pub(crate) workdir: Option<String>,
     pub(crate) timeout: Option<String>,
@@ -250,6 +251,7 @@ pub(crate) struct SpecAttributes {
     pub(crate) delete_commands: List<CustomStepAttributes>,
     pub(crate) dependencies: List<StackDependencyAttributes>,
     pub(crate) policy_engine: Option<PolicyEngineAttributes>,
+    pub(crate) definition_id: Option<ID>,
 }
 
 impl SpecAttributes {
@@ -262,6 +264,7 @@ impl SpecAttributes {
             required_approvals,
             forbid_self_approval,
             approval_expiry,
+            command_approval,
             manage_state,
             workdir,
             timeout,
@@ -270,11 +273,14 @@ impl SpecAttributes {
             delete_commands,
             dependencies,
             policy_engine,
+            definition_id,
         } = self;
-        let StackApproval { required, approvers, forbid_self, expires_seconds } = &mut spec.approval;
+        let StackApproval { required, approvers, forbid_self, expires_seconds, commands: waits } =
+            &mut spec.approval;
         set(required, approval);
         set(approvers, count("attributes.requiredApprovals", required_approvals)?);
         set(forbid_self, forbid_self_approval);
+        set(waits, command_approval);
         set(expires_seconds, time("attributes.approvalExpiry", approval_expiry)?);
         set(&mut spec.manage_state, manage_state);
         set(&mut spec.workdir, workdir);
@@ -288,6 +294,10 @@ impl SpecAttributes {
         set(&mut spec.dependencies, dependencies);
         if let Some(policy) = policy_engine {
             spec.policy = policy.parse()?;
+        }
+        if let Some(definition) = definition_id {
+            let named = Some(definition).filter(|id| !id.is_empty());
+            spec.definition_id = id_in("attributes.definitionId", named.as_deref())?;
         }
         if let Some(job) = job_spec {
             job.over(&mut spec.job)?;
@@ -354,7 +364,7 @@ pub(super) fn steps(
 }
 
 impl StackConfigurationAttributes {
-    fn over(self, is: &mut StackConfiguration) -> Result<()> {
+    pub(super) fn over(self, is: &mut StackConfiguration) -> Result<()> {
         let Self { image, version, tag, hooks, terraform, terragrunt, pulumi, ansible, ai_approval } = self;
         if let Some(AiApprovalAttributes { enabled, ignore_cancel: _, git: _, file: _ }) = ai_approval {
             unsupported(
@@ -519,6 +529,7 @@ mod tests {
             required_approvals: None,
             forbid_self_approval: None,
             approval_expiry: None,
+            command_approval: None,
             manage_state: None,
             workdir: None,
             timeout: None,
@@ -527,6 +538,7 @@ mod tests {
             delete_commands: None,
             dependencies: None,
             policy_engine: None,
+            definition_id: None,
         }
     }
 

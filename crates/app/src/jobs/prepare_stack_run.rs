@@ -49,7 +49,7 @@ impl Job for PrepareStackRun {
             // It was done before, and the turn was lost.
             return Ok(app.run_next(run.stack_id).await?);
         }
-        let Some(run) = app.run_settled(run).await? else { return Ok(()) };
+        let Some(run) = Box::pin(app.run_settled(run)).await? else { return Ok(()) };
         let prepared = match prepare(app, &run).await? {
             Ok(source) => source,
             Err(error) if error.transient => {

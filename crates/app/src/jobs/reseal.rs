@@ -392,5 +392,7 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::StackPlan => format!("stack_plan:{of}"),
         SealedColumn::StackOutput => format!("stack_output:{of}"),
         SealedColumn::StackDrift => format!("stack_drift:{of}"),
+        SealedColumn::ScmSecrets => format!("scm_connection:{of}:secrets"),
+        SealedColumn::ScmWebhookHmac => format!("scm_webhook:{of}:hmac"),
     }
 }

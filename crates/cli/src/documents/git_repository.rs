@@ -45,7 +45,7 @@ const FIELDS: &[Field] = &[
     field("verify", Type::Fields(VERIFY), "Whose signature a commit must carry.").hidden().added(),
     field("projectRef", Type::Reference(Kind::Project), "Where it belongs; the default project when absent. It cannot change.")
         .added(),
-    refused("connectionRef", "there are no connections to git hosts; give url and credentialsRef"),
+    refused("connectionRef", "a repository has credentials of its own; give url and credentialsRef"),
     RECONCILIATION,
 ];
 

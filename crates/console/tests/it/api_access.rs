@@ -9,6 +9,7 @@ mod background_job;
 mod binding;
 mod bound;
 mod cluster;
+mod custom_stack_run;
 mod delta;
 mod global_service;
 mod group;
@@ -24,10 +25,13 @@ mod registration_token;
 mod repository;
 mod role;
 mod saved_view;
+mod scm_connection;
+mod scm_webhook;
 mod service;
 mod service_account;
 mod service_context;
 mod stack;
+mod stack_definition;
 mod sync_window;
 mod table;
 mod token;
@@ -42,7 +46,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 25] = [
+const ROWS: [&[Line]; 29] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -59,6 +63,8 @@ const ROWS: [&[Line]; 25] = [
     identity_provider::ROWS,
     repository::ROWS,
     saved_view::ROWS,
+    scm_connection::ROWS,
+    scm_webhook::ROWS,
     service::ROWS,
     service_context::ROWS,
     sync_window::ROWS,
@@ -68,6 +74,8 @@ const ROWS: [&[Line]; 25] = [
     registration_token::ROWS,
     persona::ROWS,
     stack::ROWS,
+    custom_stack_run::ROWS,
+    stack_definition::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Line> {
@@ -93,10 +101,15 @@ struct World {
     group_name: String,
     token: Value,
     view: Value,
+    /// A connection, and the id of its webhook.
+    scm: Value,
     stack: Value,
+    /// Commands of all stacks of the project.
+    custom: Value,
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
     role: Value,
+    definition: Value,
     machine: Value,
     passkey: String,
     invite: String,
@@ -139,8 +152,11 @@ impl World {
             group_name,
             token: make_token(admin).await,
             view: make_view(admin, &name).await,
+            scm: make_scm(t).await,
             stack: make_stack(t, &name).await,
+            custom: make_custom(t, &name).await,
             role: make_role(admin, &name).await,
+            definition: make_definition(admin, &name).await,
             machine: make_machine(t, &name).await,
             registration: make_registration(t).await,
             persona: make_persona(admin, &name).await,
@@ -196,8 +212,17 @@ impl World {
         if about(&self.view) {
             self.view = make_view(admin, &name).await;
         }
+        if about(&self.scm)
+            || about(&json!({"id": self.scm["webhook"]}))
+            || self.scm["name"].as_str().is_some_and(names)
+        {
+            self.scm = make_scm(t).await;
+        }
         if about(&self.stack) {
             self.stack = make_stack(t, &name).await;
+        }
+        if about(&self.custom) {
+            self.custom = make_custom(t, &name).await;
         }
         if about(&self.sourced) || self.sourced["run"].as_str().is_some_and(names) {
             self.sourced = make_sourced(t, &name, &self.cluster, &self.repository).await;
@@ -210,6 +235,9 @@ impl World {
         }
         if about(&self.persona) {
             self.persona = make_persona(admin, &name).await;
+        }
+        if about(&self.definition) {
+            self.definition = make_definition(admin, &name).await;
         }
         if about(&self.role) {
             self.role = make_role(admin, &name).await;
@@ -341,6 +369,20 @@ async fn make_view(admin: &Person, name: &str) -> Value {
         .clone()
 }
 
+/// A connection of the default project.
+async fn make_scm(t: &TestServer) -> Value {
+    let create =
+        "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id name } }";
+    let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
+    let attributes = json!({"name": name, "type": "GITHUB", "token": "a-token", "projectId": t.project});
+    let mut made = t.admin.data(create, json!({"a": attributes})).await["createScmConnection"].clone();
+    let create = "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id } }";
+    let attributes = scm_webhook::attributes(&made, "acme");
+    let webhook = t.admin.data(create, json!({"a": attributes})).await;
+    made["webhook"] = webhook["createScmWebhookPointer"]["id"].clone();
+    made
+}
+
 /// A stack whose code is where nothing can be fetched, and the id of a run of it that has failed.
 async fn make_sourced(t: &TestServer, name: &str, cluster: &Value, repository: &Value) -> Value {
     let create = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
@@ -359,6 +401,14 @@ async fn make_sourced(t: &TestServer, name: &str, cluster: &Value, repository: &
     .await;
     made["run"] = run;
     made
+}
+
+/// Commands of all stacks of the project.
+async fn make_custom(t: &TestServer, name: &str) -> Value {
+    let create = "mutation ($a: CustomStackRunAttributes!) { createCustomStackRun(attributes: $a) { id } }";
+    let attributes =
+        json!({"name": format!("custom-{name}"), "projectId": t.project, "commands": [{"cmd": "ls"}]});
+    t.admin.data(create, json!({"a": attributes})).await["createCustomStackRun"].clone()
 }
 
 /// A stack of the default project with two states, and the ids of those.
@@ -403,6 +453,13 @@ async fn make_persona(admin: &Person, name: &str) -> Value {
     let create = "mutation ($a: PersonaAttributes!) { createPersona(attributes: $a) { id } }";
     let attributes = json!({"name": format!("persona-{name}")});
     admin.data(create, json!({"a": attributes})).await["createPersona"].clone()
+}
+
+async fn make_definition(admin: &Person, name: &str) -> Value {
+    let create =
+        "mutation ($a: StackDefinitionAttributes!) { createStackDefinition(attributes: $a) { id name } }";
+    let attributes = json!({"name": format!("definition-{name}"), "steps": [{"cmd": "make"}]});
+    admin.data(create, json!({"a": attributes})).await["createStackDefinition"].clone()
 }
 
 async fn make_role(admin: &Person, name: &str) -> Value {

@@ -370,7 +370,6 @@ async fn what_cannot_be_honoured_is_refused() {
             "set it to true",
         ),
         (stack("cron", json!({"crontab": "nightly"})), "attributes.cron", "five fields"),
-        (stack("definitionId", json!(id)), "attributes.definitionId", "deleteCommands"),
         (stack("tags", json!([{"name": "a", "value": "b"}])), "attributes.tags", "project"),
         (
             stack("jobSpec", json!({"namespace": "a", "raw": "spec: hunter2"})),

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use world::{FILE, World, hex, id_of};
 
 mod clocks;
+mod custom;
+mod definition;
 mod dependencies;
 mod exec;
 mod imports;

@@ -116,3 +116,93 @@ async fn writers_read_and_rotate_it_and_it_is_told() {
     t.owner.data(delete, json!({"id": id})).await;
     assert_eq!(send(&t, "gitlab", &path, &second, "{}").await.status, 401);
 }
+
+/// A connection of the default project to a Gitea, and the path of a webhook of it.
+async fn scm_webhook(t: &TestServer, hmac: &str) -> (String, String) {
+    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+    let attributes = json!({
+        "name": "forge", "type": "GITEA", "projectId": t.project, "baseUrl": "https://git.invalid",
+        "token": "a-token", "repositories": ["team/*"],
+    });
+    let connection =
+        t.owner.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone();
+    let create = "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id url externalId } }";
+    let attributes = json!({"connectionId": connection, "type": "GITEA", "owner": "team", "hmac": hmac});
+    let made = t.owner.data(create, json!({"a": attributes})).await["createScmWebhookPointer"].clone();
+    let path = format!("/ext/v1/webhooks/gitea/{}", made["externalId"].as_str().unwrap());
+    assert!(made["url"].as_str().unwrap().ends_with(&path), "{made}");
+    (made["id"].as_str().unwrap().to_owned(), path)
+}
+
+#[tokio::test]
+async fn a_webhook_of_a_connection_is_believed_for_its_repositories() {
+    let t = TestServer::start().await;
+    repository(&t, "one").await;
+    let secret = "0123456789abcdef";
+    let (id, path) = scm_webhook(&t, secret).await;
+    let tell = async |path: &str, header: &'static str, signature: String, body: &str| {
+        let request = t.nobody.http().post(t.url(path)).header(header, signature).body(body.to_owned());
+        Answer::of(request.send().await.unwrap()).await
+    };
+    let sign = |with: &str, body: &str| {
+        let mac = Hmac::<Sha256>::new_from_slice(with.as_bytes()).unwrap().chain_update(body).finalize();
+        hex::encode(mac.into_bytes())
+    };
+    let of = |slug: &str| json!({"repository": {"full_name": slug}}).to_string();
+    // The same delivery twice is the same hint.
+    for (slug, count) in
+        [("team/one", 1), ("team/one", 1), ("other/one", 0), ("team/group/one", 0), ("../team/one", 0)]
+    {
+        let body = of(slug);
+        let taken = tell(&path, "x-gitea-signature", sign(secret, &body), &body).await;
+        assert_eq!((taken.status, &taken.body), (202, &json!({"repositories": count})), "{slug}");
+    }
+    let body = of("team/one");
+    for (path, header, signature) in [
+        (path.as_str(), "x-gitea-signature", sign("another secret of it", &body)),
+        (path.as_str(), "x-gitea-signature", sign(secret, &of("team/other"))),
+        (path.as_str(), "x-gitea-signature", sign(WEBHOOK_SECRET, &body)),
+        (path.as_str(), "x-gitea-signature", String::new()),
+        (path.as_str(), "x-hub-signature-256", format!("sha256={}", sign(secret, &body))),
+        ("/ext/v1/webhooks/gitea", "x-gitea-signature", sign(secret, &body)),
+        ("/ext/v1/webhooks/gitea", "x-gitea-signature", sign(WEBHOOK_SECRET, &body)),
+        ("/ext/v1/webhooks/gitea/unknown", "x-gitea-signature", sign(secret, &body)),
+    ] {
+        assert_eq!(tell(path, header, signature, &body).await.status, 401, "{path} {header}");
+    }
+    // Another type than the webhook's, with its way of signing.
+    let other = path.replace("/gitea/", "/github/");
+    let signed = format!("sha256={}", sign(secret, &body));
+    assert_eq!(tell(&other, "x-hub-signature-256", signed, &body).await.status, 401);
+    let broken = tell(&path, "x-gitea-signature", sign(secret, "no JSON"), "no JSON").await;
+    assert_eq!(broken.status, 422, "{broken:?}");
+
+    let delete = "mutation ($id: ID!) { deleteScmWebhook(id: $id) { id } }";
+    t.owner.data(delete, json!({"id": id})).await;
+    assert_eq!(tell(&path, "x-gitea-signature", sign(secret, &body), &body).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_webhook_finds_its_connection_by_type_and_owner_when_exactly_one_fits() {
+    let t = TestServer::start().await;
+    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+    let connect = async |name: &str| {
+        let attributes = json!({
+            "name": name, "type": "GITHUB", "projectId": t.project, "token": "a-token", "owner": "acme",
+        });
+        t.owner.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone()
+    };
+    let make = "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { connection { id } } }";
+    let attributes = json!({"type": "GITHUB", "owner": "acme", "hmac": "0123456789abcdef"});
+    let none = t.owner.ask(make, json!({"a": attributes})).await;
+    assert!(none.body.to_string().contains("attributes.connectionId"), "{none:?}");
+    let one = connect("one").await;
+    let made = t.owner.data(make, json!({"a": attributes})).await;
+    assert_eq!(made["createScmWebhookPointer"]["connection"]["id"], one);
+    connect("other").await;
+    let two = t.owner.ask(make, json!({"a": attributes})).await;
+    assert!(two.body.to_string().contains("attributes.connectionId"), "{two:?}");
+    let short = json!({"type": "GITHUB", "owner": "acme", "connectionId": one, "hmac": "short"});
+    let short = t.owner.ask(make, json!({"a": short})).await;
+    assert!(short.body.to_string().contains("attributes.hmac"), "{short:?}");
+}

@@ -110,7 +110,14 @@ fn commands_are_over_after_the_job_that_they_are_of() {
         plan: Some(planned(0)),
         ..run(RunStatus::Running, RunPhase::Plan)
     };
-    let of = |phase| Some(ExecCommands { phase, commands: vec![ExecCommand::default()] });
+    let of = |phase| {
+        Some(ExecCommands {
+            phase,
+            commands: vec![ExecCommand::default()],
+            custom: None,
+            answers: Vec::new(),
+        })
+    };
     run.snapshot.spec.exec = of(RunPhase::Plan);
     assert_eq!(after_job(&run, &report(true)), Turn::Over(RunStatus::Successful, None));
     run.snapshot.spec.exec = of(RunPhase::Apply);
@@ -126,7 +133,14 @@ fn commands_are_over_after_the_job_that_they_are_of() {
 #[test]
 fn commands_that_may_have_run_do_not_run_again_by_themselves() {
     let mut run = StackRun { kind: RunKind::Commands, ..run(RunStatus::Running, RunPhase::Plan) };
-    let of = |phase| Some(ExecCommands { phase, commands: vec![ExecCommand::default()] });
+    let of = |phase| {
+        Some(ExecCommands {
+            phase,
+            commands: vec![ExecCommand::default()],
+            custom: None,
+            answers: Vec::new(),
+        })
+    };
     run.snapshot.spec.exec = of(RunPhase::Plan);
     let Turn::Over(RunStatus::Failed, Some(told)) = after_loss(&run, "lost", true) else { panic!() };
     assert!(told.starts_with("lost; its commands may have run"), "{told}");

@@ -21,7 +21,8 @@ async fn fixture(phase: RunPhase, of: RunPhase, steps: Vec<InputStep>) -> Fixtur
     f.change(|input| {
         input.kind = RunKind::Commands;
         input.environment = vec![variable("TOKEN", "hunter2", true)];
-        input.spec.exec = Some(ExecCommands { phase: of, commands: vec![command] });
+        input.spec.exec =
+            Some(ExecCommands { phase: of, commands: vec![command], custom: None, answers: Vec::new() });
     });
     f
 }

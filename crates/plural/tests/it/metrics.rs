@@ -99,6 +99,8 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "prepare_stack_run",
                 "end_stack_run",
                 "follow_upstream",
+                "follow_definition",
+                "hear_scm_webhook",
             ]
             .into_iter()
             .filter(|kind| !kinds.contains(kind)),

@@ -3,6 +3,7 @@
 
 mod actor;
 mod days;
+mod definition;
 mod depends;
 mod drift;
 mod exec;

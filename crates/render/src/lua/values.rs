@@ -91,6 +91,33 @@ fn computed(
     Ok(LuaValues { values, values_files })
 }
 
+/// Runs `scripts` (name and source, in order, as one program) over any data, and answers what the globals `asked` hold then.
+///
+/// The modules `encoding`, `fs` (the tree below `folder`) and `utils` can be required.
+///
+/// # Errors
+/// See [`LuaError`].
+pub fn lua_globals(
+    tree: &Tree,
+    folder: &str,
+    data: &Map<String, Value>,
+    scripts: &[(String, String)],
+    asked: &[&str],
+    limits: LuaLimits,
+) -> Result<Vec<Value>, LuaError> {
+    // The clock stands still: a script that asks for the time would give other files on every run.
+    let sandbox = Sandbox::new(limits, 0)?;
+    modules::install(&sandbox.lua, &sandbox.fuel, tree, folder)
+        .map_err(|error| sandbox.fuel.explain("modules", &error))?;
+    for (name, value) in data {
+        sandbox.set_global(name, value)?;
+    }
+    for (name, source) in scripts {
+        sandbox.run(name, source)?;
+    }
+    asked.iter().map(|name| sandbox.global(name)).collect()
+}
+
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "nil",

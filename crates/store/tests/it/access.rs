@@ -12,6 +12,7 @@ macro_rules! case {
 mod background_job;
 mod binding;
 mod cluster;
+mod custom_stack_run;
 mod delta;
 mod global_service;
 mod group;
@@ -30,9 +31,12 @@ mod registration_token;
 mod repository;
 mod role;
 mod saved_view;
+mod scm_connection;
+mod scm_webhook;
 mod service;
 mod service_context;
 mod stack;
+mod stack_definition;
 mod stack_run;
 mod sync_window;
 mod token;
@@ -84,7 +88,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 28] = [
+const CASES: [fn() -> Vec<Case>; 32] = [
     project::cases,
     user::cases,
     group::cases,
@@ -94,6 +98,8 @@ const CASES: [fn() -> Vec<Case>; 28] = [
     delta::cases,
     repository::cases,
     saved_view::cases,
+    scm_connection::cases,
+    scm_webhook::cases,
     service::cases,
     sync_window::cases,
     recording::cases,
@@ -103,7 +109,9 @@ const CASES: [fn() -> Vec<Case>; 28] = [
     managed_namespace::cases,
     service_context::cases,
     stack::cases,
+    stack_definition::cases,
     stack_run::cases,
+    custom_stack_run::cases,
     background_job::cases,
     installation::cases,
     role::cases,

@@ -45,6 +45,7 @@ mod replicas;
 mod role;
 mod rollout;
 mod saved_view;
+mod scm_connection;
 mod secret_backends;
 mod secrets;
 mod service;

@@ -96,6 +96,45 @@ impl PolicyRole {
     }
 }
 
+/// What kind of git host it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ScmType {
+    /// Azure DevOps.
+    AzureDevops,
+    /// Bitbucket Cloud.
+    Bitbucket,
+    /// Bitbucket Data Center.
+    BitbucketDatacenter,
+    /// Gitea, or Forgejo.
+    Gitea,
+    /// GitHub, also GitHub Enterprise.
+    Github,
+    /// GitLab.
+    Gitlab,
+    /// Git alone, without pull requests.
+    Plain,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl ScmType {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AzureDevops => "AZURE_DEVOPS",
+            Self::Bitbucket => "BITBUCKET",
+            Self::BitbucketDatacenter => "BITBUCKET_DATACENTER",
+            Self::Gitea => "GITEA",
+            Self::Github => "GITHUB",
+            Self::Gitlab => "GITLAB",
+            Self::Plain => "PLAIN",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// A place that keeps secret values, as the console sealed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -190,6 +229,39 @@ impl StackStatus {
             Self::Queued => "QUEUED",
             Self::Running => "RUNNING",
             Self::Successful => "SUCCESSFUL",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+/// What a step of a run is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum StepStage {
+    /// Change it.
+    Apply,
+    /// Take everything away.
+    Destroy,
+    /// Get what the code names.
+    Init,
+    /// Say what would change.
+    Plan,
+    /// Check the plan.
+    Verify,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl StepStage {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "APPLY",
+            Self::Destroy => "DESTROY",
+            Self::Init => "INIT",
+            Self::Plan => "PLAN",
+            Self::Verify => "VERIFY",
             Self::Unknown => "UNKNOWN",
         }
     }

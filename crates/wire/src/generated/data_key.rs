@@ -126,6 +126,8 @@ pub enum SecretKind {
     RepositoryReach,
     /// Secrets of repositories' webhooks.
     RepositoryWebhook,
+    /// Secrets of connections to git hosts, and of their webhooks.
+    ScmCredentials,
     /// What random values of templates are made from.
     Seeds,
     /// Environments and files of stacks and of their runs.
@@ -156,6 +158,7 @@ impl SecretKind {
             Self::RepositoryCredentials => "REPOSITORY_CREDENTIALS",
             Self::RepositoryReach => "REPOSITORY_REACH",
             Self::RepositoryWebhook => "REPOSITORY_WEBHOOK",
+            Self::ScmCredentials => "SCM_CREDENTIALS",
             Self::Seeds => "SEEDS",
             Self::StackInputs => "STACK_INPUTS",
             Self::StackOutputs => "STACK_OUTPUTS",

@@ -60,7 +60,7 @@ pub struct GitAttributes {
     /// PEM of the authorities that sign the host's certificate, in place of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_certificate: Option<String>,
-    /// Refused: there are no connections to git hosts here.
+    /// Refused: a repository has credentials of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_id: Option<String>,
     /// `true` is refused: nothing is decrypted.

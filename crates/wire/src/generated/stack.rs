@@ -46,6 +46,15 @@ pub struct InfrastructureStack {
     pub state_version: Option<StackStateVersion>,
 }
 
+/// Enough of a definition of stacks to name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackDefinitionRef {
+    /// Id.
+    pub id: String,
+    /// Unique name.
+    pub name: String,
+}
+
 /// A stack with all that is known of it. Of its files only paths are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,6 +84,8 @@ pub struct StackDetails {
     pub source_error: Option<String>,
     /// The repository of its code; absent when you may not see it, and of a stack that has a state and no runs.
     pub repository: Option<GitRepository>,
+    /// What gives a `CUSTOM` stack its commands, in place of its own.
+    pub definition: Option<StackDefinitionRef>,
     /// Variables of the environment of its runs; the values of secret ones are empty.
     #[serde(default, deserialize_with = "list")]
     pub environment: Vec<StackEnvironment>,
@@ -362,7 +373,8 @@ fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
-fragment StackDetails on InfrastructureStack { ...InfrastructureStack approval requiredApprovals forbidSelfApproval approvalExpiry timeout manageState workdir variables lastSuccessfulAt sourceError repository { ...GitRepository } environment { ...StackEnvironment } files { ...StackFile } }
+fragment StackDefinitionRef on StackDefinition { id name }
+fragment StackDetails on InfrastructureStack { ...InfrastructureStack approval requiredApprovals forbidSelfApproval approvalExpiry timeout manageState workdir variables lastSuccessfulAt sourceError repository { ...GitRepository } definition { ...StackDefinitionRef } environment { ...StackEnvironment } files { ...StackFile } }
 fragment StackEnvironment on StackEnvironment { name value secret }
 fragment StackFile on StackFile { path }
 fragment StackLock on StackLock { id operation who author fence insertedAt }

@@ -21,7 +21,7 @@ struct Case {
 const WRITERS_WRITE: [&str; 2] = ["OK", "FORBIDDEN"];
 const NEITHER: [&str; 2] = ["FORBIDDEN", "FORBIDDEN"];
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 18] = [
     Case {
         field: "createProject",
         expected: NEITHER,
@@ -82,6 +82,18 @@ const CASES: [Case; 16] = [
         expected: WRITERS_WRITE,
         document: "mutation ($id: ID!, $a: StackAttributes!) { updateStack(id: $id, attributes: $a) { id } }",
         variables: |w, _| json!({"id": w.stack["id"], "a": {"protect": false}}),
+    },
+    Case {
+        field: "createCustomStackRun",
+        expected: WRITERS_WRITE,
+        document: "mutation ($a: CustomStackRunAttributes!) { createCustomStackRun(attributes: $a) { id } }",
+        variables: |w, name| json!({"a": {"name": name, "projectId": w.shared, "commands": [{"cmd": "ls"}]}}),
+    },
+    Case {
+        field: "updateCustomStackRun",
+        expected: WRITERS_WRITE,
+        document: "mutation ($id: ID!, $a: CustomStackRunAttributes!) { updateCustomStackRun(id: $id, attributes: $a) { id } }",
+        variables: |w, name| json!({"id": w.custom["id"], "a": {"name": name}}),
     },
     Case {
         field: "createServiceAccount",

@@ -27,6 +27,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("clusterManagedNamespaces", ""),
     ("clusterStackRuns", ""),
     ("clusters", ""),
+    ("customStackRun", "(id: \"$custom\")"),
+    ("customStackRuns", ""),
     ("federatedCredential", "(id: \"$credential\")"),
     ("federatedCredentials", "(userId: \"$machine\")"),
     ("gitRepositories", ""),
@@ -59,6 +61,10 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("roles", ""),
     ("savedView", "(id: \"$view\")"),
     ("savedViews", ""),
+    ("scmConnection", "(id: \"$scm\")"),
+    ("scmConnections", ""),
+    ("scmWebhook", "(id: \"$hook\")"),
+    ("scmWebhooks", ""),
     ("serviceAccount", "(id: \"$machine\")"),
     ("serviceAccounts", ""),
     ("serviceContext", "(name: \"network\")"),
@@ -72,6 +78,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("servicePreview", "(id: \"$service\")"),
     ("serviceStatuses", ""),
     ("serviceTarball", "(id: \"$service\")"),
+    ("stackDefinition", "(name: \"deploy\")"),
+    ("stackDefinitions", ""),
     ("stackGraph", ""),
     ("stackRun", "(id: \"$run\")"),
     ("stackRunsWaiting", ""),
@@ -103,6 +111,7 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("updateCluster", "(id: \"$cluster\", attributes: {})"),
     ("updateGitRepository", "(id: \"$repository\", attributes: {url: \"https://git.invalid/a.git\"})"),
     ("updateServiceDeployment", "(id: \"$service\", attributes: {})"),
+    ("updateScmConnection", "(id: \"$scm\", attributes: {name: \"forge\", type: GITEA})"),
     ("upsertHelmRepository", "(url: \"https://charts.invalid/stable\")"),
 ];
 
@@ -124,6 +133,8 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         // A run has its own copy.
         SealedColumn::StackEnvironment | SealedColumn::StackRunEnvironment => Ok("environment of a stack"),
         SealedColumn::StackFiles | SealedColumn::StackRunFiles => Ok("file of a stack"),
+        SealedColumn::ScmSecrets => Ok("token of a connection"),
+        SealedColumn::ScmWebhookHmac => Ok("secret of a webhook of a git host"),
         SealedColumn::StackPlan | SealedColumn::StackOutput | SealedColumn::StackDrift => {
             Err("a Job makes it, and no Job runs here: console: stack_runs.rs, stack_runs/schedules.rs")
         }
@@ -335,6 +346,40 @@ impl World {
             admin.data(invite, json!({"a": {"email": "invited@example.com", "groupIds": [group]}})).await;
         canaries.keep("code of an invitation", invite["createInvite"]["token"].as_str().unwrap());
         t.plant_passkey(&t.admin.id).await;
+        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+        let key = |canary: String| {
+            format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{canary}\n-----END OPENSSH PRIVATE KEY-----")
+        };
+        let proxy = format!("http://ada:{}@proxy.invalid:3128", canaries.plant("proxy of a connection"));
+        let forge = json!({
+            "name": "forge", "type": "GITEA", "projectId": t.project, "default": true, "owner": "acme", "username": "bot",
+            "baseUrl": "https://git.invalid", "apiUrl": "https://git.invalid/api/v1", "repositories": ["acme/*"],
+            "token": canaries.plant("token of a connection"), "proxy": {"url": proxy},
+            "signingPrivateKey": key(canaries.plant("signing key of a connection")),
+        });
+        let scm = made(create, json!({"a": forge})).await;
+        let create =
+            "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id } }";
+        let hook = json!({
+            "connectionId": scm, "type": "GITEA", "owner": "acme", "hmac": canaries.plant("secret of a webhook of a git host"),
+        });
+        let hook = made(create, json!({"a": hook})).await;
+        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+        let app = json!({
+            "name": "app", "type": "GITHUB", "projectId": t.project, "repositories": ["acme/**"],
+            "github": {"appId": "1", "installationId": "2", "privateKey": key(canaries.plant("key of an App"))},
+        });
+        made(create, json!({"a": app})).await;
+        let azure = json!({
+            "name": "azure", "type": "AZURE_DEVOPS", "token": canaries.plant("token of Azure DevOps"),
+            "azure": {"username": "bot", "organization": "acme", "project": "shop"},
+        });
+        made(create, json!({"a": azure})).await;
+        let datacenter = json!({
+            "name": "datacenter", "type": "BITBUCKET_DATACENTER", "projectId": t.project, "baseUrl": "https://bitbucket.invalid",
+            "username": "bot", "token": canaries.plant("password of Bitbucket"), "bitbucketDatacenter": {"userSlug": "bot"},
+        });
+        made(create, json!({"a": datacenter})).await;
         let view = json!({"name": "All", "page": "services", "query": ""});
         let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
         let view = made(create, json!({"a": view})).await;
@@ -368,6 +413,24 @@ impl World {
             "files": [{"path": "key.pem", "content": canaries.plant("file of a stack")}],
         });
         let stack = made(create, json!({"a": stack})).await;
+        let definition = "mutation { createStackDefinition(attributes: {name: \"deploy\", description: \"for all\", steps: [{cmd: \"make\", args: [\"-k\"]}], deleteSteps: [{cmd: \"undo\"}]}) { id } }";
+        made(definition, json!({})).await;
+        let create =
+            "mutation ($a: CustomStackRunAttributes!) { createCustomStackRun(attributes: $a) { id } }";
+        let custom = json!({
+            "name": "Grow", "documentation": "Makes it larger.", "stackId": stack,
+            "commands": [{"cmd": "grow", "args": ["-v"], "dir": "deep", "approve": true}],
+            "configuration": [
+                {"type": "BOOL", "name": "LARGER", "default": "true", "optional": true},
+                {
+                    "type": "ENUM", "name": "SIZE", "default": "3", "documentation": "How large", "longform": "In pods.",
+                    "displayName": "Size", "placeholder": "5", "page": 1, "values": ["3", "5"],
+                    "condition": {"operation": "EQ", "field": "LARGER", "value": "true"},
+                    "validation": {"regex": "^[0-9]$", "json": true},
+                },
+            ],
+        });
+        let custom = made(create, json!({"a": custom})).await;
         let trigger = "mutation ($id: ID!) { triggerRun(id: $id, dryRun: true) { id } }";
         let run = made(trigger, json!({"id": stack})).await;
         let states = [canaries.plant("state of a stack"), canaries.plant("later state of a stack")];
@@ -420,9 +483,12 @@ impl World {
             ("service", service),
             ("stack", stack),
             ("run", run),
+            ("custom", custom),
             ("first_state", first_state),
             ("second_state", second_state),
             ("view", view),
+            ("scm", scm),
+            ("hook", hook),
             ("machine", account),
             ("credential", credential),
             ("registration", registration["id"].as_str().unwrap().to_owned()),

@@ -24,7 +24,7 @@ pub(super) async fn exec(w: &World, by: &Person, commands: Value) -> Answer {
 }
 
 /// Somebody with a role of these actions in the project.
-async fn somebody(w: &World, name: &str, actions: &[&str]) -> Person {
+pub(super) async fn somebody(w: &World, name: &str, actions: &[&str]) -> Person {
     let t = &w.t;
     let person = t.admin.add_user(&format!("{name}@example.com")).await;
     let create = "mutation ($a: RoleAttributes!) { createRole(attributes: $a) { id } }";

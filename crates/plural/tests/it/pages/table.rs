@@ -283,6 +283,15 @@ pub(super) const PAGES: &[Followed] = &[
         ..NOTHING
     },
     Followed {
+        page: "docs/scm-connections.md",
+        before: "printf a-token > token.txt",
+        just_before: &[(
+            "plural cd scm-webhooks create",
+            "plural cd scm-connections create github --type github --token-file token.txt",
+        )],
+        ..NOTHING
+    },
+    Followed {
         page: "docs/service-life.md",
         before: "plural cd global-services delete web --yes --wait; gone blue/web; plural cd services create blue/web --repository @REPOSITORY@ \
                  --ref main --folder web --namespace shop --wait && another-commit && plural cd services refresh blue/web --wait && \
@@ -320,6 +329,12 @@ pub(super) const PAGES: &[Followed] = &[
             ("clusters bootstrap blue", "clusters bootstrap teal"),
         ],
         not_run: &[("plural console", SERVES)],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/stack-definitions.md",
+        swaps: &[("stack-definitions delete dns", "stack-definitions delete dns --yes")],
+        not_run: &[("plural cd stacks", RUNS)],
         ..NOTHING
     },
     Followed { page: "docs/stack-drift.md", not_run: &[("plural cd stacks", RUNS)], ..NOTHING },

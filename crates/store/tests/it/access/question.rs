@@ -7,7 +7,7 @@ use plural_core::{Error, Result};
 
 use super::{
     Case, World, global_service, invite, machine_account, managed_namespace, registration_token, role,
-    saved_view, service_context, stack,
+    saved_view, scm_connection, service_context, stack,
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -41,6 +41,9 @@ pub(super) async fn question(w: &World<'_>, text: &str) -> Question {
     }
     if text.contains("{stack}") {
         text = text.replace("{stack}", &stack::stack(w).await.id.to_string());
+    }
+    if text.contains("{scm}") {
+        text = text.replace("{scm}", &scm_connection::connection_id(w).await.to_string());
     }
     if text.contains("{view}") {
         text = text.replace("{view}", &saved_view::view(w).await.id.to_string());
@@ -196,6 +199,14 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("saved_view_create", &["create saved-views"]),
     ("saved_view_update", &["update saved-view/{view}"]),
     ("saved_view_delete", &["delete saved-view/{view}"]),
+    ("get::<ScmConnection>", &["get scm-connection/{scm}"]),
+    ("scm_connection_create", &["create scm-connections project/{project}"]),
+    ("scm_connection_update", &["update scm-connection/{scm}"]),
+    ("scm_connection_delete", &["delete scm-connection/{scm}"]),
+    // A webhook is its connection's.
+    ("get::<ScmWebhook>", &["get scm-connection/{scm}"]),
+    ("scm_webhook_create", &["update scm-connection/{scm}"]),
+    ("scm_webhook_delete", &["update scm-connection/{scm}"]),
     ("get::<Service>", &["get service/{service}"]),
     ("get_many::<Service>", &["get services cluster/{cluster}"]),
     ("service_files", &["read-secrets service/{service}"]),
@@ -255,6 +266,11 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("stack_state_force_unlock", &["state-write stack/{stack}"]),
     ("stack_run_create", &["update stack/{stack}"]),
     ("stack_exec", &["exec stack/{stack}"]),
+    ("get::<CustomStackRun>", &["get project/{project}"]),
+    ("custom_stack_run_create", &["update project/{project}"]),
+    ("custom_stack_run_update", &["update project/{project}"]),
+    ("custom_stack_run_delete", &["update project/{project}"]),
+    ("custom_stack_run_start", &["exec stack/{stack}"]),
     ("stack_run_get", &["get stack/{stack}"]),
     ("stack_runs", &["get stack/{stack}"]),
     ("stack_run_steps", &["get stack/{stack}"]),
@@ -299,7 +315,7 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
 
 /// What has no question of its own: it is about many things at once, of which what may be seen is answered; about no thing, such
 /// as signing in; about keys of the installation, which are its administrators'; about tokens, which are their owner's alone; or about
-/// personas, which decide nothing.
+/// personas, which decide nothing; or about definitions of stacks, which are the administrators'.
 pub(super) const UNASKED: &[&str] = &[
     "access_check",
     "access_holders",
@@ -315,8 +331,10 @@ pub(super) const UNASKED: &[&str] = &[
     "deltas_subscribe",
     "deltas_take",
     "federated_exchange",
+    "get::<StackDefinition>",
     "get_many::<BackgroundJob>",
     "get_many::<CustomRole>",
+    "get_many::<CustomStackRun>",
     "get_many::<GlobalService>",
     "get_many::<Group>",
     "get_many::<MachineAccount>",
@@ -327,8 +345,11 @@ pub(super) const UNASKED: &[&str] = &[
     "get_many::<RegistrationToken>",
     "get_many::<Repository>",
     "get_many::<SavedView>",
+    "get_many::<ScmConnection>",
+    "get_many::<ScmWebhook>",
     "get_many::<ServiceContext>",
     "get_many::<Stack>",
+    "get_many::<StackDefinition>",
     "get_many::<User>",
     "global_services_counts",
     "global_services_instances",
@@ -340,14 +361,21 @@ pub(super) const UNASKED: &[&str] = &[
     "invite_look",
     "invite_passkey_begin",
     "list::<Cluster>",
+    "list::<CustomStackRun>",
     "list::<GlobalService>",
     "list::<Invite>",
     "list::<ManagedNamespace>",
+    "list::<ScmConnection>",
+    "list::<ScmWebhook>",
     "list::<Repository>",
     "list::<Service>",
+    "list::<StackDefinition>",
     "list_sorted<N: Sortable>",
     "runs_waiting",
     "service_clusters",
+    "stack_definition_create",
+    "stack_definition_delete",
+    "stack_definition_update",
     "service_projects",
     "service_statuses",
     "managed_namespace_list_of_cluster",

@@ -48,12 +48,12 @@ fn manual(kind: RunKind) -> NewRun {
     NewRun { kind, trigger: RunTrigger::Manual }
 }
 
-fn ls() -> ExecCommand {
+pub(super) fn ls() -> ExecCommand {
     ExecCommand { cmd: "ls".to_owned(), ..ExecCommand::default() }
 }
 
 /// A stack with code, and with a cluster to run on.
-async fn sourced(w: &World<'_>) -> Stack {
+pub(super) async fn sourced(w: &World<'_>) -> Stack {
     let new = NewStack {
         name: fresh("s").parse().unwrap(),
         tool: StackTool::Terraform,

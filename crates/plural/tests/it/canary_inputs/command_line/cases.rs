@@ -151,6 +151,8 @@ pub(super) const CASES: &[Case] = &[
     case("cd stacks create", "--settings", "infra-5 --settings FILE").file(STACK),
     case("cd stacks create", "--settings", "infra-6 --settings FILE").file(NO_STACK),
     case("cd stacks create", "--settings", "infra-7 --settings -").piped(BROKEN),
+    case("cd stacks commands run", "--secret-answer", "grow --secret-answer TOKEN=@FILE").file("CANARY\n"),
+    case("cd stacks commands run", "--secret-answer", "grow --secret-answer TOKEN=CANARY"),
     case("cd stacks update", "--secret-env", "infra --secret-env TOKEN=@FILE").file("CANARY\n"),
     case("cd stacks update", "--secret-env", "infra --secret-env =@CANARY"),
     case("cd stacks update", "--file-content", "infra --file-content key.pem=@FILE").file(KEY),
@@ -233,6 +235,74 @@ pub(super) const CASES: &[Case] = &[
         "https://charts.invalid/e --bearer=CANARY --password-stdin",
     )
     .piped("CANARY\n"),
+    // Connections to git hosts.
+    case("cd scm-connections create", "--token-file", "scm-1 --type github --token-file FILE")
+        .file("CANARY\n"),
+    case("cd scm-connections create", "--token-file", "scm-2 --type github --token-file -").piped("CANARY\n"),
+    case("cd scm-connections create", "--token-file", "scm-3 --type github --token-file FILE")
+        .file("CANARY CANARY\n"),
+    case(
+        "cd scm-connections create",
+        "--app-key-file",
+        "scm-4 --type github --app-id 1 --installation-id 2 --app-key-file FILE",
+    )
+    .file(KEY),
+    case(
+        "cd scm-connections create",
+        "--app-key-file",
+        "scm-5 --type github --app-id 1 --installation-id 2 --app-key-file FILE",
+    )
+    .file("CANARY"),
+    case(
+        "cd scm-connections create",
+        "--signing-key-file",
+        "scm-6 --type plain --base-url https://git.invalid --signing-key-file FILE",
+    )
+    .file(KEY),
+    case(
+        "cd scm-connections create",
+        "--signing-key-file",
+        "scm-7 --type plain --base-url https://git.invalid --signing-key-file -",
+    )
+    .piped("CANARY\n"),
+    case(
+        "cd scm-connections create",
+        "--proxy-file",
+        "scm-8 --type plain --base-url https://git.invalid --proxy-file FILE",
+    )
+    .file("http://ada:CANARY@proxy.invalid:3128\n"),
+    case(
+        "cd scm-connections create",
+        "--proxy-file",
+        "scm-9 --type plain --base-url https://git.invalid --proxy-file FILE",
+    )
+    .file("ftp://ada:CANARY@proxy.invalid\n"),
+    case(
+        "cd scm-connections create",
+        "--base-url",
+        "scm-10 --type plain --base-url https://ada:CANARY@git.invalid",
+    ),
+    case(
+        "cd scm-connections create",
+        "--api-url",
+        "scm-11 --type gitea --api-url https://ada:CANARY@git.invalid/api",
+    ),
+    case("cd scm-connections update", "--token-file", "scm-1 --token-file FILE").file("CANARY\n"),
+    case(
+        "cd scm-connections update",
+        "--app-key-file",
+        "scm-4 --app-id 1 --installation-id 2 --app-key-file FILE",
+    )
+    .file(KEY),
+    case("cd scm-connections update", "--signing-key-file", "scm-1 --signing-key-file FILE").file(KEY),
+    case("cd scm-connections update", "--proxy-file", "scm-1 --proxy-file FILE")
+        .file("http://ada:CANARY@proxy.invalid:3128\n"),
+    case("cd scm-connections update", "--base-url", "scm-1 --base-url https://ada:CANARY@git.invalid"),
+    case("cd scm-connections update", "--api-url", "scm-1 --api-url https://ada:CANARY@[broken"),
+    case("cd scm-webhooks create", "--secret-file", "--connection scm-1 --owner acme --secret-file FILE")
+        .file("CANARY-of-a-webhook\n"),
+    case("cd scm-webhooks create", "--secret-file", "--connection scm-1 --owner other --secret-file -")
+        .piped("CANARY CANARY\nCANARY\n"),
     // The way to the console, and who comes.
     case("whoami", "--url", "--url https://ada:CANARY@console.invalid"),
     case("whoami", "--url", "--url ftp://ada:CANARY@console.invalid"),

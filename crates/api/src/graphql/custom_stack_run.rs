@@ -1,0 +1,300 @@
+//! Commands of stacks under a name, which others start with answers.
+
+use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
+use chrono::{DateTime, Utc};
+use plural_app::custom_stack_run::CustomStackRunFilter;
+use plural_app::stack::StackSelector;
+use plural_core::custom_stack_run::{CustomStackRunChange, NewCustomStackRun};
+use plural_core::stack_exec::ExecCommand;
+use plural_specs::Map;
+
+use super::{
+    error::{IntoGraphql, List, Nullable, id, id_in, items, list, nullable, parse},
+    form::{PrConfiguration, PrConfigurationAttributes, questions},
+    page::{connection, page_args},
+    project::Project,
+    record::{by_id, one, page_of},
+    request::request,
+    stack::InfrastructureStack,
+    stack_exec::CommandAttributes,
+    stack_run::StackRun,
+};
+
+/// Commands under a name, of a stack or of all stacks of a project.
+pub(crate) struct CustomStackRun(plural_core::custom_stack_run::CustomStackRun);
+
+impl From<plural_core::custom_stack_run::CustomStackRun> for CustomStackRun {
+    fn from(custom: plural_core::custom_stack_run::CustomStackRun) -> Self {
+        Self(custom)
+    }
+}
+
+connection!(CustomStackRunConnection, CustomStackRunEdge, CustomStackRun);
+
+/// A command that somebody runs on demand. No shell reads it.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct StackCommand {
+    /// Program.
+    cmd: String,
+    /// Its arguments.
+    args: List<String>,
+    /// Folder below the one in which the tool runs; absent for that itself.
+    dir: Option<String>,
+    /// It waits for approval where the stack asks for that, and runs with the rights to apply then.
+    approve: Option<bool>,
+}
+
+impl From<ExecCommand> for StackCommand {
+    fn from(ExecCommand { cmd, args, dir, approve }: ExecCommand) -> Self {
+        Self { cmd, args: list(args), dir, approve: Some(approve) }
+    }
+}
+
+/// Commands under a name, of a stack or of all stacks of a project.
+#[Object]
+impl CustomStackRun {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// Unique in the project.
+    async fn name(&self) -> &str {
+        self.0.name.as_str()
+    }
+
+    /// What it is for, in Markdown.
+    async fn documentation(&self) -> Option<&str> {
+        Some(self.0.documentation.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// The stack that it is of; absent: any of the project.
+    async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
+        nullable(async {
+            let Some(stack) = self.0.stack_id else { return Ok(None) };
+            by_id::<plural_core::stack::Stack, _>(ctx, stack).await
+        })
+        .await
+    }
+
+    /// Where it belongs.
+    async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
+        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
+    }
+
+    /// In this order; the first one that fails is the last.
+    async fn commands(&self) -> List<StackCommand> {
+        list(self.0.commands.iter().cloned().map(StackCommand::from))
+    }
+
+    /// What whoever starts it is asked. Answers are variables of the environment of the commands, by the names of the questions.
+    async fn configuration(&self) -> List<PrConfiguration> {
+        list(self.0.questions.iter().cloned().map(PrConfiguration::from))
+    }
+
+    /// When it was made.
+    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.created_at)
+    }
+
+    /// When it was last changed.
+    async fn updated_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.updated_at)
+    }
+}
+
+/// What commands under a name are made from. In a change, what is absent stays as it is, and they stay where they are.
+#[derive(Debug, InputObject)]
+pub(crate) struct CustomStackRunAttributes {
+    /// Unique in the project.
+    name: String,
+    /// What it is for, in Markdown.
+    documentation: Option<String>,
+    /// The stack that it is of; absent: any of the project.
+    stack_id: Option<ID>,
+    /// Without a stack: the project; else the default one.
+    project_id: Option<ID>,
+    /// In this order; the first one that fails is the last.
+    commands: List<CommandAttributes>,
+    /// What whoever starts it is asked.
+    configuration: List<PrConfigurationAttributes>,
+}
+
+/// Reading commands under a name.
+#[derive(Default)]
+pub(crate) struct CustomStackRunQuery;
+
+/// Reading commands under a name.
+#[Object]
+impl CustomStackRunQuery {
+    /// Commands under a name.
+    async fn custom_stack_run(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] custom: ID,
+    ) -> Nullable<CustomStackRun> {
+        one::<plural_core::custom_stack_run::CustomStackRun, _>(ctx, id(&custom)).await
+    }
+
+    /// The commands under a name that you may see.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
+    async fn custom_stack_runs(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+        #[graphql(
+            name = "stackId",
+            desc = "Only those that can be started for this stack: its own, and those of all stacks of its project."
+        )]
+        stack: Option<ID>,
+        #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
+        #[graphql(desc = "Only with this in their name.")] q: Option<String>,
+    ) -> Nullable<CustomStackRunConnection> {
+        let filter = async {
+            let project_id = id_in("projectId", project_id.as_deref())?;
+            let usable = match id_in("stackId", stack.as_deref())? {
+                Some(stack) => {
+                    let request = request(ctx);
+                    let by = StackSelector::Id(stack);
+                    let stack = request.app.get::<plural_core::stack::Stack>(&request.op, &by).await;
+                    let stack = stack.map_err(|error| error.named_in("stackId"))?;
+                    Some((stack.project_id, stack.id))
+                }
+                None => None,
+            };
+            Ok::<_, plural_core::Error>(CustomStackRunFilter { project_id, usable, q })
+        };
+        let filter = filter.await;
+        page_of::<plural_core::custom_stack_run::CustomStackRun, _>(
+            ctx,
+            filter,
+            page_args(after, first, before, last),
+        )
+        .await
+    }
+}
+
+/// Changing and starting commands under a name.
+#[derive(Default)]
+pub(crate) struct CustomStackRunMutation;
+
+/// Changing and starting commands under a name.
+#[Object]
+impl CustomStackRunMutation {
+    /// Stores commands under a name; needs write access to the stack that they are of, or else to the project.
+    async fn create_custom_stack_run(
+        &self,
+        ctx: &Context<'_>,
+        attributes: CustomStackRunAttributes,
+    ) -> Nullable<CustomStackRun> {
+        nullable(async {
+            let request = request(ctx);
+            let new = attributes.new_run().into_graphql(ctx)?;
+            Ok(Some(request.app.custom_stack_run_create(&request.op, new).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Changes commands under a name: what is absent stays as it is.
+    async fn update_custom_stack_run(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] custom: ID,
+        attributes: CustomStackRunAttributes,
+    ) -> Nullable<CustomStackRun> {
+        nullable(async {
+            let request = request(ctx);
+            let custom = id(&custom).into_graphql(ctx)?;
+            let is = request.app.get::<plural_core::custom_stack_run::CustomStackRun>(&request.op, &custom);
+            let change = attributes.change(&is.await.into_graphql(ctx)?).into_graphql(ctx)?;
+            let changed = request.app.custom_stack_run_update(&request.op, custom, &change).await;
+            Ok(Some(changed.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Deletes commands under a name; runs that were started stay.
+    async fn delete_custom_stack_run(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] custom: ID,
+    ) -> Nullable<CustomStackRun> {
+        nullable(async {
+            let request = request(ctx);
+            let custom = id(&custom).into_graphql(ctx)?;
+            let gone = request.app.custom_stack_run_delete(&request.op, custom).await;
+            Ok(Some(gone.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Starts commands under a name: a run of them, in the environment of the stack. Needs the action `stack-exec` on it.
+    async fn start_custom_stack_run(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] custom: ID,
+        #[graphql(name = "stackId", desc = "Of those of a project: the stack to run them for.")]
+        stack: Option<ID>,
+        #[graphql(
+            desc = "By the names of the questions. Values are texts, or numbers, booleans and JSON as they are."
+        )]
+        answers: Option<Map>,
+    ) -> Nullable<StackRun> {
+        nullable(async {
+            let request = request(ctx);
+            let custom = id(&custom).into_graphql(ctx)?;
+            let stack = id_in("stackId", stack.as_deref()).into_graphql(ctx)?;
+            let answers = answers.map(|Map(answers)| answers).unwrap_or_default();
+            let made =
+                Box::pin(request.app.custom_stack_run_start(&request.op, custom, stack, &answers)).await;
+            Ok(Some(made.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+}
+
+fn commands(list: List<CommandAttributes>) -> Option<Vec<ExecCommand>> {
+    items(list).map(|commands| commands.into_iter().map(ExecCommand::from).collect())
+}
+
+impl CustomStackRunAttributes {
+    fn new_run(self) -> plural_core::Result<NewCustomStackRun> {
+        let Self { name, documentation, stack_id, project_id, commands: given, configuration } = self;
+        Ok(NewCustomStackRun {
+            name: parse("attributes.name", &name)?,
+            documentation: documentation.unwrap_or_default(),
+            stack_id: id_in("attributes.stackId", stack_id.as_deref())?,
+            project_id: id_in("attributes.projectId", project_id.as_deref())?,
+            commands: commands(given).unwrap_or_default(),
+            questions: questions(configuration)?.unwrap_or_default(),
+        })
+    }
+
+    fn change(
+        self,
+        is: &plural_core::custom_stack_run::CustomStackRun,
+    ) -> plural_core::Result<CustomStackRunChange> {
+        let Self { name, documentation, stack_id, project_id, commands: given, configuration } = self;
+        let stack: Option<plural_core::ids::StackId> = id_in("attributes.stackId", stack_id.as_deref())?;
+        let project: Option<plural_core::ids::ProjectId> =
+            id_in("attributes.projectId", project_id.as_deref())?;
+        for (field, moves) in [
+            ("attributes.stackId", stack.is_some() && stack != is.stack_id),
+            ("attributes.projectId", project.is_some_and(|project| project != is.project_id)),
+        ] {
+            if moves {
+                let why = "cannot change: make others there, and delete these";
+                return Err(plural_core::Error::invalid(field, why));
+            }
+        }
+        Ok(CustomStackRunChange {
+            name: Some(parse("attributes.name", &name)?),
+            documentation,
+            commands: commands(given),
+            questions: questions(configuration)?,
+        })
+    }
+}

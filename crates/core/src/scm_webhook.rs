@@ -1,0 +1,245 @@
+//! Webhooks of git hosts: each belongs to one connection, has a secret of its own, and is believed for what the connection may touch.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::address::Address;
+use crate::error::{Error, Result};
+use crate::ids::{ProjectId, ScmConnectionId, ScmWebhookId};
+use crate::page::Keyed;
+use crate::scm_connection::{ScmConnection, ScmSpec, ScmType};
+
+/// The shortest secret that is taken: who guesses it can make the console look at repositories.
+const SHORTEST_SECRET: usize = 16;
+/// The longest.
+const LONGEST_SECRET: usize = 1024;
+
+/// A webhook. Its secret is sealed in the store and never part of this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScmWebhook {
+    /// Id.
+    pub id: ScmWebhookId,
+    /// The connection that it is believed for.
+    pub connection_id: ScmConnectionId,
+    /// The project of the connection.
+    pub project_id: Option<ProjectId>,
+    /// What its address ends with.
+    pub external_id: String,
+    /// What kind of host sends it.
+    pub kind: ScmType,
+    /// Whose repositories it tells of: an organization, a group or a user.
+    pub owner: String,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+impl ScmWebhook {
+    /// What people call it.
+    pub fn name(&self) -> String {
+        format!("{}/{}", word(self.kind), self.owner)
+    }
+
+    /// Where the host sends to, without the console's own address.
+    pub fn path(&self) -> String {
+        format!("/ext/v1/webhooks/{}/{}", word(self.kind), self.external_id)
+    }
+
+    /// Whether what it tells of a repository is believed: the connection may touch that, and it is the owner's.
+    pub fn is_believed(&self, connection: &ScmConnection, slug: &str) -> bool {
+        let owner = format!("{}/", self.owner.to_ascii_lowercase());
+        // A slug of Azure DevOps begins with the project, and all of them are in the organization of the connection.
+        let is_owners =
+            self.kind == ScmType::AzureDevops || slug.to_ascii_lowercase().starts_with(owner.as_str());
+        connection.id == self.connection_id && is_owners && connection.spec.allows(slug)
+    }
+}
+
+impl Keyed for ScmWebhook {
+    fn key(&self) -> Uuid {
+        self.id.uuid()
+    }
+}
+
+/// What a new webhook is made from. Its secret travels beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewScmWebhook {
+    /// The connection; else the only one of this type whose owner this is.
+    pub connection_id: Option<ScmConnectionId>,
+    /// What kind of host sends it.
+    pub kind: ScmType,
+    /// Whose repositories it tells of.
+    pub owner: String,
+}
+
+/// The word of a type in the address of a webhook.
+pub const fn word(kind: ScmType) -> &'static str {
+    match kind {
+        ScmType::Github => "github",
+        ScmType::Gitlab => "gitlab",
+        ScmType::Bitbucket => "bitbucket",
+        ScmType::BitbucketDatacenter => "bitbucket_datacenter",
+        ScmType::AzureDevops => "azure_devops",
+        ScmType::Gitea => "gitea",
+        ScmType::Plain => "plain",
+    }
+}
+
+/// Checks the secret of a webhook.
+///
+/// # Errors
+/// [`Error::Invalid`] for one that is too short, too long, or no text that a header can hold.
+pub fn check_secret(secret: &str) -> Result<()> {
+    let is_text = secret.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && secret.trim() == secret;
+    if !(SHORTEST_SECRET..=LONGEST_SECRET).contains(&secret.len()) || !is_text {
+        let reason =
+            format!("must be {SHORTEST_SECRET} to {LONGEST_SECRET} letters, digits and signs of ASCII");
+        return Err(Error::invalid("attributes.hmac", reason));
+    }
+    Ok(())
+}
+
+/// How the addresses of a repository may be told from others: as [`crate::repository::RepositoryUrl::identity`] says them of what it is
+/// cloned from, over https and over ssh.
+pub fn identities(kind: ScmType, spec: &ScmSpec, slug: &str) -> Vec<String> {
+    let own = match kind {
+        ScmType::Github => Some("https://github.com"),
+        ScmType::Gitlab => Some("https://gitlab.com"),
+        ScmType::Bitbucket => Some("https://bitbucket.org"),
+        ScmType::AzureDevops => Some("https://dev.azure.com"),
+        ScmType::BitbucketDatacenter | ScmType::Gitea | ScmType::Plain => None,
+    };
+    // Where only the API has an address, the host is the same.
+    let given = spec.base_url.as_deref().or(own).or(spec.api_url.as_deref());
+    let Some(base) = given.and_then(|text| text.parse::<Address>().ok()) else { return Vec::new() };
+    let host = base.host();
+    let folder =
+        if spec.base_url.is_some() { base.path().trim_matches('/').to_owned() } else { String::new() };
+    let at = |path: String| {
+        let path = if folder.is_empty() { path } else { format!("{folder}/{path}") };
+        format!("{host}/{path}").to_lowercase()
+    };
+    match kind {
+        ScmType::AzureDevops => {
+            let organization = spec.azure.as_ref().map_or("", |azure| azure.organization.as_str());
+            let (project, name) = slug.split_once('/').unwrap_or((slug, slug));
+            vec![
+                at(format!("{organization}/{project}/_git/{name}")),
+                format!("ssh.{host}/v3/{organization}/{project}/{name}").to_lowercase(),
+            ]
+        }
+        ScmType::BitbucketDatacenter => {
+            vec![at(format!("scm/{slug}")), format!("{host}/{slug}").to_lowercase()]
+        }
+        ScmType::Github | ScmType::Gitlab | ScmType::Bitbucket | ScmType::Gitea | ScmType::Plain => {
+            vec![at(slug.to_owned()), format!("{host}/{slug}").to_lowercase()]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repository::RepositoryUrl;
+    use crate::scm_connection::{AzureDevops, ScmHeld};
+
+    fn connection(kind: ScmType, patterns: &[&str]) -> ScmConnection {
+        ScmConnection {
+            id: ScmConnectionId::new(),
+            project_id: None,
+            name: "forge".parse().unwrap(),
+            kind,
+            is_default: false,
+            spec: ScmSpec {
+                repositories: patterns.iter().map(|text| text.parse().unwrap()).collect(),
+                ..ScmSpec::default()
+            },
+            held: ScmHeld::default(),
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    fn webhook(connection: &ScmConnection, owner: &str) -> ScmWebhook {
+        ScmWebhook {
+            id: ScmWebhookId::new(),
+            connection_id: connection.id,
+            project_id: None,
+            external_id: "abc".into(),
+            kind: connection.kind,
+            owner: owner.into(),
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_webhook_is_believed_for_its_owner_and_its_connection() {
+        let of = connection(ScmType::Github, &["acme/*", "other/infra"]);
+        let hook = webhook(&of, "Acme");
+        assert_eq!(hook.path(), "/ext/v1/webhooks/github/abc");
+        for (slug, expected) in [
+            ("acme/shop", true),
+            ("ACME/shop", true),
+            ("other/infra", false),
+            ("acme-evil/shop", false),
+            ("acme/group/shop", false),
+            ("acme", false),
+        ] {
+            assert_eq!(hook.is_believed(&of, slug), expected, "{slug}");
+        }
+        assert!(
+            !hook.is_believed(&connection(ScmType::Github, &["**"]), "acme/shop"),
+            "of another connection"
+        );
+        assert!(!webhook(&connection(ScmType::Github, &[]), "acme").is_believed(&of, "acme/shop"));
+    }
+
+    #[test]
+    fn secrets_are_long_and_fit_a_header() {
+        assert!(check_secret("0123456789abcdef").is_ok());
+        let long = "x".repeat(1025);
+        for bad in ["", "short", "0123456789abcdef\n", " 0123456789abcdef", "0123456789abcdé", long.as_str()]
+        {
+            assert!(check_secret(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn repositories_are_told_by_their_addresses() {
+        let identity = |url: &str| url.parse::<RepositoryUrl>().unwrap().identity();
+        let at = |base: &str| ScmSpec { base_url: Some(base.into()), ..ScmSpec::default() };
+        let azure =
+            AzureDevops { username: "bot".into(), organization: "acme".into(), project: "shop".into() };
+        let azure = ScmSpec { azure: Some(azure), ..ScmSpec::default() };
+        for (kind, spec, slug, url) in [
+            (ScmType::Github, ScmSpec::default(), "Acme/Shop", "https://github.com/acme/shop.git"),
+            (ScmType::Github, ScmSpec::default(), "acme/shop", "git@github.com:acme/shop.git"),
+            (
+                ScmType::Gitea,
+                at("https://git.example.com:8443/forge"),
+                "acme/shop",
+                "https://git.example.com:8443/forge/acme/shop",
+            ),
+            (
+                ScmType::Gitea,
+                at("https://git.example.com/forge"),
+                "acme/shop",
+                "ssh://git@git.example.com:2222/acme/shop.git",
+            ),
+            (
+                ScmType::BitbucketDatacenter,
+                at("https://git.example.com"),
+                "ACME/shop",
+                "https://git.example.com/scm/acme/shop.git",
+            ),
+            (ScmType::AzureDevops, azure.clone(), "shop/web", "https://dev.azure.com/acme/shop/_git/web"),
+            (ScmType::AzureDevops, azure, "shop/web", "git@ssh.dev.azure.com:v3/acme/shop/web"),
+        ] {
+            assert!(identities(kind, &spec, slug).contains(&identity(url)), "{url}");
+        }
+        let other = identity("https://evil.example.com/acme/shop.git");
+        assert!(!identities(ScmType::Github, &ScmSpec::default(), "acme/shop").contains(&other));
+    }
+}

@@ -1,0 +1,199 @@
+//! What an automation does, as its document says it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    edit::{DocumentSelector, Edit, Format},
+    question::Question,
+};
+
+/// The parts of an automation that make changes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Automation {
+    /// Title of the pull request, a template.
+    pub title: String,
+    /// Its body and the message of its commit, a template.
+    pub message: String,
+    /// What is asked.
+    pub configuration: Vec<Question>,
+    /// Files that are made.
+    pub creates: Creates,
+    /// Files that are changed.
+    pub updates: Updates,
+    /// Files that are taken away.
+    pub deletes: Deletes,
+    /// Charts that are unpacked.
+    pub vendor: Vendor,
+    /// A script that may change context and automation first.
+    pub lua: Option<Script>,
+}
+
+/// Files that are made.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Creates {
+    /// In order.
+    pub templates: Vec<Template>,
+}
+
+/// A file or folder that becomes another.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Template {
+    /// Where it is, a template.
+    pub source: String,
+    /// What it becomes, a template.
+    pub destination: String,
+    /// Whether the source is in the repository of templates.
+    pub external: bool,
+    /// More context, for this one alone.
+    pub context: Map<String, Value>,
+    /// When; see [`crate::condition`].
+    pub condition: String,
+}
+
+/// Files that are changed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Updates {
+    /// First.
+    pub regex_replacements: Vec<RegexReplacement>,
+    /// Then.
+    pub yaml_overlays: Vec<YamlOverlay>,
+    /// Then: edits of single values.
+    pub edits: Vec<FileEdit>,
+    /// Regexes of the oldest form.
+    pub regexes: Vec<String>,
+    /// Regexes of paths, of which one has to match a part.
+    pub files: Vec<String>,
+    /// What takes the place of what the regexes find, a template.
+    pub replace_template: String,
+    /// How the regexes work together.
+    pub match_strategy: MatchStrategy,
+    /// Accepted and unused, as in the original.
+    pub yq: String,
+}
+
+/// How regexes of the oldest form work together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MatchStrategy {
+    /// Nothing is done.
+    #[default]
+    #[serde(alias = "", alias = "NONE")]
+    None,
+    /// Each replaces what it finds.
+    #[serde(alias = "ANY")]
+    Any,
+    /// As `any`, in files in which each of them finds something.
+    #[serde(alias = "ALL")]
+    All,
+    /// Each looks in what the one before found; what the last finds is replaced.
+    #[serde(alias = "RECURSIVE")]
+    Recursive,
+}
+
+/// Replaces what a regex finds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RegexReplacement {
+    /// The file, a template.
+    pub file: String,
+    /// The regex, a template.
+    pub regex: String,
+    /// What takes its place, a template; `$1` is the first group.
+    pub replacement: String,
+    /// Accepted; all are templates.
+    pub templated: bool,
+}
+
+/// Puts YAML over a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct YamlOverlay {
+    /// The file, a template.
+    pub file: String,
+    /// The YAML.
+    pub yaml: String,
+    /// Whether the YAML is a template.
+    pub templated: bool,
+    /// What becomes of lists.
+    pub list_merge: ListRule,
+    /// The field by which items of lists are told apart; then `listMerge` is not looked at.
+    pub list_key: Option<String>,
+    /// Which document is meant.
+    pub document: DocumentSelector,
+}
+
+/// What becomes of lists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum ListRule {
+    /// The overlay's takes the place.
+    #[default]
+    Overwrite,
+    /// The overlay's items are added, those that are missing.
+    Append,
+}
+
+/// An edit of a file. Texts in its value are templates, each for itself: an answer stays one value whatever it holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileEdit {
+    /// The file, a template.
+    pub file: String,
+    /// Its language; by its name without.
+    #[serde(default)]
+    pub format: Option<Format>,
+    /// Which document is meant.
+    #[serde(default)]
+    pub document: DocumentSelector,
+    /// The edit.
+    pub edit: Edit,
+}
+
+/// Files that are taken away.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Deletes {
+    /// Globs of files, templates.
+    pub files: Vec<String>,
+    /// Folders, templates.
+    pub folders: Vec<String>,
+}
+
+/// What is unpacked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Vendor {
+    /// A chart; its caller fetches it.
+    pub helm: Option<VendorHelm>,
+}
+
+/// A chart.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VendorHelm {
+    /// Of its repository.
+    pub url: String,
+    /// Its name.
+    pub chart: String,
+    /// Its version.
+    pub version: String,
+    /// The folder that it is unpacked into, a template.
+    pub destination: String,
+}
+
+/// A script.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Script {
+    /// Its text.
+    pub script: Option<String>,
+    /// A folder of scripts that are run in the order of their paths, as one program.
+    pub folder: Option<String>,
+    /// Whether the folder is in the repository of templates.
+    pub external: bool,
+}

@@ -1,0 +1,72 @@
+//! Merges of three trees.
+
+use plural_scaffold::{
+    files::{Entry, File, Files},
+    upgrade::{Conflict, merge_text, merge_trees},
+};
+
+#[test]
+fn changes_of_both_sides_meet() {
+    let base = "a\nb\nc\nd\n";
+    assert_eq!(merge_text(base, "a\nB\nc\nd\n", "a\nb\nc\nD\n"), Some(("a\nB\nc\nD\n".to_owned(), true)));
+    assert_eq!(merge_text(base, "a\nb\nc\nd\n", "x\na\nb\n"), Some(("x\na\nb\n".to_owned(), true)));
+    assert_eq!(merge_text(base, "a\nX\nc\nd\n", "a\nX\nc\nd\n"), Some(("a\nX\nc\nd\n".to_owned(), true)));
+    let (text, is_clean) = merge_text(base, "a\nT\nc\nd\n", "a\nO\nc\nd\n").unwrap();
+    assert!(!is_clean);
+    assert_eq!(text, "a\n<<<<<<< repository\nO\n=======\nT\n>>>>>>> automation\nc\nd\n");
+    assert_eq!(merge_text("", &"a\n".repeat(20_001), ""), None);
+}
+
+#[test]
+fn conflicts_are_told_by_file() {
+    let tree = |texts: &[(&str, &str)]| Files::of_texts(texts.iter().copied()).unwrap();
+    let base = tree(&[
+        ("same", "1"),
+        ("new", "1"),
+        ("own", "1"),
+        ("gone", "1"),
+        ("kept", "1"),
+        ("both", "1\n"),
+        ("lost", "1"),
+    ]);
+    let theirs =
+        tree(&[("same", "1"), ("new", "2"), ("own", "1"), ("both", "2\n"), ("lost", "2"), ("made", "t\n")]);
+    let ours = tree(&[
+        ("same", "1"),
+        ("new", "1"),
+        ("own", "2"),
+        ("gone", "1"),
+        ("kept", "2"),
+        ("both", "3\n"),
+        ("made", "o\n"),
+        ("other", "x"),
+    ]);
+    let merged = merge_trees(&base, &theirs, &ours);
+    let conflicts: Vec<_> =
+        merged.conflicts.iter().map(|(path, conflict)| (path.as_str(), *conflict)).collect();
+    assert_eq!(
+        conflicts,
+        [
+            ("both", Conflict::Lines),
+            ("kept", Conflict::ChangedHere),
+            ("lost", Conflict::DeletedHere),
+            ("made", Conflict::BothMade),
+        ]
+    );
+    let changed: Vec<_> = merged.changes.keys().map(String::as_str).collect();
+    assert_eq!(changed, ["both", "gone", "made", "new"]);
+    assert_eq!(merged.changes["gone"], None);
+    assert_eq!(merged.changes["new"], Some(Entry::File(File { bytes: b"2".to_vec(), executable: false })));
+}
+
+#[test]
+fn an_upgrade_done_twice_is_done_once() {
+    let base = Files::of_texts([("a", "1\n2\n3\n")]).unwrap();
+    let theirs = Files::of_texts([("a", "1\n2\nthree\n")]).unwrap();
+    let mut ours = Files::of_texts([("a", "one\n2\n3\n")]).unwrap();
+    let merged = merge_trees(&base, &theirs, &ours);
+    assert!(merged.conflicts.is_empty());
+    ours.insert("a", merged.changes["a"].clone().unwrap()).unwrap();
+    assert_eq!(ours.file("a").unwrap().bytes, b"one\n2\nthree\n");
+    assert!(merge_trees(&theirs, &theirs, &ours).changes.is_empty());
+}

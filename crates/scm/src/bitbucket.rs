@@ -100,7 +100,12 @@ impl Bitbucket {
     async fn told(&self, repository: &Repository, pull: wire::Pull) -> Result<PullRequest> {
         let mut told = pull.told();
         if !told.head_commit.is_empty() {
-            told.head_commit = self.whole(repository, &told.head_commit).await?;
+            match self.whole(repository, &told.head_commit).await {
+                Ok(whole) => told.head_commit = whole,
+                // A fork's commit may be in the fork alone.
+                Err(error) if told.fork && error.cause == Cause::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
         if let Some(merged) = &told.merge_commit {
             told.merge_commit = Some(self.whole(repository, merged).await?);

@@ -236,15 +236,6 @@ impl GiteaRepository<'_> {
         self.ask("POST", &path, &self.gitea.other, &json!({"event": event, "body": "read"})).map(drop)
     }
 
-    /// Somebody else's account may write here.
-    ///
-    /// # Errors
-    /// When it is refused.
-    pub fn trust_another(&self) -> anyhow::Result<()> {
-        let path = format!("/collaborators/{OTHER}");
-        self.ask("PUT", &path, &self.gitea.token, &json!({"permission": "write"})).map(drop)
-    }
-
     /// Comments of a pull request: who, what.
     ///
     /// # Errors
@@ -298,7 +289,12 @@ fn settings(folder: &Path, port: u16) -> anyhow::Result<String> {
                  DISABLE_SSH = true\nOFFLINE_MODE = true\nSTATIC_ROOT_PATH = {place}/files"
             ),
         ),
-        ("database", format!("DB_TYPE = sqlite3\nPATH = {place}/gitea.db")),
+        (
+            "database",
+            format!(
+                "DB_TYPE = sqlite3\nPATH = {place}/gitea.db\nSQLITE_TIMEOUT = 20000\nSQLITE_JOURNAL_MODE = WAL"
+            ),
+        ),
         ("repository", format!("ROOT = {place}/repositories")),
         ("security", format!("INSTALL_LOCK = true\nSECRET_KEY = {}", secret())),
         ("webhook", "ALLOWED_HOST_LIST = loopback".to_owned()),

@@ -103,7 +103,7 @@ fn full(branch: &str) -> Result<String> {
     let name = format!("refs/heads/{branch}");
     // It is part of an argument of git.
     RefSpec::parse(&name)?;
-    if branch.contains([':', '*', '+', '^', ' ']) {
+    if branch.contains([':', '*', '^', ' ']) {
         return Err(Error::bad("branch", branch, "it is no branch name"));
     }
     Ok(name)

@@ -67,9 +67,9 @@ impl Plain {
     fn remote(&self, repository: &Repository) -> Result<Remote> {
         let of = &self.connection;
         let key = hex::encode(Sha256::digest(format!("{}\n{}\n{repository}", of.id, of.url)));
-        let key = MirrorKey::new(format!("scm-{}", &key[..40])).map_err(told)?;
+        let key = MirrorKey::new(format!("scm-{}", &key[..40])).map_err(Error::from)?;
         let url = format!("{}/{repository}", of.url.trim().trim_end_matches('/'));
-        let mut remote = Remote::new(key, &url).map_err(told)?;
+        let mut remote = Remote::new(key, &url).map_err(Error::from)?;
         remote = remote.with_credentials(of.credentials.clone()).with_host_keys(of.host_keys.clone());
         remote.ca_pem.clone_from(&of.ca_pem);
         remote.proxy.clone_from(&of.proxy);
@@ -79,7 +79,7 @@ impl Plain {
     /// The repository as it is now.
     async fn now(&self, repository: &Repository) -> Result<Mirror> {
         let Fetched { repository: mirror, .. } =
-            self.mirrors.fetch(&self.remote(repository)?).await.map_err(told)?;
+            self.mirrors.fetch(&self.remote(repository)?).await.map_err(Error::from)?;
         Ok(mirror)
     }
 
@@ -108,7 +108,7 @@ impl Plain {
 }
 
 async fn branch_of(mirror: &Mirror, branch: &BranchName) -> Result<Oid> {
-    let spec = RefSpec::parse(&format!("refs/heads/{branch}")).map_err(told)?;
+    let spec = RefSpec::parse(&format!("refs/heads/{branch}")).map_err(Error::from)?;
     let mirror = mirror.clone();
     let Resolved { commit, .. } = blocking(move || mirror.resolve(&spec)).await?;
     Ok(commit)
@@ -125,40 +125,40 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> plural_git::Result<T> + Send + 'static,
 ) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(told),
+        Ok(done) => done.map_err(Error::from),
         Err(_) => Err(Error::new(Cause::Temporary, "reading a repository was stopped before it ended")),
     }
 }
 
 fn oid(commit: &CommitId) -> Result<Oid> {
-    commit.as_str().parse().map_err(told)
+    commit.as_str().parse().map_err(Error::from)
 }
 
-/// The same in the words of this crate.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn told(error: GitError) -> Error {
-    let cause = match &error {
-        GitError::Auth { .. }
-        | GitError::HostKey { .. }
-        | GitError::OutOfReach { .. }
-        | GitError::PlainCredentials { .. } => Cause::Refused,
-        GitError::NotFound { .. }
-        | GitError::NotFetched { .. }
-        | GitError::RefMissing { .. }
-        | GitError::CommitMissing { .. }
-        | GitError::FolderMissing { .. }
-        | GitError::FileMissing { .. } => Cause::NotFound,
-        GitError::Limit { .. } | GitError::Quota { .. } => Cause::TooLarge,
-        error if error.is_transient() => Cause::Temporary,
-        GitError::NoProgram { .. } => Cause::Unsupported,
-        _ => Cause::Invalid,
-    };
-    Error::new(cause, error.to_string())
+impl From<GitError> for Error {
+    fn from(error: GitError) -> Self {
+        let cause = match &error {
+            GitError::Auth { .. }
+            | GitError::HostKey { .. }
+            | GitError::OutOfReach { .. }
+            | GitError::PlainCredentials { .. } => Cause::Refused,
+            GitError::NotFound { .. }
+            | GitError::NotFetched { .. }
+            | GitError::RefMissing { .. }
+            | GitError::CommitMissing { .. }
+            | GitError::FolderMissing { .. }
+            | GitError::FileMissing { .. } => Cause::NotFound,
+            GitError::Limit { .. } | GitError::Quota { .. } => Cause::TooLarge,
+            error if error.is_transient() => Cause::Temporary,
+            GitError::NoProgram { .. } => Cause::Unsupported,
+            _ => Cause::Invalid,
+        };
+        Error::new(cause, error.to_string())
+    }
 }
 
 /// An error of a push. git's errors speak of fetching.
 fn of_push(error: GitError) -> Error {
-    let mut error = told(error);
+    let mut error = Error::from(error);
     error.message = error.message.replacen("cannot fetch ", "cannot push to ", 1);
     error
 }

@@ -177,6 +177,15 @@ impl Host {
         }
     }
 
+    /// Whether an open pull request's head was not looked at for conflicts yet. It is from now on.
+    pub(super) fn is_unchecked(&mut self, index: usize) -> bool {
+        let head = Some(self.head_of(index));
+        let pull = &mut self.pulls[index];
+        let is_new = pull.checked != head && !pull.closed && pull.merged.is_none();
+        pull.checked = head;
+        is_new
+    }
+
     pub(super) fn head_of(&self, index: usize) -> String {
         self.branches.get(&self.pulls[index].head).cloned().unwrap_or_default()
     }
@@ -506,6 +515,9 @@ impl Host {
     fn merge(&mut self, index: usize, body: &Value) -> Done {
         let expected =
             if self.dialect == ScmDialect::GitHub { &body["sha"] } else { &body["head_commit_id"] };
+        if self.dialect == ScmDialect::Gitea && self.is_unchecked(index) {
+            return no(405, "Please try again later");
+        }
         match self.join(index, expected) {
             Some(true) => ok(json!({})),
             Some(false) => no(409, "Head branch was modified. Review and try the merge again."),

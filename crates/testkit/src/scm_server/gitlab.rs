@@ -204,7 +204,7 @@ impl Host {
             "labels": pull.labels,
             "merge_commit_sha": null,
             "squash_commit_sha": pull.merged.as_ref().map(|(commit, _)| commit),
-            "detailed_merge_status": "mergeable",
+            "detailed_merge_status": if pull.checked.as_deref() == head { "mergeable" } else { "checking" },
         })
     }
 
@@ -228,6 +228,7 @@ impl Host {
                 }
                 ok(self.merge_request(&self.pulls[index]))
             }
+            ("PUT", ["merge"]) if self.is_unchecked(index) => no(405, "405 Method Not Allowed"),
             ("PUT", ["merge"]) => match self.join(index, &body["sha"]) {
                 Some(true) => ok(self.merge_request(&self.pulls[index])),
                 Some(false) => no(409, "SHA does not match HEAD of source branch"),

@@ -25,6 +25,8 @@ pub(super) struct Pull {
     pub(super) closed: bool,
     /// The commit that merged it, and the head that it had.
     pub(super) merged: Option<(String, String)>,
+    /// The head that was looked at for conflicts, where a host takes its time for that.
+    pub(super) checked: Option<String>,
     pub(super) labels: Vec<String>,
     pub(super) reviews: Vec<Value>,
 }
@@ -153,6 +155,7 @@ impl Host {
             base,
             closed: false,
             merged: None,
+            checked: None,
             labels,
             reviews,
         });

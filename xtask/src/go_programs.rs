@@ -63,7 +63,13 @@ const fn program(name: &'static str, package: &'static str, seconds: u32) -> Pro
 const CONTROL_PLANE: &str = "the suites run on the simulated API server alone";
 const PEERS: &str = "nothing is compared with what the originals render";
 
-const MODULES: [Module; 9] = [
+/// Gitea's module: it needs a C compiler for its database, and files beside the program.
+const GITEA: &str = "tools/gitea";
+const GITEA_PACKAGE: &str = "code.gitea.io/gitea";
+/// What Gitea reads while it runs, from its module to beside its program.
+const GITEA_FILES: &str = "gitea-files";
+
+const MODULES: [Module; 10] = [
     Module {
         folder: "tools/kubernetes",
         programs: &[
@@ -114,6 +120,12 @@ const MODULES: [Module; 9] = [
         programs: &[program("terraform", "github.com/hashicorp/terraform", 600)],
         users: &[User::TestsLater],
         without: "only OpenTofu writes the state of stacks",
+    },
+    Module {
+        folder: GITEA,
+        programs: &[program("gitea", GITEA_PACKAGE, 700)],
+        users: &[User::TestsLater],
+        without: "no git host that people run makes pull requests in tests",
     },
     Module {
         folder: "xtask/peers/helm",
@@ -225,6 +237,10 @@ impl Module {
     fn inputs(&self) -> anyhow::Result<String> {
         let packages: Vec<&str> = self.programs.iter().map(|program| program.package).collect();
         let mut inputs = format!("{}\n{}\n", self.linker_flags(), packages.join(" "));
+        if let Some(tags) = self.tags() {
+            inputs.push_str(tags);
+            inputs.push('\n');
+        }
         for file in ["go.mod", "go.sum", "main.go"] {
             let path = self.source().join(file);
             match fs::read_to_string(&path) {
@@ -257,6 +273,34 @@ impl Module {
         flags
     }
 
+    /// Its build tags, where it has some. What is built with them has C in it.
+    fn tags(&self) -> Option<&'static str> {
+        (self.folder == GITEA).then_some("sqlite sqlite_unlock_notify")
+    }
+
+    /// Copies what Gitea reads while it runs. It is there before the program is, and so whole for whoever finds that.
+    fn copy_files(&self, go: &Path, place: &Path) -> anyhow::Result<()> {
+        let listed = Command::new(go)
+            .args(["list", "-m", "-f", "{{.Dir}}", GITEA_PACKAGE])
+            .current_dir(self.source())
+            .env("GOFLAGS", "-mod=readonly")
+            .env("GOWORK", "off")
+            .output()
+            .context("cannot ask go for Gitea's folder")?;
+        anyhow::ensure!(listed.status.success(), "go does not tell Gitea's folder");
+        let source = PathBuf::from(String::from_utf8(listed.stdout)?.trim());
+        let partial = place.join(format!("{GITEA_FILES}.{}", std::process::id()));
+        fs::create_dir_all(&partial).with_context(|| format!("cannot make {}", partial.display()))?;
+        let folders = ["templates", "options", "public"].map(|name| source.join(name));
+        // A module's files are read-only, and so would be the copies of its folders.
+        shell::run(Command::new("cp").args(["-R", "--no-preserve=mode"]).args(folders).arg(&partial))?;
+        match fs::rename(&partial, place.join(GITEA_FILES)) {
+            // Another run was faster, with the same files.
+            Err(_) if place.join(GITEA_FILES).is_dir() => Ok(fs::remove_dir_all(&partial)?),
+            renamed => Ok(renamed?),
+        }
+    }
+
     fn build(&self, go: &Path, place: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(place).with_context(|| format!("cannot make {}", place.display()))?;
         for Program { name, package, seconds } in self.programs {
@@ -267,11 +311,13 @@ impl Module {
             let built = while_telling(name, || {
                 shell::run(
                     Command::new(go)
-                        .args(["build", "-trimpath", "-ldflags", &self.linker_flags(), "-o"])
+                        .args(["build", "-trimpath", "-ldflags", &self.linker_flags()])
+                        .args(self.tags().into_iter().flat_map(|tags| ["-tags", tags]))
+                        .arg("-o")
                         .arg(&partial)
                         .arg(package)
                         .current_dir(self.source())
-                        .env("CGO_ENABLED", "0")
+                        .env("CGO_ENABLED", if self.tags().is_some() { "1" } else { "0" })
                         .env("GOFLAGS", "-mod=readonly")
                         .env("GOWORK", "off"),
                 )
@@ -279,6 +325,9 @@ impl Module {
             if let Err(e) = built {
                 drop(fs::remove_file(&partial));
                 return Err(e);
+            }
+            if self.folder == GITEA {
+                self.copy_files(go, place)?;
             }
             fs::rename(&partial, place.join(name))?;
             eprintln!("built {name} in {}", shell::took(started));

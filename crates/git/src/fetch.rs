@@ -6,7 +6,7 @@
 use std::{
     ffi::{OsStr, OsString},
     fs,
-    io::{self, Write as _},
+    io::{self, Seek as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
@@ -121,6 +121,29 @@ impl Run<'_> {
         self.git_with(&arguments, Some("file"), &Route::default()).await
     }
 
+    /// Makes what a stream of `git fast-import` tells.
+    pub(crate) async fn import(&self, stream: &[u8]) -> Result<()> {
+        let file = tempfile::tempfile_in(self.sessions).and_then(|mut file| {
+            file.write_all(stream)?;
+            file.rewind()?;
+            Ok(file)
+        });
+        let file = file.map_err(|e| Error::io("cannot write a commit in", self.sessions, e))?;
+        let arguments = ["fast-import", "--quiet", "--force", "--done"];
+        self.git_reading(&arguments, None, &Route::default(), file.into()).await
+    }
+
+    /// Moves a reference of the remote, while it is as the lease says.
+    pub(crate) async fn push(&self, lease: &str, what: &str) -> Result<()> {
+        let lease = format!("--force-with-lease={lease}");
+        self.remotely(&["push", "--quiet", "--no-verify", &lease, "origin", what]).await
+    }
+
+    /// Removes a reference of the mirror.
+    pub(crate) async fn forget(&self, reference: &str) -> Result<()> {
+        self.git(&["update-ref", "-d", reference]).await
+    }
+
     /// Repacks, and removes objects that nothing has led to for a day.
     pub(crate) async fn tidy(&self) -> Result<()> {
         self.git(&["gc", "--quiet", "--prune=1.day.ago"]).await
@@ -153,6 +176,17 @@ impl Run<'_> {
 
     /// `reaching` is the one protocol that git may speak, in place of that of the remote.
     async fn git_with(&self, arguments: &[&str], reaching: Option<&str>, route: &Route) -> Result<()> {
+        self.git_reading(arguments, reaching, route, Stdio::null()).await
+    }
+
+    /// The same, for a command that reads.
+    async fn git_reading(
+        &self,
+        arguments: &[&str],
+        reaching: Option<&str>,
+        route: &Route,
+        input: Stdio,
+    ) -> Result<()> {
         let session = Session::new(self, route)?;
         let mut command = self.room.command(self.options);
         command
@@ -161,7 +195,7 @@ impl Run<'_> {
             .env_clear()
             .envs(session.environment(self))
             .envs(reaching.map(|way| ("GIT_ALLOW_PROTOCOL", way)))
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .process_group(0)

@@ -15,7 +15,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use plural_reach::{Guard, Reach};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, SemaphorePermit};
 
 use crate::{
     artifact::Limits,
@@ -397,6 +397,11 @@ impl Mirrors {
         &self.inner.options
     }
 
+    /// A turn to run git.
+    pub(crate) async fn slot(&self) -> Result<SemaphorePermit<'_>> {
+        self.inner.processes.acquire().await.map_err(|_| Error::Stopped { doing: "running git" })
+    }
+
     pub(crate) fn sessions(&self) -> &Path {
         self.inner.sessions.folder()
     }
@@ -556,7 +561,12 @@ impl Mirrors {
     }
 
     /// The open repository.
-    async fn opened(&self, remote: &Remote, mirror: &Arc<Mirror>, path: PathBuf) -> Result<Repository> {
+    pub(crate) async fn opened(
+        &self,
+        remote: &Remote,
+        mirror: &Arc<Mirror>,
+        path: PathBuf,
+    ) -> Result<Repository> {
         let mirror = Arc::clone(mirror);
         let (caches, limits) = (Arc::clone(&self.inner.caches), self.inner.options.limits.clone());
         let name = remote.url.to_string();
@@ -634,6 +644,18 @@ impl OwnedRun<'_> {
 
     pub(crate) async fn fetch_bundle(&self, file: &Path) -> Result<()> {
         self.run().fetch_bundle(file).await
+    }
+
+    pub(crate) async fn import(&self, stream: &[u8]) -> Result<()> {
+        self.run().import(stream).await
+    }
+
+    pub(crate) async fn push(&self, lease: &str, what: &str) -> Result<()> {
+        self.run().push(lease, what).await
+    }
+
+    pub(crate) async fn forget(&self, reference: &str) -> Result<()> {
+        self.run().forget(reference).await
     }
 
     async fn fetch_all(&self) -> Result<()> {

@@ -7,7 +7,9 @@ use reqwest::Url;
 use secrecy::SecretString;
 
 use crate::{
+    bitbucket::Bitbucket,
     error::{Cause, Error, Result},
+    gitlab::GitLab,
     http::Http,
     hub::{Dialect, Hub},
     names::printable,
@@ -140,25 +142,32 @@ impl Default for Options {
 /// When the connection cannot be meant: an address or key that is none, credentials that this host does not know.
 pub fn connect(connection: &Connection, options: &Options) -> Result<Arc<dyn GitHost>> {
     let kind = connection.kind;
-    let (dialect, public) = match kind {
-        HostKind::GitHub => (Dialect::GitHub, Some("https://api.github.com")),
-        HostKind::Gitea => (Dialect::Gitea, None),
-        HostKind::GitLab
-        | HostKind::BitbucketCloud
-        | HostKind::BitbucketDataCenter
-        | HostKind::AzureDevOps => {
-            let why = format!("{} is not connected to yet: only its webhooks are read", kind.name());
-            return Err(Error::new(Cause::Unsupported, why));
-        }
+    let public = match kind {
+        HostKind::GitHub => Some("https://api.github.com"),
+        HostKind::GitLab => Some("https://gitlab.com/api/v4"),
+        HostKind::Gitea => None,
+        HostKind::BitbucketCloud => Some("https://api.bitbucket.org/2.0"),
+        HostKind::BitbucketDataCenter | HostKind::AzureDevOps => return Err(unsupported(kind)),
     };
     let address = connection.api_url.as_deref().or(public);
     let address = address
         .ok_or_else(|| Error::invalid(format!("a connection to {} needs its API's address", kind.name())))?;
-    if matches!((&connection.credentials, kind), (Credentials::App { .. }, HostKind::Gitea)) {
+    if matches!(connection.credentials, Credentials::App { .. }) && kind != HostKind::GitHub {
         return Err(Error::invalid("an App is of GitHub: give a token"));
     }
     let http = Http::new(parse_address(address)?, connection, options)?;
-    Ok(Arc::new(Hub::new(http, dialect)))
+    match kind {
+        HostKind::GitHub => Ok(Arc::new(Hub::new(http, Dialect::GitHub))),
+        HostKind::Gitea => Ok(Arc::new(Hub::new(http, Dialect::Gitea))),
+        HostKind::GitLab => Ok(Arc::new(GitLab::new(http))),
+        HostKind::BitbucketCloud => Ok(Arc::new(Bitbucket::new(http))),
+        HostKind::BitbucketDataCenter | HostKind::AzureDevOps => Err(unsupported(kind)),
+    }
+}
+
+fn unsupported(kind: HostKind) -> Error {
+    let why = format!("{} is not connected to yet: only its webhooks are read", kind.name());
+    Error::new(Cause::Unsupported, why)
 }
 
 fn parse_address(text: &str) -> Result<Url> {

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use plural_reach::{Guard, OutOfReach, Reach};
 use reqwest::{
     Certificate, Method, Proxy, Response, StatusCode, Url,
-    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER},
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER},
 };
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
@@ -45,10 +45,22 @@ pub(crate) struct Http {
     accept: &'static str,
 }
 
+/// What is sent.
+struct Payload {
+    kind: String,
+    bytes: Bytes,
+}
+
 pub(crate) struct Reply {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     at: String,
+}
+
+impl Payload {
+    fn json(value: &Value) -> Self {
+        Self { kind: "application/json".to_owned(), bytes: value.to_string().into() }
+    }
 }
 
 impl Reply {
@@ -118,6 +130,18 @@ impl Http {
         url
     }
 
+    /// An address of the API below places that are one piece each, slashes encoded.
+    pub(crate) fn at_in(&self, places: &[&str], parts: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(places);
+            for part in parts {
+                segments.extend(part.split('/'));
+            }
+        }
+        url
+    }
+
     pub(crate) async fn get(&self, url: Url) -> Result<Reply> {
         self.ask(Method::GET, url, None, self.accept).await
     }
@@ -127,17 +151,58 @@ impl Http {
     }
 
     pub(crate) async fn send(&self, method: Method, url: Url, body: &Value) -> Result<Reply> {
-        self.ask(method, url, Some(body), self.accept).await
+        self.ask(method, url, Some(&Payload::json(body)), self.accept).await
+    }
+
+    /// Sends a form of this content type.
+    pub(crate) async fn send_form(
+        &self,
+        method: Method,
+        url: Url,
+        kind: String,
+        bytes: Bytes,
+    ) -> Result<Reply> {
+        self.ask(method, url, Some(&Payload { kind, bytes }), self.accept).await
+    }
+
+    /// An address that the host names: of the API's own scheme, host and port.
+    pub(crate) fn here(&self, text: &str) -> Result<Url> {
+        let url = Url::parse(text).ok().filter(|url| {
+            url.origin() == self.base.origin() && url.username().is_empty() && url.password().is_none()
+        });
+        url.ok_or_else(|| {
+            Error::new(Cause::Refused, format!("{} names another host for what follows", shown(&self.base)))
+        })
+    }
+
+    /// How many pages of a list are read.
+    pub(crate) fn pages(&self) -> usize {
+        self.pages
     }
 
     pub(crate) async fn delete(&self, url: Url) -> Result<Reply> {
         self.ask(Method::DELETE, url, None, self.accept).await
     }
 
+    /// Only the headers of an answer.
+    pub(crate) async fn head(&self, url: Url) -> Result<Reply> {
+        self.ask(Method::HEAD, url, None, self.accept).await
+    }
+
     /// All pages of a list, as many as are read.
     pub(crate) async fn list<T: DeserializeOwned>(&self, url: &Url, size: (&str, usize)) -> Result<List<T>> {
+        self.list_up_to(url, size, self.pages).await
+    }
+
+    /// All pages of a list, up to so many.
+    pub(crate) async fn list_up_to<T: DeserializeOwned>(
+        &self,
+        url: &Url,
+        size: (&str, usize),
+        pages: usize,
+    ) -> Result<List<T>> {
         let mut items: Vec<T> = Vec::new();
-        for page in 1..=self.pages {
+        for page in 1..=pages {
             let mut url = url.clone();
             url.query_pairs_mut()
                 .append_pair("page", &page.to_string())
@@ -153,7 +218,7 @@ impl Http {
         Ok(List { items, cut: true })
     }
 
-    async fn ask(&self, method: Method, url: Url, body: Option<&Value>, accept: &str) -> Result<Reply> {
+    async fn ask(&self, method: Method, url: Url, body: Option<&Payload>, accept: &str) -> Result<Reply> {
         let authorization = self.authorization().await?;
         self.within(method, url, body, accept, &authorization).await
     }
@@ -162,7 +227,7 @@ impl Http {
         &self,
         method: Method,
         url: Url,
-        body: Option<&Value>,
+        body: Option<&Payload>,
         accept: &str,
         authorization: &HeaderValue,
     ) -> Result<Reply> {
@@ -180,7 +245,7 @@ impl Http {
         &self,
         method: Method,
         mut url: Url,
-        body: Option<&Value>,
+        body: Option<&Payload>,
         accept: &str,
         authorization: &HeaderValue,
     ) -> Result<Reply> {
@@ -192,7 +257,7 @@ impl Http {
                 .header(ACCEPT, accept)
                 .header(AUTHORIZATION, authorization.clone());
             if let Some(body) = body {
-                call = call.json(body);
+                call = call.header(CONTENT_TYPE, body.kind.as_str()).body(body.bytes.clone());
             }
             let response = call.send().await.map_err(|error| explain(&url, &error))?;
             let status = response.status();
@@ -243,6 +308,7 @@ impl Http {
         let id = app.installation_id.to_string();
         let url = self.at(&["app/installations", &id, "access_tokens"]);
         let empty = Value::Object(serde_json::Map::new());
+        let empty = Payload::json(&empty);
         let reply = self.within(Method::POST, url, Some(&empty), self.accept, &assertion).await?;
         let token: Token = reply.json()?;
         let value = bearer(token.token.expose())?;
@@ -386,7 +452,10 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, body: &[u8], sent
 /// What a host says in an error, without the credential that it may repeat.
 fn said(body: &[u8], sent: &HeaderValue) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    let mut text = value["message"].as_str().unwrap_or_default().to_owned();
+    let mut text = String::new();
+    for name in ["message", "error", "error_description"] {
+        words(&value[name], &mut text);
+    }
     for error in value["errors"].as_array().into_iter().flatten() {
         if let Some(more) = error.as_str().or_else(|| error["message"].as_str()) {
             text.push_str("; ");
@@ -398,6 +467,21 @@ fn said(body: &[u8], sent: &HeaderValue) -> String {
         text = text.replace(secret, "(hidden)");
     }
     printable(&text)
+}
+
+/// Every text in a value: hosts tell of errors in lists, and by field.
+fn words(value: &Value, text: &mut String) {
+    match value {
+        Value::String(more) => {
+            if !text.is_empty() {
+                text.push_str("; ");
+            }
+            text.push_str(more);
+        }
+        Value::Array(values) => values.iter().for_each(|value| words(value, text)),
+        Value::Object(fields) => fields.values().for_each(|value| words(value, text)),
+        _ => {}
+    }
 }
 
 /// The time to wait that an answer names. Without it a 403 is no limit.

@@ -12,22 +12,21 @@ use bytes::Bytes;
 use reqwest::{Method, Url};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::{
-    error::{Cause, Error, Result},
+    common::{self, STILL_CHECKED},
+    error::{Cause, Result},
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository},
     port::{
-        Change, ChangedFile, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Onto, Opened,
-        PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
-        WebhookSpec,
+        ChangedFile, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened, PullRequest,
+        PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry, WebhookSpec,
     },
 };
 
 /// Characters of a status' description.
 const DESCRIPTION: usize = 140;
-/// Files of one commit.
-const CHANGES: usize = 1000;
 
 /// Which of the two it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +53,8 @@ impl Hub {
 
     /// An address below a repository.
     fn of(&self, repository: &Repository, parts: &[&str]) -> Url {
-        let mut all = vec!["repos", repository.owner(), repository.name()];
-        all.extend(parts);
-        self.http.at(&all)
+        // Neither host has groups in groups: such an owner is one piece, and so nobody.
+        self.http.at_in(&["repos", repository.owner(), repository.name()], parts)
     }
 
     /// How a page's size is asked for.
@@ -115,13 +113,13 @@ impl Writer {
 impl GitHost for Hub {
     async fn default_branch(&self, repository: &Repository) -> Result<BranchName> {
         let found: wire::Repository = self.http.get(self.of(repository, &[])).await?.json()?;
-        BranchName::parse(&found.default_branch).map_err(|error| error.with_cause(Cause::Malformed))
+        common::branch_name(&found.default_branch)
     }
 
     async fn head(&self, repository: &Repository, branch: &BranchName) -> Result<CommitId> {
         let url = self.of(repository, &["branches", branch.as_str()]);
         let found: wire::Branch = self.http.get(url).await?.json()?;
-        wire::id(&found.commit.sha)
+        common::commit_id(&found.commit.sha)
     }
 
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
@@ -147,14 +145,12 @@ impl GitHost for Hub {
     }
 
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
-        check(commit)?;
-        let at = match &commit.onto {
-            Onto::NewBranch { base, .. } => base,
-            Onto::Branch(branch) => branch,
-        };
+        common::check(commit)?;
+        let at = common::base(&commit.onto);
         let head = self.head(repository, at).await?;
         if head != commit.parent {
-            return Err(moved(&format!("branch {at} of {repository}"), &head, &commit.parent));
+            let what = format!("branch {at} of {repository}");
+            return Err(common::moved(&what, head.as_str(), &commit.parent));
         }
         match self.dialect {
             Dialect::GitHub => github::commit(self, repository, commit).await,
@@ -228,10 +224,7 @@ impl GitHost for Hub {
         let now = self.pull_request(repository, number).await?;
         match now.state {
             PullRequestState::Closed => Ok(now),
-            PullRequestState::Merged => Err(Error::new(
-                Cause::Conflict,
-                format!("pull request {number} of {repository} is merged: it cannot be closed"),
-            )),
+            PullRequestState::Merged => Err(common::is_merged(repository, number)),
             PullRequestState::Open => self.patch(repository, number, &json!({"state": "closed"})).await,
         }
     }
@@ -246,7 +239,7 @@ impl GitHost for Hub {
         let now = self.pull_request(repository, number).await?;
         if now.head_commit != head.as_str() {
             let what = format!("pull request {number} of {repository}");
-            return Err(Error::new(Cause::Moved, format!("{what} is at {}, not at {head}", now.head_commit)));
+            return Err(common::moved(&what, &now.head_commit, head));
         }
         if now.state == PullRequestState::Merged {
             return Ok(now);
@@ -261,7 +254,17 @@ impl GitHost for Hub {
             Dialect::GitHub => (Method::PUT, json!({"merge_method": method, "sha": head.as_str()})),
             Dialect::Gitea => (Method::POST, json!({"Do": method, "head_commit_id": head.as_str()})),
         };
-        match self.http.send(verb, url, &body).await {
+        let mut sent = self.http.send(verb.clone(), url.clone(), &body).await;
+        for pause in STILL_CHECKED {
+            // Gitea looks for conflicts after each push, and merges nothing meanwhile.
+            let is_checked = sent.as_ref().is_err_and(|error| error.said.contains("try again later"));
+            if self.dialect != Dialect::Gitea || !is_checked {
+                break;
+            }
+            sleep(pause).await;
+            sent = self.http.send(verb.clone(), url.clone(), &body).await;
+        }
+        match sent {
             Ok(_) => self.pull_request(repository, number).await,
             Err(error) if matches!(error.status, Some(405 | 409)) => {
                 let now = self.pull_request(repository, number).await?;
@@ -301,10 +304,7 @@ impl GitHost for Hub {
     }
 
     async fn comment(&self, repository: &Repository, number: u64, marker: &str, body: &str) -> Result<()> {
-        if marker.is_empty() || !marker.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-            return Err(Error::invalid("a comment's marker has letters, digits and '-' only"));
-        }
-        let mark = format!("<!-- plural:{marker} -->");
+        let mark = common::mark(marker)?;
         let text = json!({"body": format!("{mark}\n{body}")});
         let url = self.of(repository, &["issues", &number.to_string(), "comments"]);
         let found: List<wire::Comment> = self.http.list(&url, self.size()).await?;
@@ -316,10 +316,7 @@ impl GitHost for Hub {
                 let url = self.of(repository, &["issues/comments", &comment.id.to_string()]);
                 self.http.send(Method::PATCH, url, &text).await.map(drop)
             }
-            None if found.cut => Err(Error::new(
-                Cause::TooLarge,
-                format!("pull request {number} of {repository} has more comments than are read"),
-            )),
+            None if found.cut => Err(common::too_many_comments(repository, number)),
             None => self.http.send(Method::POST, url, &text).await.map(drop),
         }
     }
@@ -356,22 +353,19 @@ impl GitHost for Hub {
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
-        let hooks = |id: Option<u64>| -> Result<Url> {
+        let owner = common::organisation(scope)?;
+        let hooks = |id: Option<u64>| -> Url {
             let id = id.map(|id| id.to_string());
             let mut parts = vec!["hooks"];
             parts.extend(id.as_deref());
             match scope {
-                Scope::Repository(repository) => Ok(self.of(repository, &parts)),
+                Scope::Repository(repository) => self.of(repository, &parts),
                 Scope::Organisation(name) => {
-                    // The same rule as an owner's.
-                    let owner = Repository::parse(&format!("{name}/x"))?;
-                    let mut all = vec!["orgs", owner.owner()];
-                    all.extend(parts);
-                    Ok(self.http.at(&all))
+                    self.http.at_in(&["orgs", owner.as_deref().unwrap_or(name)], &parts)
                 }
             }
         };
-        let found: List<wire::Hook> = self.http.list(&hooks(None)?, self.size()).await?;
+        let found: List<wire::Hook> = self.http.list(&hooks(None), self.size()).await?;
         let events = match self.dialect {
             Dialect::GitHub => {
                 json!(["pull_request", "pull_request_review", "issue_comment", "push", "status", "check_run"])
@@ -384,38 +378,26 @@ impl GitHost for Hub {
             "url": webhook.url, "content_type": "json", "secret": webhook.secret.expose_secret(),
         });
         let mut body = json!({"active": true, "events": events, "config": config});
-        let known = found.items.iter().find(|hook| hook.config.url.as_deref() == Some(webhook.url.as_str()));
-        if let Some(hook) = known {
-            return self.http.send(Method::PATCH, hooks(Some(hook.id))?, &body).await.map(drop);
-        }
+        let known =
+            found.items.iter().filter(|hook| hook.config.url.as_deref() == Some(webhook.url.as_str()));
+        let known: Vec<u64> = known.map(|hook| hook.id).collect();
         match self.dialect {
-            Dialect::GitHub => body["name"] = "web".into(),
-            Dialect::Gitea => body["type"] = "gitea".into(),
+            Dialect::GitHub => {
+                if let Some(id) = known.first() {
+                    return self.http.send(Method::PATCH, hooks(Some(*id)), &body).await.map(drop);
+                }
+                body["name"] = "web".into();
+                self.http.send(Method::POST, hooks(None), &body).await.map(drop)
+            }
+            // An edit of a webhook leaves its secret as it was, so another takes its place.
+            Dialect::Gitea => {
+                body["type"] = "gitea".into();
+                self.http.send(Method::POST, hooks(None), &body).await?;
+                for id in known {
+                    self.http.delete(hooks(Some(id))).await?;
+                }
+                Ok(())
+            }
         }
-        self.http.send(Method::POST, hooks(None)?, &body).await.map(drop)
     }
-}
-
-/// What no host can mean.
-fn check(commit: &NewCommit) -> Result<()> {
-    if commit.changes.is_empty() {
-        return Err(Error::invalid("a commit changes at least one file"));
-    }
-    if commit.changes.len() > CHANGES {
-        return Err(Error::invalid(format!("a commit changes at most {CHANGES} files")));
-    }
-    let mut paths: Vec<&str> = commit.changes.iter().map(|change| change.path().as_str()).collect();
-    paths.sort_unstable();
-    if let Some((path, _)) = paths.iter().zip(paths.iter().skip(1)).find(|(one, next)| one == next) {
-        return Err(Error::invalid(format!("a commit changes {path:?} twice")));
-    }
-    Ok(())
-}
-
-fn moved(what: &str, is: &CommitId, expected: &CommitId) -> Error {
-    Error::new(Cause::Moved, format!("{what} is at {is}, not at {expected}"))
-}
-
-fn is_missing(change: &Change) -> Error {
-    Error::new(Cause::Conflict, format!("{} is to be deleted and is not there", change.path()))
 }

@@ -13,17 +13,22 @@
 //! - Opening a pull request for a branch that has an open one gives that one.
 
 mod app_token;
+mod bitbucket;
+mod common;
 mod connection;
 mod error;
+mod gitlab;
 mod http;
 mod hub;
 mod names;
+mod plain;
 mod port;
 pub mod webhook;
 
 pub use connection::{Connection, Credentials, HostKind, Options, Proxies, connect};
 pub use error::{Cause, Error, Result};
 pub use names::{BranchName, CommitId, FilePath, Repository};
+pub use plain::{PlainConnection, connect_plain};
 pub use port::{
     Change, ChangedFile, Committed, EntryKind, FileStatus, GitHost, List, MergeMethod, NewCommit,
     NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit, PullRequestState, Review, Scope,

@@ -4,7 +4,10 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// `OWNER/NAME` of a repository.
+/// Groups in groups: GitLab has at most twenty below the first.
+const GROUPS: usize = 21;
+
+/// `OWNER/NAME` of a repository. Where a host has groups in groups, the owner is all of them: `GROUP/SUBGROUP`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Repository {
     owner: String,
@@ -12,7 +15,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Reads `OWNER/NAME`.
+    /// Reads `OWNER/NAME`, or `GROUP/SUBGROUP/NAME`.
     ///
     /// # Errors
     /// When it is no such name.
@@ -24,8 +27,10 @@ impl Repository {
                 && !part.starts_with('-')
                 && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
         };
-        match text.split_once('/') {
-            Some((owner, name)) if good(owner) && good(name) => {
+        match text.rsplit_once('/') {
+            Some((owner, name))
+                if good(name) && owner.split('/').all(good) && owner.split('/').count() <= GROUPS =>
+            {
                 Ok(Self { owner: owner.to_owned(), name: name.to_owned() })
             }
             _ => Err(Error::invalid(format!("{:?} is no repository: give OWNER/NAME", printable(text)))),
@@ -132,7 +137,9 @@ mod tests {
 
     #[test]
     fn names_that_lead_elsewhere_are_refused() {
-        for bad in ["", "a", "a/b/c", "../b", "a/..", "a/b?c", "a/%2e", "-a/b", "a b/c", "a/b\n"] {
+        for bad in
+            ["", "a", "a//c", "/a/b", "a/../c", "../b", "a/..", "a/b?c", "a/%2e", "-a/b", "a b/c", "a/b\n"]
+        {
             assert!(Repository::parse(bad).is_err(), "{bad:?}");
         }
         for bad in ["", "-x", "a..b", "a/", "/a", "a b", "a~1", "a.lock", "a//b", "x/.y", "@", "a\nb"] {
@@ -144,6 +151,9 @@ mod tests {
         for bad in ["", "main", "0123", &"g".repeat(40), &"A".repeat(40)] {
             assert!(CommitId::parse(bad).is_err(), "{bad:?}");
         }
+        assert!(Repository::parse("a/".repeat(30).trim_end_matches('/')).is_err());
+        let nested = Repository::parse("acme/platform/fleet").unwrap();
+        assert_eq!((nested.owner(), nested.name()), ("acme/platform", "fleet"));
         assert_eq!(Repository::parse("ada/fleet.infra").unwrap().to_string(), "ada/fleet.infra");
         assert!(BranchName::parse("plural/update-1").is_ok());
         assert!(FilePath::parse("apps/x/values.yaml").is_ok());

@@ -248,6 +248,19 @@ pub enum EntryKind {
     Submodule,
 }
 
+impl EntryKind {
+    /// Of a mode as git writes it; nothing for a folder.
+    pub(crate) fn of_mode(mode: &str) -> Option<Self> {
+        match mode {
+            "100644" | "100664" => Some(Self::File),
+            "100755" => Some(Self::Executable),
+            "120000" => Some(Self::Link),
+            "160000" => Some(Self::Submodule),
+            _ => None,
+        }
+    }
+}
+
 /// A path in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {

@@ -109,8 +109,8 @@ fn places(host: HostKind, event: &str) -> Option<(HintKind, Places)> {
                 "pull_request_review" | "pull_request_approved" | "pull_request_rejected" => {
                     (Review, pull.0, pull.1, pull.2)
                 }
-                "pull_request_review_comment" => (Comment, pull.0, pull.1, pull.2),
-                "issue_comment" | "pull_request_comment" => (Comment, repository, "/issue/number", NOWHERE),
+                "pull_request_review_comment" | "pull_request_comment" => (Comment, pull.0, pull.1, pull.2),
+                "issue_comment" => (Comment, repository, "/issue/number", NOWHERE),
                 "push" => (Push, repository, NOWHERE, "/after"),
                 "status" => (Check, repository, NOWHERE, "/sha"),
                 "check_run" => (Check, repository, NOWHERE, "/check_run/head_sha"),

@@ -281,8 +281,8 @@ fn run(mut command: Command, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// PostgreSQL refuses to run as root, so root runs it as `postgres` or `nobody`.
-fn unprivileged_user() -> anyhow::Result<Option<RunAs>> {
+/// PostgreSQL and Gitea refuse to run as root, so root runs them as `postgres` or `nobody`.
+pub(crate) fn unprivileged_user() -> anyhow::Result<Option<RunAs>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
@@ -301,5 +301,5 @@ fn unprivileged_user() -> anyhow::Result<Option<RunAs>> {
             })
         })
         .map(Some)
-        .context("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody")
+        .context("it refuses to run as root, and there is neither a user postgres nor nobody")
 }

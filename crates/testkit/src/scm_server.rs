@@ -1,8 +1,10 @@
-//! What GitHub and Gitea answer to whoever works with pull requests, from their public descriptions: a stand-in on loopback with one
+//! What git hosts answer to whoever works with pull requests, from their public descriptions: a stand-in on loopback with one
 //! repository, and the bad days that such a host has.
 
 mod answers;
 mod app;
+mod bitbucket;
+mod gitlab;
 mod state;
 
 use std::sync::{
@@ -18,7 +20,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
-use http::{StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -32,6 +34,19 @@ pub enum ScmDialect {
     GitHub,
     /// Gitea's.
     Gitea,
+    /// GitLab's.
+    GitLab,
+    /// Bitbucket Cloud's.
+    BitbucketCloud,
+}
+
+impl ScmDialect {
+    fn repository(self) -> &'static str {
+        match self {
+            Self::GitHub | Self::Gitea | Self::BitbucketCloud => "plural/fleet",
+            Self::GitLab => "plural/platform/fleet",
+        }
+    }
 }
 
 /// How the server answers.
@@ -41,7 +56,7 @@ pub enum ScmMood {
     Limited(u64),
     /// It answers with this status, and repeats what it was sent as a credential.
     Failing(u16),
-    /// It does what is asked and ends its answer early.
+    /// It writes what is asked and ends its answer to that early.
     HalfAnswers,
     /// It leads elsewhere.
     Redirecting(String),
@@ -62,11 +77,12 @@ struct Shared {
     mood: Mutex<Option<ScmMood>>,
     race: Mutex<Option<String>>,
     token: String,
+    other: String,
     exchanges: AtomicUsize,
 }
 
 impl ScmServer {
-    /// A server with the repository `plural/fleet`, whose branch `main` has two files.
+    /// A server with one repository, whose branch `main` has two files.
     ///
     /// # Errors
     /// When no port can be bound.
@@ -76,6 +92,7 @@ impl ScmServer {
             mood: Mutex::default(),
             race: Mutex::default(),
             token: format!("token-{:032x}", rand::random::<u128>()),
+            other: format!("other-{:032x}", rand::random::<u128>()),
             exchanges: AtomicUsize::new(0),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
@@ -91,9 +108,24 @@ impl ScmServer {
         format!("http://{}/api", self.background.address())
     }
 
+    /// Whose API it speaks.
+    pub fn dialect(&self) -> ScmDialect {
+        self.shared.host.lock().dialect
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &'static str {
+        self.dialect().repository()
+    }
+
     /// What lets in.
     pub fn token(&self) -> String {
         self.shared.token.clone()
+    }
+
+    /// What lets somebody else in.
+    pub fn other_token(&self) -> String {
+        self.shared.other.clone()
     }
 
     /// An App that it knows: id, installation, private key in PEM form.
@@ -121,6 +153,18 @@ impl ScmServer {
         self.shared.host.lock().push(branch, path, content);
     }
 
+    /// Somebody else pushes an executable file to a branch.
+    pub fn push_executable(&self, branch: &str, path: &str, content: &str) {
+        let mut host = self.shared.host.lock();
+        host.set_executable(path, true);
+        host.push(branch, path, content);
+    }
+
+    /// Somebody else dismisses the reviews of a pull request.
+    pub fn dismiss_reviews(&self, number: u64) {
+        self.shared.host.lock().dismiss_reviews(number);
+    }
+
     /// Somebody else pushes to this branch when the next write comes in, just before it.
     pub fn race(&self, branch: &str) {
         *self.shared.race.lock() = Some(branch.to_owned());
@@ -128,7 +172,12 @@ impl ScmServer {
 
     /// Somebody else comments on a pull request.
     pub fn comment_by_another(&self, number: u64, body: &str) {
-        self.shared.host.lock().comment(number, "mallory", body);
+        self.shared.host.lock().comment(number, answers::OTHER, body);
+    }
+
+    /// Somebody else reviews a pull request: `APPROVED`, `REQUEST_CHANGES`, `COMMENT`.
+    pub fn review_by_another(&self, number: u64, event: &str) {
+        self.shared.host.lock().review(number, answers::OTHER, event);
     }
 
     /// Comments of a pull request: who, what.
@@ -141,9 +190,10 @@ impl ScmServer {
         self.shared.host.lock().statuses_of(commit)
     }
 
-    /// Webhooks: scope, and the body that made or changed it last.
-    pub fn webhooks(&self) -> Vec<(String, Value)> {
-        self.shared.host.lock().hooks.iter().map(|hook| (hook.scope.clone(), hook.body.clone())).collect()
+    /// Webhooks: of what (`repository`, `organisation`), secret.
+    pub fn webhooks(&self) -> Vec<(String, String)> {
+        let host = self.shared.host.lock();
+        host.hooks.iter().map(|hook| (hook.scope.clone(), host.secret_of(hook))).collect()
     }
 
     /// How many pull requests there are.
@@ -189,18 +239,20 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         shared.exchanges.fetch_add(1, Ordering::SeqCst);
         return answer(201, &json!({"token": shared.token, "expires_at": "2999-01-01T00:00:00Z"}));
     }
-    if sent != shared.token {
+    let who = if sent == shared.token {
+        answers::SELF
+    } else if sent == shared.other {
+        answers::OTHER
+    } else {
         return answer(401, &json!({"message": "Bad credentials"}));
-    }
+    };
     let Ok(body) = to_bytes(body, 64 << 20).await else { return answer(400, &Value::Null) };
-    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    if parts.method != http::Method::GET
-        && let Some(branch) = shared.race.lock().take()
-    {
+    let is_read = matches!(parts.method, http::Method::GET | http::Method::HEAD);
+    if !is_read && let Some(branch) = shared.race.lock().take() {
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }
-    let done = shared.host.lock().answer(&parts.method, &parts.uri, &body);
-    if mood == Some(ScmMood::HalfAnswers) {
+    let done = shared.host.lock().answer(who, &parts.method, &parts.uri, &body);
+    if mood == Some(ScmMood::HalfAnswers) && !is_read {
         let begin = stream::once(async { Ok(Bytes::from_static(b"{\"number\": ")) });
         // What was written goes out first.
         let cut = stream::once(async {
@@ -213,6 +265,11 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         Some(raw) => Response::new(Body::from(raw)),
         None => answer(done.status, &done.body),
     };
+    for (name, value) in done.headers {
+        if let Ok(value) = value.parse() {
+            response.headers_mut().insert(name, value);
+        }
+    }
     if let Some(next) = done.next
         && let Ok(link) = format!("<{next}>; rel=\"next\"").parse()
     {
@@ -223,6 +280,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
 
 fn answer(status: u16, body: &Value) -> Response {
     let mut response = Response::new(Body::from(body.to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response
 }

@@ -24,8 +24,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-render", &["plural-gotemplate", "plural-kustomize", "plural-versions", "plural-yaml"]),
     ("plural-scaffold", &["plural-core", "plural-render"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
-    ("plural-scm", &["plural-reach"]),
     ("plural-git", &["plural-kit", "plural-reach", "plural-versions"]),
+    ("plural-scm", &["plural-git", "plural-reach"]),
     ("plural-tunnel", &["plural-kit", "plural-specs"]),
     ("plural-wire", &["plural-kit", "plural-specs"]),
     // A workload cluster's side.

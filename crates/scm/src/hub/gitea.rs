@@ -6,8 +6,9 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Hub, is_missing, wire};
+use super::{Hub, wire};
 use crate::{
+    common::{self, is_missing},
     error::{Cause, Error, Result},
     names::{CommitId, Repository},
     port::{Change, Committed, GitHost as _, List, NewCommit, Onto, TreeEntry},
@@ -69,14 +70,14 @@ pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) 
         Err(error) => return Err(error),
     };
     let Made { sha, parents } = answer.commit;
-    let parent = parents.first().map(|parent| wire::id(&parent.sha)).transpose()?;
+    let parent = parents.first().map(|parent| common::commit_id(&parent.sha)).transpose()?;
     let parent = parent.unwrap_or_else(|| new.parent.clone());
     if let (Onto::NewBranch { branch, base }, true) = (&new.onto, parent != new.parent) {
         // The base moved between the look and the commit. Nobody knows the branch yet, so it goes again.
         hub.delete_branch(repository, branch).await?;
-        return Err(super::moved(&format!("branch {base} of {repository}"), &parent, &new.parent));
+        return Err(common::moved(&format!("branch {base} of {repository}"), parent.as_str(), &new.parent));
     }
-    Ok(Committed { commit: wire::id(&sha)?, parent })
+    Ok(Committed { commit: common::commit_id(&sha)?, parent })
 }
 
 /// Why it was refused: the host's texts differ between versions, so the state is read.

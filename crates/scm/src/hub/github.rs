@@ -7,8 +7,9 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Hub, is_missing, wire};
+use super::{Hub, wire};
 use crate::{
+    common::{self, is_missing},
     error::{Cause, Result},
     names::Repository,
     port::{Change, Committed, EntryKind, GitHost as _, List, NewCommit, Onto},
@@ -39,7 +40,7 @@ pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) 
     }
     let made: wire::Sha =
         hub.http.send(Method::POST, hub.of(repository, &["git/commits"]), &body).await?.json()?;
-    let committed = Committed { commit: wire::id(&made.sha)?, parent: new.parent.clone() };
+    let committed = Committed { commit: common::commit_id(&made.sha)?, parent: new.parent.clone() };
     let branch = new.onto.branch();
     let moved = match &new.onto {
         Onto::NewBranch { .. } => {

@@ -3,17 +3,11 @@
 use serde::Deserialize;
 
 use crate::{
-    error::{Cause, Result},
-    names::{self, CommitId},
+    names,
     port::{
         ChangedFile, EntryKind, FileStatus, PullRequest, PullRequestState, Review as Told, TreeEntry, Verdict,
     },
 };
-
-/// A commit's id in an answer.
-pub(super) fn id(text: &str) -> Result<CommitId> {
-    CommitId::parse(text).map_err(|error| error.with_cause(Cause::Malformed))
-}
 
 #[derive(Deserialize)]
 pub(super) struct Repository {
@@ -184,13 +178,7 @@ pub(super) struct Entry {
 impl Tree {
     pub(super) fn entries(&self) -> Vec<TreeEntry> {
         let told = |entry: &Entry| {
-            let kind = match entry.mode.as_str() {
-                "100644" | "100664" => EntryKind::File,
-                "100755" => EntryKind::Executable,
-                "120000" => EntryKind::Link,
-                "160000" => EntryKind::Submodule,
-                _ => return None,
-            };
+            let kind = EntryKind::of_mode(&entry.mode)?;
             Some(TreeEntry { path: entry.path.clone(), kind })
         };
         self.tree.iter().filter_map(told).collect()

@@ -7,11 +7,11 @@ use plural_scm::{Cause, Connection, Credentials, Options, Repository, connect};
 use plural_testkit::{ScmDialect, ScmMood, ScmServer};
 
 use crate::{
-    each_host,
-    support::{World, connection, options, to_main, write},
+    each_stand_in,
+    support::{Server, World, connection, options, to_main, write},
 };
 
-each_host!(
+each_stand_in!(
     a_limit_says_how_long,
     a_failing_host_is_told_without_the_token,
     half_an_answer_makes_no_second_pull_request,
@@ -112,7 +112,8 @@ async fn an_app_signs_in_once_and_edits_its_own_comment() {
     let error = connect(&with(app_id, "s3cr3t"), &options()).unwrap_err();
     assert_eq!(error.cause, Cause::Invalid);
     assert!(!error.message.contains("s3cr3t"), "{error}");
-    let world = World { server, host, repository };
+    let other = host.clone();
+    let world = World { server: Server::StandIn(server), host, other, repository };
     let number = world.pull_request("app").await.number;
     for text in ["first", "second"] {
         world.host.comment(&world.repository, number, "plan", text).await.unwrap();

@@ -1,13 +1,31 @@
-//! The same scenarios against every host that can be had: protocol servers on loopback.
+//! The same scenarios against every host that can be had: protocol servers on loopback, and Gitea itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod bad_days;
 mod commits;
+mod plain;
 mod pull_requests;
+mod real_gitea;
+mod reviews;
 mod support;
 
-/// One test for each host.
+/// One test for each host, Gitea itself among them; `stand_ins` are those that only protocol servers show on demand.
 macro_rules! each_host {
+    ($($scenario:ident),+ $(,)? $(; stand_ins: $($only:ident),+ $(,)?)?) => {
+        crate::each_stand_in!($($scenario),+ $(, $($only),+)?);
+        mod real_gitea {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() {
+                let Some(world) = crate::support::World::real() else { return };
+                super::$scenario(world).await;
+            })+
+        }
+    };
+}
+pub(crate) use each_host;
+
+/// One test for each protocol server.
+macro_rules! each_stand_in {
     ($($scenario:ident),+ $(,)?) => {
         mod github {
             $(#[tokio::test]
@@ -21,6 +39,19 @@ macro_rules! each_host {
                 super::$scenario(crate::support::World::new(plural_testkit::ScmDialect::Gitea)).await;
             })+
         }
+        mod bitbucket_cloud {
+            $(#[tokio::test]
+            async fn $scenario() {
+                let dialect = plural_testkit::ScmDialect::BitbucketCloud;
+                super::$scenario(crate::support::World::new(dialect)).await;
+            })+
+        }
+        mod gitlab {
+            $(#[tokio::test]
+            async fn $scenario() {
+                super::$scenario(crate::support::World::new(plural_testkit::ScmDialect::GitLab)).await;
+            })+
+        }
     };
 }
-pub(crate) use each_host;
+pub(crate) use each_stand_in;

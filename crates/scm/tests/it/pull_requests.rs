@@ -1,8 +1,8 @@
 //! The life of a pull request.
 
 use plural_scm::{
-    Cause, CommitId, FileStatus, MergeMethod, Onto, PullRequestEdit, PullRequestState, Repository, Scope,
-    Status, StatusState, WebhookSpec,
+    Cause, CommitId, FileStatus, MergeMethod, Onto, PullRequestEdit, PullRequestState, Scope, Status,
+    StatusState, WebhookSpec,
 };
 
 use crate::{
@@ -101,12 +101,20 @@ async fn files_and_lists_are_read_over_pages(world: World) {
 
 async fn labels_are_made_and_added(world: World) {
     let pull = world.pull_request("labels").await;
+    if !world.server.has_labels() {
+        let labels = ["plural".to_owned()];
+        let error = world.host.add_labels(&world.repository, pull.number, &labels).await.unwrap_err();
+        assert_eq!(error.cause, Cause::Unsupported, "{error}");
+        return;
+    }
     for labels in [["plural", "fleet"], ["fleet", "green"]] {
         let labels = labels.map(str::to_owned);
         world.host.add_labels(&world.repository, pull.number, &labels).await.unwrap();
     }
     let now = world.host.pull_request(&world.repository, pull.number).await.unwrap();
-    assert_eq!(now.labels, ["plural", "fleet", "green"]);
+    let mut labels = now.labels;
+    labels.sort();
+    assert_eq!(labels, ["fleet", "green", "plural"]);
 }
 
 async fn a_comment_is_edited_and_a_quoted_marker_is_not(world: World) {
@@ -134,9 +142,12 @@ async fn statuses_and_approval_reach_the_host(world: World) {
         description: "x".repeat(1000),
         url: Some("https://console.example/plans/1".to_owned()),
     };
-    world.host.set_status(&world.repository, &head, &status).await.unwrap();
+    for _ in 0..2 {
+        world.host.set_status(&world.repository, &head, &status).await.unwrap();
+    }
     let told = world.server.statuses(head.as_str());
-    assert_eq!(told, [("plural/plan".to_owned(), "failure".to_owned())]);
+    assert!(!told.is_empty());
+    assert!(told.iter().all(|(context, state)| context == "plural/plan" && state == "failure"), "{told:?}");
     // The pull request is the connection's own.
     let error = world.host.approve(&world.repository, pull.number, &head, "fine").await.unwrap_err();
     assert_eq!(error.cause, Cause::Refused, "{error}");
@@ -145,8 +156,8 @@ async fn statuses_and_approval_reach_the_host(world: World) {
 
 async fn a_webhook_is_made_once(world: World) {
     for scope in [
-        Scope::Repository(Repository::parse("plural/fleet").unwrap()),
-        Scope::Organisation("plural".to_owned()),
+        Scope::Repository(world.repository.clone()),
+        Scope::Organisation(world.repository.owner().to_owned()),
     ] {
         for secret in ["one", "two"] {
             let url = "https://console.example/ext/v1/webhooks/scm/1".to_owned();
@@ -156,11 +167,12 @@ async fn a_webhook_is_made_once(world: World) {
         }
     }
     let hooks = world.server.webhooks();
-    let told: Vec<(&str, &str)> = hooks
-        .iter()
-        .map(|(scope, body)| (scope.as_str(), body["config"]["secret"].as_str().unwrap_or_default()))
-        .collect();
-    assert_eq!(told, [("plural/fleet", "two"), ("org plural", "two")]);
+    let scopes: Vec<&str> = hooks.iter().map(|(scope, _)| scope.as_str()).collect();
+    assert_eq!(scopes, ["repository", "organisation"]);
+    assert!(
+        hooks.iter().all(|(_, secret)| secret.as_deref().is_none_or(|secret| secret == "two")),
+        "{hooks:?}"
+    );
     let nobody = Scope::Organisation("../x".to_owned());
     let spec = WebhookSpec { url: String::new(), secret: String::new().into() };
     assert_eq!(world.host.ensure_webhook(&nobody, &spec).await.unwrap_err().cause, Cause::Invalid);

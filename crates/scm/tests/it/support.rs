@@ -1,17 +1,22 @@
 //! A host with one repository, and what is done to it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use plural_reach::Reach;
 use plural_scm::{
     BranchName, Change, CommitId, Connection, Credentials, FilePath, GitHost, HostKind, NewCommit,
-    NewPullRequest, Onto, Options, Person, Proxies, PullRequest, Repository, connect,
+    NewPullRequest, Onto, Options, Person, Proxies, PullRequest, Repository, Verdict, connect,
 };
-use plural_testkit::{ScmDialect, ScmServer};
+use plural_testkit::{Gitea, GiteaRepository, ScmDialect, ScmMood, ScmServer, program_or_report};
 
 pub(crate) struct World {
-    pub(crate) server: ScmServer,
+    pub(crate) server: Server,
     pub(crate) host: Arc<dyn GitHost>,
+    /// The same host through somebody else's account.
+    pub(crate) other: Arc<dyn GitHost>,
     pub(crate) repository: Repository,
 }
 
@@ -30,6 +35,8 @@ pub(crate) fn connection(dialect: ScmDialect, api_url: String, token: String) ->
     let kind = match dialect {
         ScmDialect::GitHub => HostKind::GitHub,
         ScmDialect::Gitea => HostKind::Gitea,
+        ScmDialect::GitLab => HostKind::GitLab,
+        ScmDialect::BitbucketCloud => HostKind::BitbucketCloud,
     };
     Connection {
         kind,
@@ -40,12 +47,139 @@ pub(crate) fn connection(dialect: ScmDialect, api_url: String, token: String) ->
     }
 }
 
+/// What a scenario's host is, and what is done behind the connection's back.
+pub(crate) enum Server {
+    StandIn(ScmServer),
+    Real(GiteaRepository<'static>),
+}
+
+impl Server {
+    /// What only a stand-in does on demand.
+    fn stand_in(&self) -> &ScmServer {
+        match self {
+            Self::StandIn(server) => server,
+            Self::Real(_) => panic!("this scenario is for stand-ins"),
+        }
+    }
+
+    pub(crate) fn set_mood(&self, mood: Option<ScmMood>) {
+        self.stand_in().set_mood(mood);
+    }
+
+    pub(crate) fn race(&self, branch: &str) {
+        self.stand_in().race(branch);
+    }
+
+    pub(crate) fn token(&self) -> String {
+        self.stand_in().token()
+    }
+
+    pub(crate) fn push_executable(&self, branch: &str, path: &str, content: &str) {
+        self.stand_in().push_executable(branch, path, content);
+    }
+
+    pub(crate) fn dismiss_reviews(&self, number: u64) {
+        self.stand_in().dismiss_reviews(number);
+    }
+
+    pub(crate) fn has_labels(&self) -> bool {
+        !matches!(self, Self::StandIn(server) if server.dialect() == ScmDialect::BitbucketCloud)
+    }
+
+    /// The real one has its own.
+    pub(crate) fn set_page(&self, page: usize) {
+        if let Self::StandIn(server) = self {
+            server.set_page(page);
+        }
+    }
+
+    pub(crate) fn push(&self, branch: &str, path: &str, content: &str) {
+        match self {
+            Self::StandIn(server) => server.push(branch, path, content),
+            Self::Real(repository) => repository.push(branch, path, content).unwrap(),
+        }
+    }
+
+    pub(crate) fn comment_by_another(&self, number: u64, body: &str) {
+        match self {
+            Self::StandIn(server) => server.comment_by_another(number, body),
+            Self::Real(repository) => repository.comment_by_another(number, body).unwrap(),
+        }
+    }
+
+    pub(crate) fn review_by_another(&self, number: u64, verdict: Verdict) {
+        match self {
+            Self::StandIn(server) => server.review_by_another(number, verdict_name(verdict)),
+            Self::Real(repository) => repository.review_by_another(number, verdict_name(verdict)).unwrap(),
+        }
+    }
+
+    pub(crate) fn comments(&self, number: u64) -> Vec<(String, String)> {
+        match self {
+            Self::StandIn(server) => server.comments(number),
+            Self::Real(repository) => repository.comments(number).unwrap(),
+        }
+    }
+
+    pub(crate) fn statuses(&self, commit: &str) -> Vec<(String, String)> {
+        match self {
+            Self::StandIn(server) => server.statuses(commit),
+            Self::Real(repository) => repository.statuses(commit).unwrap(),
+        }
+    }
+
+    /// Of what, and the secret where the host tells it.
+    pub(crate) fn webhooks(&self) -> Vec<(String, Option<String>)> {
+        match self {
+            Self::StandIn(server) => {
+                server.webhooks().into_iter().map(|(scope, secret)| (scope, Some(secret))).collect()
+            }
+            Self::Real(repository) => {
+                let (own, of_owner) = repository.webhooks().unwrap();
+                let times = |scope: &str, count| vec![(scope.to_owned(), None); count];
+                [times("repository", own), times("organisation", of_owner)].concat()
+            }
+        }
+    }
+
+    pub(crate) fn pull_requests(&self) -> usize {
+        match self {
+            Self::StandIn(server) => server.pull_requests(),
+            Self::Real(repository) => repository.pull_requests().unwrap(),
+        }
+    }
+}
+
+/// As the testkit calls what a reviewer says.
+fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Approved => "APPROVED",
+        Verdict::ChangesRequested => "REQUEST_CHANGES",
+        Verdict::Commented | Verdict::Dismissed => "COMMENT",
+    }
+}
+
 impl World {
     pub(crate) fn new(dialect: ScmDialect) -> Self {
         let server = ScmServer::start(dialect).unwrap();
-        let connection = connection(dialect, server.api_url(), server.token());
-        let host = connect(&connection, &options()).unwrap();
-        Self { server, host, repository: Repository::parse("plural/fleet").unwrap() }
+        let with = |token| connect(&connection(dialect, server.api_url(), token), &options()).unwrap();
+        let (host, other) = (with(server.token()), with(server.other_token()));
+        let repository = Repository::parse(server.repository()).unwrap();
+        Self { server: Server::StandIn(server), host, other, repository }
+    }
+
+    /// A repository of Gitea itself; nothing where it is missing.
+    pub(crate) fn real() -> Option<Self> {
+        static GITEA: OnceLock<Option<Gitea>> = OnceLock::new();
+        // Each test tells that it does not run.
+        program_or_report("gitea")?;
+        let gitea = GITEA.get_or_init(|| Gitea::start().unwrap()).as_ref()?;
+        let with =
+            |token| connect(&connection(ScmDialect::Gitea, gitea.api_url(), token), &options()).unwrap();
+        let (host, other) = (with(gitea.token()), with(gitea.other_token()));
+        let real = gitea.repository().unwrap();
+        let repository = Repository::parse(&real.name()).unwrap();
+        Some(Self { server: Server::Real(real), host, other, repository })
     }
 
     pub(crate) async fn head(&self, name: &str) -> CommitId {

@@ -8,64 +8,107 @@ use serde_json::{Value, json};
 use super::{
     ScmDialect,
     app::APP,
-    state::{Files, Hook, Host, Pull, id},
+    state::{Hook, Host, Pull, id},
 };
 
 /// Whose token it is.
-const SELF: &str = "plural-bot";
+pub(super) const SELF: &str = "plural-bot";
+/// Who else has one.
+pub(super) const OTHER: &str = "mallory";
 
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) status: u16,
     pub(super) body: Value,
     pub(super) raw: Option<Vec<u8>>,
+    pub(super) headers: Vec<(&'static str, String)>,
     /// The address of the next page.
     pub(super) next: Option<String>,
 }
 
-fn ok(body: Value) -> Done {
+pub(super) fn ok(body: Value) -> Done {
     Done { status: 200, body, ..Done::default() }
 }
 
-fn made(body: Value) -> Done {
+pub(super) fn made(body: Value) -> Done {
     Done { status: 201, body, ..Done::default() }
 }
 
-fn no(status: u16, message: &str) -> Done {
+pub(super) fn no(status: u16, message: &str) -> Done {
     Done { status, body: json!({"message": message}), ..Done::default() }
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
 impl Host {
-    pub(super) fn answer(&mut self, method: &Method, uri: &Uri, body: &Value) -> Done {
+    pub(super) fn answer(&mut self, who: &str, method: &Method, uri: &Uri, raw: &[u8]) -> Done {
+        let body = &serde_json::from_slice(raw).unwrap_or(Value::Null);
+        who.clone_into(&mut self.who);
         let query: Vec<(String, String)> = uri
             .query()
             .unwrap_or_default()
             .split('&')
             .filter_map(|pair| pair.split_once('='))
             .map(|(name, value)| {
-                (name.to_owned(), percent_decode_str(value).decode_utf8_lossy().into_owned())
+                let value = value.replace('+', " ");
+                (name.to_owned(), percent_decode_str(&value).decode_utf8_lossy().into_owned())
             })
             .collect();
         let of = |name: &str| {
             query.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str())
         };
+        let mut done = match self.dialect {
+            ScmDialect::GitHub | ScmDialect::Gitea => self.hub(method, uri, of, body),
+            ScmDialect::GitLab => self.gitlab(method, uri, of, body),
+            ScmDialect::BitbucketCloud => self.bitbucket(method, uri, of, body, raw),
+        };
+        self.cut(&mut done, method, uri, of("page"));
+        done
+    }
+
+    /// The page that is asked for, in place of the whole list.
+    fn cut(&self, done: &mut Done, method: &Method, uri: &Uri, page: &str) {
+        let Some(items) = done.body.as_array().cloned() else { return };
+        if self.dialect == ScmDialect::BitbucketCloud {
+            let page: usize = page.parse().unwrap_or(1).max(1);
+            let query = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.starts_with("page="));
+            let query = query.collect::<Vec<_>>().join("&");
+            let next = (items.len() > page * self.page)
+                .then(|| format!("{}{}?{query}&page={}", self.url, uri.path(), page + 1));
+            let values: Vec<Value> = items.into_iter().skip((page - 1) * self.page).take(self.page).collect();
+            done.body = json!({"values": values, "next": next});
+            return;
+        }
+        if *method != Method::GET || page.is_empty() {
+            return;
+        }
+        let page: usize = page.parse().unwrap_or(1).max(1);
+        if items.len() > page * self.page {
+            done.next = Some(format!("{}{}?page={}", self.url, uri.path(), page + 1));
+        }
+        done.body = items.into_iter().skip((page - 1) * self.page).take(self.page).collect();
+    }
+
+    fn hub<'a>(&mut self, method: &Method, uri: &Uri, of: impl Fn(&str) -> &'a str, body: &Value) -> Done {
         let path =
             percent_decode_str(uri.path().strip_prefix("/api/").unwrap_or_default()).decode_utf8_lossy();
         let parts: Vec<&str> = path.split('/').collect();
         match (method.as_str(), parts.as_slice()) {
-            ("GET", ["user"]) => return ok(json!({"login": SELF})),
+            ("GET", ["user"]) => return ok(json!({"login": self.who})),
             (_, ["orgs", owner, "hooks", rest @ ..]) => {
-                return self.hook(method, &format!("org {owner}"), rest, body);
+                return if *owner == "plural" {
+                    self.hook(method, "organisation", rest, body)
+                } else {
+                    no(404, "Not Found")
+                };
             }
             _ => {}
         }
         let ["repos", "plural", "fleet", rest @ ..] = parts.as_slice() else { return no(404, "Not Found") };
-        let mut done = match (method.as_str(), rest) {
-            (_, ["hooks", rest @ ..]) => self.hook(method, "plural/fleet", rest, body),
+        match (method.as_str(), rest) {
+            (_, ["hooks", rest @ ..]) => self.hook(method, "repository", rest, body),
             ("GET", []) => ok(json!({"default_branch": "main"})),
             ("GET", ["branches", name @ ..]) => self.branch(&name.join("/")),
             // GitHub gives the bytes to whoever accepts them, as this client does.
@@ -76,7 +119,7 @@ impl Host {
             ("GET", ["raw", path @ ..]) if self.dialect == ScmDialect::Gitea => {
                 self.content(of("ref"), &path.join("/"), true)
             }
-            ("GET", ["git", "trees", commit]) => self.tree(commit),
+            ("GET", ["git", "trees", commit]) => self.tree(commit, of("page").parse().unwrap_or(1)),
             ("POST", ["contents"]) if self.dialect == ScmDialect::Gitea => self.change(body),
             ("DELETE", ["branches", name @ ..]) if self.dialect == ScmDialect::Gitea => {
                 self.remove(&name.join("/"), 404)
@@ -96,7 +139,7 @@ impl Host {
             ("PATCH", ["issues", "comments", id]) => {
                 let found = self.comments.iter_mut().find(|comment| comment.id.to_string() == *id);
                 match found {
-                    Some(comment) if comment.user == SELF => {
+                    Some(comment) if comment.user == self.who => {
                         comment.body = text(&body["body"]);
                         ok(json!({}))
                     }
@@ -122,17 +165,91 @@ impl Host {
                 _ => no(404, "Not Found"),
             },
             _ => no(404, "Not Found"),
-        };
-        if let (Some(items), "GET") = (done.body.as_array().cloned(), method.as_str())
-            && !of("page").is_empty()
-        {
-            let page: usize = of("page").parse().unwrap_or(1).max(1);
-            if items.len() > page * self.page {
-                done.next = Some(format!("{}{}?page={}", self.url, uri.path(), page + 1));
-            }
-            done.body = items.into_iter().skip((page - 1) * self.page).take(self.page).collect();
         }
-        done
+    }
+
+    /// The secret that a webhook has.
+    pub(super) fn secret_of(&self, hook: &Hook) -> String {
+        match self.dialect {
+            ScmDialect::GitHub | ScmDialect::Gitea => text(&hook.body["config"]["secret"]),
+            ScmDialect::GitLab => text(&hook.body["token"]),
+            ScmDialect::BitbucketCloud => text(&hook.body["secret"]),
+        }
+    }
+
+    /// Whether an open pull request's head was not looked at for conflicts yet. It is from now on.
+    pub(super) fn is_unchecked(&mut self, index: usize) -> bool {
+        let head = Some(self.head_of(index));
+        let pull = &mut self.pulls[index];
+        let is_new = pull.checked != head && !pull.closed && pull.merged.is_none();
+        pull.checked = head;
+        is_new
+    }
+
+    pub(super) fn head_of(&self, index: usize) -> String {
+        self.branches.get(&self.pulls[index].head).cloned().unwrap_or_default()
+    }
+
+    /// Files that a pull request changes: `added`, `removed`, `modified`.
+    pub(super) fn changed(&self, index: usize) -> Vec<(String, &'static str)> {
+        let files = |branch: &str| {
+            self.branches.get(branch).map(|commit| self.commits[commit].files.clone()).unwrap_or_default()
+        };
+        let (before, after) = (files(&self.pulls[index].base), files(&self.pulls[index].head));
+        let mut changed = Vec::new();
+        for path in before.keys().chain(after.keys().filter(|path| !before.contains_key(*path))) {
+            let status = match (before.get(path), after.get(path)) {
+                (None, Some(_)) => "added",
+                (Some(_), None) => "removed",
+                (one, other) if one != other => "modified",
+                _ => continue,
+            };
+            changed.push((path.clone(), status));
+        }
+        changed
+    }
+
+    pub(super) fn review(&mut self, number: u64, who: &str, event: &str) {
+        let index = number as usize - 1;
+        let state = match (self.dialect, event) {
+            (ScmDialect::GitHub, "REQUEST_CHANGES") => "CHANGES_REQUESTED",
+            (ScmDialect::GitHub, "COMMENT") => "COMMENTED",
+            (ScmDialect::GitLab, "REQUEST_CHANGES") => "requested_changes",
+            (ScmDialect::GitLab, "COMMENT") => "reviewed",
+            (ScmDialect::GitLab, _) => "approved",
+            _ => event,
+        };
+        if self.dialect == ScmDialect::GitLab {
+            // It keeps the last word of each.
+            self.pulls[index].reviews.retain(|review| review["user"]["username"] != who);
+            self.pulls[index].reviews.push(json!({"user": {"username": who}, "state": state}));
+            return;
+        }
+        if self.dialect == ScmDialect::BitbucketCloud {
+            let state = match event {
+                "APPROVED" => Some("approved"),
+                "REQUEST_CHANGES" => Some("changes_requested"),
+                _ => None,
+            };
+            let user = json!({"uuid": format!("{{{who}}}"), "nickname": who});
+            self.pulls[index].reviews.retain(|review| review["user"]["nickname"] != who);
+            let at = "2026-01-01T00:00:00+00:00";
+            self.pulls[index].reviews.push(json!({"user": user, "state": state, "participated_on": at}));
+            return;
+        }
+        let review = json!({"user": {"login": who}, "state": state, "commit_id": self.head_of(index)});
+        self.pulls[index].reviews.push(review);
+    }
+
+    pub(super) fn dismiss_reviews(&mut self, number: u64) {
+        for review in &mut self.pulls[number as usize - 1].reviews {
+            match self.dialect {
+                ScmDialect::GitHub => review["state"] = "DISMISSED".into(),
+                ScmDialect::Gitea => review["dismissed"] = true.into(),
+                ScmDialect::GitLab => review["state"] = "unapproved".into(),
+                ScmDialect::BitbucketCloud => review["state"] = Value::Null,
+            }
+        }
     }
 
     fn branch(&self, name: &str) -> Done {
@@ -156,11 +273,15 @@ impl Host {
         ok(json!({"type": "file", "sha": id(content), "path": path}))
     }
 
-    fn tree(&self, commit: &str) -> Done {
+    fn tree(&self, commit: &str, page: usize) -> Done {
         let Some(commit) = self.commits.get(commit) else { return no(404, "Not Found") };
-        let entry = |(path, content): (&String, &Vec<u8>)| json!({"path": path, "mode": "100644", "type": "blob", "sha": id(content)});
-        let entries: Vec<Value> = commit.files.iter().map(entry).collect();
-        ok(json!({"tree": entries, "truncated": false}))
+        let entry = |(path, content): (&String, &Vec<u8>)| json!({"path": path, "mode": self.mode(path), "type": "blob", "sha": id(content)});
+        let entries = commit.files.iter().map(entry);
+        if self.dialect == ScmDialect::GitHub {
+            return ok(json!({"tree": entries.collect::<Vec<_>>(), "truncated": false}));
+        }
+        let entries: Vec<Value> = entries.skip((page.max(1) - 1) * self.page).take(self.page).collect();
+        ok(json!({"tree": entries, "truncated": page.max(1) * self.page < commit.files.len()}))
     }
 
     fn remove(&mut self, name: &str, missing: u16) -> Done {
@@ -212,12 +333,11 @@ impl Host {
                 made(json!({"sha": sha}))
             }
             ("POST", ["trees"]) => {
-                let Some(base) = self.commits.get(&text(&body["base_tree"])) else {
-                    return no(404, "Not Found");
-                };
-                let mut files: Files = base.files.clone();
+                let base = self.commits.get(&text(&body["base_tree"])).map(|commit| commit.files.clone());
+                let Some(mut files) = base else { return no(404, "Not Found") };
                 for entry in body["tree"].as_array().into_iter().flatten() {
                     let path = text(&entry["path"]);
+                    self.set_executable(&path, entry["mode"] == "100755");
                     if let Some(content) = entry["content"].as_str() {
                         files.insert(path, content.as_bytes().to_vec());
                     } else if let Some(blob) = self.blobs.get(&text(&entry["sha"])) {
@@ -274,11 +394,20 @@ impl Host {
             }
             ("PATCH", [id]) => match self.hooks.iter_mut().find(|hook| hook.id.to_string() == *id) {
                 Some(hook) => {
-                    hook.body = body.clone();
+                    let mut body = body.clone();
+                    if self.dialect == ScmDialect::Gitea {
+                        // It takes all of an edit but the secret.
+                        body["config"]["secret"] = hook.body["config"]["secret"].clone();
+                    }
+                    hook.body = body;
                     ok(json!({}))
                 }
                 None => no(404, "Not Found"),
             },
+            ("DELETE", [id]) => {
+                self.hooks.retain(|hook| hook.id.to_string() != *id);
+                Done { status: 204, ..Done::default() }
+            }
             _ => no(404, "Not Found"),
         }
     }
@@ -293,20 +422,8 @@ impl Host {
             let status = if self.dialect == ScmDialect::GitHub { 422 } else { 409 };
             return no(status, "A pull request already exists");
         }
-        let pull = Pull {
-            number: self.pulls.len() as u64 + 1,
-            title: text(&body["title"]),
-            body: text(&body["body"]),
-            head,
-            base,
-            closed: false,
-            merged: None,
-            labels: Vec::new(),
-            reviews: Vec::new(),
-        };
-        let shown = self.shown(&pull);
-        self.pulls.push(pull);
-        made(shown)
+        let number = self.add_pull(text(&body["title"]), text(&body["body"]), head, base);
+        made(self.shown(&self.pulls[number as usize - 1]))
     }
 
     fn shown(&self, pull: &Pull) -> Value {
@@ -347,29 +464,22 @@ impl Host {
             }
             ("PUT" | "POST", ["merge"]) => self.merge(index, body),
             ("GET", ["files"]) => {
-                let files = |branch: &str| {
-                    self.branches
-                        .get(branch)
-                        .map(|commit| self.commits[commit].files.clone())
-                        .unwrap_or_default()
-                };
-                let (before, after) = (files(&self.pulls[index].base), files(&self.pulls[index].head));
-                let mut changed = Vec::new();
-                for path in before.keys().chain(after.keys().filter(|path| !before.contains_key(*path))) {
-                    let status = match (before.get(path), after.get(path)) {
-                        (None, Some(_)) => "added",
-                        (Some(_), None) if self.dialect == ScmDialect::GitHub => "removed",
-                        (Some(_), None) => "deleted",
-                        (one, other) if one != other => "modified",
-                        _ => continue,
-                    };
-                    changed.push(json!({"filename": path, "status": status}));
-                }
-                ok(changed.into())
+                let removed = if self.dialect == ScmDialect::GitHub { "removed" } else { "deleted" };
+                let shown = |(path, status): (String, &str)| json!({"filename": path, "status": if status == "removed" { removed } else { status }});
+                ok(self.changed(index).into_iter().map(shown).collect())
             }
             ("GET", ["reviews"]) => ok(self.pulls[index].reviews.clone().into()),
-            // It is always the author's own here.
-            ("POST", ["reviews"]) => no(422, "Can not approve your own pull request"),
+            // Pull requests are the connection's own here.
+            ("POST", ["reviews"]) if self.who == SELF => no(422, "Can not approve your own pull request"),
+            ("POST", ["reviews"]) => {
+                let approves = if self.dialect == ScmDialect::GitHub { "APPROVE" } else { "APPROVED" };
+                if body["event"] != approves || body["commit_id"] != self.head_of(index).as_str() {
+                    return no(422, "no such event or commit");
+                }
+                let who = self.who.clone();
+                self.review(number, &who, "APPROVED");
+                ok(json!({}))
+            }
             ("POST", ["labels"]) => {
                 for label in body["labels"].as_array().into_iter().flatten() {
                     let name = match label.as_u64() {
@@ -394,7 +504,8 @@ impl Host {
                 ok(of.map(shown).collect())
             }
             ("POST", ["comments"]) => {
-                let id = self.comment(number, SELF, &text(&body["body"]));
+                let who = self.who.clone();
+                let id = self.comment(number, &who, &text(&body["body"]));
                 made(json!({"id": id}))
             }
             _ => no(404, "Not Found"),
@@ -402,25 +513,34 @@ impl Host {
     }
 
     fn merge(&mut self, index: usize, body: &Value) -> Done {
+        let expected =
+            if self.dialect == ScmDialect::GitHub { &body["sha"] } else { &body["head_commit_id"] };
+        if self.dialect == ScmDialect::Gitea && self.is_unchecked(index) {
+            return no(405, "Please try again later");
+        }
+        match self.join(index, expected) {
+            Some(true) => ok(json!({})),
+            Some(false) => no(409, "Head branch was modified. Review and try the merge again."),
+            None => no(405, "Pull Request is not mergeable"),
+        }
+    }
+
+    /// Merges a pull request; false when its head is another, nothing when it cannot be merged.
+    pub(super) fn join(&mut self, index: usize, expected: &Value) -> Option<bool> {
         let pull = &self.pulls[index];
         let (branch, base) = (pull.head.clone(), pull.base.clone());
         if pull.closed || pull.merged.is_some() {
-            return no(405, "Pull Request is not mergeable");
+            return None;
         }
-        let (Some(head), Some(at)) = (self.branches.get(&branch).cloned(), self.branches.get(&base).cloned())
-        else {
-            return no(405, "Pull Request is not mergeable");
-        };
-        let expected =
-            if self.dialect == ScmDialect::GitHub { &body["sha"] } else { &body["head_commit_id"] };
+        let (head, at) = (self.branches.get(&branch).cloned()?, self.branches.get(&base).cloned()?);
         if *expected != head.as_str() {
-            return no(409, "Head branch was modified. Review and try the merge again.");
+            return Some(false);
         }
         let mut files = self.commits[&at].files.clone();
         files.extend(self.commits[&head].files.clone());
         let commit = self.store(Some(at), files);
         self.branches.insert(base, commit.clone());
         self.pulls[index].merged = Some((commit, head));
-        ok(json!({}))
+        Some(true)
     }
 }

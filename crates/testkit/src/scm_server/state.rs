@@ -1,6 +1,6 @@
 //! What the host knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -25,6 +25,8 @@ pub(super) struct Pull {
     pub(super) closed: bool,
     /// The commit that merged it, and the head that it had.
     pub(super) merged: Option<(String, String)>,
+    /// The head that was looked at for conflicts, where a host takes its time for that.
+    pub(super) checked: Option<String>,
     pub(super) labels: Vec<String>,
     pub(super) reviews: Vec<Value>,
 }
@@ -48,6 +50,8 @@ pub(super) struct Hook {
 pub(super) struct Host {
     pub(super) dialect: ScmDialect,
     pub(super) url: String,
+    /// Who asks now.
+    pub(super) who: String,
     pub(super) page: usize,
     pub(super) commits: BTreeMap<String, Commit>,
     /// Trees and blobs that no commit has yet.
@@ -59,6 +63,8 @@ pub(super) struct Host {
     pub(super) labels: Vec<String>,
     pub(super) statuses: Vec<(String, Value)>,
     pub(super) hooks: Vec<Hook>,
+    /// Paths of files that are executable, in every commit.
+    executable: BTreeSet<String>,
     ids: u64,
 }
 
@@ -72,6 +78,7 @@ impl Host {
         let mut host = Self {
             dialect,
             url: String::new(),
+            who: String::new(),
             page: 50,
             commits: BTreeMap::new(),
             trees: BTreeMap::new(),
@@ -82,6 +89,7 @@ impl Host {
             labels: Vec::new(),
             statuses: Vec::new(),
             hooks: Vec::new(),
+            executable: BTreeSet::new(),
             ids: 0,
         };
         host.push("main", "README.md", "# Fleet\n");
@@ -100,6 +108,19 @@ impl Host {
         files.insert(path.to_owned(), content.as_bytes().to_vec());
         let commit = self.store(parent, files);
         self.branches.insert(branch.to_owned(), commit);
+    }
+
+    /// A file's mode, as git writes it.
+    pub(super) fn mode(&self, path: &str) -> &'static str {
+        if self.executable.contains(path) { "100755" } else { "100644" }
+    }
+
+    pub(super) fn set_executable(&mut self, path: &str, is_executable: bool) {
+        if is_executable {
+            self.executable.insert(path.to_owned());
+        } else {
+            self.executable.remove(path);
+        }
     }
 
     /// A commit that no branch is at yet.
@@ -122,6 +143,25 @@ impl Host {
         false
     }
 
+    /// Its number.
+    pub(super) fn add_pull(&mut self, title: String, body: String, head: String, base: String) -> u64 {
+        let number = self.pulls.len() as u64 + 1;
+        let (labels, reviews) = (Vec::new(), Vec::new());
+        self.pulls.push(Pull {
+            number,
+            title,
+            body,
+            head,
+            base,
+            closed: false,
+            merged: None,
+            checked: None,
+            labels,
+            reviews,
+        });
+        number
+    }
+
     pub(super) fn comment(&mut self, number: u64, user: &str, body: &str) -> u64 {
         let id = self.next_id();
         self.comments.push(Comment { id, number, user: user.to_owned(), body: body.to_owned() });
@@ -136,6 +176,15 @@ impl Host {
     pub(super) fn statuses_of(&self, commit: &str) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let of = self.statuses.iter().filter(|(of, _)| of == commit);
-        of.map(|(_, status)| (text(&status["context"]), text(&status["state"]))).collect()
+        let told = |status: &Value| match self.dialect {
+            ScmDialect::GitHub | ScmDialect::Gitea => (text(&status["context"]), text(&status["state"])),
+            ScmDialect::BitbucketCloud => {
+                (text(&status["name"]), text(&status["state"]).replace("FAILED", "failure"))
+            }
+            ScmDialect::GitLab => {
+                (text(&status["name"]), text(&status["state"]).replace("failed", "failure"))
+            }
+        };
+        of.map(|(_, status)| told(status)).collect()
     }
 }

@@ -1,0 +1,95 @@
+//! What holds for every host.
+
+use std::time::Duration;
+
+use crate::{
+    error::{Cause, Error, Result},
+    names::{BranchName, CommitId, Repository},
+    port::{Change, NewCommit, Onto, Scope},
+};
+
+/// Files of one commit.
+const CHANGES: usize = 1000;
+/// Times to wait for a host that still checks whether a pull request can be merged.
+pub(crate) const STILL_CHECKED: [Duration; 6] = [
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+    Duration::from_millis(800),
+    Duration::from_millis(1600),
+    Duration::from_millis(3200),
+];
+
+/// What no host can mean.
+pub(crate) fn check(commit: &NewCommit) -> Result<()> {
+    if commit.changes.is_empty() {
+        return Err(Error::invalid("a commit changes at least one file"));
+    }
+    if commit.changes.len() > CHANGES {
+        return Err(Error::invalid(format!("a commit changes at most {CHANGES} files")));
+    }
+    let mut paths: Vec<&str> = commit.changes.iter().map(|change| change.path().as_str()).collect();
+    paths.sort_unstable();
+    if let Some((path, _)) = paths.iter().zip(paths.iter().skip(1)).find(|(one, next)| one == next) {
+        return Err(Error::invalid(format!("a commit changes {path:?} twice")));
+    }
+    Ok(())
+}
+
+/// The branch whose head a commit's parent has to be.
+pub(crate) fn base(onto: &Onto) -> &BranchName {
+    match onto {
+        Onto::NewBranch { base, .. } => base,
+        Onto::Branch(branch) => branch,
+    }
+}
+
+pub(crate) fn moved(what: &str, is: &str, expected: &CommitId) -> Error {
+    Error::new(Cause::Moved, format!("{what} is at {is}, not at {expected}"))
+}
+
+pub(crate) fn is_missing(change: &Change) -> Error {
+    Error::new(Cause::Conflict, format!("{} is to be deleted and is not there", change.path()))
+}
+
+/// How the one comment with a marker begins.
+pub(crate) fn mark(marker: &str) -> Result<String> {
+    if marker.is_empty() || !marker.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+        return Err(Error::invalid("a comment's marker has letters, digits and '-' only"));
+    }
+    Ok(format!("<!-- plural:{marker} -->"))
+}
+
+/// There may be the comment among those that are not read, so none is added.
+pub(crate) fn too_many_comments(repository: &Repository, number: u64) -> Error {
+    Error::new(
+        Cause::TooLarge,
+        format!("pull request {number} of {repository} has more comments than are read"),
+    )
+}
+
+/// A merged pull request is not closed.
+pub(crate) fn is_merged(repository: &Repository, number: u64) -> Error {
+    Error::new(
+        Cause::Conflict,
+        format!("pull request {number} of {repository} is merged: it cannot be closed"),
+    )
+}
+
+/// An organisation's name, by the same rule as an owner's.
+pub(crate) fn organisation(scope: &Scope) -> Result<Option<String>> {
+    match scope {
+        Scope::Repository(_) => Ok(None),
+        Scope::Organisation(name) => Ok(Some(Repository::parse(&format!("{name}/x"))?.owner().to_owned())),
+    }
+}
+
+/// A commit's id in an answer.
+pub(crate) fn commit_id(text: &str) -> Result<CommitId> {
+    CommitId::parse(text).map_err(|error| error.with_cause(Cause::Malformed))
+}
+
+/// A branch's name in an answer.
+pub(crate) fn branch_name(text: &str) -> Result<BranchName> {
+    BranchName::parse(text).map_err(|error| error.with_cause(Cause::Malformed))
+}

@@ -1,0 +1,141 @@
+//! A plain git server: branches and commits, pushed.
+
+use std::sync::Arc;
+
+use plural_git::{HostKeys, Mirrors};
+use plural_reach::{Guard, Reach};
+use plural_scm::{
+    Cause, Change, EntryKind, GitHost, Onto, Person, PlainConnection, Repository, connect_plain,
+};
+use plural_testkit::{GitRemote, GitServer};
+
+use crate::support::{branch, commit, delete, file, to_main, write};
+
+const TOKEN: &str = "s3cr3t-t0ken";
+
+struct Plain {
+    remote: GitRemote,
+    server: GitServer,
+    host: Arc<dyn GitHost>,
+    repository: Repository,
+    _data: tempfile::TempDir,
+}
+
+impl Plain {
+    fn new(token: &str) -> Self {
+        let remote = GitRemote::named("plural/fleet.git").unwrap();
+        remote
+            .commit("main")
+            .file("README.md", "# Fleet\n")
+            .file("apps/values.yaml", "a: 1\n")
+            .push()
+            .unwrap();
+        remote.commit("main").executable("run.sh", "echo 1\n").push().unwrap();
+        let server = GitServer::start(remote.root()).unwrap();
+        server.require("git", TOKEN);
+        let data = tempfile::tempdir().unwrap();
+        let mirrors = Mirrors::open(plural_git::Options {
+            guard: Guard::new(Reach::Local),
+            credentials_over_http: true,
+            ..plural_git::Options::new(data.path())
+        });
+        let connection = PlainConnection {
+            id: "one".to_owned(),
+            url: format!("http://{}", server.address()),
+            credentials: plural_git::Credentials::basic("git", token),
+            host_keys: HostKeys::AcceptNew,
+            ca_pem: None,
+            proxy: None,
+            committer: Person { name: "Plural".to_owned(), email: "plural@example.com".to_owned() },
+        };
+        let host = connect_plain(connection, mirrors.unwrap());
+        let repository = Repository::parse("plural/fleet.git").unwrap();
+        Self { remote, server, host, repository, _data: data }
+    }
+
+    async fn new_branch(&self, name: &str, changes: Vec<Change>) -> plural_scm::NewCommit {
+        let main = self.host.head(&self.repository, &branch("main")).await.unwrap();
+        commit(Onto::NewBranch { branch: branch(name), base: branch("main") }, main, changes)
+    }
+}
+
+#[tokio::test]
+async fn a_branch_is_made_changed_and_removed() {
+    let world = Plain::new(TOKEN);
+    let (host, repository) = (&world.host, &world.repository);
+    assert_eq!(host.default_branch(repository).await.unwrap(), branch("main"));
+    let changes = vec![
+        write("apps/values.yaml", "a: 2\n"),
+        write("apps/a \"b\"/ü%20.yaml", "odd: true\n"),
+        write("run.sh", "echo 2\n"),
+        delete("README.md"),
+    ];
+    let new = world.new_branch("plural/update-1", changes).await;
+    let done = host.commit(repository, &new).await.unwrap();
+    assert_eq!(world.remote.resolve("refs/heads/plural/update-1").unwrap(), done.commit.as_str());
+    assert_eq!(world.remote.resolve("refs/heads/plural/update-1^").unwrap(), new.parent.as_str());
+    let shown = world.remote.git(["log", "-1", "--format=%an %ae %cn %s", done.commit.as_str()]).unwrap();
+    assert_eq!(shown.trim(), "Ada ada@example.com Plural Update the fleet");
+    let tree = host.tree(repository, &done.commit).await.unwrap().items;
+    let told: Vec<(&str, EntryKind)> = tree.iter().map(|entry| (entry.path.as_str(), entry.kind)).collect();
+    assert_eq!(
+        told,
+        [
+            ("apps/a \"b\"/ü%20.yaml", EntryKind::File),
+            ("apps/values.yaml", EntryKind::File),
+            ("run.sh", EntryKind::Executable)
+        ]
+    );
+    let read = host.read(repository, &done.commit, &file("apps/values.yaml")).await.unwrap();
+    assert_eq!(read.as_ref(), b"a: 2\n");
+    let again = host.commit(repository, &new).await.unwrap_err();
+    assert_eq!(again.cause, Cause::Conflict, "{again}");
+    let onto = Onto::Branch(branch("plural/update-1"));
+    let more = commit(onto, done.commit, vec![write("apps/values.yaml", "a: 3\n")]);
+    let second = host.commit(repository, &more).await.unwrap();
+    let late = host.commit(repository, &more).await.unwrap_err();
+    assert_eq!(late.cause, Cause::Moved, "{late}");
+    assert_eq!(host.head(repository, &branch("plural/update-1")).await.unwrap(), second.commit);
+    for _ in 0..2 {
+        host.delete_branch(repository, &branch("plural/update-1")).await.unwrap();
+    }
+    let gone = host.head(repository, &branch("plural/update-1")).await.unwrap_err();
+    assert_eq!(gone.cause, Cause::NotFound, "{gone}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_makes_no_branch() {
+    let world = Plain::new(TOKEN);
+    let (host, repository) = (&world.host, &world.repository);
+    for changes in [
+        vec![write("a", "1"), delete("missing.yaml")],
+        vec![write("apps", "a folder is here")],
+        vec![write("README.md/x", "a file is here")],
+    ] {
+        let new = world.new_branch("bad", changes).await;
+        let error = host.commit(repository, &new).await.unwrap_err();
+        assert_eq!(error.cause, Cause::Conflict, "{error}");
+    }
+    let mut new = world.new_branch("bad", vec![write("a", "1")]).await;
+    new.author = Some(Person { name: "x\ncommitter y".to_owned(), email: "a@b".to_owned() });
+    assert_eq!(host.commit(repository, &new).await.unwrap_err().cause, Cause::Invalid);
+    world.remote.commit("main").file("more", "1").push().unwrap();
+    let error = host.commit(repository, &new).await.unwrap_err();
+    assert_eq!(error.cause, Cause::Moved, "{error}");
+    assert!(world.remote.resolve("refs/heads/bad").is_err());
+    let error = host.open(repository, &to_main("bad")).await.unwrap_err();
+    assert_eq!(error.cause, Cause::Unsupported);
+}
+
+#[tokio::test]
+async fn a_refused_push_is_told_without_the_token() {
+    let world = Plain::new(TOKEN);
+    let new = world.new_branch("late", vec![write("a", "1")]).await;
+    world.server.require("git", "another");
+    let error = world.host.commit(&world.repository, &new).await.unwrap_err();
+    assert_eq!(error.cause, Cause::Refused, "{error}");
+    assert!(!format!("{error} {error:?} {:?}", world.host).contains(TOKEN), "{error}");
+    let wrong = Plain::new("wrong");
+    let error = wrong.host.head(&wrong.repository, &branch("main")).await.unwrap_err();
+    assert_eq!(error.cause, Cause::Refused, "{error}");
+}

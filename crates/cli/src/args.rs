@@ -83,7 +83,6 @@ pub(crate) enum Verb {
     Get(GetArgs),
     Delete(DeleteArgs),
     Explain(ExplainArgs),
-    Pr(PrArgs),
     Cd(Box<CdArgs>),
     Pr(Box<PrArgs>),
     Audit(Box<AuditArgs>),

@@ -128,7 +128,8 @@ impl App {
             names.push(format!("{} that you may not see", users.len() - seen.len()));
         }
         Err(Error::conflict(format!(
-            "services import the stack's outputs: {}; take the import away there first",
+            "services import the stack's outputs: {}; take the import away there first, or delete it with leaveDependents: they are \
+             left without it",
             names.join(", ")
         )))
     }

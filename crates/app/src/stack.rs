@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_core::access::Scope;
 use plural_core::cluster::Cluster;
 use plural_core::ids::{ClusterId, ProjectId, StackId, StateVersionId};
@@ -40,6 +41,23 @@ pub enum StackSelector {
     Id(StackId),
     /// By exact name.
     Name(String),
+}
+
+/// What becomes of what needs a stack that is deleted: stacks that depend on it, and services that import its outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependents {
+    /// It is not deleted while there are any.
+    Refuse,
+    /// They are left without it: whoever may read a stack may depend on it, and has no say in whether it goes.
+    Leave,
+}
+
+impl Dependents {
+    /// For a stack as it is. Of one that is being deleted that was decided when its deletion began, and nothing comes to need it since.
+    #[must_use]
+    pub const fn of(self, deleted_at: Option<DateTime<Utc>>) -> Self {
+        if deleted_at.is_some() { Self::Leave } else { self }
+    }
 }
 
 /// Which stacks of a list.
@@ -108,19 +126,25 @@ pub trait StackStore: Send + Sync + 'static {
     /// its line of the audit log.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a protected stack, and for one that a run destroys already.
+    /// [`Error::Conflict`] for a protected stack, for one that a run destroys already, and for one that others need, unless they are left.
     async fn stack_destroy(
         &self,
         by: Audited<'_, Stack, Admin>,
         made: Audited<'_, Stack, Write>,
         run: &MadeRun,
+        dependents: Dependents,
     ) -> Result<StackRun>;
     /// Takes the deletion of a stack back; [`Error::Conflict`] while a run is to destroy it.
     async fn stack_restore(&self, by: Audited<'_, Stack, Admin>) -> Result<()>;
     /// Removes a stack with its policy and all versions of its state; [`Error::Conflict`] for a protected one, one whose state is
-    /// locked, and one whose state has resources and is not the version `forget`.
-    async fn stack_delete(&self, by: Audited<'_, Stack, Admin>, forget: Option<StateVersionId>)
-    -> Result<()>;
+    /// locked, one whose state has resources and is not the version `forget`, and one that others need, unless they are left: then they
+    /// depend on it and import it no more.
+    async fn stack_delete(
+        &self,
+        by: Audited<'_, Stack, Admin>,
+        forget: Option<StateVersionId>,
+        dependents: Dependents,
+    ) -> Result<()>;
 }
 
 impl App {
@@ -311,19 +335,25 @@ impl App {
         ctx: &OpCtx,
         id: StackId,
         forget: Option<StateVersionId>,
+        dependents: Dependents,
     ) -> Result<Stack> {
         let selector = StackSelector::Id(id);
         let stack = self.authorized::<Stack, Admin>(ctx, &selector).await?;
-        self.stack_is_free(ctx, &stack).await?;
+        let needed = dependents.of(stack.deleted_at);
+        if needed == Dependents::Refuse {
+            self.stack_is_free(ctx, &stack).await?;
+        }
         let has_made =
             stack.sha.is_some() || stack.state.as_ref().is_some_and(|state| state.resources != Some(0));
         if stack.source.is_none() || !has_made || forget.is_some() {
-            return self.stack_detach(ctx, id, forget).await;
+            return self.stack_detach(ctx, id, forget, dependents).await;
         }
         if stack.protect {
             return Err(Error::conflict("the stack is protected: take the protection away first"));
         }
-        self.check_unimported(ctx, &stack).await?;
+        if needed == Dependents::Refuse {
+            self.check_unimported(ctx, &stack).await?;
+        }
         let writable = self.authorized::<Stack, Write>(ctx, &selector).await?;
         // First: of a stack that cannot be destroyed nothing is said.
         let new = NewRun { kind: RunKind::Destroy, trigger: RunTrigger::Manual };
@@ -334,7 +364,7 @@ impl App {
             error => error,
         })?;
         let line = writable.audited(ctx, "stack.run.create");
-        self.store.stack_destroy(stack.audited(ctx, "stack.delete"), line, &made).await?;
+        self.store.stack_destroy(stack.audited(ctx, "stack.delete"), line, &made, dependents).await?;
         self.get::<Stack>(ctx, &selector).await
     }
 
@@ -345,10 +375,13 @@ impl App {
         ctx: &OpCtx,
         id: StackId,
         forget: Option<StateVersionId>,
+        dependents: Dependents,
     ) -> Result<Stack> {
         let stack = self.authorized::<Stack, Admin>(ctx, &StackSelector::Id(id)).await?;
-        self.stack_is_free(ctx, &stack).await?;
-        self.check_unimported(ctx, &stack).await?;
+        if dependents.of(stack.deleted_at) == Dependents::Refuse {
+            self.stack_is_free(ctx, &stack).await?;
+            self.check_unimported(ctx, &stack).await?;
+        }
         let open = self.store.stack_runs_open_of(id).await?;
         if let Some(run) = open.iter().find(|run| run.status.is_active()) {
             return Err(Error::conflict(format!(
@@ -357,7 +390,10 @@ impl App {
                 run.status.as_str()
             )));
         }
-        self.store.stack_delete(stack.audited(ctx, "stack.delete"), forget).await?;
+        let left: Vec<StackId> = self.stacks_graph().await?.downstream(id).collect();
+        self.store.stack_delete(stack.audited(ctx, "stack.delete"), forget, dependents).await?;
+        // Each says what it has lost.
+        self.dependents_follow(left, None).await?;
         Ok(stack.into_inner())
     }
 

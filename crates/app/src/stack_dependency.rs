@@ -213,7 +213,8 @@ impl App {
             ));
         }
         Ok(Error::conflict(format!(
-            "other stacks depend on stack {}: {doing} them first, in this order: {}",
+            "other stacks depend on stack {}: {doing} them first, in this order: {}; or delete it with leaveDependents: they are left \
+             without what they take from it",
             stack.name,
             names.join(", ")
         )))
@@ -238,8 +239,13 @@ impl App {
                     if !is_strict {
                         continue;
                     }
-                    let stack = self.stack_called(*stack_id).await?;
-                    return Ok(Err(format!("stack {stack} has no output {:?} to take", taken.output)));
+                    return Ok(Err(match self.stack_named(*stack_id).await? {
+                        Some(stack) => format!("stack {stack} has no output {:?} to take", taken.output),
+                        None => format!(
+                            "stack {stack_id}, whose output {:?} is taken, was deleted: take the dependency away",
+                            taken.output
+                        ),
+                    }));
                 };
                 if *secret && !reads_state {
                     let stack = self.stack_called(*stack_id).await?;
@@ -351,10 +357,14 @@ impl App {
     }
 
     async fn stack_called(&self, id: StackId) -> Result<String> {
+        Ok(self.stack_named(id).await?.unwrap_or_else(|| format!("{id} (deleted)")))
+    }
+
+    /// The name of a stack; none of one that is gone: others are left without it, or no longer depend on it.
+    async fn stack_named(&self, id: StackId) -> Result<Option<String>> {
         match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(id)).await {
-            Ok(stack) => Ok(stack.name.to_string()),
-            // The run was made while its stack depended on that one.
-            Err(Error::NotFound { .. }) => Ok(format!("{id} (deleted)")),
+            Ok(stack) => Ok(Some(stack.name.to_string())),
+            Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -392,16 +402,14 @@ impl App {
     /// A run of a stack is over: those that wait for it go on, and those that take other outputs of it by now get a run.
     pub(crate) async fn stack_followed(&self, stack: StackId, run: StackRunId) -> Result<()> {
         let graph = self.stacks_graph().await?;
-        let mut failed = None;
-        let direct: Vec<StackId> = graph.downstream(stack).collect();
+        let direct: Vec<StackId> = match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(stack)).await {
+            Ok(stack) if stack.deleted_at.is_none() => graph.downstream(stack.id).collect(),
+            // Those that it leaves follow when it is gone, and not twice.
+            Ok(_) | Err(Error::NotFound { .. }) => Vec::new(),
+            Err(error) => return Err(error),
+        };
         // Those first that others of them wait for.
-        for dependent in graph.upstream_first(direct, |id| *id) {
-            if let Err(error) = self.dependent_follows(dependent, Some(run)).await {
-                let told = error.log_text();
-                tracing::warn!(stack.id = %dependent, error = told, "cannot let a stack follow one that it depends on");
-                failed = Some(error);
-            }
-        }
+        let followed = self.dependents_follow(graph.upstream_first(direct, |id| *id), Some(run)).await;
         let mut held = Vec::new();
         for dependent in graph.descendants(stack) {
             let open = self.store.stack_runs_open_of(dependent).await?;
@@ -411,6 +419,23 @@ impl App {
         }
         if !held.is_empty() {
             self.store.jobs_enqueue(&held, self.now()).await?;
+        }
+        followed
+    }
+
+    /// Makes runs of those of these stacks that take other values by now. What one of them fails with does not hold up the others.
+    pub(crate) async fn dependents_follow(
+        &self,
+        dependents: Vec<StackId>,
+        by: Option<StackRunId>,
+    ) -> Result<()> {
+        let mut failed = None;
+        for dependent in dependents {
+            if let Err(error) = self.dependent_follows(dependent, by).await {
+                let told = error.log_text();
+                tracing::warn!(stack.id = %dependent, error = told, "cannot let a stack follow one that it depends on");
+                failed = Some(error);
+            }
         }
         failed.map_or(Ok(()), Err)
     }

@@ -380,6 +380,10 @@ impl App {
             return Err(Error::conflict("the stack is being deleted: restore it first"));
         }
         self.stack_has_room(stack.id).await?;
+        // Of one that is being deleted that was decided with its deletion.
+        if new.kind == RunKind::Destroy && stack.deleted_at.is_none() {
+            self.stack_is_unneeded(ctx, &stack).await?;
+        }
         self.stack_run_of(ctx, &stack, new).await
     }
 

@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::job::NewJob;
 use crate::jobs::{FollowUpstream, FollowedRun, PrepareStackRun, PreparedRun};
-use crate::stack::StackSelector;
+use crate::stack::{Dependents, StackSelector};
 use crate::stack_run::{RunMove, SealedOutput};
 
 /// So many passes in a row find a Job silent, and at the same sign of life, before it counts as lost. A clock that jumps, or differs from
@@ -160,7 +160,10 @@ impl App {
         let system = self.system_ctx();
         match self.authorized::<Stack, Admin>(&system, &StackSelector::Id(stack)).await {
             Ok(stack) if stack.deleted_at.is_some() => {
-                self.store.stack_delete(stack.audited(&system, "stack.delete"), None).await
+                let left: Vec<StackId> = self.stacks_graph().await?.downstream(stack.id).collect();
+                let by = stack.audited(&system, "stack.delete");
+                self.store.stack_delete(by, None, Dependents::Leave).await?;
+                self.dependents_follow(left, None).await
             }
             Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),

@@ -276,6 +276,23 @@ pub(crate) async fn check_unimported_in_tx(write: &transaction::Write<'_>, stack
     Ok(())
 }
 
+/// Ends all imports of a stack that goes. Its row is locked, and what [`renew_importers_in_tx`] assumes holds.
+pub(crate) async fn end_in_tx(
+    write: &mut transaction::Write<'_>,
+    stack: StackId,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    // Locks the services, by id, before anything of them is changed.
+    renew_importers_in_tx(write, stack.uuid(), at).await?;
+    hide_former_outputs_in_tx(write, stack.uuid()).await?;
+    row::Entity::delete_many()
+        .filter(row::Column::StackId.eq(stack.uuid()))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("ending the imports of a stack"))
+}
+
 /// Refuses the upgrade of an agent that imports a stack: whoever has the stack applied would say what the agent is. The row of the
 /// service is locked.
 pub(crate) async fn check_imports_none_in_tx(write: &transaction::Write<'_>, service: Uuid) -> Result<()> {

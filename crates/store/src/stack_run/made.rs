@@ -1,5 +1,6 @@
 //! New runs. The row of the stack is locked first: what it says of its deletion holds until the run is there.
 
+use plural_app::stack::Dependents;
 use plural_app::stack_run::{MadeRun, SealedInputs};
 use plural_core::audit::AuditEntry;
 use plural_core::ids::StackId;
@@ -93,9 +94,9 @@ impl Database {
     pub(crate) async fn stack_destroyed_by(
         &self,
         id: StackId,
-        entry: &AuditEntry,
-        line: &AuditEntry,
+        (entry, line): (&AuditEntry, &AuditEntry),
         made: &MadeRun,
+        dependents: Dependents,
     ) -> Result<StackRun> {
         let MadeRun { run, inputs, prepare } = made;
         let at = entry.at;
@@ -105,8 +106,10 @@ impl Database {
         if stack.protect {
             return Err(Error::conflict("the stack is protected: set protect to false first"));
         }
-        stack_dependency::check_unused_in_tx(&write, id).await?;
-        service_import::check_unimported_in_tx(&write, id).await?;
+        if dependents.of(stack.deleted_at) == Dependents::Refuse {
+            stack_dependency::check_unused_in_tx(&write, id).await?;
+            service_import::check_unimported_in_tx(&write, id).await?;
+        }
         if stack.deleted_at.is_some()
             && let Some(number) = destroying_in_tx(&write, id).await?
         {

@@ -2,6 +2,7 @@
 
 use plural_app::ports::agents::{AgentStore as _, FeedPosition, FeedSubject};
 use plural_app::seal::Sealed;
+use plural_app::stack::Dependents;
 use plural_app::stack_run::{RunMove, SealedOutput};
 use plural_core::Error;
 use plural_core::dependency::ServiceLinks;
@@ -20,6 +21,7 @@ each_database!(
     outputs_reach_the_services_that_import_their_stack_and_no_others,
     sensitive_outputs_are_for_services_whose_importer_may_read_the_state,
     a_stack_stays_while_a_service_imports_it,
+    services_that_a_stack_leaves_import_it_no_more,
     the_upgrade_of_an_agent_imports_nothing,
 );
 
@@ -179,15 +181,15 @@ async fn a_stack_stays_while_a_service_imports_it(database: TestDatabase) {
     ground.import(&web, &[stack]).await;
     ground.gives(&[("address", false)]).await;
     for refused in [
-        door.app.stack_delete(&door.admin, stack, None).await,
-        door.app.stack_detach(&door.admin, stack, None).await,
+        door.app.stack_delete(&door.admin, stack, None, Dependents::Refuse).await,
+        door.app.stack_detach(&door.admin, stack, None, Dependents::Refuse).await,
     ] {
         let refused = refused.unwrap_err();
         assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
         assert!(refused.to_string().contains("blue/web"), "{refused}");
     }
     ground.import(&web, &[]).await;
-    door.app.stack_delete(&door.admin, stack, None).await.unwrap();
+    door.app.stack_delete(&door.admin, stack, None, Dependents::Refuse).await.unwrap();
 
     // What is being destroyed is imported by nobody any more.
     let late = door.app.service_update(&door.admin, &service_id(&web), importing(&[stack])).await;
@@ -195,6 +197,24 @@ async fn a_stack_stays_while_a_service_imports_it(database: TestDatabase) {
     let unknown = importing(&[StackId::new()]);
     let unknown = door.app.service_update(&door.admin, &service_id(&web), unknown).await;
     assert!(matches!(unknown, Err(Error::NotFound { .. })));
+}
+
+async fn services_that_a_stack_leaves_import_it_no_more(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let (door, stack) = (&ground.door, ground.stack.id);
+    let web = ground.web("web").await;
+    ground.import(&web, &[stack]).await;
+    ground.gives(&[("address", false)]).await;
+    assert!(!ground.read(&web).await.is_empty());
+    let sequence = async || {
+        let specs = door.database.agent_specs(ground.cluster.cluster.id, &[web.id]).await.unwrap();
+        specs.into_iter().map(|spec| spec.sequence).max()
+    };
+    let before = sequence().await;
+    door.app.stack_detach(&door.admin, stack, None, Dependents::Leave).await.unwrap();
+    assert!(ground.read(&web).await.is_empty());
+    // The agent is told: it renders what it has anew.
+    assert!(sequence().await > before);
 }
 
 async fn the_upgrade_of_an_agent_imports_nothing(database: TestDatabase) {

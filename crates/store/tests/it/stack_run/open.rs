@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use plural_app::seal::Sealed;
 use plural_app::source::SourceStore as _;
-use plural_app::stack::StackSelector;
+use plural_app::stack::{Dependents, StackSelector};
 use plural_app::stack_run::{LogPiece, NewRun, PlanPart, PlanPartWrite, RunMove, StackRunStore as _};
 use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
@@ -239,8 +239,8 @@ async fn of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it(database: 
     let (app, admin) = (&ground.door.app, &ground.door.admin);
     ground.has_made().await;
     let (one, other) = tokio::join!(
-        app.stack_delete(admin, ground.stack.id, None),
-        app.stack_delete(admin, ground.stack.id, None)
+        app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse),
+        app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse)
     );
     let (made, refused): (Vec<_>, Vec<_>) = [one, other].into_iter().partition(Result::is_ok);
     assert_eq!((made.len(), refused.len()), (1, 1), "{made:?} {refused:?}");
@@ -253,7 +253,7 @@ async fn of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it(database: 
 
     // Its run came to nothing: it is to go since it was asked for at first, and another run destroys it.
     ground.end(destroying[0].id, RunStatus::Failed).await;
-    app.stack_delete(admin, ground.stack.id, None).await.unwrap();
+    app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse).await.unwrap();
     assert_eq!(ground.stack_now().await.deleted_at, since);
     assert_eq!(ground.destroying().await.len(), 1);
     // It is restored with the run that waits; nothing destroys it then.
@@ -267,7 +267,7 @@ async fn no_run_is_made_beside_a_deletion(database: TestDatabase) {
     let (app, admin, store) = (&ground.door.app, &ground.door.admin, &ground.door.database);
     ground.has_made().await;
     let before = ground.stack_now().await;
-    app.stack_delete(admin, ground.stack.id, None).await.unwrap();
+    app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse).await.unwrap();
     assert!(before.deleted_at.is_none() && ground.stack_now().await.deleted_at.is_some());
     // Somebody who read the stack before that asks for a run only now.
     let new = NewRun { kind: RunKind::Apply, trigger: RunTrigger::Manual };
@@ -283,7 +283,7 @@ async fn no_run_is_made_beside_a_deletion(database: TestDatabase) {
             ground.stack.id,
             NewRun { kind: RunKind::Apply, trigger: RunTrigger::Manual }
         ),
-        app.stack_delete(admin, ground.stack.id, None)
+        app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse)
     );
     deleted.unwrap();
     let open = store.stack_runs_open_of(ground.stack.id).await.unwrap();
@@ -320,7 +320,7 @@ async fn no_run_is_made_beside_a_deletion(database: TestDatabase) {
     let new = NewRun { kind: RunKind::Destroy, trigger: RunTrigger::Manual };
     for refused in [
         app.stack_run_create(admin, ground.stack.id, new).await.map(drop),
-        app.stack_delete(admin, ground.stack.id, None).await.map(drop),
+        app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse).await.map(drop),
     ] {
         assert!(refused.unwrap_err().to_string().contains("protected"));
     }

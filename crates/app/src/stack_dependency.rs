@@ -402,12 +402,13 @@ impl App {
     /// A run of a stack is over: those that wait for it go on, and those that take other outputs of it by now get a run.
     pub(crate) async fn stack_followed(&self, stack: StackId, run: StackRunId) -> Result<()> {
         let graph = self.stacks_graph().await?;
-        let direct: Vec<StackId> = match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(stack)).await {
-            Ok(stack) if stack.deleted_at.is_none() => graph.downstream(stack.id).collect(),
-            // Those that it leaves follow when it is gone, and not twice.
-            Ok(_) | Err(Error::NotFound { .. }) => Vec::new(),
-            Err(error) => return Err(error),
-        };
+        let direct: Vec<StackId> =
+            match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(stack)).await {
+                Ok(stack) if stack.deleted_at.is_none() => graph.downstream(stack.id).collect(),
+                // Those that it leaves follow when it is gone, and not twice.
+                Ok(_) | Err(Error::NotFound { .. }) => Vec::new(),
+                Err(error) => return Err(error),
+            };
         // Those first that others of them wait for.
         let followed = self.dependents_follow(graph.upstream_first(direct, |id| *id), Some(run)).await;
         let mut held = Vec::new();

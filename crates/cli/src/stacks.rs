@@ -222,7 +222,11 @@ impl DependentsArgs {
 
     /// What is asked before it happens.
     fn told(self) -> &'static str {
-        if self.leave_dependents { "; what depends on it or imports its outputs is left without it" } else { "" }
+        if self.leave_dependents {
+            "; what depends on it or imports its outputs is left without it"
+        } else {
+            ""
+        }
     }
 }
 

@@ -254,7 +254,8 @@ async fn a_stack_that_runs_here_is_destroyed_and_one_that_does_not_is_forgotten(
     let first = json!({"id": ID, "forget": forget, "leaveDependents": null});
     assert_eq!(server.asked("DetachStack"), std::slice::from_ref(&first));
     // What needs it does not keep it.
-    let left = Person::of(&server.url).answering("y\n").run("cd stacks detach network --leave-dependents").await;
+    let left =
+        Person::of(&server.url).answering("y\n").run("cd stacks detach network --leave-dependents").await;
     assert!(left.code == 0 && left.err.contains("is left without it"), "{left:?}");
     let second = json!({"id": ID, "forget": forget, "leaveDependents": true});
     assert_eq!(server.asked("DetachStack"), [first, second]);

@@ -376,7 +376,8 @@ async fn who_may_only_read_a_stack_does_not_keep_it(database: TestDatabase) {
     assert_eq!(w.t.reader.ask(UPDATE, taken).await.outcome(), "OK");
     w.ends_with(&app, 2, "app-1").await;
     let delete = async |leave: bool| {
-        let ask = "mutation ($id: ID!, $l: Boolean) { deleteStack(id: $id, leaveDependents: $l) { deletedAt } }";
+        let ask =
+            "mutation ($id: ID!, $l: Boolean) { deleteStack(id: $id, leaveDependents: $l) { deletedAt } }";
         w.t.owner.ask(ask, json!({"id": w.stack, "l": leave})).await
     };
     let refused = delete(false).await;

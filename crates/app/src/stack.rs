@@ -27,7 +27,7 @@ use crate::policy;
 use crate::project::ProjectSelector;
 use crate::records::record;
 use crate::repository::RepositorySelector;
-use crate::run_limits::jobs_allowed;
+use crate::run_limits::{environment_allowed, jobs_allowed};
 use crate::source::SourceLimits;
 use crate::stack_clock::Unattended;
 use crate::stack_inputs::OpenInputs;
@@ -164,6 +164,7 @@ impl App {
                 check_runs(tool, &defined)?;
                 jobs_allowed(&project, tool, &defined)?;
             }
+            environment_allowed(&project, &inputs.environment)?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
         self.stack_policy_allowed(ctx, &project, spec.policy.as_ref()).await?;
@@ -286,6 +287,11 @@ impl App {
         // Who changes a name needs no key.
         let before = if makes { self.stack_inputs_of(&stack).await? } else { OpenInputs::default() };
         let after = before.changed(change)?;
+        if change.environment.is_some() || change.source.is_some() {
+            let selector = ProjectSelector::Id(stack.project_id);
+            let project = self.get::<Project>(&self.system_ctx(), &selector).await?;
+            environment_allowed(&project, &after.environment)?;
+        }
         let sealed = if makes {
             self.stack_inputs_sealed(stack.project_id, id, &after).await?
         } else {

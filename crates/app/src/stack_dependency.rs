@@ -9,6 +9,7 @@ use plural_core::stack::Stack;
 use plural_core::stack_checks::MAX_FILE;
 use plural_core::stack_dependency::{
     Hold, MAX_DEPTH, StackDependency, StackGraph, TakenValue, Upstream, UpstreamNow, hold, lay_values,
+    stand_in,
 };
 use plural_core::stack_run::{RunKind, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
@@ -239,16 +240,17 @@ impl App {
                     if !is_strict {
                         continue;
                     }
-                    return Ok(Err(match self.stack_named(*stack_id).await? {
-                        Some(stack) => format!("stack {stack} has no output {:?} to take", taken.output),
-                        None => format!(
+                    return Ok(Err(if self.stack_is_there(*stack_id).await? {
+                        format!("stack {} has no output {:?} to take", stand_in(*stack_id), taken.output)
+                    } else {
+                        format!(
                             "stack {stack_id}, whose output {:?} is taken, was deleted: take the dependency away",
                             taken.output
-                        ),
+                        )
                     }));
                 };
                 if *secret && !reads_state {
-                    let stack = self.stack_called(*stack_id).await?;
+                    let stack = stand_in(*stack_id);
                     return Ok(Err(format!(
                         "output {name} of stack {stack} is sensitive: somebody who may read the state of that stack has to take \
                          the dependency away and give it again"
@@ -257,7 +259,7 @@ impl App {
                 let opened = self.sealer.open(&output_context(*stack_id), value).await?;
                 bytes += opened.len();
                 if opened.len() > MAX_FILE || bytes > MAX_TAKEN {
-                    let stack = self.stack_called(*stack_id).await?;
+                    let stack = stand_in(*stack_id);
                     return Ok(Err(format!(
                         "output {name} of stack {stack} is too large to take: {} KiB are taken at most, and {} KiB of all outputs together",
                         MAX_FILE >> 10,
@@ -356,15 +358,11 @@ impl App {
         Ok(None)
     }
 
-    async fn stack_called(&self, id: StackId) -> Result<String> {
-        Ok(self.stack_named(id).await?.unwrap_or_else(|| format!("{id} (deleted)")))
-    }
-
-    /// The name of a stack; none of one that is gone: others are left without it, or no longer depend on it.
-    async fn stack_named(&self, id: StackId) -> Result<Option<String>> {
+    /// One that is not there was deleted: others are left without it, or no longer depend on it.
+    async fn stack_is_there(&self, id: StackId) -> Result<bool> {
         match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(id)).await {
-            Ok(stack) => Ok(Some(stack.name.to_string())),
-            Err(Error::NotFound { .. }) => Ok(None),
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -384,12 +382,13 @@ impl App {
         for id in graph.upstream_first(all, |id| *id) {
             // A dependency that the stack no longer has may be gone.
             let Some(stack) = stacks.get(&id) else { continue };
-            found.push((stack, direct.contains(&id), self.store.stack_run_newest(id).await?));
+            let newest = self.store.stack_run_newest(id).await?;
+            found.push((stack, stand_in(id), direct.contains(&id), newest));
         }
         let now: Vec<UpstreamNow<'_>> = found
             .iter()
-            .map(|(stack, is_direct, newest)| UpstreamNow {
-                name: stack.name.as_str(),
+            .map(|(stack, name, is_direct, newest)| UpstreamNow {
+                name,
                 is_direct: *is_direct,
                 // One whose tool runs elsewhere gives no outputs, and is never applied by a run.
                 is_applied: stack.last_successful_at.is_some() && !newest.as_ref().is_some_and(has_destroyed),

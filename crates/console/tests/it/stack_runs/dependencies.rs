@@ -20,6 +20,7 @@ each_database!(
     who_changes_another_dependency_does_not_vouch_for_this_one,
     what_others_depend_on_goes_last,
     who_may_only_read_a_stack_does_not_keep_it,
+    a_run_names_no_stack_that_its_reader_may_not_see,
 );
 
 const CREATE: &str = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
@@ -404,5 +405,18 @@ async fn who_may_only_read_a_stack_does_not_keep_it(database: TestDatabase) {
     assert!(further.message().contains("take this dependency away"), "{further:?}");
     assert_eq!(w.depends(&app, json!([])).await.outcome(), "OK");
     w.run_of(&app, 4, "PENDING").await;
+    w.t.stop().await;
+}
+
+async fn a_run_names_no_stack_that_its_reader_may_not_see(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    let app = beside(&w, "app", "docs", json!([takes(&w.stack, "vpc")])).await;
+    w.waits(&app, 1, "waits for run 1 of stack infra").await;
+    let run = w.run_of(&app, 1, "QUEUED").await;
+    let bound = json!({"id": app, "a": {"readBindings": [{"userId": w.t.stranger.id}]}});
+    assert_eq!(w.t.owner.ask(UPDATE, bound).await.outcome(), "OK");
+    let ask = "query ($id: ID!) { stackRun(id: $id) { error } }";
+    let seen = w.t.stranger.data(ask, json!({"id": run["id"]})).await;
+    assert_eq!(seen["stackRun"]["error"], "waits for run 1 of stack (one that you may not see)");
     w.t.stop().await;
 }

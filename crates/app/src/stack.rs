@@ -301,6 +301,7 @@ impl App {
         let sealed = SealedInputs {
             environment: sealed.environment.filter(|_| change.environment.is_some()),
             files: sealed.files.filter(|_| change.files.is_some()),
+            taken: None,
         };
         let was = (stack.source.clone(), self.stack_inputs_digest(&stack, &before)?, stack.paused);
         self.store.stack_update(stack.audited(ctx, "stack.update"), change, &sealed, grant.as_ref()).await?;

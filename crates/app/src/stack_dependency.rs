@@ -291,10 +291,10 @@ impl App {
         kind: RunKind,
         answered: Vec<InputVariable>,
     ) -> Result<std::result::Result<(StackSpec, OpenInputs), String>> {
-        let (mut spec, mut inputs) = (stack.spec.clone(), self.stack_inputs_of(stack).await?);
+        let (spec, mut inputs) = (stack.spec.clone(), self.stack_inputs_of(stack).await?);
         inputs.environment.extend(answered);
         match self.upstream_values(&spec.dependencies, kind.waits_for_others()).await? {
-            Ok(values) => lay_values(stack.tool, values, &mut spec.variables, &mut inputs.environment),
+            Ok(values) => lay_values(stack.tool, values, &mut inputs.taken, &mut inputs.environment),
             Err(why) => return Ok(Err(why)),
         }
         Ok(Ok((spec, inputs)))
@@ -336,7 +336,7 @@ impl App {
             settled_at: Some(self.now()),
             digest: Some(self.values_digest(&values)?),
         });
-        lay_values(snapshot.tool, values, &mut snapshot.spec.variables, &mut inputs.environment);
+        lay_values(snapshot.tool, values, &mut inputs.taken, &mut inputs.environment);
         snapshot.inputs_digest = self.inputs_digest(
             snapshot.tool,
             Some((snapshot.repository_id, &snapshot.git)),

@@ -318,7 +318,7 @@ impl std::fmt::Debug for TakenValue {
     }
 }
 
-/// Lays values over the variables and the environment of a run: what is no secret goes in as variables do. What is goes into the
+/// Lays values over the variables that a run takes and over its environment: what is no secret goes in as variables do. What is goes into the
 /// environment, which is sealed and hidden from logs; so does all of a tool that has no variables.
 pub fn lay_values(
     tool: StackTool,

@@ -323,7 +323,8 @@ impl StackStore for Database {
             created_at,
             updated_at,
         } = stack;
-        let SealedInputs { environment, files } = inputs;
+        // A stack takes nothing before it runs.
+        let SealedInputs { environment, files, taken: _ } = inputs;
         let write = self.write().await?;
         self.check_stacks_are_known_in_tx(&write).await?;
         if !spec.dependencies.is_empty() {
@@ -395,7 +396,8 @@ impl StackStore for Database {
         // What comes in clear is stored as it comes sealed.
         let StackChange { name, protect, source, spec, environment: _, files: _, paused, bindings: _ } =
             change;
-        let SealedInputs { environment, files } = inputs;
+        // A stack takes nothing before it runs.
+        let SealedInputs { environment, files, taken: _ } = inputs;
         let mut write = self.write().await?;
         let is_renamed = name.as_ref().is_some_and(|name| *name != by.target().name);
         if is_renamed {

@@ -49,12 +49,13 @@ pub(super) async fn make_in_tx(
     };
     let doing = "making a run";
     run::Entity::insert(row_of(&made)?).exec_without_returning(&write.tx).await.map_err(db(doing))?;
-    let SealedInputs { environment, files } = sealed;
-    if environment.is_some() || files.is_some() {
+    let SealedInputs { environment, files, taken } = sealed;
+    if environment.is_some() || files.is_some() || taken.is_some() {
         let row = inputs::ActiveModel {
             id: ActiveValue::Unchanged(made.id.uuid()),
             environment: set(environment.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
             files: set(files.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
+            taken: set(taken.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
         };
         row.update(&write.tx).await.map_err(gone_or("stack run", db(doing)))?;
     }

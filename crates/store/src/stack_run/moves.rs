@@ -202,12 +202,13 @@ impl Database {
             ..Default::default()
         };
         let new = row.update(&write.tx).await.map_err(gone_or("stack run", db(doing)))?;
-        let SealedInputs { environment, files } = sealed;
-        if environment.is_some() || files.is_some() {
+        let SealedInputs { environment, files, taken } = sealed;
+        if environment.is_some() || files.is_some() || taken.is_some() {
             let row = inputs::ActiveModel {
                 id: ActiveValue::Unchanged(old.id),
                 environment: set(environment.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
                 files: set(files.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
+                taken: set(taken.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
             };
             row.update(&write.tx).await.map_err(gone_or("stack run", db(doing)))?;
         }

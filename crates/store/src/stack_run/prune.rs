@@ -57,6 +57,7 @@ impl Database {
             inputs::Entity::update_many()
                 .col_expr(inputs::Column::Environment, Expr::value(None::<Vec<u8>>))
                 .col_expr(inputs::Column::Files, Expr::value(None::<Vec<u8>>))
+                .col_expr(inputs::Column::Taken, Expr::value(None::<Vec<u8>>))
                 .filter(inputs::Column::Id.is_in(ids.iter().copied()))
                 .exec(&write.tx)
                 .await

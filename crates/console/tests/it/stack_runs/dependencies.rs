@@ -20,6 +20,7 @@ each_database!(
     who_changes_another_dependency_does_not_vouch_for_this_one,
     what_others_depend_on_goes_last,
     who_may_only_read_a_stack_does_not_keep_it,
+    what_a_run_takes_is_not_among_what_its_readers_see,
     a_run_names_no_stack_that_its_reader_may_not_see,
 );
 
@@ -418,5 +419,22 @@ async fn a_run_names_no_stack_that_its_reader_may_not_see(database: TestDatabase
     let ask = "query ($id: ID!) { stackRun(id: $id) { error } }";
     let seen = w.t.stranger.data(ask, json!({"id": run["id"]})).await;
     assert_eq!(seen["stackRun"]["error"], "waits for run 1 of stack (one that you may not see)");
+    w.t.stop().await;
+}
+
+async fn what_a_run_takes_is_not_among_what_its_readers_see(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
+    let attributes = json!({
+        "name": "app", "type": "TERRAFORM", "git": {"ref": "main", "folder": "docs"}, "commands": null,
+        "deleteCommands": null, "variables": {"own": 1}, "dependencies": [takes(&w.stack, "vpc")],
+    });
+    let app = beside_with(&w, attributes).await;
+    let run = w.run_of(&app, 1, "PENDING").await;
+    let input = w.take(&run, RunPhase::Plan, 0).await.input().await;
+    assert_eq!(input["spec"]["variables"], json!({"own": 1, "vpc": "vpc-1"}));
+    let ask = "query ($id: ID!) { stackRun(id: $id) { variables } }";
+    let seen = w.t.owner.data(ask, json!({"id": run["id"]})).await;
+    assert!(seen.to_string().contains("own") && !seen.to_string().contains("vpc"), "{seen}");
     w.t.stop().await;
 }

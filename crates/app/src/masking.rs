@@ -210,7 +210,7 @@ impl App {
             let secrets = self.context_secrets(context).await?;
             secrets.values.values().for_each(|value| values.add(value));
             let ServiceContext { created_at, updated_at, .. } = &context.context;
-            if context.secrets.is_some() && updated_at > created_at {
+            if context.secrets.is_some() && updated_at != created_at {
                 // Those that it had before are not kept, and a record of the sync that follows says what there was.
                 values.were_others();
             }

@@ -329,13 +329,17 @@ async fn secrets_that_are_taken_away_and_given_again_meet_no_new_reader(database
 async fn a_secret_that_was_replaced_is_hidden_in_records(database: TestDatabase) {
     let mut door = Door::new(database).await;
     door.start();
-    let (agent, web, spec, _) = deployed(&door, "blue").await;
+    let (agent, web, _, _) = deployed(&door, "blue").await;
     let secret = |value: &str| ServiceContextChange {
         secrets: Some(Configuration::from([("token".to_owned(), value.to_owned())])),
         ..ServiceContextChange::default()
     };
     let context = save(&door, "shared", secret("former-secret-1")).await;
     door.app.service_update(&door.admin, &service_id(&web), using(&[context.id])).await.unwrap();
+    let told = poll_until(&door, &agent, None, |answer| {
+        answer.services.iter().any(|spec| !spec.contexts.is_empty())
+    })
+    .await;
     let drifted = ReportedDrift {
         event: "first".to_owned(),
         object: "ConfigMap/apps/web".parse().unwrap(),
@@ -352,7 +356,7 @@ async fn a_secret_that_was_replaced_is_hidden_in_records(database: TestDatabase)
         what: None,
         count: 1,
     };
-    let said = reported(&spec, |said| {
+    let said = reported(&told.services[0], |said| {
         said.sync = SyncReport { drift: vec![drifted], ..SyncReport::default() };
     });
     door.app.agent_report(&agent, report(1, vec![said])).await.unwrap();

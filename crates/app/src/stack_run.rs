@@ -467,6 +467,7 @@ impl App {
         if !is_approved(&run) {
             return Ok(run);
         }
+        // Where it has to wait, it stays approved.
         self.run_applies(&run).await?;
         self.stack_run_again(id).await
     }

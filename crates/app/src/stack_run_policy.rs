@@ -1,6 +1,7 @@
 //! Policy and cost of the plans of runs: what they are checked by, what that says, and whether it still counts when a plan is applied.
 //!
-//! What cannot be checked is refused, and the run says why: the rules cannot be read, do not compile, take too long.
+//! What cannot be checked is refused, and the run says why: the rules cannot be read, do not compile, take too long. A git server that does not
+//! answer for a while is no reason: the Job that asks, and an approved run, wait for it.
 
 use bytes::Bytes;
 use plural_core::data_key::KeyOwner;

@@ -286,7 +286,7 @@ fn person(name: &str) -> &str {
 }
 
 /// The plan waited for too long.
-fn is_lapsed(run: &StackRun, now: DateTime<Utc>) -> bool {
+pub fn is_lapsed(run: &StackRun, now: DateTime<Utc>) -> bool {
     run.plan.as_ref().is_some_and(|plan| lapses(plan, &run.snapshot.spec.approval, now))
 }
 

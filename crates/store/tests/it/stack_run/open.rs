@@ -9,7 +9,9 @@ use plural_app::stack_run::{LogPiece, NewRun, PlanPart, PlanPartWrite, RunMove, 
 use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
 use plural_core::stack::{Stack, StackChange};
-use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
+use plural_core::stack_policy_rules::{PolicyEngine, StackPolicy};
+use plural_core::stack_run::{RunKind, RunPhase, RunPlan, RunStatus, RunTrigger, StackRun};
+use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use sea_orm::{ConnectionTrait as _, Statement, Value};
@@ -23,6 +25,7 @@ each_database!(
     many_old_runs_go_in_one_pass,
     of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it,
     no_run_is_made_beside_a_deletion,
+    an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read,
 );
 
 /// As many as one page has.
@@ -323,5 +326,34 @@ async fn no_run_is_made_beside_a_deletion(database: TestDatabase) {
         app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse).await.map(drop),
     ] {
         assert!(refused.unwrap_err().to_string().contains("protected"));
+    }
+}
+
+async fn an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let (app, admin) = (&ground.door.app, &ground.door.admin);
+    let mut spec = StackSpec::default();
+    spec.approval.required = true;
+    spec.policy = Some(StackPolicy {
+        engine: PolicyEngine::Rego,
+        max_severity: None,
+        custom_policies: true,
+        repository_id: None,
+        git: None,
+    });
+    let change = StackChange { spec: Some(spec), ..StackChange::default() };
+    app.stack_update(admin, ground.stack.id, &change).await.unwrap();
+    let run = ground.running().await.id;
+    let planned = RunPlan { state_serial: None, ..plan(ground.now()) };
+    let digest = planned.digest.clone();
+    let waits = RunMove { to: Some(RunStatus::PendingApproval), plan: Some(planned), ..ground.change() };
+    ground.moved(run, waits).await.unwrap();
+    // Nobody has fetched the repository yet.
+    app.stack_run_approve(admin, run, Some(&digest)).await.unwrap();
+    for _ in 0..2 {
+        let now = ground.run(run).await;
+        assert_eq!((now.status, now.approvals.len()), (RunStatus::PendingApproval, 1), "{:?}", now.error);
+        assert!(now.error.is_some_and(|why| why.contains("was not fetched yet")));
+        app.stack_runs_tend().await.unwrap();
     }
 }

@@ -245,6 +245,9 @@ pub(crate) async fn renew_importers_in_tx(
 
 /// The outputs of a stack are about to be replaced: what was told of services that read its sensitive ones may hold one, and nobody hides
 /// those of before any more.
+///
+/// # Assumptions
+/// [`renew_importers_in_tx`] has locked the services.
 pub(crate) async fn hide_former_outputs_in_tx(write: &transaction::Write<'_>, stack: Uuid) -> Result<()> {
     let sensitive = output::Entity::find()
         .filter(output::Column::StackId.eq(stack))

@@ -12,7 +12,8 @@ use plural_core::service::{Service, ServiceChange};
 use plural_core::stack::StackChange;
 use plural_core::stack_run::RunStatus;
 use plural_core::user::User;
-use plural_testkit::{TestDatabase, each_database};
+use plural_testkit::{TestDatabase, each_database, one_database};
+use sea_orm::ConnectionTrait as _;
 
 use crate::door::{service_id, subject};
 use crate::stack_run::Ground;
@@ -23,6 +24,11 @@ each_database!(
     a_stack_stays_while_a_service_imports_it,
     services_that_a_stack_leaves_import_it_no_more,
     the_upgrade_of_an_agent_imports_nothing,
+);
+
+one_database!(
+    postgres, "SQLite writes one transaction at a time.";
+    outputs_and_changes_of_a_service_wait_for_each_other_in_one_order,
 );
 
 fn importing(stacks: &[StackId]) -> ServiceChange {
@@ -229,4 +235,28 @@ async fn the_upgrade_of_an_agent_imports_nothing(database: TestDatabase) {
     mark().await.unwrap();
     let late = door.app.service_update(&door.admin, &service_id(&web), importing(&[ground.stack.id])).await;
     assert!(late.is_err_and(|error| error.to_string().contains("cannot import")));
+}
+
+async fn outputs_and_changes_of_a_service_wait_for_each_other_in_one_order(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let (door, stack) = (&ground.door, ground.stack.id);
+    let web = ground.web("web").await;
+    ground.gives(&[("password", true)]).await;
+    // Much is told of the service: whoever hides it takes a while.
+    let connection = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let told = format!(
+        "INSERT INTO health_changes (id, service_id, revision_id, status_before, status, reason, at) \
+         SELECT gen_random_uuid(), id, revision_id, 'STALE', 'FAILED', 'no such image', now() \
+         FROM services, generate_series(1, 300) WHERE id = '{}'",
+        web.id
+    );
+    assert_eq!(connection.execute_unprepared(&told).await.unwrap().rows_affected(), 300);
+    connection.close().await.unwrap();
+    let (admin, selector) = (&door.admin, service_id(&web));
+    for round in 0..20 {
+        ground.import(&web, &[stack]).await;
+        let ends = door.app.service_update(admin, &selector, importing(&[]));
+        let (ended, ()) = tokio::join!(ends, ground.gives(&[("password", true)]));
+        assert!(ended.is_ok(), "{round}: {ended:?}");
+    }
 }

@@ -43,6 +43,7 @@ use crate::stack;
 use crate::transaction::set;
 
 pub(crate) use self::moves::active_in_tx;
+pub(crate) use self::prune::{BEHIND, LAST_BEHIND};
 pub(crate) use self::row::output;
 
 /// Newest runs of a stack whose artifacts are kept though they are over: people look at what they were made from.

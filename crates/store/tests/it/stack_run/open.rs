@@ -26,6 +26,7 @@ each_database!(
     of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it,
     no_run_is_made_beside_a_deletion,
     an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read,
+    looks_for_drift_push_out_no_other_run,
 );
 
 /// As many as one page has.
@@ -355,5 +356,25 @@ async fn an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read(data
         assert_eq!((now.status, now.approvals.len()), (RunStatus::PendingApproval, 1), "{:?}", now.error);
         assert!(now.error.is_some_and(|why| why.contains("was not fetched yet")));
         app.stack_runs_tend().await.unwrap();
+    }
+}
+
+async fn looks_for_drift_push_out_no_other_run(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let store = &ground.door.database;
+    let applied = ground.ready_of(RunKind::Apply, RunTrigger::Commit, 50).await;
+    ground.end(applied.id, RunStatus::Successful).await;
+    let mut looks = Vec::new();
+    for artifact in 0..12 {
+        let run = ground.ready_of(RunKind::Drift, RunTrigger::Cron, artifact).await;
+        ground.end(run.id, RunStatus::Failed).await;
+        looks.push(run.id);
+    }
+    let named = store.artifacts_named().await.unwrap();
+    assert!(named.contains(&[50; 32]) && named.contains(&[2; 32]) && !named.contains(&[1; 32]));
+    assert_eq!(store.stack_runs_prune(3).await.unwrap(), 9);
+    assert!(store.stack_run(applied.id).await.unwrap().is_some());
+    for (place, run) in looks.iter().enumerate() {
+        assert_eq!(store.stack_run(*run).await.unwrap().is_some(), place >= 9, "{place}");
     }
 }

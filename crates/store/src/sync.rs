@@ -382,6 +382,7 @@ impl SyncStore for Database {
             revisions.iter().enumerate().map(|(place, id)| (id.uuid(), place)).collect();
         let place = |revision: Uuid, id: Uuid| (places.get(&revision).copied(), id);
         all.sort_unstable_by_key(|(revision, id)| place(*revision, *id));
+        all.dedup();
         let mut found: HashMap<RevisionId, SyncPlan> = HashMap::new();
         let (mut chunks, mut bytes) = (all.chunks(PLANS), 0);
         while bytes < MOST_BYTES

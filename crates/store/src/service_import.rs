@@ -1,6 +1,7 @@
 //! Imports of services: stacks whose outputs their templates read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -213,12 +214,15 @@ pub(crate) async fn of_services_on(
         outputs.entry(row.stack_id).or_default().push(row.into());
     }
     let mut found: HashMap<Uuid, Vec<ServiceImportRow>> = HashMap::new();
-    for import in imports {
-        let Some(name) = names.get(&import.stack_id).cloned() else { continue };
-        let of = outputs.get(&import.stack_id).into_iter().flatten();
-        let outputs = of.filter(|output| import.secrets || !output.secret).cloned().collect();
-        let stack = StackId::from_uuid(import.stack_id);
-        found.entry(import.service_id).or_default().push(ServiceImportRow { stack, name, outputs });
+    let mut shared: HashMap<(Uuid, bool), Arc<[SealedOutput]>> = HashMap::new();
+    for row::Model { id: _, service_id, stack_id, secrets } in imports {
+        let Some(name) = names.get(&stack_id).cloned() else { continue };
+        let outputs = shared.entry((stack_id, secrets)).or_insert_with(|| {
+            let of = outputs.get(&stack_id).into_iter().flatten();
+            of.filter(|output| secrets || !output.secret).cloned().collect()
+        });
+        let (stack, outputs) = (StackId::from_uuid(stack_id), Arc::clone(outputs));
+        found.entry(service_id).or_default().push(ServiceImportRow { stack, name, secrets, outputs });
     }
     Ok(found)
 }

@@ -20,6 +20,7 @@ use crate::stack_run::Ground;
 
 each_database!(
     outputs_reach_the_services_that_import_their_stack_and_no_others,
+    services_of_an_answer_share_the_outputs_that_they_read,
     sensitive_outputs_are_for_services_whose_importer_may_read_the_state,
     a_stack_stays_while_a_service_imports_it,
     services_that_a_stack_leaves_import_it_no_more,
@@ -66,11 +67,11 @@ impl Ground {
     /// What the agent is given of stacks for a service: their names, and those of the outputs.
     async fn read(&self, service: &Service) -> Vec<(String, Vec<String>)> {
         let specs = self.door.database.agent_specs(self.cluster.cluster.id, &[service.id]).await.unwrap();
-        let names = |outputs: Vec<SealedOutput>| outputs.into_iter().map(|output| output.name).collect();
+        let names = |outputs: &[SealedOutput]| outputs.iter().map(|output| output.name.clone()).collect();
         specs
             .into_iter()
             .flat_map(|spec| spec.imports)
-            .map(|import| (import.name, names(import.outputs)))
+            .map(|import| (import.name, names(&import.outputs)))
             .collect()
     }
 
@@ -134,6 +135,19 @@ async fn outputs_reach_the_services_that_import_their_stack_and_no_others(databa
     let place = ground.position().await;
     ground.gives(&[]).await;
     assert_eq!(ground.renewed(place).await, [], "nothing imports it any more");
+}
+
+async fn services_of_an_answer_share_the_outputs_that_they_read(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let services = [ground.web("one").await, ground.web("two").await];
+    for service in &services {
+        ground.import(service, &[ground.stack.id]).await;
+    }
+    ground.gives(&[("address", false)]).await;
+    let ids = services.map(|service| service.id);
+    let specs = ground.door.database.agent_specs(ground.cluster.cluster.id, &ids).await.unwrap();
+    let [one, two] = specs.as_slice() else { panic!("{}", specs.len()) };
+    assert!(std::sync::Arc::ptr_eq(&one.imports[0].outputs, &two.imports[0].outputs));
 }
 
 async fn sensitive_outputs_are_for_services_whose_importer_may_read_the_state(database: TestDatabase) {
@@ -214,7 +228,7 @@ async fn services_that_a_stack_leaves_import_it_no_more(database: TestDatabase) 
     assert!(!ground.read(&web).await.is_empty());
     let sequence = async || {
         let specs = door.database.agent_specs(ground.cluster.cluster.id, &[web.id]).await.unwrap();
-        specs.into_iter().map(|spec| spec.sequence).max()
+        specs.into_iter().map(|spec| spec.service.sequence).max()
     };
     let before = sequence().await;
     door.app.stack_detach(&door.admin, stack, None, Dependents::Leave).await.unwrap();

@@ -448,12 +448,16 @@ impl App {
         let approver = Approver { user, name: &name, digest, changed_by: stack.changed_by };
         check_approver(&run, &approver, ctx.now())?;
         self.stack_definition_approvable(&run, user).await?;
-        let approval = RunApproval {
-            user_id: user,
-            by: name,
-            digest: digest.unwrap_or_default().to_owned(),
-            at: ctx.now(),
-        };
+        let approval = self.approval_signed(
+            id,
+            RunApproval {
+                user_id: user,
+                by: name,
+                digest: digest.unwrap_or_default().to_owned(),
+                at: ctx.now(),
+                mac: String::new(),
+            },
+        );
         let change = RunMove {
             from: vec![RunStatus::PendingApproval],
             of: Some((run.phase, run.attempt)),

@@ -492,7 +492,7 @@ pub(crate) struct StackRunApproval {
 
 impl From<RunApproval> for StackRunApproval {
     fn from(approval: RunApproval) -> Self {
-        let RunApproval { user_id: _, by, digest, at } = approval;
+        let RunApproval { user_id: _, by, digest, at, mac: _ } = approval;
         Self { approver: by, digest, at: Some(at) }
     }
 }

@@ -205,6 +205,7 @@ fn source(artifact: u8) -> RunSource {
         sha: "c1".into(),
         message: "first".into(),
         author: "Ada".into(),
+        emails: vec!["ada@example.com".into()],
         closure_digest: "closure".into(),
         artifact_digest: hex::encode([artifact; 32]),
         folder: "infra".into(),

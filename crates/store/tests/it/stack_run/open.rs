@@ -26,6 +26,7 @@ each_database!(
     of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it,
     no_run_is_made_beside_a_deletion,
     an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read,
+    an_approval_that_somebody_writes_into_the_database_does_not_count,
     looks_for_drift_push_out_no_other_run,
 );
 
@@ -330,33 +331,59 @@ async fn no_run_is_made_beside_a_deletion(database: TestDatabase) {
     }
 }
 
+impl Ground {
+    /// A run whose plan nobody has approved yet, of a stack with this policy.
+    async fn unapproved(&self, policy: Option<StackPolicy>) -> StackRunId {
+        let mut spec = StackSpec { policy, ..StackSpec::default() };
+        spec.approval.required = true;
+        let change = StackChange { spec: Some(spec), ..StackChange::default() };
+        self.door.app.stack_update(&self.door.admin, self.stack.id, &change).await.unwrap();
+        let run = self.running().await.id;
+        let planned = RunPlan { state_serial: None, ..plan(self.now()) };
+        let change = RunMove { to: Some(RunStatus::PendingApproval), plan: Some(planned), ..self.change() };
+        self.moved(run, change).await.unwrap();
+        run
+    }
+}
+
 async fn an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read(database: TestDatabase) {
     let ground = Ground::new(database).await;
-    let (app, admin) = (&ground.door.app, &ground.door.admin);
-    let mut spec = StackSpec::default();
-    spec.approval.required = true;
-    spec.policy = Some(StackPolicy {
+    let policy = StackPolicy {
         engine: PolicyEngine::Rego,
         max_severity: None,
         custom_policies: true,
         repository_id: None,
         git: None,
-    });
-    let change = StackChange { spec: Some(spec), ..StackChange::default() };
-    app.stack_update(admin, ground.stack.id, &change).await.unwrap();
-    let run = ground.running().await.id;
-    let planned = RunPlan { state_serial: None, ..plan(ground.now()) };
-    let digest = planned.digest.clone();
-    let waits = RunMove { to: Some(RunStatus::PendingApproval), plan: Some(planned), ..ground.change() };
-    ground.moved(run, waits).await.unwrap();
+    };
+    let run = ground.unapproved(Some(policy)).await;
+    let digest = ground.run(run).await.plan.unwrap().digest;
     // Nobody has fetched the repository yet.
-    app.stack_run_approve(admin, run, Some(&digest)).await.unwrap();
+    let app = &ground.door.app;
+    app.stack_run_approve(&ground.door.admin, run, Some(&digest)).await.unwrap();
     for _ in 0..2 {
         let now = ground.run(run).await;
         assert_eq!((now.status, now.approvals.len()), (RunStatus::PendingApproval, 1), "{:?}", now.error);
         assert!(now.error.is_some_and(|why| why.contains("was not fetched yet")));
         app.stack_runs_tend().await.unwrap();
     }
+}
+
+async fn an_approval_that_somebody_writes_into_the_database_does_not_count(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.unapproved(None).await;
+    let digest = ground.run(run).await.plan.unwrap().digest;
+    let forged = format!(
+        r#"[{{"userId": "{}", "by": "eve@example.com", "digest": "{digest}", "at": "{}", "mac": "00"}}]"#,
+        ground.stack.id,
+        ground.now().to_rfc3339()
+    );
+    let sql = format!("UPDATE stack_runs SET approvals = '{forged}' WHERE id = $1");
+    assert_eq!(ground.sql(&sql, vec![run.uuid().into()]).await, 1);
+    assert_eq!(ground.run(run).await.approvals.len(), 1);
+    ground.door.app.stack_runs_tend().await.unwrap();
+    let now = ground.run(run).await;
+    assert_eq!(now.status, RunStatus::Failed);
+    assert!(now.error.is_some_and(|why| why.contains("not approved by as many people")));
 }
 
 async fn looks_for_drift_push_out_no_other_run(database: TestDatabase) {

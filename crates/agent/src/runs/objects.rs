@@ -19,6 +19,8 @@ pub(super) const AGENT: &str = "deployments.plural.sh/run-agent";
 /// Labels: which Job of the run.
 const PHASE: &str = "deployments.plural.sh/run-phase";
 const ATTEMPT: &str = "deployments.plural.sh/run-attempt";
+/// Label of a note.
+const NOTE: &str = "deployments.plural.sh/run-note";
 /// Label, where the name is a value of one; annotation, always.
 const STACK: &str = "deployments.plural.sh/stack";
 /// Annotations.
@@ -262,6 +264,26 @@ pub(super) fn secret(making: &Making<'_>, job: &Value, token: &str) -> Value {
     })
 }
 
+/// What says that there was a Job of an apply, until the console knows that it is gone. It belongs to nothing: where the Job goes while no
+/// agent looks, or the agent is killed before it could tell, the next one finds it.
+pub(super) fn note(making: &Making<'_>) -> Value {
+    let Making { id, at, place, settings, .. } = *making;
+    let mut labels = labels(id, at, "", settings);
+    labels.insert(NOTE.to_owned(), "true".to_owned());
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": format!("{}-note", name(id, at)), "namespace": place.namespace, "labels": labels},
+        "type": "Opaque",
+        "immutable": true,
+    })
+}
+
+/// Whether a Secret is a note.
+pub(super) fn is_note(secret: &Value) -> bool {
+    secret["metadata"]["labels"][NOTE] == "true"
+}
+
 /// The namespace for runs.
 pub(super) fn namespace(settings: &Settings) -> Value {
     json!({
@@ -398,6 +420,16 @@ mod tests {
             token["valueFrom"]["secretKeyRef"],
             json!({"name": secret["metadata"]["name"], "key": "token"})
         );
+    }
+
+    #[test]
+    fn a_note_says_which_job_there_was_and_outlives_it() {
+        let (settings, run, id) = (settings(), run(), StackRunId::new());
+        let place = limits::place(&run, &settings).unwrap();
+        let note = note(&Making { id, at: AT, run: &run, place: &place, settings: &settings });
+        assert_eq!((run_of(&note), At::of(&note)), (Some(id), Some(AT)));
+        assert!(is_note(&note) && note["metadata"].get("ownerReferences").is_none());
+        assert!(!is_note(&made(&settings, AT).2));
     }
 
     #[test]

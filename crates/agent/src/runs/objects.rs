@@ -154,6 +154,10 @@ fn pod(making: &Making<'_>) -> Value {
         volumes.push(json!({"name": "tls", "secret": {"secretName": secret, "items": items}}));
         mounts.push(json!({"name": "tls", "mountPath": "/plural/tls", "readOnly": true}));
     }
+    if let Some(proxy) = &settings.proxy {
+        env.push(json!({"name": "PLURAL_CONSOLE_PROXY", "valueFrom": {"secretKeyRef": {"name": secret, "key": "proxy"}}}));
+        env.push(json!({"name": "PLURAL_CONSOLE_NO_PROXY", "value": proxy.except.join(",")}));
+    }
     let mut program = "plural";
     let mut init = Vec::new();
     if let Some(image) = &settings.config.image {
@@ -246,6 +250,9 @@ pub(super) fn secret(making: &Making<'_>, job: &Value, token: &str) -> Value {
     if let Some(pem) = &settings.ca_pem {
         data["ca.pem"] = json!(pem);
     }
+    if let Some(proxy) = &settings.proxy {
+        data["proxy"] = json!(proxy.url);
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -334,6 +341,7 @@ mod tests {
             console_url: "https://console.example.org".to_owned(),
             ca_pem: Some("PEM".to_owned()),
             insecure_http: false,
+            proxy: None,
         }
     }
 
@@ -430,6 +438,24 @@ mod tests {
         assert_eq!((run_of(&note), At::of(&note)), (Some(id), Some(AT)));
         assert!(is_note(&note) && note["metadata"].get("ownerReferences").is_none());
         assert!(!is_note(&made(&settings, AT).2));
+    }
+
+    #[test]
+    fn a_proxy_that_leads_to_the_console_is_told_and_its_password_is_in_the_secret_alone() {
+        let mut settings = settings();
+        let (url, except) =
+            ("http://ada:pa55word@proxy:3128".to_owned(), vec!["10.0.0.1".into(), ".svc".into()]);
+        settings.proxy = Some(crate::runs::Detour { url, except });
+        let (_, job, secret) = made(&settings, AT);
+        assert!(!job.to_string().contains("pa55word") && !format!("{settings:?}").contains("pa55word"));
+        assert_eq!(secret["stringData"]["proxy"], "http://ada:pa55word@proxy:3128");
+        let env = job["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+        let of = |name: &str| env.iter().find(|one| one["name"] == name).unwrap();
+        assert_eq!(of("PLURAL_CONSOLE_NO_PROXY")["value"], "10.0.0.1,.svc");
+        assert_eq!(
+            of("PLURAL_CONSOLE_PROXY")["valueFrom"]["secretKeyRef"]["name"],
+            secret["metadata"]["name"]
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What stacks take from each other: outputs of one are variables of another. Together they are a graph without cycles.
 
+use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
-use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use chrono::{DateTime, Utc};
@@ -288,7 +288,7 @@ pub fn stand_ins(text: &str) -> Vec<(Range<usize>, StackId)> {
 }
 
 /// A text with the names of stacks, for one who may see these.
-pub fn with_names(text: &str, names: &HashMap<StackId, String>) -> String {
+pub fn with_names(text: &str, names: &BTreeMap<StackId, String>) -> String {
     let (mut told, mut at) = (String::with_capacity(text.len()), 0);
     for (place, id) in stand_ins(text) {
         told.push_str(&text[at..place.start]);

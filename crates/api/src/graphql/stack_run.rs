@@ -1,6 +1,6 @@
 //! Runs of stacks: what they are, and what people decide about them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -107,7 +107,7 @@ impl StackRun {
     /// What it says, with the names of those stacks that the caller may see.
     async fn told(&self, ctx: &Context<'_>) -> async_graphql::Result<Option<String>> {
         let Some(error) = &self.0.error else { return Ok(None) };
-        let mut names = HashMap::new();
+        let mut names = BTreeMap::new();
         for (_, id) in stand_ins(error) {
             if let Some(stack) = by_id::<Stack, Stack>(ctx, id).await? {
                 names.insert(id, stack.name.to_string());

@@ -192,7 +192,7 @@ fn names_are_told_to_those_who_may_see_the_stacks() {
     let text = format!("run 1 < 2 of stack {} <x> waits for stack {}", stand_in(net), stand_in(db));
     let ids: Vec<StackId> = stand_ins(&text).into_iter().map(|(_, id)| id).collect();
     assert_eq!(ids, [net, db]);
-    let names = HashMap::from([(net, "net".to_owned())]);
+    let names = BTreeMap::from([(net, "net".to_owned())]);
     assert_eq!(
         with_names(&text, &names),
         "run 1 < 2 of stack net <x> waits for stack (one that you may not see)"

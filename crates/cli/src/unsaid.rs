@@ -8,7 +8,7 @@ use clap::{
 };
 
 /// Options whose values are secret, without dashes.
-const SECRETS: [&str; 5] = ["code", "conf", "env", "secret-env", "token"];
+const SECRETS: [&str; 6] = ["code", "conf", "env", "secret-answer", "secret-env", "token"];
 /// What stands for a value that is not repeated.
 const HIDDEN: &str = "…";
 
@@ -60,6 +60,10 @@ mod tests {
             ("plural cd services update blue/web --conf hunter2", "--conf <NAME=VALUE>"),
             ("plural cd stacks update network --env hunter2", "--env <NAME=VALUE>"),
             ("plural cd stacks update network --secret-env A=hunter2", "--secret-env <NAME[=@FILE]>"),
+            (
+                "plural cd stacks commands run grow --secret-answer A=hunter2",
+                "--secret-answer <NAME[=@FILE]>",
+            ),
             ("plural login --email ada@example.com --password-stdin=hunter2", "--password-stdin"),
             ("plural cd helm-repositories set https://charts.example.com --bearer=hunter2", "--bearer"),
             (

@@ -269,10 +269,10 @@ fn check_question(question: &FormQuestion, before: &BTreeSet<&str>) -> Result<()
             }
         }
     }
-    if let Some(regex) = validation.as_ref().and_then(|validation| validation.regex.as_ref()) {
-        if regex.len() > MAX_SHORT || RegexBuilder::new(regex).size_limit(MAX_REGEX).build().is_err() {
-            return refused("has a regular expression that cannot be read, or is too large".to_owned());
-        }
+    if let Some(regex) = validation.as_ref().and_then(|validation| validation.regex.as_ref())
+        && (regex.len() > MAX_SHORT || RegexBuilder::new(regex).size_limit(MAX_REGEX).build().is_err())
+    {
+        return refused("has a regular expression that cannot be read, or is too large".to_owned());
     }
     match default {
         Some(default) => check_answer(question, default).map_err(|why| {

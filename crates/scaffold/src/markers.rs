@@ -57,7 +57,7 @@ pub fn markers(body: &str) -> Markers {
         let Some((name, value)) = line.split_once(':') else { continue };
         let name = name.trim_end_matches(['*', '_', ' ']).to_ascii_lowercase();
         let Some(name) = name.strip_prefix("plural ") else { continue };
-        let value = value.trim().trim_matches(['*', '_', '`']).trim();
+        let value = value.trim().trim_matches(['*', '_', '`', ' ']);
         if value.is_empty() || value.len() > MAX_VALUE || value.chars().any(char::is_control) {
             continue;
         }

@@ -118,9 +118,9 @@ pub fn merge_text(base: &str, theirs: &str, ours: &str) -> Option<(String, bool)
         let (b_end, t_end, o_end) = next.unwrap_or((base.len(), theirs.len(), ours.len()));
         let (was, new, own) = (&base[b..b_end], &theirs[t..t_end], &ours[o..o_end]);
         if own == was || own == new {
-            new.iter().for_each(|line| out.push_str(line));
+            out.extend(new.iter().copied());
         } else if new == was {
-            own.iter().for_each(|line| out.push_str(line));
+            out.extend(own.iter().copied());
         } else {
             is_clean = false;
             let newline =
@@ -128,7 +128,7 @@ pub fn merge_text(base: &str, theirs: &str, ours: &str) -> Option<(String, bool)
             for (mark, lines) in [("<<<<<<< repository", own), ("=======", new)] {
                 out.push_str(mark);
                 out.push_str(newline);
-                lines.iter().for_each(|line| out.push_str(line));
+                out.extend(lines.iter().copied());
                 if !out.ends_with('\n') {
                     out.push_str(newline);
                 }

@@ -406,8 +406,8 @@ fn check(commit: &NewCommit) -> Result<()> {
     }
     let mut paths: Vec<&str> = commit.changes.iter().map(|change| change.path().as_str()).collect();
     paths.sort_unstable();
-    if let Some(pair) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Error::invalid(format!("a commit changes {:?} twice", pair[0])));
+    if let Some((path, _)) = paths.iter().zip(paths.iter().skip(1)).find(|(one, next)| one == next) {
+        return Err(Error::invalid(format!("a commit changes {path:?} twice")));
     }
     Ok(())
 }

@@ -95,7 +95,7 @@ text_name!(
             && !text.contains("@{")
             && text != "@"
             && !text.chars().any(|c| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c))
-            && text.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock"))
+            && text.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && part.strip_suffix(".lock").is_none())
     }
 );
 

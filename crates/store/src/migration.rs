@@ -169,10 +169,10 @@ impl MigratorTrait for Migrator {
             Box::new(m0101_run_actors::Migration),
             Box::new(m0102_policies_by_noun::Migration),
             Box::new(m0103_stack_definitions::Migration),
-            Box::new(m0106_scm_connections::Migration),
-            Box::new(m0107_scm_webhooks::Migration),
             Box::new(m0104_custom_stack_runs::Migration),
             Box::new(m0105_sealed_findings::Migration),
+            Box::new(m0106_scm_connections::Migration),
+            Box::new(m0107_scm_webhooks::Migration),
         ]
     }
 }

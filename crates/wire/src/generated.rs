@@ -9,6 +9,7 @@ mod binding;
 mod cluster;
 mod common;
 mod component;
+mod custom_stack_run;
 mod data_key;
 mod dependency;
 mod federated_credential;
@@ -57,6 +58,7 @@ pub use binding::*;
 pub use cluster::*;
 pub use common::*;
 pub use component::*;
+pub use custom_stack_run::*;
 pub use data_key::*;
 pub use dependency::*;
 pub use federated_credential::*;
@@ -134,6 +136,10 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (DeleteCluster::NAME, DeleteCluster::DOCUMENT),
     (DetachCluster::NAME, DetachCluster::DOCUMENT),
     (GetServiceTree::NAME, GetServiceTree::DOCUMENT),
+    (ListCustomStackRuns::NAME, ListCustomStackRuns::DOCUMENT),
+    (GetCustomStackRun::NAME, GetCustomStackRun::DOCUMENT),
+    (DeleteCustomStackRun::NAME, DeleteCustomStackRun::DOCUMENT),
+    (StartCustomStackRun::NAME, StartCustomStackRun::DOCUMENT),
     (GetSecretHoldings::NAME, GetSecretHoldings::DOCUMENT),
     (ListProjectDataKeys::NAME, ListProjectDataKeys::DOCUMENT),
     (RotateProjectDataKeys::NAME, RotateProjectDataKeys::DOCUMENT),
@@ -278,6 +284,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (RestoreStack::NAME, RestoreStack::DOCUMENT),
     (RestoreStackState::NAME, RestoreStackState::DOCUMENT),
     (ForceUnlockStack::NAME, ForceUnlockStack::DOCUMENT),
+    (ListStackDefinitions::NAME, ListStackDefinitions::DOCUMENT),
+    (GetStackDefinition::NAME, GetStackDefinition::DOCUMENT),
+    (CreateStackDefinition::NAME, CreateStackDefinition::DOCUMENT),
+    (UpdateStackDefinition::NAME, UpdateStackDefinition::DOCUMENT),
+    (DeleteStackDefinition::NAME, DeleteStackDefinition::DOCUMENT),
     (GetStackGraph::NAME, GetStackGraph::DOCUMENT),
     (GetStackDrift::NAME, GetStackDrift::DOCUMENT),
     (ListStackDrift::NAME, ListStackDrift::DOCUMENT),

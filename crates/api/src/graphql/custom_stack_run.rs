@@ -278,8 +278,9 @@ impl CustomStackRunAttributes {
         is: &plural_core::custom_stack_run::CustomStackRun,
     ) -> plural_core::Result<CustomStackRunChange> {
         let Self { name, documentation, stack_id, project_id, commands: given, configuration } = self;
-        let stack = id_in("attributes.stackId", stack_id.as_deref())?;
-        let project = id_in("attributes.projectId", project_id.as_deref())?;
+        let stack: Option<plural_core::ids::StackId> = id_in("attributes.stackId", stack_id.as_deref())?;
+        let project: Option<plural_core::ids::ProjectId> =
+            id_in("attributes.projectId", project_id.as_deref())?;
         for (field, moves) in [
             ("attributes.stackId", stack.is_some() && stack != is.stack_id),
             ("attributes.projectId", project.is_some_and(|project| project != is.project_id)),

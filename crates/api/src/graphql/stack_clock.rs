@@ -358,7 +358,12 @@ impl StackClockMutation {
             let request = request(ctx);
             let stack = id(&stack).into_graphql(ctx)?;
             let new = NewRun { kind: RunKind::Drift, trigger: RunTrigger::Manual };
-            Ok(Some(request.app.stack_run_create(&request.op, stack, new).await.into_graphql(ctx)?.into()))
+            Ok(Some(
+                Box::pin(request.app.stack_run_create(&request.op, stack, new))
+                    .await
+                    .into_graphql(ctx)?
+                    .into(),
+            ))
         })
         .await
     }

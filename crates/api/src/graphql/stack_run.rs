@@ -606,7 +606,12 @@ impl StackRunMutation {
             let stack = id(&stack).into_graphql(ctx)?;
             let kind = kind(dry_run, destroy).into_graphql(ctx)?;
             let new = NewRun { kind, trigger: RunTrigger::Manual };
-            Ok(Some(request.app.stack_run_create(&request.op, stack, new).await.into_graphql(ctx)?.into()))
+            Ok(Some(
+                Box::pin(request.app.stack_run_create(&request.op, stack, new))
+                    .await
+                    .into_graphql(ctx)?
+                    .into(),
+            ))
         })
         .await
     }

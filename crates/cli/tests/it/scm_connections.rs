@@ -92,7 +92,7 @@ async fn a_webhook_is_made_for_a_connection() {
         person.run("cd scm-webhooks create --connection forge --owner acme --secret-file - -o json").await;
     assert_eq!(done.code, 0, "{}", done.err);
     assert!(
-        done.out.contains("/ext/v1/webhooks/gitea/abc") && !done.out.contains("0123456789"),
+        done.out.contains("/ext/v1/webhooks/gitea/abc") && !done.out.contains("0123456789abcdef"),
         "{}",
         done.out
     );

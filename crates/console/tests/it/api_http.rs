@@ -191,7 +191,8 @@ async fn a_signed_webhook_is_taken_and_an_unsigned_one_is_not() {
         assert_eq!(send(kind, "x-other", "", body).await.status, 401, "{kind}");
     }
     assert_eq!(send("generic", "x-plural-signature-256", &sign("no JSON"), "no JSON").await.status, 422);
-    assert_eq!(send("bitbucket", "x-other", "", "{}").await.status, 404);
+    assert_eq!(send("bitbucket", "x-other", "", "{}").await.status, 401);
+    assert_eq!(send("subversion", "x-other", "", "{}").await.status, 404);
     let told = t.admin.data("{ webhookSecret }", json!({})).await;
     assert_eq!(told["webhookSecret"], WEBHOOK_SECRET);
 }

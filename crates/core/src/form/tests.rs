@@ -19,12 +19,12 @@ fn question(name: &str, kind: QuestionType) -> FormQuestion {
     }
 }
 
-fn on(field: &str, operation: Comparison, value: Option<&str>) -> Option<QuestionCondition> {
-    Some(QuestionCondition { field: field.to_owned(), operation, value: value.map(str::to_owned) })
+fn on(field: &str, operation: Comparison, value: Option<&str>) -> QuestionCondition {
+    QuestionCondition { field: field.to_owned(), operation, value: value.map(str::to_owned) }
 }
 
-fn pattern(regex: &str) -> Option<QuestionValidation> {
-    Some(QuestionValidation { regex: Some(regex.to_owned()), json: false })
+fn pattern(regex: &str) -> QuestionValidation {
+    QuestionValidation { regex: Some(regex.to_owned()), json: false }
 }
 
 fn check(questions: &[FormQuestion]) -> Result<()> {
@@ -48,7 +48,7 @@ fn an_answer_is_of_the_type_of_its_question() {
         values: vec!["small".to_owned(), "large".to_owned()],
         ..question("a", QuestionType::Enum)
     };
-    let lower = FormQuestion { validation: pattern("^[a-z]+$"), ..question("a", QuestionType::String) };
+    let lower = FormQuestion { validation: Some(pattern("^[a-z]+$")), ..question("a", QuestionType::String) };
     let json = FormQuestion {
         validation: Some(QuestionValidation { regex: None, json: true }),
         ..question("a", QuestionType::String)
@@ -76,7 +76,8 @@ fn an_answer_is_of_the_type_of_its_question() {
 /// What a refusal says goes to logs and screens.
 #[test]
 fn a_refusal_does_not_say_the_answer() {
-    let secret = FormQuestion { validation: pattern("^[0-9]+$"), ..question("PIN", QuestionType::Password) };
+    let secret =
+        FormQuestion { validation: Some(pattern("^[0-9]+$")), ..question("PIN", QuestionType::Password) };
     let refused =
         answered(std::slice::from_ref(&secret), &json!({"PIN": "hunter2"})).unwrap_err().to_string();
     assert!(refused.contains("PIN") && !refused.contains("hunter2"), "{refused}");
@@ -123,7 +124,7 @@ fn a_question_is_asked_by_what_was_answered_before() {
             FormQuestion { optional: true, ..question("first", QuestionType::Int) },
             FormQuestion {
                 default: Some("d".to_owned()),
-                condition: on("first", operation, value),
+                condition: Some(on("first", operation, value)),
                 ..question("second", QuestionType::String)
             },
         ];
@@ -145,11 +146,11 @@ fn what_is_not_asked_has_no_answer() {
         question("on", QuestionType::Bool),
         FormQuestion {
             default: Some("a".to_owned()),
-            condition: on("on", Comparison::Eq, Some("true")),
+            condition: Some(on("on", Comparison::Eq, Some("true"))),
             ..question("mode", QuestionType::String)
         },
         FormQuestion {
-            condition: on("mode", Comparison::Eq, Some("a")),
+            condition: Some(on("mode", Comparison::Eq, Some("a"))),
             ..question("more", QuestionType::String)
         },
     ];
@@ -167,12 +168,12 @@ fn what_is_no_question_is_refused() {
         (FormQuestion { values: vec!["x".to_owned(); 2], ..question("a", QuestionType::Enum) }, "once"),
         (FormQuestion { default: Some("x".to_owned()), ..question("a", QuestionType::Password) }, "PASSWORD"),
         (FormQuestion { default: Some("x".to_owned()), ..question("a", QuestionType::Int) }, "default"),
-        (FormQuestion { validation: pattern("("), ..text() }, "regular expression"),
-        (FormQuestion { validation: pattern("(a{999}){999}"), ..text() }, "regular expression"),
-        (FormQuestion { condition: on("later", Comparison::Eq, None), ..text() }, "before it"),
-        (FormQuestion { condition: on("a", Comparison::Eq, None), ..text() }, "before it"),
-        (FormQuestion { condition: on("z", Comparison::Gt, Some("x")), ..text() }, "whole number"),
-        (FormQuestion { condition: on("z", Comparison::Prefix, None), ..text() }, "without the value"),
+        (FormQuestion { validation: Some(pattern("(")), ..text() }, "regular expression"),
+        (FormQuestion { validation: Some(pattern("(a{999}){999}")), ..text() }, "regular expression"),
+        (FormQuestion { condition: Some(on("later", Comparison::Eq, None)), ..text() }, "before it"),
+        (FormQuestion { condition: Some(on("a", Comparison::Eq, None)), ..text() }, "before it"),
+        (FormQuestion { condition: Some(on("z", Comparison::Gt, Some("x"))), ..text() }, "whole number"),
+        (FormQuestion { condition: Some(on("z", Comparison::Prefix, None)), ..text() }, "without the value"),
         (FormQuestion { documentation: Some("x".repeat(MAX_LONG + 1)), ..text() }, "documentation"),
         (FormQuestion { page: Some(99), ..text() }, "page"),
     ] {

@@ -117,7 +117,7 @@ impl Splicer<'_> {
         let same = now.iter().zip(want).take_while(|(a, b)| a == b).count();
         let most = now.len().min(want.len()) - same;
         let mut tail = now.iter().rev().zip(want.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
-        if same == 0 && tail == most {
+        if same == 0 && tail == most && want.len() > now.len() {
             // New items stand behind others, so at the front each takes the place of the one that was there.
             tail = 0;
         }

@@ -228,7 +228,7 @@ fn is(item: &Value, key: &str, wanted: &str) -> bool {
     match &item[key] {
         Value::String(text) => text == wanted,
         Value::Null => false,
-        other => other.to_string() == wanted,
+        other => *other.to_string() == *wanted,
     }
 }
 

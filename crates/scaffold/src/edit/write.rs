@@ -109,7 +109,7 @@ impl Writer {
         };
         match value {
             Value::Array(items) => {
-                items.iter().enumerate().for_each(|(at, item)| write(self, at, None, item))
+                items.iter().enumerate().for_each(|(at, item)| write(self, at, None, item));
             }
             Value::Object(entries) => {
                 entries.iter().enumerate().for_each(|(at, (key, value))| write(self, at, Some(key), value));

@@ -183,7 +183,7 @@ fn lists_are_merged_by_key() {
         &[(
             "v.yaml",
             Some(
-                "env:\n  # first\n  - name: A\n    value: '1'\n  - name: B # second\n    value: '3'\n  - name: C\n    value: '4'\n",
+                "env:\n  # first\n  - name: A\n    value: '1'\n  - name: B # second\n    value: '3'\n  - name: C\n    value: \"4\"\n",
             ),
         )],
     );

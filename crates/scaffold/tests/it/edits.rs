@@ -12,7 +12,8 @@ fn done(text: &str, format: Format, wanted: Value) -> Result<String, String> {
 }
 
 fn check(format: Format, text: &str, wanted: Value, expected: &str) {
-    assert_eq!(done(text, format, wanted.clone()).as_deref(), Ok(expected), "{wanted}");
+    let told = wanted.to_string();
+    assert_eq!(done(text, format, wanted).as_deref(), Ok(expected), "{told}");
 }
 
 const VALUES: &str = "# values of the app\nimage:\n  tag: \"1.0\" # keep\n  name: 'web'\n\nports: # open ones\n- name: http\n  port: 80\n- name: admin # inside only\n  port: 81\nextra: {}\n";
@@ -20,7 +21,7 @@ const VALUES: &str = "# values of the app\nimage:\n  tag: \"1.0\" # keep\n  name
 #[test]
 fn yaml_is_edited_in_place() {
     let yaml = |wanted: Value, from: &str, to: &str| {
-        check(Format::Yaml, VALUES, wanted, &VALUES.replacen(from, to, 1))
+        check(Format::Yaml, VALUES, wanted, &VALUES.replacen(from, to, 1));
     };
     yaml(json!({"op": "set", "path": "image.tag", "value": "1.1"}), "\"1.0\"", "\"1.1\"");
     yaml(json!({"op": "set", "path": "image.name", "value": "it's"}), "'web'", "'it''s'");

@@ -14,7 +14,8 @@ proptest! {
     ) {
         let mut text = "# head\nroot:\n".to_owned();
         for (key, value) in &entries {
-            text.push_str(&format!("{}{key}: {} # of {key}\n\n", " ".repeat(indent), Value::String(value.clone())));
+            let line = format!("{}{key}: {} # of {key}\n\n", " ".repeat(indent), Value::String(value.clone()));
+            text.push_str(&line);
         }
         let key = entries.keys().nth(chosen % entries.len()).unwrap();
         let wanted: Edit = serde_json::from_value(json!({"op": "set", "path": format!("root.{key}"), "value": value})).unwrap();

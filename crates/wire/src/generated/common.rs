@@ -234,6 +234,39 @@ impl StackStatus {
     }
 }
 
+/// What a step of a run is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum StepStage {
+    /// Change it.
+    Apply,
+    /// Take everything away.
+    Destroy,
+    /// Get what the code names.
+    Init,
+    /// Say what would change.
+    Plan,
+    /// Check the plan.
+    Verify,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl StepStage {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "APPLY",
+            Self::Destroy => "DESTROY",
+            Self::Init => "INIT",
+            Self::Plan => "PLAN",
+            Self::Verify => "VERIFY",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// A value for templates.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, Id, ScmType, Secret, document::Operation, document::OperationKind};
+use crate::{
+    Connection, Id, ScmType, Secret, document::Operation, document::OperationKind,
+};
 
 /// A connection by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, StackRef, StackStatus, document::Operation, document::OperationKind, page::Paged,
-    page::page, shared::list,
+    Connection, StackRef, StackStatus, StepStage, document::Operation, document::OperationKind,
+    page::Paged, page::page, shared::list,
 };
 
 /// Where a Job is.
@@ -355,39 +355,6 @@ impl StackRunTrigger {
             Self::Manual => "MANUAL",
             Self::Spec => "SPEC",
             Self::Upstream => "UPSTREAM",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
-}
-
-/// What a step of a run is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum StepStage {
-    /// Change it.
-    Apply,
-    /// Take everything away.
-    Destroy,
-    /// Get what the code names.
-    Init,
-    /// Say what would change.
-    Plan,
-    /// Check the plan.
-    Verify,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl StepStage {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Apply => "APPLY",
-            Self::Destroy => "DESTROY",
-            Self::Init => "INIT",
-            Self::Plan => "PLAN",
-            Self::Verify => "VERIFY",
             Self::Unknown => "UNKNOWN",
         }
     }

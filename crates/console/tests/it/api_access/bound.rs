@@ -84,18 +84,6 @@ const CASES: [Case; 16] = [
         variables: |w, _| json!({"id": w.stack["id"], "a": {"protect": false}}),
     },
     Case {
-        field: "createCustomStackRun",
-        expected: WRITERS_WRITE,
-        document: "mutation ($a: CustomStackRunAttributes!) { createCustomStackRun(attributes: $a) { id } }",
-        variables: |w, name| json!({"a": {"name": name, "projectId": w.shared, "commands": [{"cmd": "ls"}]}}),
-    },
-    Case {
-        field: "updateCustomStackRun",
-        expected: WRITERS_WRITE,
-        document: "mutation ($id: ID!, $a: CustomStackRunAttributes!) { updateCustomStackRun(id: $id, attributes: $a) { id } }",
-        variables: |w, name| json!({"id": w.custom["id"], "a": {"name": name}}),
-    },
-    Case {
         field: "createServiceAccount",
         expected: NEITHER,
         document: "mutation ($a: ServiceAccountAttributes!) { createServiceAccount(attributes: $a) { id } }",

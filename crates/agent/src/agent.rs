@@ -163,6 +163,8 @@ impl Agent {
         let folder = |cause| AgentError::Folder { folder: cache_dir.display().to_string(), cause };
         let console = Console::along(&console_options, &line)?;
         let keep_alive = line.keep_alive;
+        // Jobs of runs reach the console the same way.
+        let detour = line.proxy.clone().map(|url| runs::Detour { url, except: line.no_proxy.clone() });
         let desired = Desired::open(&cache_dir, &console_options.url).map_err(folder)?;
         let artifacts = Artifacts::open(cache_dir.join("artifacts"), cache_bytes).map_err(folder)?;
         let commands = Commands::open(commands, cache_dir.join("commands")).map_err(folder)?;
@@ -194,6 +196,7 @@ impl Agent {
                 console_url: console_options.url.trim_end_matches('/').to_owned(),
                 ca_pem: console_options.ca_pem.clone(),
                 insecure_http: line.insecure_http,
+                proxy: detour,
             }),
             proxy,
             concurrency: concurrency.max(1),

@@ -114,6 +114,11 @@ impl Reports {
         self.ready.notify_one();
     }
 
+    /// The console has not taken the last report of a run yet.
+    pub(crate) fn owes_last_run(&self, run: StackRunId) -> bool {
+        self.lock().last_runs.contains(&run)
+    }
+
     /// Forgets what was told of a run, but for its last report.
     pub(crate) fn forget_run(&self, run: StackRunId) {
         let mut state = self.lock();

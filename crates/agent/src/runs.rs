@@ -70,6 +70,23 @@ pub(crate) struct Settings {
     pub(crate) console_url: String,
     pub(crate) ca_pem: Option<String>,
     pub(crate) insecure_http: bool,
+    /// The proxy that leads to the console, where one does.
+    pub(crate) proxy: Option<Detour>,
+}
+
+/// A proxy.
+pub(crate) struct Detour {
+    /// Its address.
+    pub(crate) url: String,
+    /// Hosts that are reached without it.
+    pub(crate) except: Vec<String>,
+}
+
+// The address may hold a password.
+impl std::fmt::Debug for Detour {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Detour").field("except", &self.except).finish_non_exhaustive()
+    }
 }
 
 /// What the runs of an agent and the rest of it tell each other.

@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::fleet::{FeedCursor, Need, ServiceMove};
 use crate::ports::agents::ServiceSpecRow;
 use crate::rendering::RenderingValues;
+use crate::service_import::{OpenedImports, StackImports};
 use crate::sync::NamedLimits;
 
 /// Services that are read whole at once.
@@ -80,7 +81,7 @@ pub struct ServiceSpec {
     /// The contexts that its templates read, by name, secret values included.
     pub contexts: serde_json::Map<String, serde_json::Value>,
     /// The outputs of stacks that its templates read, by the stacks' names, sensitive ones included.
-    pub imports: serde_json::Map<String, serde_json::Value>,
+    pub imports: StackImports,
 }
 
 /// What templates may read of the cluster.
@@ -381,9 +382,11 @@ impl App {
                 (Err(error), _) => return Err(error),
             };
             self.sealer.kept().fetch(rows.iter().flat_map(ServiceSpecRow::sealed)).await;
+            // Of what was read together: what is read later may be other.
+            let mut imports = OpenedImports::default();
             for row in rows {
                 let id = row.service.id;
-                match self.service_spec(row).await {
+                match self.service_spec(row, &mut imports).await {
                     Ok(spec) => specs.push(spec),
                     Err(error) => damaged.push(logged(id, &error)),
                 }
@@ -392,7 +395,11 @@ impl App {
         Ok((specs, damaged))
     }
 
-    pub(crate) async fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
+    pub(crate) async fn service_spec(
+        &self,
+        row: ServiceSpecRow,
+        opened: &mut OpenedImports,
+    ) -> Result<ServiceSpec> {
         let ServiceSpecRow {
             project,
             service,
@@ -429,7 +436,7 @@ impl App {
             templated: service.templated,
             values: self.open_values(service.id, &secrets).await?,
             contexts: self.contexts_opened(contexts).await?,
-            imports: self.imports_opened(imports).await?,
+            imports: self.imports_opened(imports, opened).await?,
             rendering: service.rendering,
             // Who comes back late is not told what was said of a canary that he left long ago.
             ask: SyncAsk { promotion: ask.promotion.filter(|said| said.holds(self.now())), ..ask },

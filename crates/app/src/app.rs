@@ -39,6 +39,7 @@ use crate::proxy::GrantCache;
 use crate::replica::Replicas;
 use crate::shared_counts::ServiceCounts;
 use crate::sign_in_link::SignInLink;
+use crate::stack_clock::ClockPasses;
 use crate::stack_run_turns::SilentRuns;
 use crate::stack_state::LOOKS;
 use crate::store::Store;
@@ -167,6 +168,7 @@ pub struct App {
     pub(crate) throttle: Throttle,
     pub(crate) sign_in_link: SignInLink,
     pub(crate) silent_runs: SilentRuns,
+    pub(crate) clock_passes: ClockPasses,
     pub(crate) questions: PlanLimiter,
     pub(crate) proxy: GrantCache,
     pub(crate) cluster_audit: ClusterAuditQueue,
@@ -238,6 +240,7 @@ impl App {
             throttle: Throttle::default(),
             sign_in_link: SignInLink::default(),
             silent_runs: SilentRuns::default(),
+            clock_passes: ClockPasses::default(),
             questions: PlanLimiter::default(),
             proxy,
             cluster_audit: ClusterAuditQueue::new(),

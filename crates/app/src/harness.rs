@@ -171,7 +171,9 @@ impl App {
             }
         }
         let actor_token = self.run_actor_begins(&by.run, &by.actor_token).await?;
-        let OpenInputs { environment, files } = self.run_inputs_of(&by.run).await?;
+        let OpenInputs { environment, files, taken } = self.run_inputs_of(&by.run).await?;
+        let mut spec = snapshot.spec.clone();
+        spec.variables.extend(taken);
         let RunSource { sha, artifact_digest, folder, .. } = source;
         let plan = by.run.plan.as_ref().filter(|_| by.run.phase == RunPhase::Apply);
         Ok(RunInput {
@@ -184,7 +186,7 @@ impl App {
             artifact_digest,
             folder,
             sha,
-            spec: snapshot.spec.clone(),
+            spec,
             steps,
             environment,
             files,

@@ -19,6 +19,7 @@ use plural_core::ids::{ClusterId, GlobalServiceId, ServiceId};
 use plural_core::mask::{MASK, Masker, SecretValues};
 use plural_core::promotion::Promoted;
 use plural_core::service::{SecretsHome, Service};
+use plural_core::service_context::ServiceContext;
 use plural_core::service_error::ServiceError;
 use plural_core::service_metadata::ServiceMetadata;
 use plural_core::sync::{
@@ -208,6 +209,11 @@ impl App {
         for context in &contexts {
             let secrets = self.context_secrets(context).await?;
             secrets.values.values().for_each(|value| values.add(value));
+            let ServiceContext { created_at, updated_at, .. } = &context.context;
+            if context.secrets.is_some() && updated_at != created_at {
+                // Those that it had before are not kept, and a record of the sync that follows says what there was.
+                values.were_others();
+            }
         }
         for import in &imports {
             self.import_secrets(import).await?.iter().for_each(|value| values.add(value));

@@ -11,6 +11,7 @@ use crate::ctx::OpCtx;
 use crate::masking;
 use crate::ports::previews::{Preview, PreviewObject};
 use crate::service::ServiceSelector;
+use crate::service_import::OpenedImports;
 
 impl App {
     /// What the service's current revision renders to; needs read access to the service. Its configuration and values
@@ -19,7 +20,7 @@ impl App {
         let service = self.authorized::<Service, Read>(ctx, selector).await?;
         let rows = self.store.agent_specs(service.cluster_id, &[service.id]).await?;
         let row = rows.into_iter().next().ok_or(Error::not_found("service"))?;
-        let spec = self.service_spec(row).await?;
+        let spec = self.service_spec(row, &mut OpenedImports::default()).await?;
         if let Some(content) = &spec.rendering.managed_namespace {
             let objects = content.objects(spec.namespace.as_str()).into_iter();
             let objects = objects.map(|value| PreviewObject { value, path: String::new(), line: None });

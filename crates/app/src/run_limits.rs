@@ -1,8 +1,10 @@
 //! Holds stacks and their runs to what their projects allow. Agents hold each Job to the same, by themselves.
 
 use plural_core::module_code::is_module_code;
+use plural_core::module_environment::environment_problem;
 use plural_core::module_source::module_problem;
 use plural_core::project::Project;
+use plural_core::run_call::InputVariable;
 use plural_core::stack::StackTool;
 use plural_core::stack_run::StackRun;
 use plural_core::stack_spec::StackSpec;
@@ -15,6 +17,16 @@ use crate::ports::git::{GitAccess, GitError, SourceSpec};
 pub(crate) fn jobs_allowed(project: &Project, tool: StackTool, spec: &StackSpec) -> Result<()> {
     let problem = project.limits.of_runs().refusal(project.name.as_str(), tool, spec);
     problem.map_or(Ok(()), |problem| Err(Error::forbidden(problem)))
+}
+
+/// Refuses variables by which modules come from elsewhere than the project allows.
+pub(crate) fn environment_allowed(project: &Project, environment: &[InputVariable]) -> Result<()> {
+    problem_of(project, environment).map_or(Ok(()), |problem| Err(Error::forbidden(problem)))
+}
+
+fn problem_of(project: &Project, environment: &[InputVariable]) -> Option<String> {
+    let names = environment.iter().map(|variable| variable.name.as_str());
+    environment_problem(project.name.as_str(), &project.limits.of_runs().modules, names)
 }
 
 impl App {
@@ -37,9 +49,12 @@ impl App {
             Ok(code) => code,
             Err(error) => return Ok(Err(error)),
         };
+        let inputs = self.run_inputs_of(run).await?;
+        if let Some(problem) = problem_of(project, &inputs.environment) {
+            return Ok(Err(GitError::terminal(problem)));
+        }
         // The stack's own files are put beside it.
-        let files = self.run_inputs_of(run).await?.files;
-        let files = files.into_iter().filter(|(path, _)| is_module_code(path));
+        let files = inputs.files.into_iter().filter(|(path, _)| is_module_code(path));
         code.extend(files.map(|(path, content)| (path, content.into_bytes())));
         let problem =
             code.iter().find_map(|(path, content)| module_problem(name, &limits.modules, path, content));

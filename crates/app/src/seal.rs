@@ -70,6 +70,10 @@ pub enum SealedColumn {
     StackRunEnvironment,
     /// The files that a run was made with.
     StackRunFiles,
+    /// What a run takes from other stacks and the tool does not call sensitive.
+    StackRunTaken,
+    /// What was found of plans.
+    StackRunFinding,
     /// Pieces of plans.
     StackPlan,
     /// Outputs of stacks.
@@ -84,7 +88,7 @@ pub enum SealedColumn {
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -107,6 +111,8 @@ impl SealedColumn {
         Self::StackFiles,
         Self::StackRunEnvironment,
         Self::StackRunFiles,
+        Self::StackRunTaken,
+        Self::StackRunFinding,
         Self::StackPlan,
         Self::StackOutput,
         Self::StackDrift,
@@ -139,6 +145,8 @@ impl SealedColumn {
             | Self::StackFiles
             | Self::StackRunEnvironment
             | Self::StackRunFiles
+            | Self::StackRunTaken
+            | Self::StackRunFinding
             | Self::StackPlan
             | Self::StackOutput
             | Self::StackDrift

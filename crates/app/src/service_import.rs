@@ -5,7 +5,8 @@
 //! whoever saves it, as with contexts. An output can become sensitive with any apply, long after that: the import keeps what was judged,
 //! and an import of somebody who may not read the state never brings a sensitive output.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use plural_core::access::Action;
@@ -42,9 +43,19 @@ pub struct ServiceImportRow {
     pub stack: StackId,
     /// Its name.
     pub name: String,
-    /// Those of its outputs that the service may read.
-    pub outputs: Vec<SealedOutput>,
+    /// The service may read sensitive ones.
+    pub secrets: bool,
+    /// Those of its outputs that the service may read; of all services of an answer that may read the same, these are the same.
+    pub outputs: Arc<[SealedOutput]>,
 }
+
+/// What templates read as `imports`: the outputs of stacks by the names of these. Those of a stack may be 4 MiB, and many services read
+/// them.
+pub type StackImports = BTreeMap<String, Arc<Map<String, Value>>>;
+
+/// Outputs that were opened for one of several services, which were read together: of a stack, with sensitive ones or without.
+#[derive(Default)]
+pub(crate) struct OpenedImports(HashMap<(StackId, bool), Arc<Map<String, Value>>>);
 
 /// Imports. What they are is written with the services; the store has those rendered anew that import a stack, in the transactions that
 /// change its outputs or its name.
@@ -128,21 +139,31 @@ impl App {
             names.push(format!("{} that you may not see", users.len() - seen.len()));
         }
         Err(Error::conflict(format!(
-            "services import the stack's outputs: {}; take the import away there first",
+            "services import the stack's outputs: {}; take the import away there first, or delete it with leaveDependents: they are \
+             left without it",
             names.join(", ")
         )))
     }
 
     /// What templates read as `imports`.
-    pub(crate) async fn imports_opened(&self, rows: Vec<ServiceImportRow>) -> Result<Map<String, Value>> {
-        let mut imports = Map::new();
-        for ServiceImportRow { stack, name, outputs } in rows {
-            let mut values = Map::new();
-            for output in outputs {
-                let value = self.output_of(stack, &output).await?;
-                values.insert(output.name, value);
+    pub(crate) async fn imports_opened(
+        &self,
+        rows: Vec<ServiceImportRow>,
+        opened: &mut OpenedImports,
+    ) -> Result<StackImports> {
+        let mut imports = StackImports::new();
+        for ServiceImportRow { stack, name, secrets, outputs } in rows {
+            if let Some(values) = opened.0.get(&(stack, secrets)) {
+                imports.insert(name, Arc::clone(values));
+                continue;
             }
-            imports.insert(name, Value::Object(values));
+            let mut values = Map::new();
+            for output in outputs.iter() {
+                values.insert(output.name.clone(), self.output_of(stack, output).await?);
+            }
+            let values = Arc::new(values);
+            opened.0.insert((stack, secrets), Arc::clone(&values));
+            imports.insert(name, values);
         }
         Ok(imports)
     }

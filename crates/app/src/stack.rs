@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_core::access::Scope;
 use plural_core::cluster::Cluster;
 use plural_core::ids::{ClusterId, ProjectId, StackId, StateVersionId};
@@ -26,7 +27,7 @@ use crate::policy;
 use crate::project::ProjectSelector;
 use crate::records::record;
 use crate::repository::RepositorySelector;
-use crate::run_limits::jobs_allowed;
+use crate::run_limits::{environment_allowed, jobs_allowed};
 use crate::source::SourceLimits;
 use crate::stack_clock::Unattended;
 use crate::stack_inputs::OpenInputs;
@@ -40,6 +41,23 @@ pub enum StackSelector {
     Id(StackId),
     /// By exact name.
     Name(String),
+}
+
+/// What becomes of what needs a stack that is deleted: stacks that depend on it, and services that import its outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependents {
+    /// It is not deleted while there are any.
+    Refuse,
+    /// They are left without it: whoever may read a stack may depend on it, and has no say in whether it goes.
+    Leave,
+}
+
+impl Dependents {
+    /// For a stack as it is. Of one that is being deleted that was decided when its deletion began, and nothing comes to need it since.
+    #[must_use]
+    pub const fn of(self, deleted_at: Option<DateTime<Utc>>) -> Self {
+        if deleted_at.is_some() { Self::Leave } else { self }
+    }
 }
 
 /// Which stacks of a list.
@@ -108,19 +126,25 @@ pub trait StackStore: Send + Sync + 'static {
     /// its line of the audit log.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a protected stack, and for one that a run destroys already.
+    /// [`Error::Conflict`] for a protected stack, for one that a run destroys already, and for one that others need, unless they are left.
     async fn stack_destroy(
         &self,
         by: Audited<'_, Stack, Admin>,
         made: Audited<'_, Stack, Write>,
         run: &MadeRun,
+        dependents: Dependents,
     ) -> Result<StackRun>;
     /// Takes the deletion of a stack back; [`Error::Conflict`] while a run is to destroy it.
     async fn stack_restore(&self, by: Audited<'_, Stack, Admin>) -> Result<()>;
     /// Removes a stack with its policy and all versions of its state; [`Error::Conflict`] for a protected one, one whose state is
-    /// locked, and one whose state has resources and is not the version `forget`.
-    async fn stack_delete(&self, by: Audited<'_, Stack, Admin>, forget: Option<StateVersionId>)
-    -> Result<()>;
+    /// locked, one whose state has resources and is not the version `forget`, and one that others need, unless they are left: then they
+    /// depend on it and import it no more.
+    async fn stack_delete(
+        &self,
+        by: Audited<'_, Stack, Admin>,
+        forget: Option<StateVersionId>,
+        dependents: Dependents,
+    ) -> Result<()>;
 }
 
 impl App {
@@ -140,6 +164,7 @@ impl App {
                 check_runs(tool, &defined)?;
                 jobs_allowed(&project, tool, &defined)?;
             }
+            environment_allowed(&project, &inputs.environment)?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
         self.stack_policy_allowed(ctx, &project, spec.policy.as_ref()).await?;
@@ -262,6 +287,11 @@ impl App {
         // Who changes a name needs no key.
         let before = if makes { self.stack_inputs_of(&stack).await? } else { OpenInputs::default() };
         let after = before.changed(change)?;
+        if change.environment.is_some() || change.source.is_some() {
+            let selector = ProjectSelector::Id(stack.project_id);
+            let project = self.get::<Project>(&self.system_ctx(), &selector).await?;
+            environment_allowed(&project, &after.environment)?;
+        }
         let sealed = if makes {
             self.stack_inputs_sealed(stack.project_id, id, &after).await?
         } else {
@@ -271,6 +301,7 @@ impl App {
         let sealed = SealedInputs {
             environment: sealed.environment.filter(|_| change.environment.is_some()),
             files: sealed.files.filter(|_| change.files.is_some()),
+            taken: None,
         };
         let was = (stack.source.clone(), self.stack_inputs_digest(&stack, &before)?, stack.paused);
         self.store.stack_update(stack.audited(ctx, "stack.update"), change, &sealed, grant.as_ref()).await?;
@@ -311,19 +342,25 @@ impl App {
         ctx: &OpCtx,
         id: StackId,
         forget: Option<StateVersionId>,
+        dependents: Dependents,
     ) -> Result<Stack> {
         let selector = StackSelector::Id(id);
         let stack = self.authorized::<Stack, Admin>(ctx, &selector).await?;
-        self.stack_is_free(ctx, &stack).await?;
+        let needed = dependents.of(stack.deleted_at);
+        if needed == Dependents::Refuse {
+            self.stack_is_free(ctx, &stack).await?;
+        }
         let has_made =
             stack.sha.is_some() || stack.state.as_ref().is_some_and(|state| state.resources != Some(0));
         if stack.source.is_none() || !has_made || forget.is_some() {
-            return self.stack_detach(ctx, id, forget).await;
+            return self.stack_detach(ctx, id, forget, dependents).await;
         }
         if stack.protect {
             return Err(Error::conflict("the stack is protected: take the protection away first"));
         }
-        self.check_unimported(ctx, &stack).await?;
+        if needed == Dependents::Refuse {
+            self.check_unimported(ctx, &stack).await?;
+        }
         let writable = self.authorized::<Stack, Write>(ctx, &selector).await?;
         // First: of a stack that cannot be destroyed nothing is said.
         let new = NewRun { kind: RunKind::Destroy, trigger: RunTrigger::Manual };
@@ -334,7 +371,7 @@ impl App {
             error => error,
         })?;
         let line = writable.audited(ctx, "stack.run.create");
-        self.store.stack_destroy(stack.audited(ctx, "stack.delete"), line, &made).await?;
+        self.store.stack_destroy(stack.audited(ctx, "stack.delete"), line, &made, dependents).await?;
         self.get::<Stack>(ctx, &selector).await
     }
 
@@ -345,10 +382,13 @@ impl App {
         ctx: &OpCtx,
         id: StackId,
         forget: Option<StateVersionId>,
+        dependents: Dependents,
     ) -> Result<Stack> {
         let stack = self.authorized::<Stack, Admin>(ctx, &StackSelector::Id(id)).await?;
-        self.stack_is_free(ctx, &stack).await?;
-        self.check_unimported(ctx, &stack).await?;
+        if dependents.of(stack.deleted_at) == Dependents::Refuse {
+            self.stack_is_free(ctx, &stack).await?;
+            self.check_unimported(ctx, &stack).await?;
+        }
         let open = self.store.stack_runs_open_of(id).await?;
         if let Some(run) = open.iter().find(|run| run.status.is_active()) {
             return Err(Error::conflict(format!(
@@ -357,7 +397,10 @@ impl App {
                 run.status.as_str()
             )));
         }
-        self.store.stack_delete(stack.audited(ctx, "stack.delete"), forget).await?;
+        let left: Vec<StackId> = self.stacks_graph().await?.downstream(id).collect();
+        self.store.stack_delete(stack.audited(ctx, "stack.delete"), forget, dependents).await?;
+        // Each says what it has lost. What fails of that is logged: the stack is gone all the same.
+        self.dependents_follow(left, None).await.ok();
         Ok(stack.into_inner())
     }
 

@@ -1,7 +1,8 @@
 //! What the clock makes of stacks: runs of their schedules, and looks for drift.
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::Mutex;
 use plural_core::ids::{ProjectId, StackId};
 use plural_core::project::Project;
 use plural_core::stack::Stack;
@@ -20,6 +21,9 @@ use crate::stack_run::{MadeRun, NewRun};
 
 /// Stacks that one pass looks at; the next one takes those that are left.
 const AT_ONCE: u64 = 200;
+/// So often all times to come are compared with the schedules. A clock that was ahead and is right again leaves times that are too far
+/// away; where it is set back while the console runs, the next pass sees it.
+const COMPARED: TimeDelta = TimeDelta::hours(1);
 
 /// It is time for something of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +45,33 @@ pub struct ClockTick {
     pub next: Option<DateTime<Utc>>,
 }
 
+/// When the passes of this console were.
+#[derive(Default)]
+pub(crate) struct ClockPasses(Mutex<Option<ClockPass>>);
+
+/// The last pass, and the last one that compared all times.
+#[derive(Clone, Copy)]
+struct ClockPass {
+    at: DateTime<Utc>,
+    compared_at: DateTime<Utc>,
+}
+
+impl ClockPasses {
+    /// There is a pass now: whether it compares all times.
+    fn compares(&self, now: DateTime<Utc>) -> bool {
+        let mut last = self.0.lock();
+        let compares = last.is_none_or(|pass| now < pass.at || (now - pass.compared_at).abs() >= COMPARED);
+        let compared_at = last.filter(|_| !compares).map_or(now, |pass| pass.compared_at);
+        *last = Some(ClockPass { at: now, compared_at });
+        compares
+    }
+
+    /// That pass could not.
+    fn failed(&self) {
+        *self.0.lock() = None;
+    }
+}
+
 /// Stacks by their schedules.
 #[async_trait]
 pub trait StackClockStore: Send + Sync + 'static {
@@ -54,6 +85,13 @@ pub trait StackClockStore: Send + Sync + 'static {
         tick: &ClockTick,
         run: &MadeRun,
     ) -> Result<Option<StackRun>>;
+    /// What is due later than `now`, at most so many, in the order of the stacks, and behind one of these.
+    async fn stacks_due_later(
+        &self,
+        now: DateTime<Utc>,
+        after: Option<StackId>,
+        most: u64,
+    ) -> Result<Vec<DueStack>>;
     /// A tick goes by without a run, for this reason if there is one.
     async fn stack_clock_passed(&self, tick: &ClockTick, why: Option<&str>) -> Result<()>;
 }
@@ -65,6 +103,12 @@ impl App {
     /// When it cannot be read. What one of them fails with is logged, and does not hold up the others.
     pub async fn stacks_clock(&self) -> Result<u64> {
         let now = self.now();
+        if self.clock_passes.compares(now)
+            && let Err(error) = self.stacks_clock_compare(now).await
+        {
+            self.clock_passes.failed();
+            return Err(error);
+        }
         let mut made = 0;
         for due in self.store.stacks_due(now, AT_ONCE).await? {
             match self.stack_due(due, now).await {
@@ -77,6 +121,36 @@ impl App {
             }
         }
         Ok(made)
+    }
+
+    /// Brings times nearer that are later than the schedule says: a clock that was ahead named them.
+    async fn stacks_clock_compare(&self, now: DateTime<Utc>) -> Result<()> {
+        let (system, mut after) = (self.system_ctx(), None);
+        loop {
+            let page = self.store.stacks_due_later(now, after, AT_ONCE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.stack);
+            let ids: Vec<StackId> = page.iter().map(|due| due.stack).collect();
+            let stacks = self.get_many::<Stack>(&system, &ids).await?;
+            for due in page {
+                let Some(stack) = stacks.get(&due.stack) else { continue };
+                let next = match (stack.spec.next(due.what, now), due.what) {
+                    (Some(next), _) => next,
+                    // Somebody wants to know how it stands, without a schedule.
+                    (None, Clockwork::Drift) => now,
+                    (None, Clockwork::Run) => continue,
+                };
+                if next < due.at {
+                    tracing::warn!(
+                        stack.id = %stack.id, due = %due.at, next = %next,
+                        "a stack was due later than its schedule says: the clock was ahead"
+                    );
+                    let why = "the console's clock was ahead, and is right again";
+                    let tick = ClockTick { due, next: Some(next) };
+                    self.store.stack_clock_passed(&tick, Some(why)).await?;
+                }
+            }
+        }
     }
 
     async fn stack_due(&self, due: DueStack, now: DateTime<Utc>) -> Result<bool> {
@@ -167,4 +241,22 @@ pub(crate) enum Unattended {
     New(ProjectId),
     /// This stack, which is to be changed.
     Changed(StackId),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_times_are_compared_at_first_each_hour_and_when_the_clock_is_set_back() {
+        let passes = ClockPasses::default();
+        let at = |seconds| DateTime::from_timestamp(1_000_000 + seconds, 0).unwrap();
+        for (seconds, compares) in [(0, true), (10, false), (3599, false), (3600, true), (3700, false)] {
+            assert_eq!(passes.compares(at(seconds)), compares, "{seconds}");
+        }
+        assert!(passes.compares(at(3690)));
+        assert!(!passes.compares(at(3700)));
+        passes.failed();
+        assert!(passes.compares(at(3710)));
+    }
 }

@@ -9,6 +9,7 @@ use plural_core::stack::Stack;
 use plural_core::stack_checks::MAX_FILE;
 use plural_core::stack_dependency::{
     Hold, MAX_DEPTH, StackDependency, StackGraph, TakenValue, Upstream, UpstreamNow, hold, lay_values,
+    stand_in,
 };
 use plural_core::stack_run::{RunKind, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
@@ -213,7 +214,8 @@ impl App {
             ));
         }
         Ok(Error::conflict(format!(
-            "other stacks depend on stack {}: {doing} them first, in this order: {}",
+            "other stacks depend on stack {}: {doing} them first, in this order: {}; or delete it with leaveDependents: they are left \
+             without what they take from it",
             stack.name,
             names.join(", ")
         )))
@@ -238,11 +240,17 @@ impl App {
                     if !is_strict {
                         continue;
                     }
-                    let stack = self.stack_called(*stack_id).await?;
-                    return Ok(Err(format!("stack {stack} has no output {:?} to take", taken.output)));
+                    return Ok(Err(if self.stack_is_there(*stack_id).await? {
+                        format!("stack {} has no output {:?} to take", stand_in(*stack_id), taken.output)
+                    } else {
+                        format!(
+                            "stack {stack_id}, whose output {:?} is taken, was deleted: take the dependency away",
+                            taken.output
+                        )
+                    }));
                 };
                 if *secret && !reads_state {
-                    let stack = self.stack_called(*stack_id).await?;
+                    let stack = stand_in(*stack_id);
                     return Ok(Err(format!(
                         "output {name} of stack {stack} is sensitive: somebody who may read the state of that stack has to take \
                          the dependency away and give it again"
@@ -251,7 +259,7 @@ impl App {
                 let opened = self.sealer.open(&output_context(*stack_id), value).await?;
                 bytes += opened.len();
                 if opened.len() > MAX_FILE || bytes > MAX_TAKEN {
-                    let stack = self.stack_called(*stack_id).await?;
+                    let stack = stand_in(*stack_id);
                     return Ok(Err(format!(
                         "output {name} of stack {stack} is too large to take: {} KiB are taken at most, and {} KiB of all outputs together",
                         MAX_FILE >> 10,
@@ -283,10 +291,10 @@ impl App {
         kind: RunKind,
         answered: Vec<InputVariable>,
     ) -> Result<std::result::Result<(StackSpec, OpenInputs), String>> {
-        let (mut spec, mut inputs) = (stack.spec.clone(), self.stack_inputs_of(stack).await?);
+        let (spec, mut inputs) = (stack.spec.clone(), self.stack_inputs_of(stack).await?);
         inputs.environment.extend(answered);
         match self.upstream_values(&spec.dependencies, kind.waits_for_others()).await? {
-            Ok(values) => lay_values(stack.tool, values, &mut spec.variables, &mut inputs.environment),
+            Ok(values) => lay_values(stack.tool, values, &mut inputs.taken, &mut inputs.environment),
             Err(why) => return Ok(Err(why)),
         }
         Ok(Ok((spec, inputs)))
@@ -328,7 +336,7 @@ impl App {
             settled_at: Some(self.now()),
             digest: Some(self.values_digest(&values)?),
         });
-        lay_values(snapshot.tool, values, &mut snapshot.spec.variables, &mut inputs.environment);
+        lay_values(snapshot.tool, values, &mut inputs.taken, &mut inputs.environment);
         snapshot.inputs_digest = self.inputs_digest(
             snapshot.tool,
             Some((snapshot.repository_id, &snapshot.git)),
@@ -350,11 +358,11 @@ impl App {
         Ok(None)
     }
 
-    async fn stack_called(&self, id: StackId) -> Result<String> {
+    /// One that is not there was deleted: others are left without it, or no longer depend on it.
+    async fn stack_is_there(&self, id: StackId) -> Result<bool> {
         match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(id)).await {
-            Ok(stack) => Ok(stack.name.to_string()),
-            // The run was made while its stack depended on that one.
-            Err(Error::NotFound { .. }) => Ok(format!("{id} (deleted)")),
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -374,12 +382,13 @@ impl App {
         for id in graph.upstream_first(all, |id| *id) {
             // A dependency that the stack no longer has may be gone.
             let Some(stack) = stacks.get(&id) else { continue };
-            found.push((stack, direct.contains(&id), self.store.stack_run_newest(id).await?));
+            let newest = self.store.stack_run_newest(id).await?;
+            found.push((stack, stand_in(id), direct.contains(&id), newest));
         }
         let now: Vec<UpstreamNow<'_>> = found
             .iter()
-            .map(|(stack, is_direct, newest)| UpstreamNow {
-                name: stack.name.as_str(),
+            .map(|(stack, name, is_direct, newest)| UpstreamNow {
+                name,
                 is_direct: *is_direct,
                 // One whose tool runs elsewhere gives no outputs, and is never applied by a run.
                 is_applied: stack.last_successful_at.is_some() && !newest.as_ref().is_some_and(has_destroyed),
@@ -392,16 +401,15 @@ impl App {
     /// A run of a stack is over: those that wait for it go on, and those that take other outputs of it by now get a run.
     pub(crate) async fn stack_followed(&self, stack: StackId, run: StackRunId) -> Result<()> {
         let graph = self.stacks_graph().await?;
-        let mut failed = None;
-        let direct: Vec<StackId> = graph.downstream(stack).collect();
+        let direct: Vec<StackId> =
+            match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(stack)).await {
+                Ok(stack) if stack.deleted_at.is_none() => graph.downstream(stack.id).collect(),
+                // Those that it leaves follow when it is gone, and not twice.
+                Ok(_) | Err(Error::NotFound { .. }) => Vec::new(),
+                Err(error) => return Err(error),
+            };
         // Those first that others of them wait for.
-        for dependent in graph.upstream_first(direct, |id| *id) {
-            if let Err(error) = self.dependent_follows(dependent, Some(run)).await {
-                let told = error.log_text();
-                tracing::warn!(stack.id = %dependent, error = told, "cannot let a stack follow one that it depends on");
-                failed = Some(error);
-            }
-        }
+        let followed = self.dependents_follow(graph.upstream_first(direct, |id| *id), Some(run)).await;
         let mut held = Vec::new();
         for dependent in graph.descendants(stack) {
             let open = self.store.stack_runs_open_of(dependent).await?;
@@ -411,6 +419,23 @@ impl App {
         }
         if !held.is_empty() {
             self.store.jobs_enqueue(&held, self.now()).await?;
+        }
+        followed
+    }
+
+    /// Makes runs of those of these stacks that take other values by now. What one of them fails with does not hold up the others.
+    pub(crate) async fn dependents_follow(
+        &self,
+        dependents: Vec<StackId>,
+        by: Option<StackRunId>,
+    ) -> Result<()> {
+        let mut failed = None;
+        for dependent in dependents {
+            if let Err(error) = self.dependent_follows(dependent, by).await {
+                let told = error.log_text();
+                tracing::warn!(stack.id = %dependent, error = told, "cannot let a stack follow one that it depends on");
+                failed = Some(error);
+            }
         }
         failed.map_or(Ok(()), Err)
     }

@@ -12,6 +12,7 @@ use plural_core::stack_run::{RunSnapshot, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, Result};
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::access::Read;
@@ -26,6 +27,8 @@ use crate::stack_run::SealedInputs;
 pub(crate) struct OpenInputs {
     pub(crate) environment: Vec<InputVariable>,
     pub(crate) files: BTreeMap<String, String>,
+    /// Variables that a run takes from other stacks, which do not call them sensitive; more are in its environment.
+    pub(crate) taken: Map<String, Value>,
 }
 
 impl App {
@@ -36,7 +39,7 @@ impl App {
         stack: StackId,
     ) -> Result<(Vec<InputVariable>, Vec<String>)> {
         let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(stack)).await?;
-        let OpenInputs { mut environment, files } = self.stack_inputs_of(&stack).await?;
+        let OpenInputs { mut environment, files, taken: _ } = self.stack_inputs_of(&stack).await?;
         for variable in environment.iter_mut().filter(|variable| variable.secret) {
             variable.value.clear();
         }
@@ -130,22 +133,30 @@ impl App {
     }
 
     async fn inputs_sealed(&self, project: ProjectId, of: &str, inputs: &OpenInputs) -> Result<SealedInputs> {
-        let OpenInputs { environment, files } = inputs;
+        let OpenInputs { environment, files, taken } = inputs;
         let written = |cause: String| Error::internal(format!("writing what goes into {of}"), cause);
         let environment = serde_json::to_vec(environment).map_err(|cause| written(cause.to_string()))?;
         let files = serde_json::to_vec(files).map_err(|cause| written(cause.to_string()))?;
         let sealing = self.sealer.sealing(KeyOwner::Project(project)).await?;
+        let taken = if taken.is_empty() {
+            None
+        } else {
+            let taken = serde_json::to_vec(taken).map_err(|cause| written(cause.to_string()))?;
+            Some(sealing.seal(&format!("{of}:taken"), &taken)?)
+        };
         Ok(SealedInputs {
             environment: Some(sealing.seal(&format!("{of}:environment"), &environment)?),
             files: Some(sealing.seal(&format!("{of}:files"), &files)?),
+            taken,
         })
     }
 
     async fn inputs_opened(&self, of: &str, sealed: &SealedInputs) -> Result<OpenInputs> {
-        let SealedInputs { environment, files } = sealed;
+        let SealedInputs { environment, files, taken } = sealed;
         Ok(OpenInputs {
             environment: self.input_opened(&format!("{of}:environment"), environment.as_ref()).await?,
             files: self.input_opened(&format!("{of}:files"), files.as_ref()).await?,
+            taken: self.input_opened(&format!("{of}:taken"), taken.as_ref()).await?,
         })
     }
 
@@ -165,14 +176,14 @@ impl App {
 impl OpenInputs {
     /// There is nothing to seal.
     fn is_empty(&self) -> bool {
-        self.environment.is_empty() && self.files.is_empty()
+        self.environment.is_empty() && self.files.is_empty() && self.taken.is_empty()
     }
 
     /// Checked, as they are given with a new stack.
     pub(crate) fn checked(environment: Vec<InputVariable>, files: BTreeMap<String, String>) -> Result<Self> {
         check_environment(&environment)?;
         check_files(&files)?;
-        Ok(Self { environment, files })
+        Ok(Self { environment, files, taken: Map::new() })
     }
 
     /// What a change makes of these.
@@ -236,8 +247,12 @@ fn made_of_text(
 ) -> Result<String> {
     // When runs are made decides no plan: another schedule leaves those good that wait.
     let all = (tool, source, spec.planned(), &inputs.environment, &inputs.files);
-    let json = serde_json::to_vec(&all)
-        .map_err(|cause| Error::internal("writing what goes into a stack", cause.to_string()))?;
+    let json = if inputs.taken.is_empty() {
+        serde_json::to_vec(&all)
+    } else {
+        serde_json::to_vec(&(all, &inputs.taken))
+    };
+    let json = json.map_err(|cause| Error::internal("writing what goes into a stack", cause.to_string()))?;
     Ok(format!("stack inputs {}", hex::encode(Sha256::digest(&json))))
 }
 
@@ -254,6 +269,7 @@ mod tests {
         OpenInputs {
             environment: vec![variable("KEY", "s3cret", true), variable("REGION", "eu", false)],
             files: BTreeMap::from([("a.tfvars".to_owned(), "x = 1".to_owned())]),
+            taken: Map::new(),
         }
     }
 
@@ -283,6 +299,18 @@ mod tests {
         assert_eq!(told, [("KEY", "s3cret", true), ("NEW", "1", false)]);
         assert_eq!(after.files["a.tfvars"], "x = 1");
         assert_eq!(after.files["b.tfvars"], "y = 2");
+    }
+
+    #[test]
+    fn what_is_taken_is_part_of_what_a_run_is_made_of() {
+        let text = |taken: &[(&str, i32)]| {
+            let taken = taken.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+            let all = OpenInputs { taken, ..inputs() };
+            made_of_text(StackTool::Terraform, None, &StackSpec::default(), &all).unwrap()
+        };
+        assert_eq!(text(&[("a", 1)]), text(&[("a", 1)]));
+        assert_ne!(text(&[("a", 1)]), text(&[("a", 2)]));
+        assert_ne!(text(&[("a", 1)]), text(&[]));
     }
 
     #[test]

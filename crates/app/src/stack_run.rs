@@ -31,6 +31,8 @@ pub struct SealedInputs {
     pub environment: Option<Sealed>,
     /// `BTreeMap<String, String>` as JSON, sealed for `stack:ID:files` or `stack_run:ID:files`.
     pub files: Option<Sealed>,
+    /// Variables that a run takes from other stacks, as a map in JSON, sealed for `stack_run:ID:taken`; a stack has none.
+    pub taken: Option<Sealed>,
 }
 
 /// A part of a plan that is stored in sealed pieces.
@@ -78,7 +80,7 @@ impl FindingKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Policy, Self::Trivy, Self::Cost];
 
-    /// The word in the database.
+    /// Its word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Policy => "policy",
@@ -87,9 +89,18 @@ impl FindingKind {
         }
     }
 
-    /// The kind of this word.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    /// Its number in the database.
+    pub const fn number(self) -> i64 {
+        match self {
+            Self::Policy => 0,
+            Self::Trivy => 1,
+            Self::Cost => 2,
+        }
+    }
+
+    /// The kind of this number.
+    pub fn numbered(number: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
 }
 
@@ -315,15 +326,11 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_plan_put(&self, id: StackRunId, write: &PlanPartWrite) -> Result<()>;
     /// A part of the plan of a run.
     async fn stack_plan_get(&self, id: StackRunId, part: PlanPart) -> Result<Option<PlanPartRead>>;
-    /// Stores what was found of a plan in place of what was found before.
-    async fn stack_finding_put(
-        &self,
-        id: StackRunId,
-        kind: FindingKind,
-        found: &serde_json::Value,
-    ) -> Result<()>;
+    /// Stores what was found of a plan in place of what was found before. It is sealed for `stack_run_finding:RUN_ID`, with the word of its
+    /// kind and a NUL before its JSON.
+    async fn stack_finding_put(&self, id: StackRunId, kind: FindingKind, found: &Sealed) -> Result<()>;
     /// What was found of the plan of a run.
-    async fn stack_findings(&self, id: StackRunId) -> Result<Vec<(FindingKind, serde_json::Value)>>;
+    async fn stack_findings(&self, id: StackRunId) -> Result<Vec<(FindingKind, Sealed)>>;
     /// The run whose running or pending Job has this credential for the state.
     async fn stack_run_credential(&self, hash: &TokenHash) -> Result<Option<RunCredential>>;
     /// The token of the actor of a run that applies holds from now on, until its Job is over. Whether that Job runs.
@@ -380,6 +387,10 @@ impl App {
             return Err(Error::conflict("the stack is being deleted: restore it first"));
         }
         self.stack_has_room(stack.id).await?;
+        // Of one that is being deleted that was decided with its deletion.
+        if new.kind == RunKind::Destroy && stack.deleted_at.is_none() {
+            self.stack_is_unneeded(ctx, &stack).await?;
+        }
         self.stack_run_of(ctx, &stack, new).await
     }
 
@@ -437,12 +448,16 @@ impl App {
         let approver = Approver { user, name: &name, digest, changed_by: stack.changed_by };
         check_approver(&run, &approver, ctx.now())?;
         self.stack_definition_approvable(&run, user).await?;
-        let approval = RunApproval {
-            user_id: user,
-            by: name,
-            digest: digest.unwrap_or_default().to_owned(),
-            at: ctx.now(),
-        };
+        let approval = self.approval_signed(
+            id,
+            RunApproval {
+                user_id: user,
+                by: name,
+                digest: digest.unwrap_or_default().to_owned(),
+                at: ctx.now(),
+                mac: String::new(),
+            },
+        );
         let change = RunMove {
             from: vec![RunStatus::PendingApproval],
             of: Some((run.phase, run.attempt)),
@@ -456,6 +471,7 @@ impl App {
         if !is_approved(&run) {
             return Ok(run);
         }
+        // Where it has to wait, it stays approved.
         self.run_applies(&run).await?;
         self.stack_run_again(id).await
     }

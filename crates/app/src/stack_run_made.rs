@@ -50,9 +50,6 @@ impl App {
         if kind == RunKind::Destroy && stack.protect {
             return Err(Error::conflict("the stack is protected: take the protection away first"));
         }
-        if kind == RunKind::Destroy {
-            self.stack_is_unneeded(ctx, stack).await?;
-        }
         let stack = &self.stack_defined(stack).await?;
         // Refused now, and not by the Job: a tool that cannot do it as the stack is.
         for phase in RunPhase::ALL {

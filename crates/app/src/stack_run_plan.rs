@@ -6,9 +6,9 @@ use plural_core::ids::StackRunId;
 use plural_core::run_call::{InputVariable, MAX_PLAN_PART};
 use plural_core::stack::Stack;
 use plural_core::stack_plan::{plan_digest, plan_shown};
-use plural_core::stack_run::{RunPlan, StackRun};
+use plural_core::stack_run::{RunApproval, RunPlan, StackRun};
 use plural_core::stack_spec::StackSpec;
-use plural_core::stack_turns::is_approved;
+use plural_core::stack_turns::is_approved_by;
 use plural_core::{Error, Result};
 use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
@@ -118,6 +118,18 @@ impl App {
         Ok(environment)
     }
 
+    /// An approval with what tells that it was given here.
+    pub(crate) fn approval_signed(&self, run: StackRunId, approval: RunApproval) -> RunApproval {
+        let mac = hex::encode(self.sealer.tag(&approval_text(run, &approval)));
+        RunApproval { mac, ..approval }
+    }
+
+    /// Whether an approval was given here, to this plan of this run.
+    fn is_own_approval(&self, run: StackRunId, approval: &RunApproval) -> bool {
+        let given = hex::decode(&approval.mac).unwrap_or_default();
+        self.sealer.is_tag(&approval_text(run, approval), &given)
+    }
+
     /// Why the plan of a run must not be applied any more, if so: what it was made from has moved.
     pub(crate) async fn plan_refusal(&self, run: &StackRun) -> Result<Option<String>> {
         let (Some(plan), Some(source)) = (&run.plan, &run.source) else {
@@ -156,10 +168,21 @@ impl App {
         if !self.is_own_inputs_digest(run, &self.run_inputs_of(run).await?)? {
             return Ok(Some("the run in the store is not the one that was planned: plan again".to_owned()));
         }
-        if run.snapshot.spec.approval.required && !is_approved(run) {
-            return Ok(Some(
-                "the plan is not approved by as many people as the stack asks for: plan again".to_owned(),
-            ));
+        if run.snapshot.spec.approval.required {
+            let approvals: Vec<RunApproval> = run
+                .approvals
+                .iter()
+                .filter(|approval| self.is_own_approval(run.id, approval))
+                .cloned()
+                .collect();
+            if approvals.len() < run.approvals.len() {
+                tracing::error!(stack_run.id = %run.id, "an approval in the store was not given here, and does not count");
+            }
+            if !is_approved_by(run, &approvals) {
+                return Ok(Some(
+                    "the plan is not approved by as many people as the stack asks for: plan again".to_owned(),
+                ));
+            }
         }
         if let Some(moved) = self.run_policy_moved(run).await? {
             return Ok(Some(moved));
@@ -207,6 +230,12 @@ fn state_moved(plan: &RunPlan, stack: &Stack, run: &StackRun) -> Option<String> 
         told(plan.state_serial),
         told(serial)
     ))
+}
+
+/// What the tag of an approval is made for. An address ends the text, so that no part of it is read as another.
+fn approval_text(run: StackRunId, approval: &RunApproval) -> String {
+    let RunApproval { user_id, by, digest, at, mac: _ } = approval;
+    format!("stack approval {run} {user_id} {} {} {} {by}", at.timestamp_micros(), digest.len(), digest)
 }
 
 /// What the pieces of a plan are sealed for.

@@ -1,8 +1,10 @@
 //! Policy and cost of the plans of runs: what they are checked by, what that says, and whether it still counts when a plan is applied.
 //!
-//! What cannot be checked is refused, and the run says why: the rules cannot be read, do not compile, take too long.
+//! What cannot be checked is refused, and the run says why: the rules cannot be read, do not compile, take too long. A git server that does not
+//! answer for a while is no reason: the Job that asks, and an approved run, wait for it.
 
 use bytes::Bytes;
+use plural_core::data_key::KeyOwner;
 use plural_core::ids::StackRunId;
 use plural_core::project::Project;
 use plural_core::repository::Repository;
@@ -45,7 +47,7 @@ impl App {
     pub async fn stack_run_findings(&self, ctx: &OpCtx, id: StackRunId) -> Result<PlanFindings> {
         let (_, run) = self.stack_run_for::<Read>(ctx, id).await?;
         let mut found = PlanFindings::default();
-        for (kind, value) in self.store.stack_findings(run.id).await? {
+        for (kind, value) in self.findings_of(run.id).await? {
             match kind {
                 FindingKind::Policy => found.violations = read::<CheckedPlan>(value)?.violations,
                 // It is judged with the rest.
@@ -75,7 +77,30 @@ impl App {
         if body.len() > MAX_FINDING {
             return Err(Error::invalid(kind.as_str(), format!("must not exceed {} MiB", MAX_FINDING >> 20)));
         }
-        self.store.stack_finding_put(run.id, kind, &report).await
+        self.finding_put(run, kind, &report).await
+    }
+
+    /// Stores what was found of a plan, sealed: rules and scanners quote what is in it.
+    async fn finding_put(&self, run: &StackRun, kind: FindingKind, found: &Value) -> Result<()> {
+        let mut clear = head(kind);
+        serde_json::to_writer(&mut clear, found)
+            .map_err(|cause| Error::internal("writing what was found of a plan", cause))?;
+        let owner = KeyOwner::Project(run.project_id);
+        let sealed = self.sealer.seal(owner, &context(run.id), &clear).await?;
+        self.store.stack_finding_put(run.id, kind, &sealed).await
+    }
+
+    /// What was found of the plan of a run, in clear.
+    async fn findings_of(&self, run: StackRunId) -> Result<Vec<(FindingKind, Value)>> {
+        let mut found = Vec::new();
+        for (kind, sealed) in self.store.stack_findings(run).await? {
+            let clear = self.sealer.open(&context(run), &sealed).await?;
+            let json = clear.strip_prefix(head(kind).as_slice());
+            // The cause could hold a part of it.
+            let value = json.and_then(|json| serde_json::from_slice(json).ok()).ok_or_else(unreadable)?;
+            found.push((kind, value));
+        }
+        Ok(found)
     }
 
     /// Why policy refuses the plan that a Job has just handed in, if it does. What it found is stored.
@@ -109,7 +134,7 @@ impl App {
         };
         let why = refusal(&violations);
         let checked = write(&CheckedPlan { digest: sets.digest(), violations })?;
-        self.store.stack_finding_put(run.id, FindingKind::Policy, &checked).await?;
+        self.finding_put(run, FindingKind::Policy, &checked).await?;
         Ok(why)
     }
 
@@ -120,7 +145,7 @@ impl App {
             Err(why) => return Ok(Some(format!("{}: plan again", unchecked(&why)))),
         };
         let mut then = None;
-        for (kind, value) in self.store.stack_findings(run.id).await? {
+        for (kind, value) in self.findings_of(run.id).await? {
             if kind == FindingKind::Policy {
                 then = Some(read::<CheckedPlan>(value)?.digest);
             }
@@ -208,7 +233,7 @@ impl App {
         }
         if *trivy {
             let mut found = None;
-            for (kind, value) in self.store.stack_findings(run.id).await? {
+            for (kind, value) in self.findings_of(run.id).await? {
                 if kind == FindingKind::Trivy {
                     found = Some(read::<Vec<RuleFinding>>(value)?);
                 }
@@ -243,9 +268,23 @@ fn unchecked(why: &str) -> String {
 }
 
 fn read<T: DeserializeOwned>(value: Value) -> Result<T> {
-    serde_json::from_value(value).map_err(|_| {
-        Error::internal("reading what was found of a plan", "it is stored in a way that cannot be read")
-    })
+    serde_json::from_value(value).map_err(|_| unreadable())
+}
+
+fn unreadable() -> Error {
+    Error::internal("reading what was found of a plan", "it is stored in a way that cannot be read")
+}
+
+/// What findings of a run are sealed for.
+fn context(run: StackRunId) -> String {
+    format!("stack_run_finding:{run}")
+}
+
+/// What stands before the JSON: none takes the place of one of another kind.
+fn head(kind: FindingKind) -> Vec<u8> {
+    let mut head = kind.as_str().as_bytes().to_vec();
+    head.push(0);
+    head
 }
 
 fn write<T: Serialize>(value: &T) -> Result<Value> {

@@ -10,7 +10,7 @@ use plural_core::cluster::Cluster;
 use plural_core::ids::{StackId, StackRunId};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, StackRun};
-use plural_core::stack_turns::{Turn, after_loss, tend};
+use plural_core::stack_turns::{Turn, after_loss, is_lapsed, tend};
 use plural_core::{Error, Result};
 
 use crate::access::{Admin, WriteState};
@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::job::NewJob;
 use crate::jobs::{FollowUpstream, FollowedRun, PrepareStackRun, PreparedRun};
-use crate::stack::StackSelector;
+use crate::stack::{Dependents, StackSelector};
 use crate::stack_run::{RunMove, SealedOutput};
 
 /// So many passes in a row find a Job silent, and at the same sign of life, before it counts as lost. A clock that jumps, or differs from
@@ -106,15 +106,29 @@ impl App {
         Ok(Some(run))
     }
 
-    /// Enough people agreed: the plan is applied, if it still fits.
-    pub(crate) async fn run_applies(&self, run: &StackRun) -> Result<()> {
-        match self.plan_refusal(run).await? {
-            None => self.run_applies_by(&Actor::System, run).await.map(drop),
-            Some(why) => {
-                let turn = Turn::Over(RunStatus::Failed, Some(why));
-                self.run_turns(&Actor::System, run, turn, (None, Proof::Ended)).await.map(drop)
+    /// Enough people agreed: the plan is applied, if it still fits. Whether it went on: while it cannot be told that it fits, it waits, as
+    /// long as a plan may wait; whoever looks after the runs asks again.
+    pub(crate) async fn run_applies(&self, run: &StackRun) -> Result<bool> {
+        let turn = match self.plan_refusal(run).await {
+            Ok(None) => return Ok(self.run_applies_by(&Actor::System, run).await?.is_some()),
+            Ok(Some(why)) => Turn::Over(RunStatus::Failed, Some(why)),
+            Err(Error::Unavailable { reason, .. }) if is_lapsed(run, self.now()) => Turn::Over(
+                RunStatus::Failed,
+                Some(format!("{reason}, and the plan waited too long: plan again")),
+            ),
+            Err(error @ Error::Unavailable { .. }) => {
+                let why = format!("approved, and waits to be applied: {error}");
+                if run.error.as_ref() != Some(&why) {
+                    tracing::warn!(stack_run.id = %run.id, error = error.log_text(), "an approved run waits");
+                    let from = vec![RunStatus::PendingApproval];
+                    let note = RunMove { from, error: Some(why), ..RunMove::at(self.now()) };
+                    self.store.stack_run_move(&Actor::System, run.id, &note).await?;
+                }
+                return Ok(false);
             }
-        }
+            Err(error) => return Err(error),
+        };
+        Ok(self.run_turns(&Actor::System, run, turn, (None, Proof::Ended)).await?.is_some())
     }
 
     async fn run_applies_by(&self, actor: &Actor, run: &StackRun) -> Result<Option<StackRun>> {
@@ -160,7 +174,12 @@ impl App {
         let system = self.system_ctx();
         match self.authorized::<Stack, Admin>(&system, &StackSelector::Id(stack)).await {
             Ok(stack) if stack.deleted_at.is_some() => {
-                self.store.stack_delete(stack.audited(&system, "stack.delete"), None).await
+                let left: Vec<StackId> = self.stacks_graph().await?.downstream(stack.id).collect();
+                let by = stack.audited(&system, "stack.delete");
+                self.store.stack_delete(by, None, Dependents::Leave).await?;
+                // What fails of that is logged: the stack is gone all the same.
+                self.dependents_follow(left, None).await.ok();
+                Ok(())
             }
             Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -287,8 +306,7 @@ impl App {
             return Ok(moved.is_some());
         }
         if turn == Turn::Applies {
-            self.run_applies(run).await?;
-            return Ok(true);
+            return self.run_applies(run).await;
         }
         // What is told of the cluster is read only where something is told.
         let cluster = self.get::<Cluster>(&self.system_ctx(), &ClusterSelector::Id(run.cluster_id)).await;

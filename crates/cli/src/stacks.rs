@@ -201,7 +201,34 @@ pub(crate) struct StackDeleteArgs {
     pub(crate) stack: String,
 
     #[command(flatten)]
+    pub(crate) dependents: DependentsArgs,
+
+    #[command(flatten)]
     pub(crate) confirm: ConfirmArgs,
+}
+
+/// What becomes of what needs the stack
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct DependentsArgs {
+    /// Delete it although other stacks depend on it or services import its outputs: they are left without what they take
+    #[arg(long)]
+    pub(crate) leave_dependents: bool,
+}
+
+impl DependentsArgs {
+    /// As the API takes it, which refuses by itself.
+    fn given(self) -> Option<bool> {
+        self.leave_dependents.then_some(true)
+    }
+
+    /// What is asked before it happens.
+    fn told(self) -> &'static str {
+        if self.leave_dependents {
+            "; what depends on it or imports its outputs is left without it"
+        } else {
+            ""
+        }
+    }
 }
 
 /// Delete a stack with all versions of its state, and destroy nothing
@@ -215,6 +242,9 @@ pub(crate) struct StackDetachArgs {
     /// The stack: its name or id
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
+
+    #[command(flatten)]
+    pub(crate) dependents: DependentsArgs,
 
     #[command(flatten)]
     pub(crate) confirm: ConfirmArgs,
@@ -444,13 +474,13 @@ async fn update(args: StackUpdateArgs, client: &Client, terminal: &mut Terminal<
 }
 
 async fn delete(
-    StackDeleteArgs { stack, confirm }: StackDeleteArgs,
+    StackDeleteArgs { stack, dependents, confirm }: StackDeleteArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let stack = find(&stack, client).await?;
     if stack.git.is_none() {
-        return forget(stack, confirm, Forget::Delete, client, terminal).await;
+        return forget(stack, (dependents, confirm), Forget::Delete, client, terminal).await;
     }
     let InfrastructureStack { id, name, state_version, .. } = stack;
     let what = match state_version.filter(|state| state.resources != Some(0)) {
@@ -461,8 +491,8 @@ async fn delete(
             stack_states::resources_in_words(&state)
         ),
     };
-    terminal.confirm(&what, confirm.yes)?;
-    client.send(&DeleteStack { id, forget: None }).await?;
+    terminal.confirm(&format!("{what}{}", dependents.told()), confirm.yes)?;
+    client.send(&DeleteStack { id, forget: None, leave_dependents: dependents.given() }).await?;
     terminal.say(format_args!("stack {name} goes when what it has is destroyed"));
     terminal.say(format_args!(
         "hint: `plural cd stacks run {name}` shows how far that is; `plural cd stacks restore {name}` takes it back"
@@ -471,12 +501,12 @@ async fn delete(
 }
 
 async fn detach(
-    StackDetachArgs { stack, confirm }: StackDetachArgs,
+    StackDetachArgs { stack, dependents, confirm }: StackDetachArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let stack = find(&stack, client).await?;
-    forget(stack, confirm, Forget::Detach, client, terminal).await
+    forget(stack, (dependents, confirm), Forget::Detach, client, terminal).await
 }
 
 /// By which operation a stack is forgotten.
@@ -489,7 +519,7 @@ enum Forget {
 /// Deletes a stack and destroys nothing.
 async fn forget(
     stack: InfrastructureStack,
-    confirm: ConfirmArgs,
+    (dependents, confirm): (DependentsArgs, ConfirmArgs),
     by: Forget,
     client: &Client,
     terminal: &mut Terminal<'_>,
@@ -504,11 +534,11 @@ async fn forget(
             stack_states::resources_in_words(state)
         ),
     };
-    terminal.confirm(&what, confirm.yes)?;
-    let forget = forgotten.map(|state| state.id);
+    terminal.confirm(&format!("{what}{}", dependents.told()), confirm.yes)?;
+    let (forget, leave_dependents) = (forgotten.map(|state| state.id), dependents.given());
     match by {
-        Forget::Delete => client.send(&DeleteStack { id, forget }).await?,
-        Forget::Detach => client.send(&DetachStack { id, forget }).await?,
+        Forget::Delete => client.send(&DeleteStack { id, forget, leave_dependents }).await?,
+        Forget::Detach => client.send(&DetachStack { id, forget, leave_dependents }).await?,
     };
     terminal.say(format_args!("stack {name} deleted"));
     Ok(())

@@ -162,6 +162,7 @@ impl GitPort for Git {
             sha: commit.id.to_hex(),
             message: commit.summary,
             author: author_line(&commit.author),
+            emails: vec![author_line(&commit.author_email), author_line(&commit.committer_email)],
             at,
         })
     }
@@ -444,10 +445,10 @@ pub(crate) fn explain(error: plural_git::Error) -> GitError {
     }
 }
 
-/// Bytes of an author's name that are kept.
+/// Bytes of an author's name, or e-mail address, that are kept.
 const AUTHOR: usize = 200;
 
-/// The name of an author as it may be kept and shown: one line, without control characters.
+/// The name of an author, or an e-mail address, as it may be kept and shown: one line, without control characters.
 fn author_line(name: &str) -> String {
     let mut line: String =
         name.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();

@@ -254,7 +254,10 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
     } = spec;
     Inputs {
         contexts,
-        imports,
+        imports: imports
+            .into_iter()
+            .map(|(stack, outputs)| (stack, serde_json::Value::Object(serde_json::Map::clone(&outputs))))
+            .collect(),
         folder: [source_root, folder]
             .into_iter()
             .filter(|part| !part.is_empty())

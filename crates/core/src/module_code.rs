@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 
 /// Blocks that name where code is fetched from: modules, and Terragrunt's own.
-const BLOCKS: [&str; 4] = ["module", "terraform", "unit", "stack"];
+const BLOCKS: [&str; 5] = ["module", "terraform", "engine", "unit", "stack"];
 /// Blocks, brackets and texts inside each other.
 const MAX_DEPTH: usize = 64;
 
@@ -32,26 +32,69 @@ pub fn is_module_code(path: &str) -> bool {
 /// # Errors
 /// [`Unreadable`] for what is no such code.
 pub fn module_sources(path: &str, content: &[u8]) -> Result<Vec<Source>, Unreadable> {
-    let text = std::str::from_utf8(content).map_err(|_| Unreadable)?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut found = Vec::new();
-    if Path::new(path).extension().is_some_and(|extension| extension == "json") {
-        let document: Node = serde_json::from_str(text).map_err(|_| Unreadable)?;
-        for (name, inner) in document.entries() {
-            match name.as_str() {
-                "terraform" => inner.sources(0, &mut found)?,
-                name if BLOCKS.contains(&name) => inner.sources(1, &mut found)?,
-                _ => {}
+    match Document::of(path, content)? {
+        Document::Json(document) => {
+            for (name, inner) in document.entries() {
+                match name.as_str() {
+                    "terraform" | "engine" => inner.sources(0, &mut found)?,
+                    name if BLOCKS.contains(&name) => inner.sources(1, &mut found)?,
+                    _ => {}
+                }
             }
         }
-    } else {
-        Code { rest: text }.body(false, 0, &mut found)?;
+        Document::Code(text) => visit(text, &mut |blocks, name, value| {
+            let fetches = blocks.last().is_some_and(|block| BLOCKS.contains(block));
+            if let Some(value) = value.filter(|_| fetches && name == "source") {
+                found.push(value.text);
+            }
+        })?,
     }
     Ok(found)
 }
 
+/// A file, in the one or the other way of writing it.
+pub(crate) enum Document<'a> {
+    /// As JSON.
+    Json(Node),
+    /// In the language itself.
+    Code(&'a str),
+}
+
+impl<'a> Document<'a> {
+    pub(crate) fn of(path: &str, content: &'a [u8]) -> Result<Self, Unreadable> {
+        let text = std::str::from_utf8(content).map_err(|_| Unreadable)?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if Path::new(path).extension().is_some_and(|extension| extension == "json") {
+            return serde_json::from_str(text).map(Document::Json).map_err(|_| Unreadable);
+        }
+        Ok(Self::Code(text))
+    }
+}
+
+/// What is told of each attribute, with its value, and of the beginning of each block, without one: the names of the blocks around it,
+/// and its own.
+pub(crate) type Visit<'v, 'a> = dyn FnMut(&[&'a str], &'a str, Option<Value<'a>>) + 'v;
+
+/// Goes through the attributes and blocks of code.
+pub(crate) fn visit<'a>(text: &'a str, visit: &mut Visit<'_, 'a>) -> Result<(), Unreadable> {
+    Code { rest: text }.body(&mut Vec::new(), visit)
+}
+
+/// The value of an attribute.
+pub(crate) struct Value<'a> {
+    /// The text, where it is one in quotes into which nothing is put.
+    pub(crate) text: Source,
+    /// The same of a text of several lines.
+    pub(crate) lines: Source,
+    /// It is one text in quotes, whatever is put into it.
+    pub(crate) is_quoted: bool,
+    /// As it stands in the code.
+    pub(crate) raw: &'a str,
+}
+
 /// A document of JSON with all of its names, those too that are there twice: the tools read each of them.
-enum Node {
+pub(crate) enum Node {
     Text(String),
     List(Vec<Node>),
     Map(Vec<(String, Node)>),
@@ -60,11 +103,21 @@ enum Node {
 
 impl Node {
     /// What is in maps, and in lists of them, however they are put into each other.
-    fn entries(&self) -> Vec<&(String, Self)> {
+    pub(crate) fn entries(&self) -> Vec<&(String, Self)> {
         match self {
             Self::Map(map) => map.iter().collect(),
             Self::List(list) => list.iter().flat_map(Self::entries).collect(),
             Self::Text(_) | Self::Other => Vec::new(),
+        }
+    }
+
+    /// Whether some text in it says this.
+    pub(crate) fn says(&self, what: &str) -> bool {
+        match self {
+            Self::Text(text) => text.contains(what),
+            Self::List(list) => list.iter().any(|one| one.says(what)),
+            Self::Map(map) => map.iter().any(|(_, one)| one.says(what)),
+            Self::Other => false,
         }
     }
 
@@ -199,25 +252,23 @@ impl<'a> Code<'a> {
         Some(&text[..end])
     }
 
-    /// The attributes and blocks of a file, or of a block up to its closing brace.
-    fn body(&mut self, fetches: bool, depth: usize, found: &mut Vec<Source>) -> Result<(), Unreadable> {
-        if depth > MAX_DEPTH {
+    /// The attributes and blocks of a file, or of the innermost of these blocks up to its closing brace.
+    fn body(&mut self, blocks: &mut Vec<&'a str>, visit: &mut Visit<'_, 'a>) -> Result<(), Unreadable> {
+        if blocks.len() > MAX_DEPTH {
             return Err(Unreadable);
         }
         loop {
             self.blanks(true)?;
-            if depth > 0 && self.take("}") {
+            if !blocks.is_empty() && self.take("}") {
                 return Ok(());
             }
             let Some(name) = self.name() else {
-                return if depth == 0 && self.rest.is_empty() { Ok(()) } else { Err(Unreadable) };
+                return if blocks.is_empty() && self.rest.is_empty() { Ok(()) } else { Err(Unreadable) };
             };
             self.blanks(false)?;
             if self.take("=") {
                 let value = self.value()?;
-                if fetches && name == "source" {
-                    found.push(value);
-                }
+                visit(blocks.as_slice(), name, Some(value));
                 continue;
             }
             while !self.take("{") {
@@ -228,21 +279,36 @@ impl<'a> Code<'a> {
                 }
                 self.blanks(false)?;
             }
-            self.body(BLOCKS.contains(&name), depth + 1, found)?;
+            visit(blocks.as_slice(), name, None);
+            blocks.push(name);
+            self.body(blocks, visit)?;
+            blocks.pop();
         }
     }
 
-    /// The value of an attribute, up to the end of its line: the text where it is one, and nothing else.
-    fn value(&mut self) -> Result<Source, Unreadable> {
+    /// The value of an attribute, up to the end of its line.
+    fn value(&mut self) -> Result<Value<'a>, Unreadable> {
         self.blanks(false)?;
-        let mut text = None;
+        let begin = self.rest;
+        let up_to = |rest: &str| &begin[..begin.len() - rest.len()];
+        if let Some(lines) = self.heredoc(0)? {
+            return Ok(Value { text: None, lines, is_quoted: false, raw: up_to(self.rest) });
+        }
+        let (mut text, mut quoted) = (None, None);
         if self.take("\"") {
             text = self.quoted(0)?;
+            quoted = Some(up_to(self.rest));
             self.blanks(false)?;
         }
         let before = self.rest.len();
         self.expression(None, 0)?;
-        Ok(text.filter(|_| self.rest.len() == before))
+        let is_all = self.rest.len() == before;
+        Ok(Value {
+            text: text.filter(|_| is_all),
+            lines: None,
+            is_quoted: is_all && quoted.is_some(),
+            raw: quoted.filter(|_| is_all).unwrap_or_else(|| up_to(self.rest).trim_end()),
+        })
     }
 
     /// An expression: up to what closes it, or without that to the end of the line or the brace of the block.
@@ -258,7 +324,7 @@ impl<'a> Code<'a> {
             if close.is_none() && matches!(first, '\n' | '}') {
                 return Ok(());
             }
-            if self.heredoc(depth)? {
+            if self.heredoc(depth)?.is_some() {
                 // It had the end of its line with it.
                 if close.is_none() {
                     return Ok(());
@@ -306,19 +372,21 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// A text of several lines, `<<END` or `<<-END`, up to and with the line `END`. Whether there was one.
-    fn heredoc(&mut self, depth: usize) -> Result<bool, Unreadable> {
-        let Some(behind) = self.rest.strip_prefix("<<") else { return Ok(false) };
+    /// A text of several lines, `<<END` or `<<-END`, up to and with the line `END`, if there is one here: absent in turn where something is
+    /// put into it.
+    fn heredoc(&mut self, depth: usize) -> Result<Option<Source>, Unreadable> {
+        let Some(behind) = self.rest.strip_prefix("<<") else { return Ok(None) };
         let mut inner = Code { rest: behind.strip_prefix('-').unwrap_or(behind) };
-        let Some(end) = inner.name() else { return Ok(false) };
+        let Some(end) = inner.name() else { return Ok(None) };
         if !inner.take("\r\n") && !inner.take("\n") {
-            return Ok(false);
+            return Ok(None);
         }
+        let (text, mut plain) = (inner.rest, true);
         loop {
             let (line, behind) = inner.rest.split_once('\n').ok_or(Unreadable)?;
             if line.trim() == end {
                 self.rest = behind;
-                return Ok(true);
+                return Ok(Some(plain.then(|| text[..text.len() - inner.rest.len()].to_owned())));
             }
             // What is put into it may have lines of its own, and the mark among them.
             while !inner.take("\n") {
@@ -326,9 +394,11 @@ impl<'a> Code<'a> {
                     return Err(Unreadable);
                 }
                 if inner.take("$${") || inner.take("%%{") {
+                    plain = false;
                     continue;
                 }
                 if inner.take("${") || inner.take("%{") {
+                    plain = false;
                     inner.expression(Some('}'), depth + 1)?;
                 } else {
                     inner.skip();

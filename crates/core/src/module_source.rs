@@ -4,6 +4,7 @@ use crate::address::Address;
 use crate::address_pattern::{AddressPattern, address_allowed};
 use crate::error::{Error, Result};
 use crate::module_code::{Unreadable, module_sources};
+use crate::module_terragrunt::{Part, parts};
 use crate::pattern::matches;
 
 /// Services that the tools know by their names alone.
@@ -41,9 +42,35 @@ pub fn module_problem(project: &str, patterns: &[String], path: &str, content: &
         return None;
     }
     let allows = format!("project {project} names from where modules may be taken (limit moduleSources)");
-    let Ok(sources) = module_sources(path, content) else {
-        return Some(format!("{path}: cannot be read as code, and {allows}"));
-    };
+    let Ok(parts) = parts(path, content) else { return Some(unread(path, &allows)) };
+    for part in parts {
+        let problem = match part {
+            Part::Unchecked(why) => Some(format!("{path}: {why}, and {allows}")),
+            Part::Writes(code) => written_problem(patterns, (path, &code), &allows),
+        };
+        if problem.is_some() {
+            return problem;
+        }
+    }
+    sources_problem(patterns, (path, content), &allows)
+}
+
+/// Why code that Terragrunt writes may not be run, if it may not. It is for the tool, or for Terragrunt itself.
+fn written_problem(patterns: &[String], (path, code): (&str, &str), allows: &str) -> Option<String> {
+    let path = format!("{path} (generate).hcl");
+    match parts(&path, code.as_bytes()) {
+        Ok(parts) if parts.is_empty() => sources_problem(patterns, (&path, code.as_bytes()), allows),
+        Ok(_) => Some(format!("{path}: is more than code of the tool, and {allows}")),
+        Err(Unreadable) => Some(unread(&path, allows)),
+    }
+}
+
+fn unread(path: &str, allows: &str) -> String {
+    format!("{path}: cannot be read as code, and {allows}")
+}
+
+fn sources_problem(patterns: &[String], (path, content): (&str, &[u8]), allows: &str) -> Option<String> {
+    let Ok(sources) = module_sources(path, content) else { return Some(unread(path, allows)) };
     sources.iter().find_map(|source| {
         let place = place(source.as_deref())?;
         let Ok(place) = place else {
@@ -228,6 +255,24 @@ mod tests {
         assert!(problem(&["*"], "(").unwrap().contains("cannot be read as code"));
         let told = problem(&["acme/*/*"], "\"git::https://ada:pa55@h/x\"").unwrap();
         assert!(!told.contains("pa55"), "{told}");
+    }
+
+    #[test]
+    fn what_terragrunt_writes_is_held_to_the_list() {
+        let allowed = ["acme/*/aws".to_owned()];
+        let told = |source: &str| {
+            let code = format!(
+                "generate \"x\" {{\n  path = \"x.tf\"\n  contents = <<EOT\nmodule \"m\" {{\n  source = {source:?}\n}}\nEOT\n}}\n"
+            );
+            module_problem("shop", &allowed, "live/terragrunt.hcl", code.as_bytes())
+        };
+        assert_eq!(told("acme/vpc/aws"), None);
+        let evil = told("evil/vpc/aws").unwrap();
+        assert!(evil.contains("live/terragrunt.hcl (generate)") && evil.contains("evil/vpc/aws"), "{evil}");
+        let include = b"include \"x\" {\n  path = local.x\n}\n";
+        let told = module_problem("shop", &allowed, "live/terragrunt.hcl", include).unwrap();
+        assert!(told.contains("include names no file") && told.contains("moduleSources"), "{told}");
+        assert_eq!(module_problem("shop", &[], "live/terragrunt.hcl", include), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::ops::Range;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -219,7 +220,7 @@ fn longest(from: StackId, along: &BTreeMap<StackId, BTreeSet<StackId>>) -> usize
 /// A stack that a run takes something from, as it is now.
 #[derive(Debug, Clone, Copy)]
 pub struct UpstreamNow<'a> {
-    /// Its name.
+    /// Its name, or what stands for it.
     pub name: &'a str,
     /// The run depends on it by itself, and not only through others.
     pub is_direct: bool,
@@ -268,6 +269,36 @@ pub fn hold(made: DateTime<Utc>, upstream: &[UpstreamNow<'_>]) -> Hold {
     waits.map_or(Hold::Goes, Hold::Waits)
 }
 
+/// What stands for the name of a stack in what a run says of others: not all who read the run may see these.
+pub fn stand_in(id: StackId) -> String {
+    format!("<{id}>")
+}
+
+/// Each stand-in of a text: where it begins and ends, and for which stack it stands.
+pub fn stand_ins(text: &str) -> Vec<(Range<usize>, StackId)> {
+    let mut found = Vec::new();
+    for (begin, _) in text.match_indices('<') {
+        let Some(length) = text[begin..].find('>') else { break };
+        let end = begin + length;
+        if let Ok(id) = text[begin + 1..end].parse::<StackId>() {
+            found.push((begin..end + 1, id));
+        }
+    }
+    found
+}
+
+/// A text with the names of stacks, for one who may see these.
+pub fn with_names(text: &str, names: &BTreeMap<StackId, String>) -> String {
+    let (mut told, mut at) = (String::with_capacity(text.len()), 0);
+    for (place, id) in stand_ins(text) {
+        told.push_str(&text[at..place.start]);
+        told.push_str(names.get(&id).map_or("(one that you may not see)", String::as_str));
+        at = place.end;
+    }
+    told.push_str(&text[at..]);
+    told
+}
+
 /// A value that a run takes from another stack.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TakenValue {
@@ -287,7 +318,7 @@ impl std::fmt::Debug for TakenValue {
     }
 }
 
-/// Lays values over the variables and the environment of a run: what is no secret goes in as variables do. What is goes into the
+/// Lays values over the variables that a run takes and over its environment: what is no secret goes in as variables do. What is goes into the
 /// environment, which is sealed and hidden from logs; so does all of a tool that has no variables.
 pub fn lay_values(
     tool: StackTool,

@@ -186,6 +186,9 @@ pub struct RunSource {
     pub message: String,
     /// Name of its author.
     pub author: String,
+    /// E-mail addresses of its author and of whoever committed it, as the commit says.
+    #[serde(default)]
+    pub emails: Vec<String>,
     /// Digest of everything that the code reaches in the repository.
     pub closure_digest: String,
     /// SHA-256, in hex, of the artifact.
@@ -247,6 +250,9 @@ pub struct RunApproval {
     pub digest: String,
     /// When.
     pub at: DateTime<Utc>,
+    /// In hex, over all of that and the run. Only the installation can make it: whoever writes the database agrees to nothing.
+    #[serde(default)]
+    pub mac: String,
 }
 
 /// Where the Job of a run is.

@@ -261,13 +261,24 @@ pub fn check_approver(run: &StackRun, approver: &Approver<'_>, now: DateTime<Utc
                 "you last changed this stack: somebody else has to approve its plan",
             ));
         }
+        let mut emails = run.source.iter().flat_map(|source| &source.emails);
+        if emails.any(|email| email.eq_ignore_ascii_case(person(name))) {
+            return Err(Error::forbidden(
+                "you wrote or committed the code of this run: somebody else has to approve it",
+            ));
+        }
     }
     Ok(())
 }
 
 /// Enough people agreed to the plan that there is.
 pub fn is_approved(run: &StackRun) -> bool {
-    run.plan.as_ref().is_some_and(|plan| agree(plan, &run.approvals, &run.snapshot.spec.approval))
+    is_approved_by(run, &run.approvals)
+}
+
+/// The same, where only these approvals count.
+pub fn is_approved_by(run: &StackRun, approvals: &[RunApproval]) -> bool {
+    run.plan.as_ref().is_some_and(|plan| agree(plan, approvals, &run.snapshot.spec.approval))
 }
 
 /// Of those who agreed, enough did so to this plan.
@@ -286,7 +297,7 @@ fn person(name: &str) -> &str {
 }
 
 /// The plan waited for too long.
-fn is_lapsed(run: &StackRun, now: DateTime<Utc>) -> bool {
+pub fn is_lapsed(run: &StackRun, now: DateTime<Utc>) -> bool {
     run.plan.as_ref().is_some_and(|plan| lapses(plan, &run.snapshot.spec.approval, now))
 }
 

@@ -321,7 +321,7 @@ pub struct SyncPlan {
     pub unchanged: u32,
     /// Objects that are not listed.
     pub omitted: u32,
-    /// Why it could not be made; it has no objects then.
+    /// Why it could not be made, or not all of it can be told.
     pub error: Option<String>,
     /// When it was made.
     pub created_at: DateTime<Utc>,

@@ -79,6 +79,8 @@ pub struct Commit {
     pub author: String,
     /// The author's e-mail address.
     pub author_email: String,
+    /// That of whoever committed it: whoever merged it, say.
+    pub committer_email: String,
     /// When it was committed, in seconds since 1970-01-01 UTC.
     pub time: i64,
 }
@@ -353,6 +355,7 @@ impl Repository {
         let commit = object.into_commit();
         let decoded = commit.decode().map_err(|e| self.damaged(format!("commit {id}: {e}")))?;
         let author = commit.author().map_err(|e| self.damaged(format!("commit {id}: {e}")))?;
+        let committer = commit.committer().map_err(|e| self.damaged(format!("commit {id}: {e}")))?;
         // No database takes a NUL character, and git lets them pass where objects are not checked.
         let mut message = decoded.message.to_str_lossy().replace('\0', "\u{fffd}");
         if message.len() > 65_536 {
@@ -365,6 +368,7 @@ impl Repository {
             summary: message.lines().next().unwrap_or_default().to_owned(),
             author: author.name.trim().to_str_lossy().into_owned(),
             author_email: author.email.trim().to_str_lossy().into_owned(),
+            committer_email: committer.email.trim().to_str_lossy().into_owned(),
             // A commit with a time that cannot be read is still a commit.
             time: commit.time().map_or(0, |t| t.seconds),
             message,

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::{
     end::End,
-    run::{HarnessConfig, Pace},
+    run::{ConsoleProxy, HarnessConfig, Pace},
 };
 
 /// Bytes of an answer, but for files.
@@ -61,7 +61,7 @@ impl Console {
     /// # Errors
     /// What of the settings is wrong.
     pub(crate) fn new(config: &HarnessConfig) -> Result<Self, RunSetupError> {
-        let HarnessConfig { console_url, run, token, ca_pem, insecure_http, folder: _, pace } = config;
+        let HarnessConfig { console_url, run, token, ca_pem, insecure_http, proxy, folder: _, pace } = config;
         let parsed = Url::parse(console_url).ok().filter(Url::has_host);
         let Some(parsed) = parsed.filter(|url| matches!(url.scheme(), "http" | "https")) else {
             return Err(RunSetupError(format!("{console_url:?} is not the address of a console")));
@@ -91,6 +91,13 @@ impl Console {
                 return Err(RunSetupError("the console's certificate authority is not PEM".to_owned()));
             };
             builder = builder.tls_certs_merge(certificates);
+        }
+        if let Some(ConsoleProxy { url, except }) = proxy.as_ref().filter(|_| !is_loopback(&parsed)) {
+            // The cause could hold its password.
+            let proxy = reqwest::Proxy::all(url.expose_secret()).map_err(|_| {
+                RunSetupError("the address of the proxy to the console cannot be used".to_owned())
+            })?;
+            builder = builder.proxy(proxy.no_proxy(reqwest::NoProxy::from_string(except)));
         }
         let client = builder
             .build()

@@ -1,6 +1,10 @@
 //! The environment of the commands of a run.
 
-use std::{collections::BTreeMap, ffi::OsString, path::Path, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
 
 use plural_core::run_call::RunInput;
 use plural_core::stack::StackTool;
@@ -8,7 +12,7 @@ use rustix::fs::{Access, access};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::process::Command;
 
-use crate::run::TOKEN_VARIABLE;
+use crate::run::{ConsoleProxy, PROXY_VARIABLE, TOKEN_VARIABLE};
 
 /// The user that a tool names at the state: any would do.
 pub(crate) const STATE_USER: &str = "run";
@@ -77,9 +81,20 @@ impl Environment {
         self.set.insert("TF_HTTP_CLIENT_CA_CERTIFICATE_PEM".into(), pem.into());
     }
 
+    /// The proxy that leads to the console, for the tool's own connection to the state. What the stack says of proxies counts more.
+    pub(crate) fn detour(&mut self, proxy: &ConsoleProxy) {
+        let ConsoleProxy { url, except } = proxy;
+        let is_said = ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"];
+        if is_said.iter().any(|name| self.set.contains_key(OsStr::new(name))) {
+            return;
+        }
+        self.set.insert("HTTPS_PROXY".into(), url.expose_secret().into());
+        self.set.insert("NO_PROXY".into(), except.into());
+    }
+
     /// Gives it to a command. The credential of the run is not part of it.
     pub(crate) fn apply(&self, command: &mut Command) {
-        command.env_remove(TOKEN_VARIABLE).envs(&self.set);
+        command.env_remove(TOKEN_VARIABLE).env_remove(PROXY_VARIABLE).envs(&self.set);
     }
 
     /// The file of a program, as a shell finds it; a name with a slash is one below `folder`.
@@ -105,8 +120,6 @@ fn has_home() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-
     use super::*;
 
     #[test]
@@ -117,6 +130,19 @@ mod tests {
         let found: BTreeMap<&OsStr, Option<&OsStr>> = command.as_std().get_envs().collect();
         assert_eq!(found[OsStr::new(TOKEN_VARIABLE)], None);
         assert_eq!(found[OsStr::new("A")], Some(OsStr::new("1")));
+    }
+
+    #[test]
+    fn a_proxy_is_told_unless_the_stack_names_one() {
+        let proxy = ConsoleProxy { url: "http://proxy:3128".into(), except: "10.0.0.1,.svc".to_owned() };
+        let mut environment = Environment { set: BTreeMap::new() };
+        environment.detour(&proxy);
+        assert_eq!(environment.set[OsStr::new("HTTPS_PROXY")], "http://proxy:3128");
+        assert_eq!(environment.set[OsStr::new("NO_PROXY")], "10.0.0.1,.svc");
+        let own = BTreeMap::from([(OsString::from("https_proxy"), OsString::from("http://own:1"))]);
+        let mut environment = Environment { set: own.clone() };
+        environment.detour(&proxy);
+        assert_eq!(environment.set, own);
     }
 
     #[test]

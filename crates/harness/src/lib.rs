@@ -25,4 +25,4 @@ mod run;
 mod summary;
 mod workspace;
 
-pub use run::{Echo, HarnessConfig, Outcome, Pace, TOKEN_VARIABLE, run};
+pub use run::{ConsoleProxy, Echo, HarnessConfig, Outcome, PROXY_VARIABLE, Pace, TOKEN_VARIABLE, run};

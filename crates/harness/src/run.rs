@@ -27,6 +27,8 @@ use crate::{
 
 /// The variable that holds the credential. No command of a run finds it in its environment.
 pub const TOKEN_VARIABLE: &str = "PLURAL_RUN_TOKEN";
+/// The variable that holds the address of a proxy. Commands are told of it as tools know such.
+pub const PROXY_VARIABLE: &str = "PLURAL_CONSOLE_PROXY";
 /// How long a command may take where the stack does not say it.
 const USUAL_TIMEOUT: Duration = Duration::from_hours(1);
 /// Letters of an error that is reported.
@@ -48,10 +50,21 @@ pub struct HarnessConfig {
     pub ca_pem: Option<Vec<u8>>,
     /// The console may be elsewhere and have no TLS.
     pub insecure_http: bool,
+    /// The proxy that leads to the console, where one does.
+    pub proxy: Option<ConsoleProxy>,
     /// The folder in which all is done; made if it is not there.
     pub folder: PathBuf,
     /// How long things take.
     pub pace: Pace,
+}
+
+/// A proxy that leads to the console.
+#[derive(Debug, Clone)]
+pub struct ConsoleProxy {
+    /// Its address, perhaps with a password.
+    pub url: SecretString,
+    /// Hosts that are reached without it, between commas.
+    pub except: String,
 }
 
 /// How long things take.
@@ -212,11 +225,22 @@ fn secrets(
     if let Some(token) = &input.actor_token {
         collected.value(token);
     }
+    if let Some(password) = config.proxy.as_ref().and_then(password_of) {
+        collected.value(&password);
+    }
     for variable in input.environment.iter().filter(|variable| variable.secret) {
         collected.value(&variable.value);
     }
     input.files.values().for_each(|content| collected.file(content));
     collected.build().map(Arc::new)
+}
+
+/// The password of a proxy, as its address has it.
+fn password_of(proxy: &ConsoleProxy) -> Option<String> {
+    let (_, rest) = proxy.url.expose_secret().split_once("://")?;
+    let (login, _) = rest.split_once('/').map_or(rest, |(authority, _)| authority).rsplit_once('@')?;
+    let (_, password) = login.split_once(':')?;
+    Some(password.to_owned()).filter(|password| !password.is_empty())
 }
 
 /// What a Job may have done.
@@ -252,6 +276,9 @@ impl Job {
         let mut environment = Environment::of(&input, (console.base(), console.state_token()), &root);
         if let Some(pem) = &config.ca_pem {
             environment.trust(pem);
+        }
+        if let Some(proxy) = &config.proxy {
+            environment.detour(proxy);
         }
         Ok(Self {
             console: Arc::clone(console),

@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context as _;
 use plural_core::ids::StackRunId;
 use plural_core::run_call::is_run_token;
-use plural_harness::{HarnessConfig, Outcome, Pace, TOKEN_VARIABLE};
+use plural_harness::{ConsoleProxy, HarnessConfig, Outcome, PROXY_VARIABLE, Pace, TOKEN_VARIABLE};
 use plural_kit::Shutdown;
 use secrecy::SecretString;
 
@@ -95,6 +95,7 @@ fn ran(args: Args) -> anyhow::Result<Outcome> {
         token: SecretString::from(token.trim()),
         ca_pem,
         insecure_http,
+        proxy: proxy_of(|name| std::env::var(name).ok()),
         folder,
         pace: Pace { grace: Duration::from_secs(grace_seconds), ..Pace::default() },
     };
@@ -112,6 +113,13 @@ fn ran(args: Args) -> anyhow::Result<Outcome> {
     });
     runtime.shutdown_timeout(Duration::from_secs(2));
     Ok(outcome)
+}
+
+/// The proxy to the console, as the agent knows it: its address is in a Secret, and on no command line.
+fn proxy_of(variable: impl Fn(&str) -> Option<String>) -> Option<ConsoleProxy> {
+    let url = variable(PROXY_VARIABLE).filter(|url| !url.is_empty())?;
+    let except = variable("PLURAL_CONSOLE_NO_PROXY").unwrap_or_default();
+    Some(ConsoleProxy { url: url.into(), except })
 }
 
 /// The tool runs as the same user: it must not find the credential in the environment of this process either.

@@ -24,7 +24,7 @@ use plural_core::specs::without_nul;
 use plural_core::status::ServiceStatus;
 use plural_core::sync::ServiceSync;
 use plural_core::{Page, PageRequest, Result};
-use sea_orm::sea_query::{Expr, Func, IntoCondition};
+use sea_orm::sea_query::{Condition, Expr, Func, IntoCondition, LockType, Query};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, Order, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait, Select, Statement, Value,
@@ -153,14 +153,23 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, turned: Vec<row:
 
 /// Hides why the statuses of these services became others: secrets that they read are others by now, and what was secret then is
 /// not known any more.
+///
+/// # Assumptions
+/// Where rows of services are locked in this transaction, they are by now: who changes a service locks its row before what is told of it.
 pub(crate) async fn hide_reasons_on(
     connection: &impl ConnectionTrait,
     services: impl IntoCondition,
 ) -> Result<()> {
+    // By id: an update alone locks rows in the order in which it finds them, and two of them would wait for each other.
+    let mut of = Query::select();
+    of.column(row::Column::Id)
+        .from(row::Entity)
+        .cond_where(Condition::all().add(services.into_condition()).add(row::Column::Reason.is_not_null()))
+        .order_by(row::Column::Id, Order::Asc)
+        .lock(LockType::Update);
     row::Entity::update_many()
         .col_expr(row::Column::Reason, Expr::value(MASK))
-        .filter(row::Column::Reason.is_not_null())
-        .filter(services)
+        .filter(row::Column::Id.in_subquery(of))
         .exec(connection)
         .await
         .map(drop)

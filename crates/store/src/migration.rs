@@ -78,6 +78,7 @@ mod m0101_run_actors;
 mod m0102_policies_by_noun;
 mod m0103_stack_definitions;
 mod m0104_custom_stack_runs;
+mod m0105_sealed_findings;
 mod m0106_scm_connections;
 mod m0107_scm_webhooks;
 mod m0108_pr_automations;
@@ -171,6 +172,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0102_policies_by_noun::Migration),
             Box::new(m0103_stack_definitions::Migration),
             Box::new(m0104_custom_stack_runs::Migration),
+            Box::new(m0105_sealed_findings::Migration),
             Box::new(m0106_scm_connections::Migration),
             Box::new(m0107_scm_webhooks::Migration),
             Box::new(m0108_pr_automations::Migration),

@@ -5,7 +5,8 @@ use plural_core::ids::{PlanId, RevisionId, ServiceId};
 use plural_core::specs::without_nul;
 use plural_core::sync::{ReportedPlan, SyncPlan};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::ExprTrait,
+    ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
+    sea_query::ExprTrait,
 };
 use uuid::Uuid;
 
@@ -73,6 +74,53 @@ impl TryFrom<row::Model> for SyncPlan {
             created_at,
         })
     }
+}
+
+/// Bytes of a value, about.
+pub(crate) fn weight(value: &JsonValue) -> usize {
+    match value {
+        JsonValue::Null | JsonValue::Bool(_) | JsonValue::Number(_) => 8,
+        JsonValue::String(text) => text.len(),
+        JsonValue::Array(items) => items.iter().map(weight).sum(),
+        JsonValue::Object(fields) => fields.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+    }
+}
+
+/// Plans without what they say of objects, which may be much.
+pub(crate) async fn without_objects_on(
+    connection: &impl ConnectionTrait,
+    ids: &[Uuid],
+) -> Result<Vec<SyncPlan>> {
+    type Row = (Uuid, Uuid, Uuid, String, i32, DateTime<Utc>);
+    use row::Column;
+    let rows: Vec<Row> = row::Entity::find()
+        .select_only()
+        .columns([
+            Column::Id,
+            Column::ServiceId,
+            Column::RevisionId,
+            Column::Digest,
+            Column::Unchanged,
+            Column::CreatedAt,
+        ])
+        .filter(Column::Id.is_in(ids.iter().copied()))
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db("reading plans"))?;
+    let plan = |(id, service, revision, digest, unchanged, created_at): Row| SyncPlan {
+        id: PlanId::from_uuid(id),
+        service_id: ServiceId::from_uuid(service),
+        request_id: None,
+        revision_id: RevisionId::from_uuid(revision),
+        digest,
+        objects: Vec::new(),
+        unchanged: unchanged.cast_unsigned(),
+        omitted: 0,
+        error: None,
+        created_at,
+    };
+    Ok(rows.into_iter().map(plan).collect())
 }
 
 /// What tells one plan from another.

@@ -105,6 +105,10 @@ fn place(column: SealedColumn) -> Place {
             ("stack_runs", "environment", Some("id"), OWN, KeyPurpose::Secrets)
         }
         SealedColumn::StackRunFiles => ("stack_runs", "files", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::StackRunTaken => ("stack_runs", "taken", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::StackRunFinding => {
+            ("stack_run_findings", "content", Some("run_id"), OF_RUN, KeyPurpose::Secrets)
+        }
         SealedColumn::StackPlan => {
             ("stack_plan_pieces", "sealed", Some("run_id"), OF_RUN, KeyPurpose::Secrets)
         }
@@ -134,7 +138,7 @@ fn key(column: SealedColumn) -> Option<Key> {
         SealedColumn::KeyCheck | SealedColumn::ProxyKey | SealedColumn::AuditKey => return None,
         SealedColumn::GlobalServiceSecrets => ("global_service_id", Some("generation")),
         SealedColumn::StackState => ("state_id", Some("number")),
-        SealedColumn::StackPlan => ("run_id", Some("number")),
+        SealedColumn::StackPlan | SealedColumn::StackRunFinding => ("run_id", Some("number")),
         SealedColumn::RepositoryWebhook => ("repository_id", None),
         SealedColumn::SecondFactor => ("user_id", None),
         SealedColumn::RepositoryCredentials
@@ -152,6 +156,7 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::StackFiles
         | SealedColumn::StackRunEnvironment
         | SealedColumn::StackRunFiles
+        | SealedColumn::StackRunTaken
         | SealedColumn::StackOutput
         | SealedColumn::StackDrift
         | SealedColumn::ScmSecrets

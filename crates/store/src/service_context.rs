@@ -406,10 +406,6 @@ impl ServiceContextStore for Database {
             row.secrets = set(Some(sealed.as_bytes().to_vec()));
         }
         let row = row.update(&write.tx).await.map_err(db("changing a context"))?;
-        if secrets.is_some() {
-            let of = health_change::row::Column::ServiceId.in_subquery(readers_of(row.id));
-            health_change::hide_reasons_on(&write.tx, of).await?;
-        }
         // The row is locked by now: who marks one of its services after this look marks what reads the change.
         agent_upgrade::check_fed_in_tx(&write.tx, using(by.target().id), may_feed, "context").await?;
         if let Some(only) = only {
@@ -423,6 +419,11 @@ impl ServiceContextStore for Database {
         }
         write.audit(by.entry()).await?;
         publish_users_in_tx(&mut write, row.id, at).await?;
+        if secrets.is_some() {
+            // The services are locked by now.
+            let of = health_change::row::Column::ServiceId.in_subquery(readers_of(row.id));
+            health_change::hide_reasons_on(&write.tx, of).await?;
+        }
         write.commit().await?;
         row.try_into()
     }

@@ -1,6 +1,7 @@
 //! Imports of services: stacks whose outputs their templates read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -213,12 +214,15 @@ pub(crate) async fn of_services_on(
         outputs.entry(row.stack_id).or_default().push(row.into());
     }
     let mut found: HashMap<Uuid, Vec<ServiceImportRow>> = HashMap::new();
-    for import in imports {
-        let Some(name) = names.get(&import.stack_id).cloned() else { continue };
-        let of = outputs.get(&import.stack_id).into_iter().flatten();
-        let outputs = of.filter(|output| import.secrets || !output.secret).cloned().collect();
-        let stack = StackId::from_uuid(import.stack_id);
-        found.entry(import.service_id).or_default().push(ServiceImportRow { stack, name, outputs });
+    let mut shared: HashMap<(Uuid, bool), Arc<[SealedOutput]>> = HashMap::new();
+    for row::Model { id: _, service_id, stack_id, secrets } in imports {
+        let Some(name) = names.get(&stack_id).cloned() else { continue };
+        let outputs = shared.entry((stack_id, secrets)).or_insert_with(|| {
+            let of = outputs.get(&stack_id).into_iter().flatten();
+            of.filter(|output| secrets || !output.secret).cloned().collect()
+        });
+        let (stack, outputs) = (StackId::from_uuid(stack_id), Arc::clone(outputs));
+        found.entry(service_id).or_default().push(ServiceImportRow { stack, name, secrets, outputs });
     }
     Ok(found)
 }
@@ -245,6 +249,9 @@ pub(crate) async fn renew_importers_in_tx(
 
 /// The outputs of a stack are about to be replaced: what was told of services that read its sensitive ones may hold one, and nobody hides
 /// those of before any more.
+///
+/// # Assumptions
+/// [`renew_importers_in_tx`] has locked the services.
 pub(crate) async fn hide_former_outputs_in_tx(write: &transaction::Write<'_>, stack: Uuid) -> Result<()> {
     let sensitive = output::Entity::find()
         .filter(output::Column::StackId.eq(stack))
@@ -274,6 +281,23 @@ pub(crate) async fn check_unimported_in_tx(write: &transaction::Write<'_>, stack
         ));
     }
     Ok(())
+}
+
+/// Ends all imports of a stack that goes. Its row is locked, and what [`renew_importers_in_tx`] assumes holds.
+pub(crate) async fn end_in_tx(
+    write: &mut transaction::Write<'_>,
+    stack: StackId,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    // Locks the services, by id, before anything of them is changed.
+    renew_importers_in_tx(write, stack.uuid(), at).await?;
+    hide_former_outputs_in_tx(write, stack.uuid()).await?;
+    row::Entity::delete_many()
+        .filter(row::Column::StackId.eq(stack.uuid()))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("ending the imports of a stack"))
 }
 
 /// Refuses the upgrade of an agent that imports a stack: whoever has the stack applied would say what the agent is. The row of the

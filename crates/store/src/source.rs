@@ -28,6 +28,7 @@ use crate::health_change::Seen;
 use crate::revision::{self, NewRevision};
 use crate::service::{event, rendering_of, row, status_of};
 use crate::service_life::pin_of;
+use crate::stack_run::{BEHIND, LAST_BEHIND};
 use crate::transaction::set;
 use crate::{
     component, data_key, dependency, mirror, project_limits, recording, service_error, stack_run, sync,
@@ -260,14 +261,16 @@ impl SourceStore for Database {
     async fn artifacts_named(&self) -> Result<HashSet<[u8; 32]>> {
         let doing = "listing the artifacts that are named";
         // In one statement, hence of one moment.
-        let sql = "SELECT artifact_digest AS digest FROM services WHERE artifact_digest IS NOT NULL \
-                   UNION SELECT artifact_digest FROM revisions WHERE artifact_digest IS NOT NULL \
-                   UNION SELECT r.artifact_digest FROM stack_runs r JOIN stacks s ON s.id = r.stack_id \
-                   WHERE r.artifact_digest IS NOT NULL AND r.number > 0 \
-                   AND (r.finished_at IS NULL OR r.number > s.runs - $1)";
+        let sql = format!(
+            "WITH {BEHIND} SELECT artifact_digest AS digest FROM services WHERE artifact_digest IS NOT NULL \
+             UNION SELECT artifact_digest FROM revisions WHERE artifact_digest IS NOT NULL \
+             UNION SELECT r.artifact_digest FROM stack_runs r JOIN behind b ON b.id = r.stack_id \
+             WHERE r.artifact_digest IS NOT NULL AND r.number > 0 \
+             AND (r.finished_at IS NULL OR r.number > {LAST_BEHIND})"
+        );
         let newest = i64::from(stack_run::NEWEST);
         let rows =
-            self.reader.query_all_raw(self.statement(sql, [newest.into()])).await.map_err(db(doing))?;
+            self.reader.query_all_raw(self.statement(&sql, [newest.into()])).await.map_err(db(doing))?;
         let mut named: HashSet<[u8; 32]> = rows
             .iter()
             .map(|row| {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use plural_app::access::{Admin, Audited, Grant, Write};
 use plural_app::seal::Sealed;
-use plural_app::stack::{StackFilter, StackSelector, StackStore, forgets};
+use plural_app::stack::{Dependents, StackFilter, StackSelector, StackStore, forgets};
 use plural_app::stack_run::{MadeRun, SealedInputs};
 use plural_core::access::Visibility;
 use plural_core::ids::{ClusterId, ProjectId, RepositoryId, StackId, StateVersionId, UserId};
@@ -323,7 +323,8 @@ impl StackStore for Database {
             created_at,
             updated_at,
         } = stack;
-        let SealedInputs { environment, files } = inputs;
+        // A stack takes nothing before it runs.
+        let SealedInputs { environment, files, taken: _ } = inputs;
         let write = self.write().await?;
         self.check_stacks_are_known_in_tx(&write).await?;
         if !spec.dependencies.is_empty() {
@@ -395,7 +396,8 @@ impl StackStore for Database {
         // What comes in clear is stored as it comes sealed.
         let StackChange { name, protect, source, spec, environment: _, files: _, paused, bindings: _ } =
             change;
-        let SealedInputs { environment, files } = inputs;
+        // A stack takes nothing before it runs.
+        let SealedInputs { environment, files, taken: _ } = inputs;
         let mut write = self.write().await?;
         let is_renamed = name.as_ref().is_some_and(|name| *name != by.target().name);
         if is_renamed {
@@ -492,8 +494,9 @@ impl StackStore for Database {
         by: Audited<'_, Stack, Admin>,
         made: Audited<'_, Stack, Write>,
         run: &MadeRun,
+        dependents: Dependents,
     ) -> Result<StackRun> {
-        self.stack_destroyed_by(by.target().id, by.entry(), made.entry(), run).await
+        self.stack_destroyed_by(by.target().id, (by.entry(), made.entry()), run, dependents).await
     }
 
     async fn stack_restore(&self, by: Audited<'_, Stack, Admin>) -> Result<()> {
@@ -504,9 +507,13 @@ impl StackStore for Database {
         &self,
         by: Audited<'_, Stack, Admin>,
         forget: Option<StateVersionId>,
+        dependents: Dependents,
     ) -> Result<()> {
         let id = by.target().id;
-        let write = self.write().await?;
+        let mut write = self.write().await?;
+        // The services that import it are rendered anew below.
+        dependency::lock_in_tx(&write).await?;
+        stack_dependency::lock_in_tx(&write).await?;
         // Before its policy, as whoever changes a stack locks the two.
         let row = lock_in_tx(&write, id).await?;
         if row.protect {
@@ -518,8 +525,16 @@ impl StackStore for Database {
                 "the stack was restored a moment ago: delete it again if it is to go",
             ));
         }
-        service_import::check_unimported_in_tx(&write, id).await?;
-        stack_dependency::check_unused_in_tx(&write, id).await?;
+        match dependents.of(row.deleted_at) {
+            Dependents::Refuse => {
+                service_import::check_unimported_in_tx(&write, id).await?;
+                stack_dependency::check_unused_in_tx(&write, id).await?;
+            }
+            Dependents::Leave => {
+                service_import::end_in_tx(&mut write, id, by.entry().at).await?;
+                stack_dependency::end_in_tx(&write, id).await?;
+            }
+        }
         if let Some(number) = stack_run::active_in_tx(&write, id).await? {
             return Err(Error::conflict(format!(
                 "run {number} of the stack is under way: cancel it, or wait until it has ended, first"

@@ -82,8 +82,11 @@ pub(crate) async fn replace_in_tx(
         .all(&write.tx)
         .await
         .map_err(db("reading the stacks that one depends on"))?;
-    if known.len() != uuids.len() {
-        return Err(Error::not_found("stack"));
+    if let Some(gone) = uuids.iter().find(|id| known.iter().all(|stack| stack.id != **id)) {
+        return Err(Error::conflict(format!(
+            "a stack that this one depends on was deleted, {}: take this dependency away",
+            StackId::from_uuid(*gone)
+        )));
     }
     if let Some(gone) = known.iter().find(|stack| stack.deleted_at.is_some()) {
         return Err(Error::conflict(format!(
@@ -105,6 +108,17 @@ pub(crate) async fn replace_in_tx(
         row::Entity::insert_many(rows).exec_without_returning(&write.tx).await.map_err(db(doing))?;
     }
     Ok(())
+}
+
+/// Ends what depends on a stack that goes, whose row is locked; what those stacks are made of names it still, and their runs say that it is
+/// gone. The caller holds the lock of the graph.
+pub(crate) async fn end_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<()> {
+    row::Entity::delete_many()
+        .filter(row::Column::UpstreamId.eq(stack.uuid()))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("ending the dependencies on a stack"))
 }
 
 /// Refuses to take a stack away whose row is locked, while others depend on it. Whoever asks may not know of these, so they are counted.

@@ -43,6 +43,7 @@ use crate::stack;
 use crate::transaction::set;
 
 pub(crate) use self::moves::active_in_tx;
+pub(crate) use self::prune::{BEHIND, LAST_BEHIND};
 pub(crate) use self::row::output;
 
 /// Newest runs of a stack whose artifacts are kept though they are over: people look at what they were made from.
@@ -54,8 +55,11 @@ fn is_active() -> Condition {
         .add(run::Column::Status.is_in([RunStatus::Pending.as_str(), RunStatus::Running.as_str()]))
 }
 
-fn inputs_of((environment, files): (Option<Vec<u8>>, Option<Vec<u8>>)) -> SealedInputs {
-    SealedInputs { environment: environment.map(Sealed::from_bytes), files: files.map(Sealed::from_bytes) }
+type Bytes = Option<Vec<u8>>;
+
+fn inputs_of((environment, files, taken): (Bytes, Bytes, Bytes)) -> SealedInputs {
+    let [environment, files, taken] = [environment, files, taken].map(|bytes| bytes.map(Sealed::from_bytes));
+    SealedInputs { environment, files, taken }
 }
 
 #[async_trait]
@@ -69,14 +73,15 @@ impl StackRunStore for Database {
     }
 
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs> {
-        let found: Option<(Option<Vec<u8>>, Option<Vec<u8>>)> = stack::row::Entity::find_by_id(stack.uuid())
+        let found: Option<(Bytes, Bytes)> = stack::row::Entity::find_by_id(stack.uuid())
             .select_only()
             .columns([stack::row::Column::Environment, stack::row::Column::Files])
             .into_tuple()
             .one(&self.reader)
             .await
             .map_err(db("reading the inputs of a stack"))?;
-        found.map(inputs_of).ok_or(Error::not_found("stack"))
+        let found = found.map(|(environment, files)| inputs_of((environment, files, None)));
+        found.ok_or(Error::not_found("stack"))
     }
 
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>> {
@@ -105,9 +110,9 @@ impl StackRunStore for Database {
     }
 
     async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs> {
-        let found: Option<(Option<Vec<u8>>, Option<Vec<u8>>)> = inputs::Entity::find_by_id(id.uuid())
+        let found: Option<(Bytes, Bytes, Bytes)> = inputs::Entity::find_by_id(id.uuid())
             .select_only()
-            .columns([inputs::Column::Environment, inputs::Column::Files])
+            .columns([inputs::Column::Environment, inputs::Column::Files, inputs::Column::Taken])
             .into_tuple()
             .one(&self.reader)
             .await
@@ -266,16 +271,11 @@ impl StackRunStore for Database {
         self.plan_get(id, part).await
     }
 
-    async fn stack_finding_put(
-        &self,
-        id: StackRunId,
-        kind: FindingKind,
-        found: &serde_json::Value,
-    ) -> Result<()> {
+    async fn stack_finding_put(&self, id: StackRunId, kind: FindingKind, found: &Sealed) -> Result<()> {
         self.finding_put(id, kind, found).await
     }
 
-    async fn stack_findings(&self, id: StackRunId) -> Result<Vec<(FindingKind, serde_json::Value)>> {
+    async fn stack_findings(&self, id: StackRunId) -> Result<Vec<(FindingKind, Sealed)>> {
         self.findings(id).await
     }
 

@@ -36,6 +36,12 @@ use crate::{canary_gate, dependency, drift, plan, project, project_limits};
 
 /// Rows of one statement.
 const AT_ONCE: usize = 500;
+/// Plans of one read.
+const PLANS: usize = 8;
+/// Bytes of plans that are read for a list of revisions, about: each has a thousand objects, a service has thirty, and a list many services.
+const MOST_BYTES: usize = 16 << 20;
+/// What is told of those that are too much.
+const LEFT_OUT: &str = "these plans are too large for one list: ask for fewer revisions at once";
 /// Objects of what the syncs of a revision did in sum, as many as of one plan.
 const MOST_PLANNED: usize = 1_000;
 
@@ -356,17 +362,40 @@ impl SyncStore for Database {
         services: &[Authorized<Service, Read>],
         revisions: &[RevisionId],
     ) -> Result<HashMap<RevisionId, SyncPlan>> {
-        let mut found: HashMap<RevisionId, SyncPlan> = HashMap::new();
+        use plan::row::Column;
+        let doing = "reading plans";
+        let mut all: Vec<(Uuid, Uuid)> = Vec::new();
         for chunk in revisions.chunks(AT_ONCE) {
             let rows = plan::row::Entity::find()
-                .filter(plan::row::Column::ServiceId.is_in(services.iter().map(|service| service.id.uuid())))
-                .filter(plan::row::Column::RevisionId.is_in(chunk.iter().map(|id| id.uuid())))
-                .filter(plan::row::Column::RequestId.is_null())
-                .order_by_asc(plan::row::Column::Id)
+                .select_only()
+                .columns([Column::RevisionId, Column::Id])
+                .filter(Column::ServiceId.is_in(services.iter().map(|service| service.id.uuid())))
+                .filter(Column::RevisionId.is_in(chunk.iter().map(|id| id.uuid())))
+                .filter(Column::RequestId.is_null())
+                .into_tuple()
+                .all(&self.reader)
+                .await;
+            all.extend::<Vec<(Uuid, Uuid)>>(rows.map_err(db(doing))?);
+        }
+        // Those first that were asked for first, each from its first plan on.
+        let places: HashMap<Uuid, usize> =
+            revisions.iter().enumerate().map(|(place, id)| (id.uuid(), place)).collect();
+        let place = |revision: Uuid, id: Uuid| (places.get(&revision).copied(), id);
+        all.sort_unstable_by_key(|(revision, id)| place(*revision, *id));
+        all.dedup();
+        let mut found: HashMap<RevisionId, SyncPlan> = HashMap::new();
+        let (mut chunks, mut bytes) = (all.chunks(PLANS), 0);
+        while bytes < MOST_BYTES
+            && let Some(chunk) = chunks.next()
+        {
+            let mut rows = plan::row::Entity::find()
+                .filter(Column::Id.is_in(chunk.iter().map(|(_, id)| *id)))
                 .all(&self.reader)
                 .await
-                .map_err(db("reading plans"))?;
+                .map_err(db(doing))?;
+            rows.sort_unstable_by_key(|row| place(row.revision_id, row.id));
             for row in rows {
+                bytes += plan::weight(&row.objects);
                 let plan = SyncPlan::try_from(row)?;
                 match found.entry(plan.revision_id) {
                     Entry::Occupied(mut earlier) => earlier.get_mut().then(plan, MOST_PLANNED),
@@ -374,6 +403,15 @@ impl SyncStore for Database {
                         first.insert(plan);
                     }
                 }
+            }
+        }
+        // The last one of each revision.
+        let left: HashMap<Uuid, Uuid> = chunks.flatten().copied().collect();
+        let left: Vec<Uuid> = left.into_values().collect();
+        for chunk in left.chunks(AT_ONCE) {
+            for plan in plan::without_objects_on(&self.reader, chunk).await? {
+                let told = found.entry(plan.revision_id).or_insert(plan);
+                told.error.get_or_insert_with(|| LEFT_OUT.to_owned());
             }
         }
         Ok(found)

@@ -8,6 +8,7 @@ import { counted } from '../lib/text';
 import { Action } from '../parts/action';
 import { Fault, Waiting } from '../parts/page';
 import { Name } from '../parts/text';
+import { isOn, type Field } from '../parts/values';
 import { paths } from '../paths';
 import { commands, stackRight } from './commands';
 import { ExecAction } from './exec';
@@ -98,6 +99,14 @@ export function PauseAction({ stack }: { stack: StackOne }) {
   );
 }
 
+/** Who depends on a stack has no say in whether it goes. */
+const leaving: Field = {
+  name: 'leaves',
+  label: 'Leave stacks that depend on it and services that import its outputs without it',
+  kind: 'check',
+  when: (values) => values['how'] !== 'keep',
+};
+
 function DeleteActions({ stack, run, noSource }: { stack: StackOne; run: () => Promise<void>; noSource: string | undefined }) {
   const { id, name, stateVersion: state } = stack;
   const kept =
@@ -117,9 +126,12 @@ function DeleteActions({ stack, run, noSource }: { stack: StackOne; run: () => P
         right={stackRight(name, 'delete')}
         unless={kept}
         explains={<Goes stack={stack} isDestroyed={false} />}
+        fields={[leaving]}
         confirm={name}
-        command={commands.remove(name)}
-        run={() => ask(Delete, { id, ...forget })}
+        command={(values) => commands.remove(name, isOn(values, 'leaves'))}
+        run={async (values) => {
+          await ask(Delete, { id, ...forget, ...(isOn(values, 'leaves') && { leaveDependents: true }) });
+        }}
         done={`${name} is deleted`}
       />
     );
@@ -145,12 +157,15 @@ function DeleteActions({ stack, run, noSource }: { stack: StackOne; run: () => P
               { value: 'keep', label: 'everything that it made: the stack stays' },
             ],
           },
+          leaving,
         ]}
         confirm={name}
-        command={({ how }) => (how === 'keep' ? commands.run(name, 'DESTROY') : commands.remove(name))}
-        run={async ({ how }) => {
-          if (how === 'keep') await run();
-          else await ask(Delete, { id });
+        command={(values) =>
+          values['how'] === 'keep' ? commands.run(name, 'DESTROY') : commands.remove(name, isOn(values, 'leaves'))
+        }
+        run={async (values) => {
+          if (values['how'] === 'keep') await run();
+          else await ask(Delete, { id, ...(isOn(values, 'leaves') && { leaveDependents: true }) });
         }}
         done={`${name} is being removed`}
       />
@@ -162,9 +177,12 @@ function DeleteActions({ stack, run, noSource }: { stack: StackOne; run: () => P
         right={stackRight(name, 'delete')}
         unless={kept}
         explains={<Goes stack={stack} isDestroyed={false} />}
+        fields={[leaving]}
         confirm={name}
-        command={commands.detach(name)}
-        run={() => ask(Detach, { id, ...forget })}
+        command={(values) => commands.detach(name, isOn(values, 'leaves'))}
+        run={async (values) => {
+          await ask(Detach, { id, ...forget, ...(isOn(values, 'leaves') && { leaveDependents: true }) });
+        }}
         done={`${name} is forgotten`}
       />
     </>

@@ -74,8 +74,8 @@ export const commands = {
     `plural cd stacks outputs ${quoted(name)}${output === undefined ? '' : ` ${quoted(output)}`}`,
   update: (name: string, ...options: string[]) => `plural cd stacks update ${quoted(name)} ${options.join(' ')}`,
   settings: (name: string, attributes: unknown) => read(`plural cd stacks update ${quoted(name)}`, attributes),
-  remove: (name: string) => `plural cd stacks delete ${quoted(name)}`,
-  detach: (name: string) => `plural cd stacks detach ${quoted(name)}`,
+  remove: (name: string, leaves: boolean) => `plural cd stacks delete ${quoted(name)}${leaves ? ' --leave-dependents' : ''}`,
+  detach: (name: string, leaves: boolean) => `plural cd stacks detach ${quoted(name)}${leaves ? ' --leave-dependents' : ''}`,
   restore: (name: string) => `plural cd stacks restore ${quoted(name)}`,
   genBackend: (name: string) => `plural cd stacks gen-backend ${quoted(name)}`,
   state: {

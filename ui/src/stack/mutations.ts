@@ -16,15 +16,15 @@ export const Update = graphql(/* GraphQL */ `
   }
 `);
 export const Delete = graphql(/* GraphQL */ `
-  mutation DeleteStack($id: ID!, $forget: ID) {
-    deleteStack(id: $id, forget: $forget) {
+  mutation DeleteStack($id: ID!, $forget: ID, $leaveDependents: Boolean) {
+    deleteStack(id: $id, forget: $forget, leaveDependents: $leaveDependents) {
       id
     }
   }
 `);
 export const Detach = graphql(/* GraphQL */ `
-  mutation DetachStack($id: ID!, $forget: ID) {
-    detachStack(id: $id, forget: $forget) {
+  mutation DetachStack($id: ID!, $forget: ID, $leaveDependents: Boolean) {
+    detachStack(id: $id, forget: $forget, leaveDependents: $leaveDependents) {
       id
     }
   }

@@ -195,6 +195,7 @@ mod tests {
             console_url: "https://console.example.org".to_owned(),
             ca_pem: None,
             insecure_http: false,
+            proxy: None,
         }
     }
 

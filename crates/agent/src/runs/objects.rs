@@ -19,6 +19,8 @@ pub(super) const AGENT: &str = "deployments.plural.sh/run-agent";
 /// Labels: which Job of the run.
 const PHASE: &str = "deployments.plural.sh/run-phase";
 const ATTEMPT: &str = "deployments.plural.sh/run-attempt";
+/// Label of a note.
+const NOTE: &str = "deployments.plural.sh/run-note";
 /// Label, where the name is a value of one; annotation, always.
 const STACK: &str = "deployments.plural.sh/stack";
 /// Annotations.
@@ -152,6 +154,10 @@ fn pod(making: &Making<'_>) -> Value {
         volumes.push(json!({"name": "tls", "secret": {"secretName": secret, "items": items}}));
         mounts.push(json!({"name": "tls", "mountPath": "/plural/tls", "readOnly": true}));
     }
+    if let Some(proxy) = &settings.proxy {
+        env.push(json!({"name": "PLURAL_CONSOLE_PROXY", "valueFrom": {"secretKeyRef": {"name": secret, "key": "proxy"}}}));
+        env.push(json!({"name": "PLURAL_CONSOLE_NO_PROXY", "value": proxy.except.join(",")}));
+    }
     let mut program = "plural";
     let mut init = Vec::new();
     if let Some(image) = &settings.config.image {
@@ -244,6 +250,9 @@ pub(super) fn secret(making: &Making<'_>, job: &Value, token: &str) -> Value {
     if let Some(pem) = &settings.ca_pem {
         data["ca.pem"] = json!(pem);
     }
+    if let Some(proxy) = &settings.proxy {
+        data["proxy"] = json!(proxy.url);
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -260,6 +269,26 @@ pub(super) fn secret(making: &Making<'_>, job: &Value, token: &str) -> Value {
         "immutable": true,
         "stringData": data,
     })
+}
+
+/// What says that there was a Job of an apply, until the console knows that it is gone. It belongs to nothing: where the Job goes while no
+/// agent looks, or the agent is killed before it could tell, the next one finds it.
+pub(super) fn note(making: &Making<'_>) -> Value {
+    let Making { id, at, place, settings, .. } = *making;
+    let mut labels = labels(id, at, "", settings);
+    labels.insert(NOTE.to_owned(), "true".to_owned());
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": format!("{}-note", name(id, at)), "namespace": place.namespace, "labels": labels},
+        "type": "Opaque",
+        "immutable": true,
+    })
+}
+
+/// Whether a Secret is a note.
+pub(super) fn is_note(secret: &Value) -> bool {
+    secret["metadata"]["labels"][NOTE] == "true"
 }
 
 /// The namespace for runs.
@@ -312,6 +341,7 @@ mod tests {
             console_url: "https://console.example.org".to_owned(),
             ca_pem: Some("PEM".to_owned()),
             insecure_http: false,
+            proxy: None,
         }
     }
 
@@ -397,6 +427,34 @@ mod tests {
         assert_eq!(
             token["valueFrom"]["secretKeyRef"],
             json!({"name": secret["metadata"]["name"], "key": "token"})
+        );
+    }
+
+    #[test]
+    fn a_note_says_which_job_there_was_and_outlives_it() {
+        let (settings, run, id) = (settings(), run(), StackRunId::new());
+        let place = limits::place(&run, &settings).unwrap();
+        let note = note(&Making { id, at: AT, run: &run, place: &place, settings: &settings });
+        assert_eq!((run_of(&note), At::of(&note)), (Some(id), Some(AT)));
+        assert!(is_note(&note) && note["metadata"].get("ownerReferences").is_none());
+        assert!(!is_note(&made(&settings, AT).2));
+    }
+
+    #[test]
+    fn a_proxy_that_leads_to_the_console_is_told_and_its_password_is_in_the_secret_alone() {
+        let mut settings = settings();
+        let (url, except) =
+            ("http://ada:pa55word@proxy:3128".to_owned(), vec!["10.0.0.1".into(), ".svc".into()]);
+        settings.proxy = Some(crate::runs::Detour { url, except });
+        let (_, job, secret) = made(&settings, AT);
+        assert!(!job.to_string().contains("pa55word") && !format!("{settings:?}").contains("pa55word"));
+        assert_eq!(secret["stringData"]["proxy"], "http://ada:pa55word@proxy:3128");
+        let env = job["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+        let of = |name: &str| env.iter().find(|one| one["name"] == name).unwrap();
+        assert_eq!(of("PLURAL_CONSOLE_NO_PROXY")["value"], "10.0.0.1,.svc");
+        assert_eq!(
+            of("PLURAL_CONSOLE_PROXY")["valueFrom"]["secretKeyRef"]["name"],
+            secret["metadata"]["name"]
         );
     }
 

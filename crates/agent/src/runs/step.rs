@@ -66,6 +66,8 @@ pub(super) struct Track {
     refused: Option<WantedRun>,
     /// Since when it is not wanted any more.
     left: Option<Instant>,
+    /// It was told that nothing of it goes on.
+    told_gone: bool,
     backoff: Backoff,
 }
 
@@ -78,6 +80,7 @@ impl Default for Track {
             ended: None,
             refused: None,
             left: None,
+            told_gone: false,
             backoff: Backoff::new(Duration::from_millis(500), Duration::from_secs(30)),
         }
     }
@@ -129,7 +132,7 @@ impl Stepper {
     pub(super) async fn step(&self, id: StackRunId, wanted: Option<&WantedRun>, track: &mut Track) -> Next {
         let done = match wanted {
             Some(wanted) => {
-                track.left = None;
+                (track.left, track.told_gone) = (None, false);
                 self.advance(id, wanted, track).await
             }
             None => self.remove(id, track).await,
@@ -297,7 +300,13 @@ impl Stepper {
         let Some(taken) = &track.taken else { return Ok(Next::In(SOON)) };
         let at = taken.at;
         let making = Making { id, at, run, place, settings: &self.core.runs.settings };
-        match self.api.create_job(&place.namespace, &objects::job(&making)).await {
+        let made = async {
+            if at.phase == RunPhase::Apply {
+                self.api.create_secret(&place.namespace, &objects::note(&making)).await?;
+            }
+            self.api.create_job(&place.namespace, &objects::job(&making)).await
+        };
+        match made.await {
             Ok(job) => self.go_on(id, wanted, track, place, at, &job).await,
             Err(failure) if failure.code() == 409 => {
                 // It was made, and the answer was lost: the next look finds it. Or it is another's.
@@ -395,7 +404,8 @@ impl Stepper {
         };
         let left = *track.left.get_or_insert_with(Instant::now);
         let jobs = self.api.jobs(namespace, id).await?;
-        track.at = track.at.max(jobs.iter().filter_map(At::of).max());
+        let secrets = self.api.secrets(namespace, id).await?;
+        track.at = track.at.max(jobs.iter().chain(&secrets).filter_map(At::of).max());
         let mut stays = Duration::ZERO;
         for job in jobs.iter().filter(|job| !is_leaving(job)) {
             let rest = LEAVE.saturating_sub(left.elapsed());
@@ -408,11 +418,13 @@ impl Stepper {
         if !jobs.is_empty() {
             return Ok(Next::In(if stays.is_zero() { SOON } else { stays }));
         }
-        for secret in self.api.secrets(namespace, id).await? {
+        let (notes, secrets): (Vec<Value>, Vec<Value>) = secrets.into_iter().partition(objects::is_note);
+        for secret in secrets {
             self.api.delete_secret(&secret).await?;
         }
-        // Its Pods are gone, too: what such a Job still holds of its stack's state may be released.
-        if let Some(at) = track.at.filter(|at| at.phase == RunPhase::Apply && at.attempt > 0) {
+        // Its Pods are gone, too: what such a Job still holds of its stack's state may be released. The notes go when the console has that.
+        let last = track.at.filter(|at| at.phase == RunPhase::Apply && at.attempt > 0);
+        if let Some(at) = last.filter(|_| !track.told_gone) {
             let gone = Told {
                 phase: at.phase.as_str(),
                 attempt: at.attempt,
@@ -422,8 +434,15 @@ impl Stepper {
                 code: 0,
             };
             self.core.reports.submit_last_run(id, gone.report(id));
-        } else {
+            track.told_gone = true;
+        }
+        if last.is_none() {
             self.core.reports.forget_run(id);
+        } else if self.core.reports.owes_last_run(id) {
+            return Ok(Next::In(SOON));
+        }
+        for note in notes {
+            self.api.delete_secret(&note).await?;
         }
         Ok(Next::Gone)
     }

@@ -27,6 +27,7 @@ each_cluster!(
     a_run_that_is_to_end_has_its_job_ended,
     a_run_that_is_over_leaves_nothing,
     an_apply_that_is_over_is_told_to_be_gone,
+    an_apply_whose_job_went_without_an_agent_is_told_by_the_next_one,
     what_an_earlier_agent_left_is_removed,
     another_job_is_made_when_the_console_asks_for_one,
     several_runs_go_on_beside_each_other_and_beside_services,
@@ -337,6 +338,27 @@ async fn an_apply_that_is_over_is_told_to_be_gone(cluster: TestCluster) -> anyho
     f.created(id, 1).await?;
     // It was not heard of any more, and is over for the console.
     f.console.end_run(id);
+    let told =
+        f.console.run_report(id, "says that it is gone", |report| report.state() == State::Gone).await?;
+    assert_eq!((told.phase.as_str(), told.attempt), ("apply", 1));
+    f.until_nothing_is_left().await;
+    Ok(())
+}
+
+async fn an_apply_whose_job_went_without_an_agent_is_told_by_the_next_one(
+    cluster: TestCluster,
+) -> anyhow::Result<()> {
+    let mut f = Fixture::new(cluster).await?;
+    let (id, run) = waiting_run();
+    f.console.want_run(v1::StackRunJob { phase: "apply".to_owned(), ..run });
+    f.created(id, 1).await?;
+    f.kill();
+    let [job] = <[String; 1]>::try_from(f.job_names().await?).unwrap();
+    f.jobs().delete(&job, &DeleteParams::background()).await?;
+    f.console.end_run(id);
+    f.folder = tempfile::tempdir()?;
+    f.console.memory().run_reports.clear();
+    f.start().await?;
     let told =
         f.console.run_report(id, "says that it is gone", |report| report.state() == State::Gone).await?;
     assert_eq!((told.phase.as_str(), told.attempt), ("apply", 1));

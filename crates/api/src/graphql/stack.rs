@@ -2,7 +2,7 @@
 
 use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use plural_app::stack::{StackFilter, StackSelector};
+use plural_app::stack::{Dependents, StackFilter, StackSelector};
 use plural_core::policy::Role;
 use plural_core::run_call::InputVariable;
 use plural_specs::Map;
@@ -534,17 +534,17 @@ impl StackMutation {
             desc = "Of a stack without a source whose state has resources, the id of its version: you know what nothing knows of any more."
         )]
         forget: Option<ID>,
+        #[graphql(
+            desc = "Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any."
+        )]
+        leave_dependents: Option<bool>,
     ) -> Nullable<InfrastructureStack> {
         nullable(async {
             let request = request(ctx);
             let stack = id(&stack).into_graphql(ctx)?;
             let forget = id_in("forget", forget.as_deref()).into_graphql(ctx)?;
-            Ok(Some(
-                Box::pin(request.app.stack_delete(&request.op, stack, forget))
-                    .await
-                    .into_graphql(ctx)?
-                    .into(),
-            ))
+            let deleted = request.app.stack_delete(&request.op, stack, forget, left(leave_dependents));
+            Ok(Some(Box::pin(deleted).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -559,12 +559,17 @@ impl StackMutation {
             desc = "Where the state has resources, the id of its version: you know what nothing knows of any more."
         )]
         forget: Option<ID>,
+        #[graphql(
+            desc = "Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any."
+        )]
+        leave_dependents: Option<bool>,
     ) -> Nullable<InfrastructureStack> {
         nullable(async {
             let request = request(ctx);
             let stack = id(&stack).into_graphql(ctx)?;
             let forget = id_in("forget", forget.as_deref()).into_graphql(ctx)?;
-            Ok(Some(request.app.stack_detach(&request.op, stack, forget).await.into_graphql(ctx)?.into()))
+            let detached = request.app.stack_detach(&request.op, stack, forget, left(leave_dependents));
+            Ok(Some(Box::pin(detached).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -582,4 +587,9 @@ impl StackMutation {
         })
         .await
     }
+}
+
+/// What becomes of what needs a stack that goes.
+fn left(leave_dependents: Option<bool>) -> Dependents {
+    if leave_dependents == Some(true) { Dependents::Leave } else { Dependents::Refuse }
 }

@@ -1,10 +1,14 @@
 //! Runs of stacks: what they are, and what people decide about them.
 
+use std::collections::BTreeMap;
+
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::stack_run::NewRun;
 use plural_core::access::Actor;
 use plural_core::service_error::ServiceError as CoreError;
+use plural_core::stack::Stack;
+use plural_core::stack_dependency::{stand_ins, with_names};
 use plural_core::stack_run::{JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunStatus, RunTrigger};
 use plural_core::{Error, Result};
 use plural_specs::Map;
@@ -99,6 +103,20 @@ impl From<plural_core::stack_run::StackRun> for StackRun {
     }
 }
 
+impl StackRun {
+    /// What it says, with the names of those stacks that the caller may see.
+    async fn told(&self, ctx: &Context<'_>) -> async_graphql::Result<Option<String>> {
+        let Some(error) = &self.0.error else { return Ok(None) };
+        let mut names = BTreeMap::new();
+        for (_, id) in stand_ins(error) {
+            if let Some(stack) = by_id::<Stack, Stack>(ctx, id).await? {
+                names.insert(id, stack.name.to_string());
+            }
+        }
+        Ok(Some(with_names(error, &names)))
+    }
+}
+
 connection!(StackRunConnection, StackRunEdge, StackRun);
 
 /// A run of a stack: a plan, the people who agree to it, and the Job that applies that very plan.
@@ -150,17 +168,20 @@ impl StackRun {
     }
 
     /// Why it ended as it did, in words; while it is pending, what it waits for.
-    async fn error(&self) -> Option<&str> {
-        self.0.error.as_deref()
+    async fn error(&self, ctx: &Context<'_>) -> Nullable<String> {
+        nullable(async { self.told(ctx).await }).await
     }
 
     /// The same as a list.
-    async fn errors(&self) -> List<ServiceError> {
-        let error = self.0.error.clone().filter(|_| self.0.status == RunStatus::Failed);
-        list(error.map(|message| {
-            let (source, location) = ("run".to_owned(), None);
-            ServiceError::from(CoreError { source, message, warning: false, terminal: true, location })
-        }))
+    async fn errors(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceError>>> {
+        nullable(async {
+            let error = self.told(ctx).await?.filter(|_| self.0.status == RunStatus::Failed);
+            Ok(list(error.map(|message| {
+                let (source, location) = ("run".to_owned(), None);
+                ServiceError::from(CoreError { source, message, warning: false, terminal: true, location })
+            })))
+        })
+        .await
     }
 
     /// Somebody asked for its end.
@@ -471,7 +492,7 @@ pub(crate) struct StackRunApproval {
 
 impl From<RunApproval> for StackRunApproval {
     fn from(approval: RunApproval) -> Self {
-        let RunApproval { user_id: _, by, digest, at } = approval;
+        let RunApproval { user_id: _, by, digest, at, mac: _ } = approval;
         Self { approver: by, digest, at: Some(at) }
     }
 }

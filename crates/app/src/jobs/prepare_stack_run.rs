@@ -143,6 +143,7 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
             sha: commit.sha,
             message: commit.message,
             author: commit.author,
+            emails: commit.emails,
             closure_digest,
             artifact_digest: built.digest,
             folder: built.folder,

@@ -389,6 +389,8 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::StackFiles => format!("stack:{of}:files"),
         SealedColumn::StackRunEnvironment => format!("stack_run:{of}:environment"),
         SealedColumn::StackRunFiles => format!("stack_run:{of}:files"),
+        SealedColumn::StackRunTaken => format!("stack_run:{of}:taken"),
+        SealedColumn::StackRunFinding => format!("stack_run_finding:{of}"),
         SealedColumn::StackPlan => format!("stack_plan:{of}"),
         SealedColumn::StackOutput => format!("stack_output:{of}"),
         SealedColumn::StackDrift => format!("stack_drift:{of}"),

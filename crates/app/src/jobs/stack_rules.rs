@@ -12,6 +12,9 @@ use crate::stack::stack_limits;
 
 impl App {
     /// The rules in a folder of a repository; or why they cannot be read.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] for what passes: nothing is refused because a git server does not answer.
     pub(crate) async fn stack_rules_in(
         &self,
         project: &Project,
@@ -25,7 +28,13 @@ impl App {
             return Ok(Err(problem));
         }
         if work.repository.pulled_at.is_none() {
-            return Ok(Err("the repository was not fetched yet".to_owned()));
+            return match work.repository.error {
+                Some(error) => Ok(Err(format!("the repository cannot be fetched: {error}"))),
+                None => unread(GitError {
+                    transient: true,
+                    ..GitError::terminal("the repository was not fetched yet")
+                }),
+            };
         }
         let access = self.git_access(&work).await?;
         let built = async {
@@ -36,12 +45,7 @@ impl App {
         };
         let built = match built.await {
             Ok(built) => built,
-            Err(GitError { message, location, transient: _ }) => {
-                return Ok(Err(match location {
-                    Some(location) => format!("{message} ({location})"),
-                    None => message,
-                }));
-            }
+            Err(error) => return unread(error),
         };
         let files = match self.previews.files(&built.digest, &built.folder, "").await {
             Err(Error::NotFound { .. }) => return Ok(Err("their artifact is gone: run it again".to_owned())),
@@ -66,5 +70,34 @@ impl App {
             return Ok(Err(format!("there is no file in {spec} that ends with .rego")));
         }
         Ok(Ok(rules))
+    }
+}
+
+fn unread<T>(error: GitError) -> Result<std::result::Result<T, String>> {
+    let GitError { message, location, transient } = error;
+    let told = match location {
+        Some(location) => format!("{message} ({location})"),
+        None => message,
+    };
+    if transient {
+        return Err(Error::unavailable(format!("the rules of the policy cannot be read now: {told}")));
+    }
+    Ok(Err(told))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_refuses_nothing() {
+        let terminal = GitError { location: Some("a".to_owned()), ..GitError::terminal("no such folder") };
+        let refused = unread::<()>(terminal).unwrap();
+        assert_eq!(refused, Err("no such folder (a)".to_owned()));
+        let passing = GitError { transient: true, ..GitError::terminal("no route to host") };
+        assert!(matches!(
+            unread::<()>(passing),
+            Err(Error::Unavailable { reason, .. }) if reason.contains("no route to host")
+        ));
     }
 }

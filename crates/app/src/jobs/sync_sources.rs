@@ -261,7 +261,7 @@ async fn moved(
         app.store.chart_pin_put(&key, chart, app.clock.now()).await?;
     }
     let (sha, message, author) = match (commit, chart) {
-        (Some(CommitInfo { sha, message, author, at: _ }), _) => (sha, message, Some(author)),
+        (Some(CommitInfo { sha, message, author, emails: _, at: _ }), _) => (sha, message, Some(author)),
         (None, Some(ChartPin { version, digest })) => {
             let name =
                 group.question.chart.as_ref().and_then(|chart| chart.name.as_deref()).unwrap_or("artifact");

@@ -88,6 +88,8 @@ pub struct CommitInfo {
     pub message: String,
     /// Name of its author.
     pub author: String,
+    /// E-mail addresses of its author and of whoever committed it, as the commit says.
+    pub emails: Vec<String>,
     /// When it was committed.
     pub at: DateTime<Utc>,
 }

@@ -92,12 +92,12 @@ async fn a_deletion_says_what_it_forgets() {
     let asked = Person::of(&full.url).answering("y\n").run("cd stacks delete network").await;
     assert!(asked.code == 0 && asked.err.contains("stays where it is"), "{asked:?}");
     let forget = "0190b8a2-7c11-7def-8000-000000000042";
-    assert_eq!(full.asked("DeleteStack"), [json!({"id": ID, "forget": forget})]);
+    assert_eq!(full.asked("DeleteStack"), [json!({"id": ID, "forget": forget, "leaveDependents": null})]);
 
     let empty = server(json!(0)).await;
     let done = Person::of(&empty.url).run("cd stacks delete network --yes").await;
     assert_eq!(done.code, 0, "{done:?}");
-    assert_eq!(empty.asked("DeleteStack"), [json!({"id": ID, "forget": null})]);
+    assert_eq!(empty.asked("DeleteStack"), [json!({"id": ID, "forget": null, "leaveDependents": null})]);
 }
 
 #[tokio::test]
@@ -257,12 +257,19 @@ async fn a_stack_that_runs_here_is_destroyed_and_one_that_does_not_is_forgotten(
         asked.code == 0 && asked.err.contains("Destroy what the state") && asked.err.contains("2 resources"),
         "{asked:?}"
     );
-    assert_eq!(server.asked("DeleteStack"), [json!({"id": ID, "forget": null})]);
+    assert_eq!(server.asked("DeleteStack"), [json!({"id": ID, "forget": null, "leaveDependents": null})]);
     assert_eq!(Person::of(&server.url).run("cd stacks restore network").await.code, 0);
     let detached = Person::of(&server.url).answering("y\n").run("cd stacks detach network").await;
     assert!(detached.code == 0 && detached.err.contains("stays where it is"), "{detached:?}");
     let forget = "0190b8a2-7c11-7def-8000-000000000042";
-    assert_eq!(server.asked("DetachStack"), [json!({"id": ID, "forget": forget})]);
+    let first = json!({"id": ID, "forget": forget, "leaveDependents": null});
+    assert_eq!(server.asked("DetachStack"), std::slice::from_ref(&first));
+    // What needs it does not keep it.
+    let left =
+        Person::of(&server.url).answering("y\n").run("cd stacks detach network --leave-dependents").await;
+    assert!(left.code == 0 && left.err.contains("is left without it"), "{left:?}");
+    let second = json!({"id": ID, "forget": forget, "leaveDependents": true});
+    assert_eq!(server.asked("DetachStack"), [first, second]);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use plural_app::agent::{AgentFacts, AgentReport, ReportedService};
 use plural_app::agent_poll::{ClusterData, PollAnswer, PollAsked, ServiceSpec};
 use plural_app::agent_run::ReportedRun;
 use plural_app::fleet::{FeedCursor, ServiceMove};
+use plural_app::service_import::StackImports;
 use plural_core::cluster::{ClusterDistro, ClusterFacts};
 use plural_core::cluster_issuer::{ClusterIssuer, IssuerReport};
 use plural_core::component::{Component, ComponentChild, ComponentKey, ComponentState};
@@ -214,7 +215,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         plan_request_id: plan.map(|id| id.to_string()).unwrap_or_default(),
         rendering: super::rendering::rendering(rendering, values),
         contexts_json: json_of(contexts),
-        imports_json: json_of(imports),
+        imports_json: imports_of(&imports)?,
         promotion: promotion.map(super::sync::promotion),
         source_root,
         managed_namespace,
@@ -226,6 +227,14 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         return Ok(service);
     }
     Ok(service.with_references(references.into_iter().map(configuration_reference).collect()))
+}
+
+/// The same of outputs of stacks, which many services share.
+fn imports_of(imports: &StackImports) -> Result<String, Status> {
+    if imports.is_empty() {
+        return Ok(String::new());
+    }
+    serde_json::to_string(imports).map_err(|_| Status::internal("cannot write the outputs of stacks"))
 }
 
 /// A JSON object; nothing of an empty one.
@@ -469,7 +478,7 @@ mod tests {
             limits: Some(NamedLimits { project: "blue".into(), limits }),
             source_url: "https://example.com/a".into(),
             contexts: serde_json::Map::new(),
-            imports: serde_json::Map::new(),
+            imports: StackImports::new(),
         }
     }
 

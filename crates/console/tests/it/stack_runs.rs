@@ -249,6 +249,12 @@ async fn whoever_made_it_does_not_approve_it(database: TestDatabase) {
     let digest = &run["plan"]["digest"];
     let own = w.approve(&w.t.owner, &run, digest).await;
     assert!(own.outcome() == "FORBIDDEN" && own.message().contains("last changed"), "{own:?}");
+    // Nor does whoever wrote the commit.
+    let author = w.t.admin.add_user("test@example.com").await;
+    let bound = w.update(json!({"writeBindings": [{"userId": author.id}]})).await;
+    assert_eq!(bound.outcome(), "OK", "{bound:?}");
+    let own = w.approve(&author, &run, digest).await;
+    assert!(own.outcome() == "FORBIDDEN" && own.message().contains("committed"), "{own:?}");
     // Whoever starts a run is none of them either.
     assert_eq!(w.trigger(&w.t.admin, false, false).await.outcome(), "OK");
     w.plans(2, 1).await;

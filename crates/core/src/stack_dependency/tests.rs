@@ -185,3 +185,19 @@ fn a_document_without_dependencies_is_written_as_before() {
     assert_eq!(json["outputs"], json!([{"output": "id", "variable": "vpc"}]));
     assert_eq!(serde_json::from_value::<StackDependency>(json).unwrap(), dependency);
 }
+
+#[test]
+fn names_are_told_to_those_who_may_see_the_stacks() {
+    let (net, db) = (StackId::new(), StackId::new());
+    let text = format!("run 1 < 2 of stack {} <x> waits for stack {}", stand_in(net), stand_in(db));
+    let ids: Vec<StackId> = stand_ins(&text).into_iter().map(|(_, id)| id).collect();
+    assert_eq!(ids, [net, db]);
+    let names = BTreeMap::from([(net, "net".to_owned())]);
+    assert_eq!(
+        with_names(&text, &names),
+        "run 1 < 2 of stack net <x> waits for stack (one that you may not see)"
+    );
+    for plain in ["", "<", "a <b", "stack net"] {
+        assert_eq!(with_names(plain, &names), plain);
+    }
+}

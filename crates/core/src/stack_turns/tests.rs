@@ -219,6 +219,7 @@ fn no_run_stays_as_it_is_for_ever() {
         sha: "a".to_owned(),
         message: String::new(),
         author: String::new(),
+        emails: Vec::new(),
         closure_digest: "b".to_owned(),
         artifact_digest: "c".to_owned(),
         folder: String::new(),
@@ -252,7 +253,7 @@ fn no_run_stays_as_it_is_for_ever() {
 }
 
 fn approval(user_id: UserId, digest: &str) -> RunApproval {
-    RunApproval { user_id, by: user_id.to_string(), digest: digest.to_owned(), at: at(1) }
+    RunApproval { user_id, by: user_id.to_string(), digest: digest.to_owned(), at: at(1), mac: String::new() }
 }
 
 #[test]
@@ -320,6 +321,32 @@ fn whoever_assumes_an_account_is_one_with_it() {
         }
         assert_eq!(code(&run, "bob@example.com"), None);
     }
+}
+
+/// Whoever wrote the code of a run, or committed it, does not approve that by themselves.
+#[test]
+fn whoever_wrote_the_commit_is_one_of_those_whose_own_it_is() {
+    let code = |run: &StackRun, name| {
+        let approver = Approver { user: UserId::new(), name, digest: Some("d1"), changed_by: None };
+        check_approver(run, &approver, at(1)).err().map(|error| error.code())
+    };
+    let mut run = waiting();
+    run.source = Some(RunSource {
+        sha: "a".to_owned(),
+        message: String::new(),
+        author: "Ada".to_owned(),
+        emails: vec!["Ada@Example.com".to_owned(), "merger@example.com".to_owned()],
+        closure_digest: "b".to_owned(),
+        artifact_digest: "c".to_owned(),
+        folder: String::new(),
+    });
+    let robot = "robot@example.com (assumed by ada@example.com)";
+    assert_eq!(code(&run, "ada@example.com"), None);
+    run.snapshot.spec.approval.forbid_self = true;
+    for name in ["ada@example.com", "merger@example.com", robot] {
+        assert_eq!(code(&run, name), Some(ErrorCode::Forbidden), "{name}");
+    }
+    assert_eq!(code(&run, "bob@example.com"), None);
 }
 
 #[test]

@@ -135,6 +135,7 @@ async fn commits_and_files_are_read() {
     assert_eq!(commit.summary, "a subject");
     assert_eq!(commit.message.trim_end(), "a subject\n\nand a body");
     assert_eq!((commit.author.as_str(), commit.author_email.as_str()), ("Test", "test@example.com"));
+    assert_eq!(commit.committer_email, "test@example.com");
     assert!(commit.time > 1_700_000_000);
     assert_eq!(commit.parents, vec![oid(&first)]);
 

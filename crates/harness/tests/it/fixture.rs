@@ -86,6 +86,7 @@ impl Fixture {
             token: SecretString::from(TOKEN),
             ca_pem: None,
             insecure_http: false,
+            proxy: None,
             folder: self.folder.path().join("run"),
             pace: self.pace.clone(),
         };

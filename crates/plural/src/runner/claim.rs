@@ -76,6 +76,8 @@ pub(super) fn claim(
             "PLURAL_CONSOLE_CA_FILE" => wants_ca = true,
             // Its own folder takes their place.
             "HOME" | "TMPDIR" | "PLURAL_RUN_DIR" => {}
+            // The console is on this machine.
+            "PLURAL_CONSOLE_PROXY" | "PLURAL_CONSOLE_NO_PROXY" => {}
             other => return Err(format!("no agent gives a harness the variable {other}")),
         }
     }

@@ -10,6 +10,7 @@ use plural_core::ids::StackId;
 use plural_core::stack::Stack;
 use plural_core::stack_cron::Clockwork;
 use plural_core::stack_run::StackRun;
+use sea_orm::sea_query::Condition;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -73,6 +74,39 @@ impl StackClockStore for Database {
         }
         all.sort_unstable_by_key(|due| (due.at, due.stack, due.what));
         Ok(all)
+    }
+
+    async fn stacks_due_later(
+        &self,
+        now: DateTime<Utc>,
+        after: Option<StackId>,
+        most: u64,
+    ) -> Result<Vec<DueStack>> {
+        type Row = (Uuid, Option<DateTime<Utc>>, Option<DateTime<Utc>>);
+        let later =
+            Condition::any().add(row::Column::NextCronAt.gt(now)).add(row::Column::NextDriftAt.gt(now));
+        let mut rows = row::Entity::find()
+            .select_only()
+            .columns([row::Column::Id, row::Column::NextCronAt, row::Column::NextDriftAt])
+            .filter(later);
+        if let Some(after) = after {
+            rows = rows.filter(row::Column::Id.gt(after.uuid()));
+        }
+        let rows: Vec<Row> = rows
+            .order_by_asc(row::Column::Id)
+            .limit(most)
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db("looking for stacks that are due later"))?;
+        let of = |(id, run, drift): Row| {
+            let stack = StackId::from_uuid(id);
+            let due = move |(what, at): (Clockwork, Option<DateTime<Utc>>)| {
+                at.filter(|at| *at > now).map(|at| DueStack { stack, what, at })
+            };
+            [(Clockwork::Run, run), (Clockwork::Drift, drift)].into_iter().filter_map(due)
+        };
+        Ok(rows.into_iter().flat_map(of).collect())
     }
 
     async fn stack_clock_run(

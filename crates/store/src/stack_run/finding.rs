@@ -1,30 +1,31 @@
 //! What was found of plans.
 
+use plural_app::seal::Sealed;
 use plural_app::stack_run::FindingKind;
 use plural_core::ids::StackRunId;
 use plural_core::stack_run::{RunPhase, RunStatus};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{ColumnTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
 use super::row::{phase_of, run, status_of};
-use crate::convert::word;
-use crate::database::Database;
+use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::transaction::{self, set};
 
 mod row {
     use sea_orm::entity::prelude::*;
 
-    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
     #[sea_orm(table_name = "stack_run_findings")]
     pub(crate) struct Model {
         #[sea_orm(primary_key, auto_increment = false)]
         pub run_id: Uuid,
+        /// What it is of.
         #[sea_orm(primary_key, auto_increment = false)]
-        pub kind: String,
-        pub found: Json,
+        pub number: i64,
+        pub content: Vec<u8>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -44,12 +45,7 @@ pub(super) async fn forget_in_tx(write: &transaction::Write<'_>, run: Uuid) -> R
 
 impl Database {
     /// Stores what was found of a plan, while its run plans: what people read when they agree to it does not change under them.
-    pub(super) async fn finding_put(
-        &self,
-        id: StackRunId,
-        kind: FindingKind,
-        found: &JsonValue,
-    ) -> Result<()> {
+    pub(super) async fn finding_put(&self, id: StackRunId, kind: FindingKind, found: &Sealed) -> Result<()> {
         let doing = "storing what was found of a plan";
         let write = self.write().await?;
         let run = run::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
@@ -61,11 +57,11 @@ impl Database {
         }
         let row = row::ActiveModel {
             run_id: set(run.id),
-            kind: set(kind.as_str().to_owned()),
-            found: set(found.clone()),
+            number: set(kind.number()),
+            content: set(found.as_bytes().to_vec()),
         };
-        let newer = OnConflict::columns([row::Column::RunId, row::Column::Kind])
-            .update_column(row::Column::Found)
+        let newer = OnConflict::columns([row::Column::RunId, row::Column::Number])
+            .update_column(row::Column::Content)
             .to_owned();
         let put = row::Entity::insert(row).on_conflict(newer).exec_without_returning(&write.tx).await;
         put.map_err(db(doing))?;
@@ -73,15 +69,16 @@ impl Database {
     }
 
     /// What was found of the plan of a run.
-    pub(super) async fn findings(&self, id: StackRunId) -> Result<Vec<(FindingKind, JsonValue)>> {
+    pub(super) async fn findings(&self, id: StackRunId) -> Result<Vec<(FindingKind, Sealed)>> {
         let rows = row::Entity::find()
             .filter(row::Column::RunId.eq(id.uuid()))
-            .order_by_asc(row::Column::Kind)
+            .order_by_asc(row::Column::Number)
             .all(&self.reader)
             .await
             .map_err(db("reading what was found of a plan"))?;
-        let read = |row::Model { run_id: _, kind, found }| -> Result<(FindingKind, JsonValue)> {
-            Ok((word(FindingKind::parse(&kind), "what was found of a plan")?, found))
+        let read = |row::Model { run_id: _, number, content }| -> Result<(FindingKind, Sealed)> {
+            let kind = FindingKind::numbered(number).ok_or_else(|| corrupt("what was found of a plan"))?;
+            Ok((kind, Sealed::from_bytes(content)))
         };
         rows.into_iter().map(read).collect()
     }

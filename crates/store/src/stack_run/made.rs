@@ -1,5 +1,6 @@
 //! New runs. The row of the stack is locked first: what it says of its deletion holds until the run is there.
 
+use plural_app::stack::Dependents;
 use plural_app::stack_run::{MadeRun, SealedInputs};
 use plural_core::audit::AuditEntry;
 use plural_core::ids::StackId;
@@ -48,12 +49,13 @@ pub(super) async fn make_in_tx(
     };
     let doing = "making a run";
     run::Entity::insert(row_of(&made)?).exec_without_returning(&write.tx).await.map_err(db(doing))?;
-    let SealedInputs { environment, files } = sealed;
-    if environment.is_some() || files.is_some() {
+    let SealedInputs { environment, files, taken } = sealed;
+    if environment.is_some() || files.is_some() || taken.is_some() {
         let row = inputs::ActiveModel {
             id: ActiveValue::Unchanged(made.id.uuid()),
             environment: set(environment.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
             files: set(files.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
+            taken: set(taken.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
         };
         row.update(&write.tx).await.map_err(gone_or("stack run", db(doing)))?;
     }
@@ -93,9 +95,9 @@ impl Database {
     pub(crate) async fn stack_destroyed_by(
         &self,
         id: StackId,
-        entry: &AuditEntry,
-        line: &AuditEntry,
+        (entry, line): (&AuditEntry, &AuditEntry),
         made: &MadeRun,
+        dependents: Dependents,
     ) -> Result<StackRun> {
         let MadeRun { run, inputs, prepare } = made;
         let at = entry.at;
@@ -105,8 +107,10 @@ impl Database {
         if stack.protect {
             return Err(Error::conflict("the stack is protected: set protect to false first"));
         }
-        stack_dependency::check_unused_in_tx(&write, id).await?;
-        service_import::check_unimported_in_tx(&write, id).await?;
+        if dependents.of(stack.deleted_at) == Dependents::Refuse {
+            stack_dependency::check_unused_in_tx(&write, id).await?;
+            service_import::check_unimported_in_tx(&write, id).await?;
+        }
         if stack.deleted_at.is_some()
             && let Some(number) = destroying_in_tx(&write, id).await?
         {

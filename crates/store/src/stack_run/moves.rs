@@ -18,7 +18,8 @@ use plural_core::work::{WorkChange, WorkRef};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect,
 };
 use uuid::Uuid;
 
@@ -146,12 +147,14 @@ impl Database {
                 told.next_drift_at = set(Some(change.at));
             }
             if let Some(outputs) = outputs {
-                // Before they go: what was told of services may hold a sensitive one.
-                service_import::hide_former_outputs_in_tx(&write, stack.id).await?;
-                let had_any = replace_outputs_in_tx(&write, stack.id, outputs).await?;
+                let had_any = has_outputs_in_tx(&write, stack.id).await?;
                 if had_any || !outputs.is_empty() {
+                    // This locks the services, before what is told of them is locked.
                     service_import::renew_importers_in_tx(&mut write, stack.id, change.at).await?;
                 }
+                // Before they go: what was told of services may hold a sensitive one.
+                service_import::hide_former_outputs_in_tx(&write, stack.id).await?;
+                replace_outputs_in_tx(&write, stack.id, outputs).await?;
             }
         }
         let drifts = drift::follow_in_tx(&write, (&stack, &old, &new), change, &mut told).await?;
@@ -202,12 +205,13 @@ impl Database {
             ..Default::default()
         };
         let new = row.update(&write.tx).await.map_err(gone_or("stack run", db(doing)))?;
-        let SealedInputs { environment, files } = sealed;
-        if environment.is_some() || files.is_some() {
+        let SealedInputs { environment, files, taken } = sealed;
+        if environment.is_some() || files.is_some() || taken.is_some() {
             let row = inputs::ActiveModel {
                 id: ActiveValue::Unchanged(old.id),
                 environment: set(environment.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
                 files: set(files.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
+                taken: set(taken.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
             };
             row.update(&write.tx).await.map_err(gone_or("stack run", db(doing)))?;
         }
@@ -459,14 +463,18 @@ async fn supersede_in_tx(
     Ok(ended)
 }
 
-/// Whether there were any.
+async fn has_outputs_in_tx(write: &transaction::Write<'_>, stack: Uuid) -> Result<bool> {
+    let found = output::Entity::find().filter(output::Column::StackId.eq(stack)).count(&write.tx).await;
+    Ok(found.map_err(db("looking for outputs of a stack"))? > 0)
+}
+
 async fn replace_outputs_in_tx(
     write: &transaction::Write<'_>,
     stack: Uuid,
     outputs: &[SealedOutput],
-) -> Result<bool> {
+) -> Result<()> {
     let doing = "writing the outputs of a stack";
-    let before = output::Entity::delete_many()
+    output::Entity::delete_many()
         .filter(output::Column::StackId.eq(stack))
         .exec(&write.tx)
         .await
@@ -481,7 +489,7 @@ async fn replace_outputs_in_tx(
         });
         output::Entity::insert_many(rows).exec_without_returning(&write.tx).await.map_err(db(doing))?;
     }
-    Ok(before.rows_affected > 0)
+    Ok(())
 }
 
 /// The line of the end of a run.

@@ -18,10 +18,22 @@ const ROWS: u64 = 64;
 /// Pieces of plans that one write removes, each with 256 KiB.
 const PIECES: u64 = 16;
 
+/// Of each stack the newest runs that are not among its newest `$1`: of those that look for drift, and of all others. Clocks look often, and
+/// push out nothing that was applied. Older ones are behind these.
+pub(crate) const BEHIND: &str = "behind AS MATERIALIZED (SELECT s.id, \
+    (SELECT k.number FROM stack_runs k WHERE k.stack_id = s.id AND k.number > 0 AND k.kind = 'drift' \
+     ORDER BY k.number DESC LIMIT 1 OFFSET $1) AS drifts, \
+    (SELECT k.number FROM stack_runs k WHERE k.stack_id = s.id AND k.number > 0 AND k.kind <> 'drift' \
+     ORDER BY k.number DESC LIMIT 1 OFFSET $1) AS others \
+    FROM stacks s)";
+/// The last number that is behind, for a run `r` and its stack `b` of these; 0 where none is.
+pub(crate) const LAST_BEHIND: &str =
+    "COALESCE(CASE WHEN r.kind = 'drift' THEN b.drifts ELSE b.others END, 0)";
+
 const DOING: &str = "forgetting old runs";
 
 impl Database {
-    /// Removes runs that are over beyond the newest ones of each stack.
+    /// Removes runs that are over beyond the newest ones of each stack, and beyond the newest of those that look for drift.
     pub(super) async fn prune(&self, keep: u32) -> Result<u64> {
         let mut forgotten = 0;
         loop {
@@ -37,11 +49,12 @@ impl Database {
 
     /// Hides some that are to go, and answers them with those that were hidden before.
     async fn hide(&self, keep: u32) -> Result<Vec<StackRunId>> {
-        // Only old ones go, so the newest of a stack have the last of its numbers.
-        let sql = "SELECT r.id FROM stack_runs r JOIN stacks s ON s.id = r.stack_id WHERE r.finished_at IS NOT NULL \
-                   AND (r.number < 0 OR r.number <= s.runs - $1) ORDER BY r.id LIMIT $2";
+        let sql = format!(
+            "WITH {BEHIND} SELECT r.id FROM stack_runs r JOIN behind b ON b.id = r.stack_id WHERE r.finished_at IS NOT NULL \
+             AND (r.number < 0 OR r.number <= {LAST_BEHIND}) ORDER BY r.id LIMIT $2"
+        );
         let values = [i64::from(keep).into(), HIDDEN.into()];
-        let rows = self.reader.query_all_raw(self.statement(sql, values)).await.map_err(db(DOING))?;
+        let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(DOING))?;
         let ids = rows.iter().map(|row| row.try_get::<Uuid>("", "id"));
         let ids = ids.collect::<std::result::Result<Vec<_>, _>>().map_err(db(DOING))?;
         if !ids.is_empty() {
@@ -57,6 +70,7 @@ impl Database {
             inputs::Entity::update_many()
                 .col_expr(inputs::Column::Environment, Expr::value(None::<Vec<u8>>))
                 .col_expr(inputs::Column::Files, Expr::value(None::<Vec<u8>>))
+                .col_expr(inputs::Column::Taken, Expr::value(None::<Vec<u8>>))
                 .filter(inputs::Column::Id.is_in(ids.iter().copied()))
                 .exec(&write.tx)
                 .await

@@ -72,6 +72,7 @@ pub(crate) mod inputs {
         pub id: Uuid,
         pub environment: Option<Vec<u8>>,
         pub files: Option<Vec<u8>>,
+        pub taken: Option<Vec<u8>>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -123,6 +123,7 @@ impl GitPort for FakeGit {
                 sha: sha.clone(),
                 message: format!("commit {sha}"),
                 author: "Ada".to_owned(),
+                emails: vec!["ada@example.com".to_owned()],
                 at: chrono::Utc::now(),
             })
         })

@@ -1,5 +1,6 @@
 //! Contexts: who may use them, what templates get, and who is told when they change.
 
+use chrono::DateTime;
 use plural_app::global_service::{GlobalServiceSelector, GlobalServiceStore as _};
 use plural_app::service_context::{ServiceContextFilter, ServiceContextSelector};
 use plural_core::dependency::ServiceLinks;
@@ -13,13 +14,14 @@ use plural_core::policy::{BindingsChange, Policy};
 use plural_core::rollout::Rollout;
 use plural_core::service::{Configuration, GitRef, Service, ServiceChange};
 use plural_core::service_context::{ServiceContext, ServiceContextChange};
+use plural_core::sync::{DriftKind, FieldChange, ReportedDrift, SyncReport};
 use plural_core::target::ClusterTarget;
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
-use crate::agent::poll_until;
+use crate::agent::{deployed, poll_until, report, reported};
 use crate::door::{Door, by_id, new_service, service_id, subject};
 
 each_database!(
@@ -28,6 +30,7 @@ each_database!(
     the_first_secrets_reach_nobody_who_only_reads_the_context,
     first_secrets_and_a_template_that_begins_to_read_them_never_meet,
     secrets_that_are_taken_away_and_given_again_meet_no_new_reader,
+    a_secret_that_was_replaced_is_hidden_in_records,
 );
 
 const URL: &str = "https://example.com/contexts";
@@ -321,4 +324,55 @@ async fn secrets_that_are_taken_away_and_given_again_meet_no_new_reader(database
         assert!(began.is_err() || now.secrets.is_empty(), "{round}: {began:?} {given:?} {now:?}");
         door.app.service_update(&as_eve, &service_id(&web), using(&[])).await.unwrap();
     }
+}
+
+async fn a_secret_that_was_replaced_is_hidden_in_records(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, web, _, _) = deployed(&door, "blue").await;
+    let secret = |value: &str| ServiceContextChange {
+        secrets: Some(Configuration::from([("token".to_owned(), value.to_owned())])),
+        ..ServiceContextChange::default()
+    };
+    let context = save(&door, "shared", secret("former-secret-1")).await;
+    door.app.service_update(&door.admin, &service_id(&web), using(&[context.id])).await.unwrap();
+    let told = poll_until(&door, &agent, None, |answer| {
+        answer.services.iter().any(|spec| !spec.contexts.is_empty())
+    })
+    .await;
+    let drifted = ReportedDrift {
+        event: "first".to_owned(),
+        object: "ConfigMap/apps/web".parse().unwrap(),
+        at: DateTime::UNIX_EPOCH,
+        kind: DriftKind::Repaired,
+        fields: vec![FieldChange {
+            path: "/data/token".to_owned(),
+            before: Some("\"former-secret-1\"".to_owned()),
+            after: Some("\"ordinary-value\"".to_owned()),
+            hidden: false,
+            manager: None,
+            written_at: None,
+        }],
+        what: None,
+        count: 1,
+    };
+    let said = reported(&told.services[0], |said| {
+        said.sync = SyncReport { drift: vec![drifted], ..SyncReport::default() };
+    });
+    door.app.agent_report(&agent, report(1, vec![said])).await.unwrap();
+    let eve = door.user("eve").await;
+    let sees = BindingsChange { read: Some(vec![subject(&eve)]), ..BindingsChange::default() };
+    door.app.binding_replace(&door.admin, web.id, sees).await.unwrap();
+    let fields = async || {
+        let eve = door.as_user(&eve).await;
+        let page = door.app.service_drift(&eve, web.id, &PageArgs::default()).await.unwrap();
+        let field = page.edges[0].node.told.fields[0].clone();
+        (field.before.unwrap(), field.after.unwrap())
+    };
+    let hidden = "\"********\"".to_owned();
+    assert_eq!(fields().await, (hidden.clone(), "\"ordinary-value\"".to_owned()));
+    // Nobody knows the former value any more.
+    save(&door, "shared", secret("another-secret-2")).await;
+    assert_eq!(fields().await, (hidden.clone(), hidden));
+    door.stop().await;
 }

@@ -2,6 +2,7 @@
 
 use plural_app::ports::agents::{AgentStore as _, FeedPosition, FeedSubject};
 use plural_app::seal::Sealed;
+use plural_app::stack::Dependents;
 use plural_app::stack_run::{RunMove, SealedOutput};
 use plural_core::Error;
 use plural_core::dependency::ServiceLinks;
@@ -11,16 +12,24 @@ use plural_core::service::{Service, ServiceChange};
 use plural_core::stack::StackChange;
 use plural_core::stack_run::RunStatus;
 use plural_core::user::User;
-use plural_testkit::{TestDatabase, each_database};
+use plural_testkit::{TestDatabase, each_database, one_database};
+use sea_orm::ConnectionTrait as _;
 
 use crate::door::{service_id, subject};
 use crate::stack_run::Ground;
 
 each_database!(
     outputs_reach_the_services_that_import_their_stack_and_no_others,
+    services_of_an_answer_share_the_outputs_that_they_read,
     sensitive_outputs_are_for_services_whose_importer_may_read_the_state,
     a_stack_stays_while_a_service_imports_it,
+    services_that_a_stack_leaves_import_it_no_more,
     the_upgrade_of_an_agent_imports_nothing,
+);
+
+one_database!(
+    postgres, "SQLite writes one transaction at a time.";
+    outputs_and_changes_of_a_service_wait_for_each_other_in_one_order,
 );
 
 fn importing(stacks: &[StackId]) -> ServiceChange {
@@ -58,11 +67,11 @@ impl Ground {
     /// What the agent is given of stacks for a service: their names, and those of the outputs.
     async fn read(&self, service: &Service) -> Vec<(String, Vec<String>)> {
         let specs = self.door.database.agent_specs(self.cluster.cluster.id, &[service.id]).await.unwrap();
-        let names = |outputs: Vec<SealedOutput>| outputs.into_iter().map(|output| output.name).collect();
+        let names = |outputs: &[SealedOutput]| outputs.iter().map(|output| output.name.clone()).collect();
         specs
             .into_iter()
             .flat_map(|spec| spec.imports)
-            .map(|import| (import.name, names(import.outputs)))
+            .map(|import| (import.name, names(&import.outputs)))
             .collect()
     }
 
@@ -128,6 +137,19 @@ async fn outputs_reach_the_services_that_import_their_stack_and_no_others(databa
     assert_eq!(ground.renewed(place).await, [], "nothing imports it any more");
 }
 
+async fn services_of_an_answer_share_the_outputs_that_they_read(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let services = [ground.web("one").await, ground.web("two").await];
+    for service in &services {
+        ground.import(service, &[ground.stack.id]).await;
+    }
+    ground.gives(&[("address", false)]).await;
+    let ids = services.map(|service| service.id);
+    let specs = ground.door.database.agent_specs(ground.cluster.cluster.id, &ids).await.unwrap();
+    let [one, two] = specs.as_slice() else { panic!("{}", specs.len()) };
+    assert!(std::sync::Arc::ptr_eq(&one.imports[0].outputs, &two.imports[0].outputs));
+}
+
 async fn sensitive_outputs_are_for_services_whose_importer_may_read_the_state(database: TestDatabase) {
     let ground = Ground::new(database).await;
     let (door, stack) = (&ground.door, ground.stack.id);
@@ -179,15 +201,15 @@ async fn a_stack_stays_while_a_service_imports_it(database: TestDatabase) {
     ground.import(&web, &[stack]).await;
     ground.gives(&[("address", false)]).await;
     for refused in [
-        door.app.stack_delete(&door.admin, stack, None).await,
-        door.app.stack_detach(&door.admin, stack, None).await,
+        door.app.stack_delete(&door.admin, stack, None, Dependents::Refuse).await,
+        door.app.stack_detach(&door.admin, stack, None, Dependents::Refuse).await,
     ] {
         let refused = refused.unwrap_err();
         assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
         assert!(refused.to_string().contains("blue/web"), "{refused}");
     }
     ground.import(&web, &[]).await;
-    door.app.stack_delete(&door.admin, stack, None).await.unwrap();
+    door.app.stack_delete(&door.admin, stack, None, Dependents::Refuse).await.unwrap();
 
     // What is being destroyed is imported by nobody any more.
     let late = door.app.service_update(&door.admin, &service_id(&web), importing(&[stack])).await;
@@ -195,6 +217,24 @@ async fn a_stack_stays_while_a_service_imports_it(database: TestDatabase) {
     let unknown = importing(&[StackId::new()]);
     let unknown = door.app.service_update(&door.admin, &service_id(&web), unknown).await;
     assert!(matches!(unknown, Err(Error::NotFound { .. })));
+}
+
+async fn services_that_a_stack_leaves_import_it_no_more(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let (door, stack) = (&ground.door, ground.stack.id);
+    let web = ground.web("web").await;
+    ground.import(&web, &[stack]).await;
+    ground.gives(&[("address", false)]).await;
+    assert!(!ground.read(&web).await.is_empty());
+    let sequence = async || {
+        let specs = door.database.agent_specs(ground.cluster.cluster.id, &[web.id]).await.unwrap();
+        specs.into_iter().map(|spec| spec.service.sequence).max()
+    };
+    let before = sequence().await;
+    door.app.stack_detach(&door.admin, stack, None, Dependents::Leave).await.unwrap();
+    assert!(ground.read(&web).await.is_empty());
+    // The agent is told: it renders what it has anew.
+    assert!(sequence().await > before);
 }
 
 async fn the_upgrade_of_an_agent_imports_nothing(database: TestDatabase) {
@@ -209,4 +249,28 @@ async fn the_upgrade_of_an_agent_imports_nothing(database: TestDatabase) {
     mark().await.unwrap();
     let late = door.app.service_update(&door.admin, &service_id(&web), importing(&[ground.stack.id])).await;
     assert!(late.is_err_and(|error| error.to_string().contains("cannot import")));
+}
+
+async fn outputs_and_changes_of_a_service_wait_for_each_other_in_one_order(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let (door, stack) = (&ground.door, ground.stack.id);
+    let web = ground.web("web").await;
+    ground.gives(&[("password", true)]).await;
+    // Much is told of the service: whoever hides it takes a while.
+    let connection = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let told = format!(
+        "INSERT INTO health_changes (id, service_id, revision_id, status_before, status, reason, at) \
+         SELECT gen_random_uuid(), id, revision_id, 'STALE', 'FAILED', 'no such image', now() \
+         FROM services, generate_series(1, 300) WHERE id = '{}'",
+        web.id
+    );
+    assert_eq!(connection.execute_unprepared(&told).await.unwrap().rows_affected(), 300);
+    connection.close().await.unwrap();
+    let (admin, selector) = (&door.admin, service_id(&web));
+    for round in 0..20 {
+        ground.import(&web, &[stack]).await;
+        let ends = door.app.service_update(admin, &selector, importing(&[]));
+        let (ended, ()) = tokio::join!(ends, ground.gives(&[("password", true)]));
+        assert!(ended.is_ok(), "{round}: {ended:?}");
+    }
 }

@@ -30,6 +30,7 @@ use crate::stack_run::Ground;
 each_database!(
     of_each_time_there_is_one_run,
     a_schedule_that_stays_goes_on_and_another_begins_anew,
+    a_clock_that_was_ahead_silences_no_schedule,
     a_look_takes_the_place_of_the_one_before,
     an_apply_of_what_had_drifted_is_looked_at_again,
     fields_of_drift_are_sealed_anew_with_a_replaced_key,
@@ -170,6 +171,25 @@ async fn a_schedule_that_stays_goes_on_and_another_begins_anew(database: TestDat
         })
         .await;
     assert_eq!((stack.watch.next_run_at, stack.watch.next_drift_at), (None, None));
+}
+
+async fn a_clock_that_was_ahead_silences_no_schedule(database: TestDatabase) {
+    let (ground, clock) = at_a_clock(database).await;
+    let app = &ground.door.app;
+    ground.schedules(|spec| spec.cron = Some(cron("@hourly"))).await;
+    // A year ahead, a run is made and the next one is named.
+    clock.0.store(365 * 24 * HOUR, Ordering::Relaxed);
+    assert_eq!(app.stacks_clock().await.unwrap(), 1);
+    ground.end(ground.open_runs().await[0].id, RunStatus::Cancelled).await;
+    clock.0.store(0, Ordering::Relaxed);
+    assert_eq!(app.stacks_clock().await.unwrap(), 0);
+    let watch = ground.stack_now().await.watch;
+    let soon = app.now() + chrono::TimeDelta::hours(1);
+    assert!(watch.next_run_at.unwrap() <= soon, "{watch:?}");
+    assert!(watch.error.unwrap().contains("the console's clock was ahead"));
+    clock.0.store(HOUR, Ordering::Relaxed);
+    assert_eq!(app.stacks_clock().await.unwrap(), 1);
+    assert_eq!(ground.stack_now().await.watch.error, None);
 }
 
 async fn a_look_takes_the_place_of_the_one_before(database: TestDatabase) {

@@ -1,6 +1,6 @@
 //! Which stacks depend on which: no cycle, whoever writes it, and nothing goes that others need.
 
-use plural_app::stack::StackStore as _;
+use plural_app::stack::{Dependents, StackStore as _};
 use plural_app::stack_run::{NewRun, RunMove, SealedInputs, StackRunStore as _};
 use plural_core::ErrorCode;
 use plural_core::ids::StackId;
@@ -71,11 +71,11 @@ async fn the_graph_is_that_of_what_was_saved(database: TestDatabase) {
     let names: Vec<&str> = graph.stacks.iter().map(|stack| stack.name.as_str()).collect();
     assert_eq!(names, ["infra", "db", "web"]);
     for stack in [net, db] {
-        let refused = app.stack_detach(admin, stack, None).await.unwrap_err();
+        let refused = app.stack_detach(admin, stack, None, Dependents::Refuse).await.unwrap_err();
         assert_eq!(refused.code(), ErrorCode::Conflict);
     }
     for stack in [web, db, net] {
-        app.stack_detach(admin, stack, None).await.unwrap();
+        app.stack_detach(admin, stack, None, Dependents::Refuse).await.unwrap();
     }
     assert!(edges().await.is_empty());
 }

@@ -10,7 +10,7 @@ use plural_app::ports::agents::{AgentStore as _, FeedBatch, FeedPosition, FeedSu
 use plural_app::seal::Sealed;
 use plural_app::secret::TokenHash;
 use plural_app::source::SourceStore as _;
-use plural_app::stack::StackSelector;
+use plural_app::stack::{Dependents, StackSelector};
 use plural_app::stack_run::{NewRun, RunMove, SealedOutput, StackRunStore as _};
 use plural_core::access::Actor;
 use plural_core::audit::{AuditFilter, AuditRow};
@@ -205,6 +205,7 @@ fn source(artifact: u8) -> RunSource {
         sha: "c1".into(),
         message: "first".into(),
         author: "Ada".into(),
+        emails: vec!["ada@example.com".into()],
         closure_digest: "closure".into(),
         artifact_digest: hex::encode([artifact; 32]),
         folder: "infra".into(),
@@ -625,10 +626,10 @@ async fn what_a_stack_uses_stays(database: TestDatabase) {
         ground.end(run.id, RunStatus::Cancelled).await;
     }
     let run = ground.running().await;
-    let refused = app.stack_detach(admin, ground.stack.id, None).await.unwrap_err();
+    let refused = app.stack_detach(admin, ground.stack.id, None, Dependents::Refuse).await.unwrap_err();
     assert!(refused.to_string().contains(&format!("run {} of the stack", run.number)), "{refused}");
     ground.end(run.id, RunStatus::Cancelled).await;
-    app.stack_detach(admin, ground.stack.id, None).await.unwrap();
+    app.stack_detach(admin, ground.stack.id, None, Dependents::Refuse).await.unwrap();
     assert_eq!(ground.door.database.stack_run(run.id).await.unwrap(), None);
     app.repository_delete(admin, elsewhere.id).await.unwrap();
 }
@@ -669,7 +670,7 @@ async fn a_destroyed_stack_is_named_until_it_is_gone(database: TestDatabase) {
         ..ground.change()
     };
     ground.moved(applied.id, change).await.unwrap();
-    app.stack_delete(admin, ground.stack.id, None).await.unwrap();
+    app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse).await.unwrap();
     let open = store.stack_runs_open_of(ground.stack.id).await.unwrap();
     let destroys = open.into_iter().find(|run| run.kind == RunKind::Destroy).unwrap();
     let destroyed = async || store.stack_runs_open(None).await.unwrap().destroyed;

@@ -319,6 +319,9 @@ async fn a_replaced_key_seals_all_of_a_run_anew(database: TestDatabase) {
         let put = PlanPartWrite { part, digest: [1; 32], size: 7, pieces };
         store.stack_plan_put(run, &put).await.unwrap();
     }
+    let finding = format!("stack_run_finding:{run}");
+    let found = before.seal(&finding, b"policy").unwrap();
+    store.stack_finding_put(run, FindingKind::Policy, &found).await.unwrap();
     let value = before.seal(&output, b"[\"address\",1]").unwrap();
     let outputs = vec![SealedOutput { name: "address".into(), secret: false, value }];
     let change = RunMove { applied: Some(("c1".into(), Some(outputs))), ..ground.change() };
@@ -331,6 +334,7 @@ async fn a_replaced_key_seals_all_of_a_run_anew(database: TestDatabase) {
         (SealedColumn::StackFiles, 1),
         (SealedColumn::StackRunEnvironment, 1),
         (SealedColumn::StackRunFiles, 1),
+        (SealedColumn::StackRunFinding, 1),
         (SealedColumn::StackPlan, 6),
         (SealedColumn::StackOutput, 1),
     ] {
@@ -348,6 +352,8 @@ async fn a_replaced_key_seals_all_of_a_run_anew(database: TestDatabase) {
             found.pieces.iter().map(|piece| after.open(&plan, piece.as_bytes()).unwrap()).collect();
         assert_eq!(pieces, [part.as_str().as_bytes().to_vec(), b"behind it".to_vec()]);
     }
+    let found = store.stack_findings(run).await.unwrap();
+    assert_eq!(after.open(&finding, found[0].1.as_bytes()).unwrap(), b"policy");
     let outputs = store.stack_outputs(ground.stack.id).await.unwrap();
     assert_eq!(after.open(&output, outputs[0].value.as_bytes()).unwrap(), b"[\"address\",1]");
     let of_stack = store.stack_inputs(ground.stack.id).await.unwrap();
@@ -398,20 +404,21 @@ async fn what_was_found_of_a_plan_stays_as_people_read_it(database: TestDatabase
     let store = &ground.door.database;
     let run = ground.stepping().await;
     assert!(store.stack_findings(run).await.unwrap().is_empty());
-    let (first, second) = (serde_json::json!({"digest": "a"}), serde_json::json!({"digest": "b"}));
+    let (key, context) = (ground.key().await, format!("stack_run_finding:{run}"));
+    let (first, second) = (key.seal(&context, b"a").unwrap(), key.seal(&context, b"b").unwrap());
     for found in [&first, &second] {
         store.stack_finding_put(run, FindingKind::Policy, found).await.unwrap();
     }
     store.stack_finding_put(run, FindingKind::Cost, &first).await.unwrap();
     let found = store.stack_findings(run).await.unwrap();
-    assert_eq!(found, [(FindingKind::Cost, first.clone()), (FindingKind::Policy, second.clone())]);
+    assert_eq!(found, [(FindingKind::Policy, second.clone()), (FindingKind::Cost, first.clone())]);
 
     ground.moved(run, RunMove { to: Some(RunStatus::PendingApproval), ..ground.change() }).await.unwrap();
     let refused = store.stack_finding_put(run, FindingKind::Policy, &first).await.unwrap_err();
     assert!(matches!(refused, Error::Conflict { .. }), "{refused}");
     let missing = store.stack_finding_put(StackRunId::new(), FindingKind::Policy, &first).await.unwrap_err();
     assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
-    assert_eq!(store.stack_findings(run).await.unwrap().last().unwrap().1, second);
+    assert_eq!(store.stack_findings(run).await.unwrap()[0].1, second);
 
     // Another Job plans anew: nothing was found of that plan.
     for to in [RunStatus::Running, RunStatus::Queued] {

@@ -25,6 +25,7 @@ use crate::door::{Door, by_id, new_service, service_id, subject};
 each_database!(
     settings_and_requests_reach_the_agent_and_end_when_they_are_done,
     plans_are_kept_once_and_answer_their_requests,
+    what_is_read_for_a_list_of_revisions_is_bounded,
     whoever_may_look_may_ask_what_a_sync_would_do,
     only_the_deletions_that_are_shown_are_approved,
     drift_is_kept_up_to_date_and_can_be_ignored,
@@ -166,6 +167,27 @@ async fn settings_and_requests_reach_the_agent_and_end_when_they_are_done(databa
         door.app.service_sync(&stranger, &selector, SyncRequest::default()).await,
         Err(Error::NotFound { .. })
     ));
+    door.stop().await;
+}
+
+async fn what_is_read_for_a_list_of_revisions_is_bounded(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, told, _) = deployed(&door, "blue").await;
+    // A dozen plans with a MiB each, and each of other objects.
+    for number in 1..=12 {
+        let mut large = plan(None, &told, &format!("plan {number}"));
+        large.objects.truncate(1);
+        large.objects[0].object = object(&format!("ConfigMap/apps/a{number}"));
+        large.objects[0].fields[0].before = Some("x".repeat(1 << 20));
+        let sync = SyncReport { plan: Some(large), ..SyncReport::default() };
+        tell(&door, &agent, number, &told, sync).await;
+    }
+    assert_eq!(plans(&door, &service).await.len(), 12);
+    let sums = door.app.revisions_plans(&door.admin, &[(service.id, told.revision_id)]).await.unwrap();
+    let sum = &sums[&told.revision_id];
+    assert!(sum.objects.len() < 12, "{}", sum.objects.len());
+    assert!(sum.error.as_ref().is_some_and(|told| told.contains("fewer revisions")), "{:?}", sum.error);
     door.stop().await;
 }
 

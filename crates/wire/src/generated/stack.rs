@@ -511,10 +511,13 @@ fragment StackStateVersion on StackStateVersion { id serial lineage digest size 
 /// approval where the stack asks for it, and the stack goes when the run has done it. One without a source is forgotten, as
 /// `detachStack` does.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DeleteStack {
     pub id: String,
     /// Of a stack without a source whose state has resources, the id of its version: you know what nothing knows of any more.
     pub forget: Option<String>,
+    /// Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any.
+    pub leave_dependents: Option<bool>,
 }
 
 impl Operation for DeleteStack {
@@ -522,18 +525,21 @@ impl Operation for DeleteStack {
     const NAME: &'static str = "DeleteStack";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "deleteStack";
-    const DOCUMENT: &'static str = "mutation DeleteStack($id: ID!, $forget: ID) {
-  deleteStack(id: $id, forget: $forget) { id }
+    const DOCUMENT: &'static str = "mutation DeleteStack($id: ID!, $forget: ID, $leaveDependents: Boolean) {
+  deleteStack(id: $id, forget: $forget, leaveDependents: $leaveDependents) { id }
 }";
 }
 
 /// Deletes a stack with all versions of its state, for its administrators, and destroys nothing: nothing knows any more of what
 /// its state knows of.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DetachStack {
     pub id: String,
     /// Where the state has resources, the id of its version: you know what nothing knows of any more.
     pub forget: Option<String>,
+    /// Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any.
+    pub leave_dependents: Option<bool>,
 }
 
 impl Operation for DetachStack {
@@ -541,8 +547,8 @@ impl Operation for DetachStack {
     const NAME: &'static str = "DetachStack";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "detachStack";
-    const DOCUMENT: &'static str = "mutation DetachStack($id: ID!, $forget: ID) {
-  detachStack(id: $id, forget: $forget) { id }
+    const DOCUMENT: &'static str = "mutation DetachStack($id: ID!, $forget: ID, $leaveDependents: Boolean) {
+  detachStack(id: $id, forget: $forget, leaveDependents: $leaveDependents) { id }
 }";
 }
 

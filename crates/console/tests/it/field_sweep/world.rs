@@ -139,7 +139,11 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::StackFiles | SealedColumn::StackRunFiles => Ok("file of a stack"),
         SealedColumn::ScmSecrets => Ok("token of a connection"),
         SealedColumn::ScmWebhookHmac => Ok("secret of a webhook of a git host"),
-        SealedColumn::StackPlan | SealedColumn::StackOutput | SealedColumn::StackDrift => {
+        SealedColumn::StackPlan
+        | SealedColumn::StackOutput
+        | SealedColumn::StackDrift
+        | SealedColumn::StackRunTaken
+        | SealedColumn::StackRunFinding => {
             Err("a Job makes it, and no Job runs here: console: stack_runs.rs, stack_runs/schedules.rs")
         }
         SealedColumn::RecordingCommand => Err("plural: secrets.rs: attack_19_no_secret_leaves_its_place"),

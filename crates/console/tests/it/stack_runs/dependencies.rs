@@ -19,6 +19,9 @@ each_database!(
     a_cycle_is_refused_and_so_is_what_may_not_be_read,
     who_changes_another_dependency_does_not_vouch_for_this_one,
     what_others_depend_on_goes_last,
+    who_may_only_read_a_stack_does_not_keep_it,
+    what_a_run_takes_is_not_among_what_its_readers_see,
+    a_run_names_no_stack_that_its_reader_may_not_see,
 );
 
 const CREATE: &str = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
@@ -361,5 +364,77 @@ async fn what_others_depend_on_goes_last(database: TestDatabase) {
         .await;
     }
     assert_eq!(delete(&w.stack).await.outcome(), "OK");
+    w.t.stop().await;
+}
+
+async fn who_may_only_read_a_stack_does_not_keep_it(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
+    let app = beside(&w, "app", "docs", json!([])).await;
+    w.ends_with(&app, 1, "app-1").await;
+    let bound = json!({"id": app, "a": {"writeBindings": [{"userId": w.t.reader.id}]}});
+    assert_eq!(w.t.owner.ask(UPDATE, bound).await.outcome(), "OK");
+    let taken = json!({"id": app, "a": {"dependencies": [takes(&w.stack, "vpc")]}});
+    assert_eq!(w.t.reader.ask(UPDATE, taken).await.outcome(), "OK");
+    w.ends_with(&app, 2, "app-1").await;
+    let delete = async |leave: bool| {
+        let ask =
+            "mutation ($id: ID!, $l: Boolean) { deleteStack(id: $id, leaveDependents: $l) { deletedAt } }";
+        w.t.owner.ask(ask, json!({"id": w.stack, "l": leave})).await
+    };
+    let refused = delete(false).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    assert!(refused.message().contains("leaveDependents"), "{refused:?}");
+    assert_eq!(delete(true).await.outcome(), "OK");
+    w.plans_of(&w.stack, 2).await;
+    let run = w.run_of(&w.stack, 2, "PENDING").await;
+    let harness = w.take(&run, RunPhase::Apply, 0).await;
+    harness.input().await;
+    assert_eq!(harness.done(true).await, 204);
+    eventually(LONG, async || {
+        let ask = "query ($id: ID) { infrastructureStack(id: $id) { id } }";
+        let answer = w.t.owner.ask(ask, json!({"id": w.stack})).await;
+        (answer.outcome() == "NOT_FOUND").then_some(()).ok_or(format!("{answer:?}"))
+    })
+    .await;
+    // Who depended on it is told, and goes on without it.
+    let failed = w.run_of(&app, 3, "FAILED").await;
+    assert!(failed["error"].as_str().unwrap().contains("was deleted: take the dependency away"), "{failed}");
+    let db = beside(&w, "db", "docs", json!([])).await;
+    let further = w.depends(&app, json!([takes(&w.stack, "vpc"), takes(&db, "db")])).await;
+    assert_eq!(further.outcome(), "CONFLICT", "{further:?}");
+    assert!(further.message().contains("take this dependency away"), "{further:?}");
+    assert_eq!(w.depends(&app, json!([])).await.outcome(), "OK");
+    w.run_of(&app, 4, "PENDING").await;
+    w.t.stop().await;
+}
+
+async fn a_run_names_no_stack_that_its_reader_may_not_see(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    let app = beside(&w, "app", "docs", json!([takes(&w.stack, "vpc")])).await;
+    w.waits(&app, 1, "waits for run 1 of stack infra").await;
+    let run = w.run_of(&app, 1, "QUEUED").await;
+    let bound = json!({"id": app, "a": {"readBindings": [{"userId": w.t.stranger.id}]}});
+    assert_eq!(w.t.owner.ask(UPDATE, bound).await.outcome(), "OK");
+    let ask = "query ($id: ID!) { stackRun(id: $id) { error } }";
+    let seen = w.t.stranger.data(ask, json!({"id": run["id"]})).await;
+    assert_eq!(seen["stackRun"]["error"], "waits for run 1 of stack (one that you may not see)");
+    w.t.stop().await;
+}
+
+async fn what_a_run_takes_is_not_among_what_its_readers_see(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
+    let attributes = json!({
+        "name": "app", "type": "TERRAFORM", "git": {"ref": "main", "folder": "docs"}, "commands": null,
+        "deleteCommands": null, "variables": {"own": 1}, "dependencies": [takes(&w.stack, "vpc")],
+    });
+    let app = beside_with(&w, attributes).await;
+    let run = w.run_of(&app, 1, "PENDING").await;
+    let input = w.take(&run, RunPhase::Plan, 0).await.input().await;
+    assert_eq!(input["spec"]["variables"], json!({"own": 1, "vpc": "vpc-1"}));
+    let ask = "query ($id: ID!) { stackRun(id: $id) { variables } }";
+    let seen = w.t.owner.data(ask, json!({"id": run["id"]})).await;
+    assert!(seen.to_string().contains("own") && !seen.to_string().contains("vpc"), "{seen}");
     w.t.stop().await;
 }

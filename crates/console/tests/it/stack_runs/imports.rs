@@ -60,8 +60,7 @@ impl World {
         eventually(Duration::from_mins(1), async || {
             let answer = self.t.console.app().agent_poll(&self.agent, &PollAsked::at(None)).await;
             let answer = answer.map_err(|error| error.log_text())?;
-            let found =
-                answer.services.into_iter().find(|spec| Value::from(spec.imports.clone()) == *imports);
+            let found = answer.services.into_iter().find(|spec| json!(spec.imports) == *imports);
             found.ok_or_else(|| format!("no service is given {imports}"))
         })
         .await

@@ -108,4 +108,19 @@ async fn modules_come_from_where_the_project_says(database: TestDatabase) {
     let saved = w.update(json!({"files": [{"path": "own.tf", "content": code}]})).await;
     assert_eq!(saved.outcome(), "OK", "{saved:?}");
     fails(&w, "own.tf: a module is taken from https://evil.test/z.zip").await;
+    // Code that nobody reads before it runs, and variables by which a source means something else.
+    assert_eq!(w.update(json!({"files": []})).await.outcome(), "OK");
+    let include = "include \"root\" {\n  path = local.root\n}\n";
+    w.remote.push_files([("infra/terragrunt.hcl", include)]).unwrap();
+    fails(&w, "terragrunt.hcl: include names no file").await;
+    let variables = json!({"environment": [{"name": "GIT_SSH_COMMAND", "value": "evil"}]});
+    let refused = w.update(variables.clone()).await;
+    assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");
+    assert!(refused.message().contains("GIT_SSH_COMMAND"), "{refused:?}");
+    // And where the limit came later.
+    limit(&w, json!({})).await;
+    assert_eq!(w.update(variables).await.outcome(), "OK");
+    limit(&w, json!({"moduleSources": ["acme/*/aws"]})).await;
+    w.remote.push_files([("infra/terragrunt.hcl", "# 2\n")]).unwrap();
+    fails(&w, "attributes.environment: GIT_SSH_COMMAND").await;
 }

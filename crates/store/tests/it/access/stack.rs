@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use plural_app::stack::{StackFilter, StackSelector};
+use plural_app::stack::{Dependents, StackFilter, StackSelector};
 use plural_core::PageArgs;
 use plural_core::ids::StateVersionId;
 use plural_core::policy::BindingsChange;
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("list::<Stack>", "uaaaaa", w, c => w.door.app.list::<Stack>(c, &StackFilter::default(), &PageArgs::default())),
         case!("stack_create", "uhdaaa", w, c => w.door.app.stack_create(c, new(w))),
         case!("stack_update", "uhdaaa", w, c => async { w.door.app.stack_update(c, stack(w).await.id, &StackChange::default()).await }),
-        case!("stack_delete", "uhddaa", w, c => async { w.door.app.stack_delete(c, stack(w).await.id, None).await }),
+        case!("stack_delete", "uhddaa", w, c => async { w.door.app.stack_delete(c, stack(w).await.id, None, Dependents::Refuse).await }),
         case!("stack_dependents", "uhaaaa", w, c => async { w.door.app.stack_dependents(c, stack(w).await.id).await }),
         case!("stack_graph", "uaaaaa", w, c => w.door.app.stack_graph(c)),
         case!("stack_drift", "uhaaaa", w, c => async { w.door.app.stack_drift(c, stack(w).await.id, &PageArgs::default().request().unwrap()).await }),

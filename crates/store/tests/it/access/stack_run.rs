@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plural_app::stack::Dependents;
 use plural_app::stack_run::{NewRun, RunMove, StackRunStore as _};
 use plural_core::PageArgs;
 use plural_core::access::Actor;
@@ -35,7 +36,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("stack_run_restart", "uhdaaa", w, c => async { w.door.app.stack_run_restart(c, applied(w).await.id).await }),
         case!("stack_outputs", "uhaaaa", w, c => async { w.door.app.stack_outputs(c, sourced(w).await.id).await }),
         case!("stack_inputs_shown", "uhaaaa", w, c => async { w.door.app.stack_inputs_shown(c, sourced(w).await.id).await }),
-        case!("stack_detach", "uhddaa", w, c => async { w.door.app.stack_detach(c, sourced(w).await.id, None).await }),
+        case!("stack_detach", "uhddaa", w, c => async { w.door.app.stack_detach(c, sourced(w).await.id, None, Dependents::Refuse).await }),
         case!("stack_restore", "uhddaa", w, c => async { w.door.app.stack_restore(c, deleted(w).await.id).await }),
     ]
 }
@@ -108,5 +109,5 @@ async fn applied(w: &World<'_>) -> StackRun {
 /// A stack that is to be destroyed.
 async fn deleted(w: &World<'_>) -> Stack {
     let stack = applied(w).await.stack_id;
-    w.door.app.stack_delete(&w.door.admin, stack, None).await.unwrap()
+    w.door.app.stack_delete(&w.door.admin, stack, None, Dependents::Refuse).await.unwrap()
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use plural_app::seal::Sealed;
 use plural_app::source::SourceStore as _;
-use plural_app::stack::StackSelector;
+use plural_app::stack::{Dependents, StackSelector};
 use plural_app::stack_run::{LogPiece, NewRun, PlanPart, PlanPartWrite, RunMove, StackRunStore as _};
 use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
 use plural_core::stack::{Stack, StackChange};
-use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
+use plural_core::stack_policy_rules::{PolicyEngine, StackPolicy};
+use plural_core::stack_run::{RunKind, RunPhase, RunPlan, RunStatus, RunTrigger, StackRun};
+use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use sea_orm::{ConnectionTrait as _, Statement, Value};
@@ -23,6 +25,9 @@ each_database!(
     many_old_runs_go_in_one_pass,
     of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it,
     no_run_is_made_beside_a_deletion,
+    an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read,
+    an_approval_that_somebody_writes_into_the_database_does_not_count,
+    looks_for_drift_push_out_no_other_run,
 );
 
 /// As many as one page has.
@@ -239,8 +244,8 @@ async fn of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it(database: 
     let (app, admin) = (&ground.door.app, &ground.door.admin);
     ground.has_made().await;
     let (one, other) = tokio::join!(
-        app.stack_delete(admin, ground.stack.id, None),
-        app.stack_delete(admin, ground.stack.id, None)
+        app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse),
+        app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse)
     );
     let (made, refused): (Vec<_>, Vec<_>) = [one, other].into_iter().partition(Result::is_ok);
     assert_eq!((made.len(), refused.len()), (1, 1), "{made:?} {refused:?}");
@@ -253,7 +258,7 @@ async fn of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it(database: 
 
     // Its run came to nothing: it is to go since it was asked for at first, and another run destroys it.
     ground.end(destroying[0].id, RunStatus::Failed).await;
-    app.stack_delete(admin, ground.stack.id, None).await.unwrap();
+    app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse).await.unwrap();
     assert_eq!(ground.stack_now().await.deleted_at, since);
     assert_eq!(ground.destroying().await.len(), 1);
     // It is restored with the run that waits; nothing destroys it then.
@@ -267,7 +272,7 @@ async fn no_run_is_made_beside_a_deletion(database: TestDatabase) {
     let (app, admin, store) = (&ground.door.app, &ground.door.admin, &ground.door.database);
     ground.has_made().await;
     let before = ground.stack_now().await;
-    app.stack_delete(admin, ground.stack.id, None).await.unwrap();
+    app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse).await.unwrap();
     assert!(before.deleted_at.is_none() && ground.stack_now().await.deleted_at.is_some());
     // Somebody who read the stack before that asks for a run only now.
     let new = NewRun { kind: RunKind::Apply, trigger: RunTrigger::Manual };
@@ -283,7 +288,7 @@ async fn no_run_is_made_beside_a_deletion(database: TestDatabase) {
             ground.stack.id,
             NewRun { kind: RunKind::Apply, trigger: RunTrigger::Manual }
         ),
-        app.stack_delete(admin, ground.stack.id, None)
+        app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse)
     );
     deleted.unwrap();
     let open = store.stack_runs_open_of(ground.stack.id).await.unwrap();
@@ -320,8 +325,83 @@ async fn no_run_is_made_beside_a_deletion(database: TestDatabase) {
     let new = NewRun { kind: RunKind::Destroy, trigger: RunTrigger::Manual };
     for refused in [
         app.stack_run_create(admin, ground.stack.id, new).await.map(drop),
-        app.stack_delete(admin, ground.stack.id, None).await.map(drop),
+        app.stack_delete(admin, ground.stack.id, None, Dependents::Refuse).await.map(drop),
     ] {
         assert!(refused.unwrap_err().to_string().contains("protected"));
+    }
+}
+
+impl Ground {
+    /// A run whose plan nobody has approved yet, of a stack with this policy.
+    async fn unapproved(&self, policy: Option<StackPolicy>) -> StackRunId {
+        let mut spec = StackSpec { policy, ..StackSpec::default() };
+        spec.approval.required = true;
+        let change = StackChange { spec: Some(spec), ..StackChange::default() };
+        self.door.app.stack_update(&self.door.admin, self.stack.id, &change).await.unwrap();
+        let run = self.running().await.id;
+        let planned = RunPlan { state_serial: None, ..plan(self.now()) };
+        let change = RunMove { to: Some(RunStatus::PendingApproval), plan: Some(planned), ..self.change() };
+        self.moved(run, change).await.unwrap();
+        run
+    }
+}
+
+async fn an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let policy = StackPolicy {
+        engine: PolicyEngine::Rego,
+        max_severity: None,
+        custom_policies: true,
+        repository_id: None,
+        git: None,
+    };
+    let run = ground.unapproved(Some(policy)).await;
+    let digest = ground.run(run).await.plan.unwrap().digest;
+    // Nobody has fetched the repository yet.
+    let app = &ground.door.app;
+    app.stack_run_approve(&ground.door.admin, run, Some(&digest)).await.unwrap();
+    for _ in 0..2 {
+        let now = ground.run(run).await;
+        assert_eq!((now.status, now.approvals.len()), (RunStatus::PendingApproval, 1), "{:?}", now.error);
+        assert!(now.error.is_some_and(|why| why.contains("was not fetched yet")));
+        app.stack_runs_tend().await.unwrap();
+    }
+}
+
+async fn an_approval_that_somebody_writes_into_the_database_does_not_count(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.unapproved(None).await;
+    let digest = ground.run(run).await.plan.unwrap().digest;
+    let forged = format!(
+        r#"[{{"userId": "{}", "by": "eve@example.com", "digest": "{digest}", "at": "{}", "mac": "00"}}]"#,
+        ground.stack.id,
+        ground.now().to_rfc3339()
+    );
+    let sql = format!("UPDATE stack_runs SET approvals = '{forged}' WHERE id = $1");
+    assert_eq!(ground.sql(&sql, vec![run.uuid().into()]).await, 1);
+    assert_eq!(ground.run(run).await.approvals.len(), 1);
+    ground.door.app.stack_runs_tend().await.unwrap();
+    let now = ground.run(run).await;
+    assert_eq!(now.status, RunStatus::Failed);
+    assert!(now.error.is_some_and(|why| why.contains("not approved by as many people")));
+}
+
+async fn looks_for_drift_push_out_no_other_run(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let store = &ground.door.database;
+    let applied = ground.ready_of(RunKind::Apply, RunTrigger::Commit, 50).await;
+    ground.end(applied.id, RunStatus::Successful).await;
+    let mut looks = Vec::new();
+    for artifact in 0..12 {
+        let run = ground.ready_of(RunKind::Drift, RunTrigger::Cron, artifact).await;
+        ground.end(run.id, RunStatus::Failed).await;
+        looks.push(run.id);
+    }
+    let named = store.artifacts_named().await.unwrap();
+    assert!(named.contains(&[50; 32]) && named.contains(&[2; 32]) && !named.contains(&[1; 32]));
+    assert_eq!(store.stack_runs_prune(3).await.unwrap(), 9);
+    assert!(store.stack_run(applied.id).await.unwrap().is_some());
+    for (place, run) in looks.iter().enumerate() {
+        assert_eq!(store.stack_run(*run).await.unwrap().is_some(), place >= 9, "{place}");
     }
 }

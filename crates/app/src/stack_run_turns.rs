@@ -99,7 +99,8 @@ impl App {
             if proof == Proof::Ended {
                 self.run_unlocks(&run).await?;
             }
-            self.run_over(&run).await?;
+            // Out of the way: what follows a destroyed stack is large.
+            Box::pin(self.run_over(&run)).await?;
         } else {
             self.run_next(run.stack_id).await?;
         }

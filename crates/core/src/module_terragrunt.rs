@@ -22,7 +22,7 @@ pub(crate) enum Part {
 /// # Errors
 /// [`Unreadable`] for what is no such code.
 pub(crate) fn parts(path: &str, content: &[u8]) -> Result<Vec<Part>, Unreadable> {
-    if !(path.ends_with(".hcl") || path.ends_with(".hcl.json")) {
+    if ![".hcl", ".hcl.json"].iter().any(|end| path.ends_with(end)) {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();

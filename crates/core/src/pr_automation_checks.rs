@@ -181,7 +181,7 @@ fn is_branch(name: &str) -> bool {
         && !name.contains("//")
         && !name.contains("@{")
         && !name.contains("/.")
-        && name.split('/').all(|part| !part.ends_with(".lock"))
+        && name.split('/').all(|part| part.strip_suffix(".lock").is_none())
         && !name.contains(|c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c))
 }
 

@@ -344,7 +344,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Deliveries {
     background: Background,
-    seen: Arc<Mutex<Vec<(HeaderMap, Bytes)>>>,
+    seen: Arc<Mutex<Vec<Heard>>>,
 }
 
 impl Deliveries {
@@ -372,6 +372,9 @@ impl Deliveries {
     }
 }
 
-async fn keep(State(seen): State<Arc<Mutex<Vec<(HeaderMap, Bytes)>>>>, headers: HeaderMap, body: Bytes) {
+/// A delivery: its headers and its body.
+type Heard = (HeaderMap, Bytes);
+
+async fn keep(State(seen): State<Arc<Mutex<Vec<Heard>>>>, headers: HeaderMap, body: Bytes) {
     seen.lock().push((headers, body));
 }

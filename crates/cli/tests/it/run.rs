@@ -1,6 +1,6 @@
 //! Runs one command in this process with its own streams, environment and home folder.
 
-use std::{collections::HashMap, io::Cursor, path::Path};
+use std::{collections::HashMap, ffi::OsString, io::Cursor, path::Path};
 
 use plural_cli::{Screen, Terminal};
 
@@ -89,9 +89,12 @@ impl Person {
             // What the developer has set must not decide a test.
             command = without_environment(command);
         }
-        let matches = match command.try_get_matches_from_mut(words) {
+        let args: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        let matches = match command.try_get_matches_from_mut(&args) {
             Ok(matches) => matches,
             Err(error) => {
+                // As the program prints it.
+                let error = plural_cli::without_secrets(error, &command, &args);
                 let code = u8::try_from(error.exit_code()).unwrap();
                 let text = error.render().to_string();
                 let (out, err) =

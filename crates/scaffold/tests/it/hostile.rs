@@ -150,6 +150,51 @@ fn secrets_are_in_files_alone() {
 }
 
 #[test]
+fn no_error_shows_a_part_of_a_secret() {
+    let configuration = json!([{"name": "p", "type": "PASSWORD"}]);
+    let path = json!({
+        "configuration": configuration,
+        "creates": {"templates": [{"source": "in", "destination": "{{ context.p }}/../x"}]},
+    });
+    let long = "secret-".repeat(30);
+    for secret in [long.as_str(), "quo\"ted-secret"] {
+        let told = refused(&request(path.clone(), json!({"p": secret}), &[("in", "x")], &[]));
+        assert!(!told.contains("secret-secret") && !told.contains("ted-secret"), "{told}");
+    }
+    let regex = json!({
+        "configuration": configuration,
+        "updates": {"regexReplacements": [{"file": "f", "regex": "{{ context.p }}(", "replacement": "b"}]},
+    });
+    let told = refused(&request(regex, json!({"p": "quo\"ted-secret"}), &[("f", "x")], &[]));
+    assert!(!told.contains("ted-secret"), "{told}");
+}
+
+#[test]
+fn an_answer_is_no_glob() {
+    let files = [("apps/a.yaml", "1"), ("apps/*.yaml", "2"), ("apps/[a].yaml", "3"), ("b", "4")];
+    let deleted = |glob: &str, answer: &str| {
+        let automation = json!({"configuration": [{"name": "v"}], "deletes": {"files": [glob]}});
+        let outcome = run(&request(automation, json!({"v": answer}), &files, &[]));
+        outcome.map(|outcome| outcome.changes.into_keys().collect::<Vec<_>>())
+    };
+    for (glob, answer, expected) in [
+        ("apps/{{ context.v }}.yaml", "a", "apps/a.yaml"),
+        ("apps/{{ context.v }}.yaml", "*", "apps/*.yaml"),
+        ("apps/{{ context.v }}.yaml", "[a]", "apps/[a].yaml"),
+        ("{{ context.v }}", "b", "b"),
+    ] {
+        assert_eq!(deleted(glob, answer).unwrap(), [expected], "{glob} {answer}");
+    }
+    for (glob, answer) in [("{{ context.v }}", "**"), ("apps/{{ context.v }}", "{a.yaml,b.yaml}")] {
+        assert!(deleted(glob, answer).unwrap().is_empty(), "{glob} {answer}");
+    }
+    // An answer that leaves nothing but stars leaves the whole repository.
+    for glob in ["{{ context.v }}/**", "{{ context.v }}/**/*"] {
+        assert!(deleted(glob, ".").unwrap_err().to_string().contains("whole repository"), "{glob}");
+    }
+}
+
+#[test]
 fn a_file_that_is_missing_is_named() {
     for automation in [
         json!({"creates": {"templates": [{"source": "no.yaml", "destination": "out"}]}}),
@@ -201,6 +246,10 @@ fn an_answer_is_one_value_of_a_file_that_is_made() {
         ("a.json", "{\"a\": \"{{ context.v }}\"}", "1\", \"b\": \"2"),
         ("a.toml", "a = {{ context.v }}\n", "1\nb = 2"),
         ("a.toml", "a = \"{{ context.v }}\"\n", "1\"\n[b]\nc = \"2"),
+        // A second entry of a key takes the place of the first, and all keys are those that were there.
+        ("a.json", "{\"b\": false, \"a\": \"{{ context.v }}\"}", "1\", \"b\": \"2"),
+        ("a.tf", "a = {\n  b = false\n  c = \"{{ context.v }}\"\n}\n", "1\", b = \"2"),
+        ("a.tf", "a = {\n  b = false\n  c = \"{{ context.v }}\"\n}\n", "1\", \"b\" = \"2"),
         ("a.tf", "a = \"{{ context.v }}\"\n", "1\"\nb = \"2"),
         ("a.tf", "a = \"{{ context.v }}\"\n", "${file(\"/etc/passwd\")}"),
         ("a.tf", "a = {{ context.v }}\n", "1\nprovisioner \"local-exec\" {}"),

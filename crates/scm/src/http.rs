@@ -487,7 +487,10 @@ fn words(value: &Value, text: &mut String) {
 /// The time to wait that an answer names. Without it a 403 is no limit.
 fn time_to_wait(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let until = |seconds: i64| Duration::from_secs(u64::try_from(seconds - now.timestamp()).unwrap_or(0));
+    // Any number may be sent.
+    let until = |seconds: i64| {
+        Duration::from_secs(u64::try_from(seconds.saturating_sub(now.timestamp())).unwrap_or(0))
+    };
     let found = if let Some(after) = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()) {
         match after.trim().parse::<u64>() {
             Ok(seconds) => Some(Duration::from_secs(seconds)),
@@ -527,6 +530,8 @@ mod tests {
         assert_eq!(wait(&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1000090")]), Some(90));
         assert_eq!(wait(&[("x-ratelimit-remaining", "3"), ("x-ratelimit-reset", "1000090")]), None);
         assert_eq!(wait(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "5")]), Some(1));
+        let least = "-9223372036854775808";
+        assert_eq!(wait(&[("ratelimit-remaining", "0"), ("ratelimit-reset", least)]), Some(1));
     }
 
     #[test]

@@ -134,7 +134,7 @@ fn overlay_value(
 fn overlay_is_safe(run: &Run<'_>, step: &str, overlay: &YamlOverlay, value: &Value) -> bool {
     let Some(variants) = run.harmless(&run.context, &[]) else { return true };
     variants.iter().any(|context| {
-        overlay_value(run, step, overlay, context).is_ok_and(|plain| is_same_shape(&plain, value))
+        overlay_value(run, step, overlay, context).is_ok_and(|plain| is_same_shape(value, &plain))
     })
 }
 

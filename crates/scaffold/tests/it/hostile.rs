@@ -246,6 +246,8 @@ fn an_answer_is_one_value_of_a_file_that_is_made() {
         ("a.json", "{\"a\": \"{{ context.v }}\"}", "1\", \"b\": \"2"),
         ("a.toml", "a = {{ context.v }}\n", "1\nb = 2"),
         ("a.toml", "a = \"{{ context.v }}\"\n", "1\"\n[b]\nc = \"2"),
+        // A line that becomes a key of its own.
+        ("a.yaml", "a:\n  {{ context.v }}: 1\n", "b\nkind"),
         // A second entry of a key takes the place of the first, and all keys are those that were there.
         ("a.json", "{\"b\": false, \"a\": \"{{ context.v }}\"}", "1\", \"b\": \"2"),
         ("a.tf", "a = {\n  b = false\n  c = \"{{ context.v }}\"\n}\n", "1\", b = \"2"),
@@ -268,6 +270,27 @@ fn an_answer_is_one_value_of_a_file_that_is_made() {
 }
 
 #[test]
+fn a_key_of_an_answer_is_one_key() {
+    let template = "{\"labels\": {\"a\": 1{% for pair in context.v %}, \"{{ pair[0] }}\": 1{% endfor %}}, \"admin\": false}";
+    let made = |path: &str, template: &str, answer: serde_json::Value| {
+        let automation = json!({
+            "configuration": [{"name": "v", "type": "JSON"}],
+            "creates": {"templates": [{"source": "in", "destination": path}]},
+        });
+        run(&request(automation, json!({"v": answer}), &[("in", template)], &[]))
+    };
+    let told = made("a.json", template, json!({"x\": 1}, \"root\": {\"y": 1})).unwrap_err().to_string();
+    assert!(told.contains("toJson"), "{told}");
+    for key in ["team", "app.kubernetes.io/name"] {
+        made("a.json", template, json!({key: 1})).unwrap();
+    }
+    // Keys that mean something in YAML are keys where the template quotes them.
+    for key in ["*.example.com", "a: b", "#"] {
+        made("a.yaml", "a: {{ context.v | toJson }}\n", json!({key: "x"})).unwrap();
+    }
+}
+
+#[test]
 fn what_public_templates_do_with_answers_goes_on() {
     for (path, template, answer, expected) in [
         ("a.yaml", "a: {{ context.v }}\n", "https://a.b/c?d=e#f", "a: https://a.b/c?d=e#f\n"),
@@ -276,6 +299,12 @@ fn what_public_templates_do_with_answers_goes_on() {
             "a.yaml",
             "{% assign all = context.v | split: ',' %}{% for one in all %}- {{ one }}\n{% endfor %}",
             "a,b*",
+            "- a\n- b*\n",
+        ),
+        (
+            "a.yaml",
+            "{% assign all = context.v | split: '\n' %}{% for one in all %}- {{ one }}\n{% endfor %}",
+            "a\nb*",
             "- a\n- b*\n",
         ),
         ("a.yaml", "a: |\n{{ context.v | indent: 2 }}\n", "x: 1\ny: [2]", "a: |\n  x: 1\n  y: [2]\n"),

@@ -24,6 +24,8 @@ use crate::{
 
 /// Redirects of a read that are followed within the host: a renamed repository.
 const REDIRECTS: usize = 3;
+/// All answers of a list together are at most so many times the bytes of one.
+const ANSWERS: usize = 8;
 /// The longest time to wait that is believed.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// The time to wait where a host names none.
@@ -202,12 +204,14 @@ impl Http {
         pages: usize,
     ) -> Result<List<T>> {
         let mut items: Vec<T> = Vec::new();
+        let mut read = 0;
         for page in 1..=pages {
             let mut url = url.clone();
             url.query_pairs_mut()
                 .append_pair("page", &page.to_string())
                 .append_pair(size.0, &size.1.to_string());
             let reply = self.get(url).await?;
+            self.count(&reply, &mut read)?;
             let more: Vec<T> = reply.json()?;
             let is_last = more.is_empty();
             items.extend(more);
@@ -216,6 +220,16 @@ impl Http {
             }
         }
         Ok(List { items, cut: true })
+    }
+
+    /// Counts the bytes of one more answer of a list: pages are as large as others make them.
+    pub(crate) fn count(&self, reply: &Reply, read: &mut usize) -> Result<()> {
+        *read += reply.body.len();
+        let most = self.body_bytes.saturating_mul(ANSWERS);
+        if *read > most {
+            return Err(Error::new(Cause::TooLarge, format!("{} lists more than {most} bytes", reply.at)));
+        }
+        Ok(())
     }
 
     async fn ask(&self, method: Method, url: Url, body: Option<&Payload>, accept: &str) -> Result<Reply> {

@@ -27,7 +27,7 @@ pub fn holds(condition: &str, context: &Value) -> Result<bool, String> {
     let mut reader = Reader { tokens: &tokens, at: 0, context, depth: 0 };
     let value = reader.any()?;
     if reader.at < tokens.len() {
-        return Err(format!("the condition {condition:?} has something behind its end"));
+        return Err(format!("the condition {condition:?} goes on after its end"));
     }
     Ok(truth(&value))
 }

@@ -246,7 +246,11 @@ impl Run<'_> {
             let is_secret = self.secrets.iter().any(|secret| path.contains(secret.as_str()));
             failed(
                 step,
-                if is_secret { "what would be a path is none, and holds a secret".to_owned() } else { why },
+                if is_secret {
+                    "the path is not valid; it is not shown, because it holds a secret".to_owned()
+                } else {
+                    why
+                },
             )
         })
     }

@@ -70,7 +70,7 @@ impl Reply {
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T> {
         // The parser's message may quote the body, which may hold a token.
         serde_json::from_slice(&self.body).map_err(|_| {
-            Error::new(Cause::Malformed, format!("{} answers something else than expected", self.at))
+            Error::new(Cause::Malformed, format!("the answer of {} cannot be read", self.at))
         })
     }
 }
@@ -173,7 +173,7 @@ impl Http {
             url.origin() == self.base.origin() && url.username().is_empty() && url.password().is_none()
         });
         url.ok_or_else(|| {
-            Error::new(Cause::Refused, format!("{} names another host for what follows", shown(&self.base)))
+            Error::new(Cause::Refused, format!("{} names another host for its next page", shown(&self.base)))
         })
     }
 
@@ -449,7 +449,7 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, body: &[u8], sent
     };
     let words = match cause {
         Cause::RateLimited { wait } => format!("takes no requests for {} s", wait.as_secs()),
-        Cause::Refused => "does not allow it to this credential".to_owned(),
+        Cause::Refused => "refuses it to this credential".to_owned(),
         Cause::NotFound => "is not there, or this credential does not see it".to_owned(),
         Cause::Temporary => "cannot answer now".to_owned(),
         _ => "refuses it".to_owned(),

@@ -172,7 +172,8 @@ fn unsupported(kind: HostKind) -> Error {
 
 fn parse_address(text: &str) -> Result<Url> {
     let url = Url::parse(text.trim());
-    let url = url.map_err(|_| Error::invalid("the API's address cannot be parsed: give https://HOST/PATH"))?;
+    let url =
+        url.map_err(|_| Error::invalid("the API's address cannot be parsed: give https://HOST/PATH"))?;
     if !url.username().is_empty()
         || url.password().is_some()
         || url.query().is_some()

@@ -69,9 +69,8 @@ impl Reply {
     /// The body as what it should be.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T> {
         // The parser's message may quote the body, which may hold a token.
-        serde_json::from_slice(&self.body).map_err(|_| {
-            Error::new(Cause::Malformed, format!("the answer of {} cannot be read", self.at))
-        })
+        serde_json::from_slice(&self.body)
+            .map_err(|_| Error::new(Cause::Malformed, format!("the answer of {} cannot be read", self.at)))
     }
 }
 

@@ -243,6 +243,7 @@ fn an_answer_is_one_value_of_a_file_that_is_made() {
         ("a.yaml", "a: {{ context.v }}\n", "{b: 1}"),
         ("a.yaml", "a: {{ context.v }}\n", "b: c"),
         ("a.yml", "{% raw %}{{ .Values.x }}{% endraw %}\na: {{ context.v }}\n", "1\nb: 2"),
+        ("a.yml", "{% raw %}{{ .Values.x }}{% endraw %}\na: {{ context.v }}\n", "1\rb: 2"),
         ("a.json", "{\"a\": \"{{ context.v }}\"}", "1\", \"b\": \"2"),
         ("a.toml", "a = {{ context.v }}\n", "1\nb = 2"),
         ("a.toml", "a = \"{{ context.v }}\"\n", "1\"\n[b]\nc = \"2"),

@@ -31,7 +31,8 @@ record!(PullRequest, PullRequestId, PullRequestId, PullRequestFilter);
 /// Writing pull requests.
 #[async_trait]
 pub trait PullRequestStore: Send + Sync + 'static {
-    /// Records a pull request. One of this address that the connection has already becomes what is told now, and stays whose it is.
+    /// Records a pull request. One of this address that the connection has already becomes what is told now, and stays whose it is;
+    /// [`plural_core::Error::Conflict`] where it is in another project.
     async fn pull_request_record(
         &self,
         by: Audited<'_, PrAutomation, CreatePr>,

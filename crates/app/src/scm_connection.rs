@@ -174,9 +174,12 @@ impl App {
                 ));
             }
         }
-        let app_id = |spec: &ScmSpec| spec.github.as_ref().map(|app| app.app_id.clone());
-        if kept.app_key.is_some() && !has_app_key && app_id(&spec) != app_id(&connection.spec) {
-            return Err(Error::invalid("attributes.github.privateKey", "must be that of the other App"));
+        // The key of an App opens every organization that it is installed in, and it was given for one.
+        if kept.app_key.is_some() && !has_app_key && spec.github != connection.spec.github {
+            return Err(Error::invalid(
+                "attributes.github.privateKey",
+                "must be given again, because the App or its installation changed",
+            ));
         }
         let after = ScmConnection {
             name: name.unwrap_or_else(|| connection.name.clone()),

@@ -122,6 +122,21 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     Ok(out)
 }
 
+/// A path of a file of contracts, from the root: it stays in `base`, whoever wrote that file, and so does what a link leads to. What it
+/// leads to need not be there.
+pub(crate) fn within(base: &Path, path: &Path) -> Result<PathBuf, CliError> {
+    let path = absolute(path)?;
+    let is_outside = match (base.canonicalize(), path.canonicalize()) {
+        (Ok(base), Ok(real)) => !real.starts_with(base),
+        _ => false,
+    };
+    if is_outside || !path.starts_with(base) {
+        return Err(CliError::usage(format!("{} is outside of {}", path.display(), base.display()))
+            .hint("name a folder by --dir that holds all that the contracts name"));
+    }
+    Ok(path)
+}
+
 /// The content of a file.
 pub(crate) fn bytes(what: &str, path: &Path) -> Result<Vec<u8>, CliError> {
     fs::read(path).map_err(|error| CliError::new(format!("cannot read {what} {}: {error}", path.display())))

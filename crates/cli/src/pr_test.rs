@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use crate::{
     error::CliError,
     file,
-    pr_files::{Folders, absolute, bytes, write},
+    pr_files::{Folders, absolute, bytes, within, write},
     pr_told,
     terminal::Terminal,
 };
@@ -220,9 +220,9 @@ fn run_one(
 fn run_contracts(contracts: Contracts, how: &HowArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let Contracts { workdir, templates, automations } = contracts;
     let base = absolute(&how.dir)?;
-    let dir = absolute(&base.join(workdir.unwrap_or_default()))?;
+    let dir = within(&base, &base.join(workdir.unwrap_or_default()))?;
     let copied = match templates {
-        Some(copy) => Some((absolute(&base.join(copy.from))?, absolute(&base.join(copy.to))?)),
+        Some(copy) => Some((within(&base, &base.join(copy.from))?, within(&base, &base.join(copy.to))?)),
         None => None,
     };
     let disk = Folders::default().load(&dir)?;
@@ -230,10 +230,11 @@ fn run_contracts(contracts: Contracts, how: &HowArgs, terminal: &mut Terminal<'_
     let tree = folders.load(&dir)?;
     let mut jobs = Vec::new();
     for contract in &automations {
-        let at = |path: Option<&String>| path.map(|path| dir.join(path));
-        let (context, external, chart) =
-            (at(contract.context.as_ref()), at(contract.external_dir.as_ref()), at(contract.chart.as_ref()));
-        let path = dir.join(&contract.file);
+        let at = |path: Option<&String>| path.map(|path| within(&base, &dir.join(path))).transpose();
+        let context = at(contract.context.as_ref())?;
+        let external = at(contract.external_dir.as_ref())?;
+        let chart = at(contract.chart.as_ref())?;
+        let path = within(&base, &dir.join(&contract.file))?;
         let inputs =
             Inputs { context: context.as_deref(), templates: external.as_deref(), chart: chart.as_deref() };
         jobs.push(job(&path, read(&path)?, &inputs, &folders, terminal)?);

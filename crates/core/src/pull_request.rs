@@ -95,7 +95,11 @@ impl HostPullRequest {
     /// [`Error::Invalid`] for what is no address, or too long.
     pub fn check(&self) -> Result<()> {
         let Self { url, repository, branch, title, status: _, labels } = self;
-        let is_address = (url.starts_with("https://") || url.starts_with("http://"))
+        let rest = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+        // People click on it: what stands before an @ looks like a host and is none.
+        let host = rest.and_then(|rest| rest.split(['/', '?', '#', '\\']).next()).unwrap_or_default();
+        let is_address = !host.is_empty()
+            && !host.contains('@')
             && url.len() <= MAX_URL
             && !url.contains(|c: char| c.is_control() || c.is_whitespace());
         if !is_address {
@@ -132,6 +136,8 @@ mod tests {
         for (bad, field) in [
             (HostPullRequest { url: "javascript:alert(1)".to_owned(), ..good.clone() }, "url"),
             (HostPullRequest { url: "https://a b".to_owned(), ..good.clone() }, "url"),
+            (HostPullRequest { url: "https://github.com@evil.example/1".to_owned(), ..good.clone() }, "url"),
+            (HostPullRequest { url: "https:///1".to_owned(), ..good.clone() }, "url"),
             (HostPullRequest { title: "a\nb".to_owned(), ..good.clone() }, "title"),
             (HostPullRequest { branch: String::new(), ..good.clone() }, "branch"),
             (HostPullRequest { labels: vec!["x".to_owned(); 101], ..good.clone() }, "labels"),

@@ -27,7 +27,7 @@ pub fn holds(condition: &str, context: &Value) -> Result<bool, String> {
     let mut reader = Reader { tokens: &tokens, at: 0, context, depth: 0 };
     let value = reader.any()?;
     if reader.at < tokens.len() {
-        return Err(format!("the condition {condition:?} has something behind its end"));
+        return Err(format!("the condition {condition:?} goes on after its end"));
     }
     Ok(truth(&value))
 }
@@ -244,8 +244,8 @@ fn compare(sign: &str, left: &Value, right: &Value) -> bool {
         Value::Array(_) | Value::Object(_) => None,
     };
     let order = match (text(left), text(right)) {
-        (Some(a), Some(b)) => match (a.parse::<f64>(), b.parse::<f64>()) {
-            (Ok(a), Ok(b)) => a.partial_cmp(&b),
+        (Some(a), Some(b)) => match (number(&a), number(&b)) {
+            (Some(a), Some(b)) => a.partial_cmp(&b),
             _ => Some(a.cmp(&b)),
         },
         _ => (left == right).then_some(std::cmp::Ordering::Equal),
@@ -258,4 +258,9 @@ fn compare(sign: &str, left: &Value, right: &Value) -> bool {
         ">" => order.is_some_and(std::cmp::Ordering::is_gt),
         _ => order.is_some_and(std::cmp::Ordering::is_ge),
     }
+}
+
+/// `inf`, `infinity` and `nan` are words.
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
 }

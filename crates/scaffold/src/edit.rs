@@ -170,10 +170,16 @@ pub(crate) fn shape(text: &str, format: Format) -> Option<Value> {
             let documents = yaml::parse_documents(text.as_bytes(), MAX_VALUES).ok()?;
             Some(Value::Array(documents.into_iter().map(|document| document.value).collect()))
         }
-        Format::Json => serde_json::from_str(text).ok(),
+        Format::Json => json::shape(text),
         Format::Toml => toml::value(text),
         Format::Hcl => hcl::shape(text),
     }
+}
+
+/// The shape of a map whose keys may stand twice.
+fn entries_shape(entries: impl Iterator<Item = (String, Value)>) -> Value {
+    let all: Value = entries.map(|entry| Value::Object([entry].into_iter().collect())).collect();
+    Value::Object([("{}".to_owned(), all)].into_iter().collect())
 }
 
 fn edit_yaml(text: &str, document: &DocumentSelector, edit: &Edit) -> Result<String, String> {

@@ -145,7 +145,12 @@ fn secrets(automation: &Automation, context: &Map<String, Value>) -> Vec<String>
     let mut found: Vec<String> = passwords
         .filter_map(|question| context.get(&question.name)?.as_str())
         .filter(|secret| secret.len() >= MIN_SECRET)
-        .map(str::to_owned)
+        // Errors quote what they are about.
+        .flat_map(|secret| {
+            let quoted = format!("{secret:?}");
+            let inside = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+            [secret.to_owned(), inside.to_owned()]
+        })
         .collect();
     // The longest first: one may hold another.
     found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -231,7 +236,23 @@ impl Run<'_> {
     /// A path that is a template.
     fn path(&self, step: &str, source: &str, context: &Map<String, Value>) -> Done<String> {
         let text = self.expand(step, step, source, context)?;
-        crate::files::clean_path(text.trim()).map_err(|why| failed(step, why))
+        self.clean(step, text.trim())
+    }
+
+    /// A path of the repository.
+    fn clean(&self, step: &str, path: &str) -> Done<String> {
+        crate::files::clean_path(path).map_err(|why| {
+            // What is wrong shows the beginning of the path, which may be that of a secret.
+            let is_secret = self.secrets.iter().any(|secret| path.contains(secret.as_str()));
+            failed(
+                step,
+                if is_secret {
+                    "the path is not valid; it is not shown, because it holds a secret".to_owned()
+                } else {
+                    why
+                },
+            )
+        })
     }
 
     fn write(&mut self, step: &str, path: &str, entry: Entry) -> Done {
@@ -324,6 +345,19 @@ impl Run<'_> {
         self.outcome.message = without(&self.secrets, &message);
         Ok(())
     }
+}
+
+/// The context with all texts in it changed.
+fn with_texts(context: &Map<String, Value>, change: &dyn Fn(&str) -> String) -> Map<String, Value> {
+    fn changed(value: &Value, change: &dyn Fn(&str) -> String) -> Value {
+        match value {
+            Value::String(text) => Value::String(change(text)),
+            Value::Array(items) => Value::Array(items.iter().map(|item| changed(item, change)).collect()),
+            Value::Object(entries) => Value::Object(with_texts(entries, change)),
+            other => other.clone(),
+        }
+    }
+    context.iter().map(|(key, value)| (key.clone(), changed(value, change))).collect()
 }
 
 /// How large a tree of templates may be.

@@ -74,8 +74,11 @@ impl Bitbucket {
     async fn list<T: DeserializeOwned>(&self, mut url: Url, pages: usize) -> Result<List<T>> {
         url.query_pairs_mut().append_pair("pagelen", PAGE);
         let mut items: Vec<T> = Vec::new();
+        let mut read = 0;
         for _ in 0..pages {
-            let page: wire::Page<T> = self.http.get(url).await?.json()?;
+            let reply = self.http.get(url).await?;
+            self.http.count(&reply, &mut read)?;
+            let page: wire::Page<T> = reply.json()?;
             items.extend(page.values);
             let Some(next) = page.next else { return Ok(List { items, cut: false }) };
             url = self.http.here(&next)?;

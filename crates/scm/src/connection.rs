@@ -153,7 +153,7 @@ pub fn connect(connection: &Connection, options: &Options) -> Result<Arc<dyn Git
     let address = address
         .ok_or_else(|| Error::invalid(format!("a connection to {} needs its API's address", kind.name())))?;
     if matches!(connection.credentials, Credentials::App { .. }) && kind != HostKind::GitHub {
-        return Err(Error::invalid("an App is of GitHub: give a token"));
+        return Err(Error::invalid("only GitHub has Apps: give a token"));
     }
     let http = Http::new(parse_address(address)?, connection, options)?;
     match kind {
@@ -172,7 +172,8 @@ fn unsupported(kind: HostKind) -> Error {
 
 fn parse_address(text: &str) -> Result<Url> {
     let url = Url::parse(text.trim());
-    let url = url.map_err(|_| Error::invalid("the API's address is none: give https://HOST/PATH"))?;
+    let url =
+        url.map_err(|_| Error::invalid("the API's address cannot be parsed: give https://HOST/PATH"))?;
     if !url.username().is_empty()
         || url.password().is_some()
         || url.query().is_some()

@@ -82,6 +82,17 @@ impl GitLab {
     }
 }
 
+/// A text that asks for nothing. GitLab does what a line such as `/merge` or `/approve` says, with the rights of the connection, and a text
+/// may hold answers.
+fn inert(text: &str) -> String {
+    let line = |line: &str| {
+        let rest = line.trim_start();
+        let before = &line[..line.len() - rest.len()];
+        if rest.starts_with('/') { format!("{before}\\{rest}") } else { line.to_owned() }
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
 #[async_trait]
 impl GitHost for GitLab {
     async fn default_branch(&self, repository: &Repository) -> Result<BranchName> {
@@ -133,7 +144,7 @@ impl GitHost for GitLab {
     async fn open(&self, repository: &Repository, new: &NewPullRequest) -> Result<Opened> {
         let body = json!({
             "source_branch": new.head.as_str(), "target_branch": new.base.as_str(),
-            "title": new.title, "description": new.body,
+            "title": new.title, "description": inert(&new.body),
         });
         match self.http.send(Method::POST, self.of(repository, &["merge_requests"]), &body).await {
             Ok(reply) => {
@@ -175,10 +186,11 @@ impl GitHost for GitLab {
         edit: &PullRequestEdit,
     ) -> Result<PullRequest> {
         let mut body = serde_json::Map::new();
-        for (name, text) in [("title", &edit.title), ("description", &edit.body)] {
-            if let Some(text) = text {
-                body.insert(name.to_owned(), text.as_str().into());
-            }
+        if let Some(title) = &edit.title {
+            body.insert("title".to_owned(), title.as_str().into());
+        }
+        if let Some(text) = &edit.body {
+            body.insert("description".to_owned(), inert(text).into());
         }
         if body.is_empty() {
             // It refuses an edit of nothing.
@@ -282,7 +294,7 @@ impl GitHost for GitLab {
 
     async fn comment(&self, repository: &Repository, number: u64, marker: &str, body: &str) -> Result<()> {
         let mark = common::mark(marker)?;
-        let text = json!({"body": format!("{mark}\n{body}")});
+        let text = json!({"body": format!("{mark}\n{}", inert(body))});
         let url = self.at(repository, number, &["notes"]);
         let mut oldest_first = url.clone();
         oldest_first.query_pairs_mut().append_pair("order_by", "created_at").append_pair("sort", "asc");
@@ -334,7 +346,7 @@ impl GitHost for GitLab {
         }
         // An approval has no text of its own.
         let url = self.at(repository, number, &["notes"]);
-        self.http.send(Method::POST, url, &json!({"body": body})).await.map(drop)
+        self.http.send(Method::POST, url, &json!({"body": inert(body)})).await.map(drop)
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
@@ -360,6 +372,25 @@ impl GitHost for GitLab {
         match known {
             Some(id) => self.http.send(Method::PUT, hooks(&[id.as_str()]), &body).await.map(drop),
             None => self.http.send(Method::POST, hooks(&[]), &body).await.map(drop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_of_a_text_is_a_quick_action() {
+        for (text, expected) in [
+            ("/merge", "\\/merge"),
+            ("Add it\n/approve\r\n/label ~x\n", "Add it\n\\/approve\r\n\\/label ~x\n"),
+            ("a\n\r/merge", "a\n\r\\/merge"),
+            ("  /close", "  \\/close"),
+            ("see /merge and a/b\n\nhttps://a/b", "see /merge and a/b\n\nhttps://a/b"),
+            ("", ""),
+        ] {
+            assert_eq!(inert(text), expected, "{text:?}");
         }
     }
 }

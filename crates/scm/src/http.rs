@@ -24,6 +24,8 @@ use crate::{
 
 /// Redirects of a read that are followed within the host: a renamed repository.
 const REDIRECTS: usize = 3;
+/// All answers of a list together are at most so many times the bytes of one.
+const ANSWERS: usize = 8;
 /// The longest time to wait that is believed.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// The time to wait where a host names none.
@@ -67,9 +69,8 @@ impl Reply {
     /// The body as what it should be.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T> {
         // The parser's message may quote the body, which may hold a token.
-        serde_json::from_slice(&self.body).map_err(|_| {
-            Error::new(Cause::Malformed, format!("{} answers something else than expected", self.at))
-        })
+        serde_json::from_slice(&self.body)
+            .map_err(|_| Error::new(Cause::Malformed, format!("the answer of {} cannot be read", self.at)))
     }
 }
 
@@ -171,7 +172,7 @@ impl Http {
             url.origin() == self.base.origin() && url.username().is_empty() && url.password().is_none()
         });
         url.ok_or_else(|| {
-            Error::new(Cause::Refused, format!("{} names another host for what follows", shown(&self.base)))
+            Error::new(Cause::Refused, format!("{} names another host for its next page", shown(&self.base)))
         })
     }
 
@@ -202,12 +203,14 @@ impl Http {
         pages: usize,
     ) -> Result<List<T>> {
         let mut items: Vec<T> = Vec::new();
+        let mut read = 0;
         for page in 1..=pages {
             let mut url = url.clone();
             url.query_pairs_mut()
                 .append_pair("page", &page.to_string())
                 .append_pair(size.0, &size.1.to_string());
             let reply = self.get(url).await?;
+            self.count(&reply, &mut read)?;
             let more: Vec<T> = reply.json()?;
             let is_last = more.is_empty();
             items.extend(more);
@@ -216,6 +219,16 @@ impl Http {
             }
         }
         Ok(List { items, cut: true })
+    }
+
+    /// Counts the bytes of one more answer of a list: pages are as large as others make them.
+    pub(crate) fn count(&self, reply: &Reply, read: &mut usize) -> Result<()> {
+        *read += reply.body.len();
+        let most = self.body_bytes.saturating_mul(ANSWERS);
+        if *read > most {
+            return Err(Error::new(Cause::TooLarge, format!("{} lists more than {most} bytes", reply.at)));
+        }
+        Ok(())
     }
 
     async fn ask(&self, method: Method, url: Url, body: Option<&Payload>, accept: &str) -> Result<Reply> {
@@ -435,7 +448,7 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, body: &[u8], sent
     };
     let words = match cause {
         Cause::RateLimited { wait } => format!("takes no requests for {} s", wait.as_secs()),
-        Cause::Refused => "does not allow it to this credential".to_owned(),
+        Cause::Refused => "refuses it to this credential".to_owned(),
         Cause::NotFound => "is not there, or this credential does not see it".to_owned(),
         Cause::Temporary => "cannot answer now".to_owned(),
         _ => "refuses it".to_owned(),
@@ -487,7 +500,10 @@ fn words(value: &Value, text: &mut String) {
 /// The time to wait that an answer names. Without it a 403 is no limit.
 fn time_to_wait(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let until = |seconds: i64| Duration::from_secs(u64::try_from(seconds - now.timestamp()).unwrap_or(0));
+    // Any number may be sent.
+    let until = |seconds: i64| {
+        Duration::from_secs(u64::try_from(seconds.saturating_sub(now.timestamp())).unwrap_or(0))
+    };
     let found = if let Some(after) = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()) {
         match after.trim().parse::<u64>() {
             Ok(seconds) => Some(Duration::from_secs(seconds)),
@@ -527,6 +543,8 @@ mod tests {
         assert_eq!(wait(&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1000090")]), Some(90));
         assert_eq!(wait(&[("x-ratelimit-remaining", "3"), ("x-ratelimit-reset", "1000090")]), None);
         assert_eq!(wait(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "5")]), Some(1));
+        let least = "-9223372036854775808";
+        assert_eq!(wait(&[("ratelimit-remaining", "0"), ("ratelimit-reset", least)]), Some(1));
     }
 
     #[test]

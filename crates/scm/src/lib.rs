@@ -8,7 +8,7 @@
 //! # Guarantees
 //! - A credential goes to the scheme, host and port of its connection only. Redirects to other places are refused.
 //! - Every address is checked when it is connected to ([`plural_reach::Reach`]).
-//! - Answers are bounded in bytes, lists in pages, requests in time. A list that was cut says so.
+//! - Answers are bounded in bytes, lists in pages and bytes, requests in time. A list that was cut says so.
 //! - What went wrong is typed ([`Cause`]). No error and no `Debug` text holds a credential.
 //! - Opening a pull request for a branch that has an open one gives that one.
 

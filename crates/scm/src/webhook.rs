@@ -56,7 +56,7 @@ pub fn read(host: HostKind, headers: &HeaderMap, body: &[u8], secret: &SecretStr
     if secret.is_empty() || !is_proven(host, headers, body, secret) {
         return Err(Error::new(
             Cause::Refused,
-            format!("a webhook that says it is of {} is not", host.name()),
+            format!("a webhook of {} is not signed with its secret", host.name()),
         ));
     }
     let malformed = |why: &str| Error::new(Cause::Malformed, format!("a webhook of {} {why}", host.name()));

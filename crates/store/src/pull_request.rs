@@ -150,6 +150,10 @@ impl PullRequestStore for Database {
             .one(&write.tx)
             .await
             .map_err(db("reading a pull request"))?;
+        // A connection of the whole installation has those of many projects: none of them writes, or is told, what another one's is.
+        if known.as_ref().is_some_and(|known| known.project_id != project_id.uuid()) {
+            return Err(Error::conflict("the pull request is recorded in another project"));
+        }
         let mut row = row::ActiveModel {
             repository: set(repository.clone()),
             branch: set(branch.clone()),
@@ -160,8 +164,11 @@ impl PullRequestStore for Database {
             ..Default::default()
         };
         let doing = "recording a pull request";
+        let mut entry = by.entry().clone();
         let row = match known {
             Some(known) => {
+                // The id that it was to have is nobody's.
+                entry.target.id = Some(known.id);
                 row.id = ActiveValue::Unchanged(known.id);
                 row.update(&write.tx).await.map_err(unique(doing, UNIQUE))?
             }
@@ -176,7 +183,7 @@ impl PullRequestStore for Database {
                 row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
             }
         };
-        write.audit(by.entry()).await?;
+        write.audit(&entry).await?;
         write.commit().await?;
         row.try_into()
     }

@@ -163,6 +163,42 @@ async fn contracts_hold_where_nothing_would_change() {
 }
 
 #[tokio::test]
+async fn contracts_read_and_write_nothing_outside_of_their_folder() {
+    let person = person();
+    let contracts = |from: &str, to: &str| {
+        let changed = CONTRACTS.replace(from, to);
+        assert_ne!(changed, CONTRACTS);
+        fs::write(person.home().join("contracts.yaml"), changed).unwrap();
+    };
+    for (from, to) in [
+        ("workdir: out", "workdir: ../out"),
+        ("workdir: out", "workdir: /"),
+        ("from: scaffolds", "from: ../scaffolds"),
+        ("../answers.yaml", "../../answers.yaml"),
+        ("../automation.yaml", "../../automation.yaml"),
+        ("externalDir: copied", "externalDir: ../../scaffolds"),
+    ] {
+        contracts(from, to);
+        let done = run(&person, "pr contracts ~/contracts.yaml --dir ~").await;
+        assert_eq!(done.code, 2, "{to}: {done:?}");
+        assert!(done.err.contains("is outside of"), "{to}: {done:?}");
+    }
+    assert_eq!(text(&person, "out/apps/web.yaml"), "");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn contracts_follow_no_link_out_of_their_folder() {
+    let person = person();
+    let home = person.home();
+    fs::create_dir_all(home.join("inner")).unwrap();
+    std::os::unix::fs::symlink(home.join("out"), home.join("inner/out")).unwrap();
+    let done = run(&person, "pr contracts ~/contracts.yaml --dir ~/inner").await;
+    assert_eq!(done.code, 2, "{done:?}");
+    assert!(done.err.contains("is outside of"), "{done:?}");
+}
+
+#[tokio::test]
 async fn a_template_has_its_answers_with_it() {
     let person = person();
     let template = "kind: PrTemplate\ncontext:\n  version: '2'\nspec:\n  updates:\n    files: [main.tf]\n    regexes: ['terraform \\{\\}']\n    replace_template: 'terraform {} # {{ context.version }}'\n    match_strategy: any\n";

@@ -1,6 +1,9 @@
 //! Where the values of a JSON text stand.
 
 use plural_render::yaml::spans::{Entry, Item, Node, NodeKind};
+use serde_json::Value;
+
+use super::entries_shape;
 
 /// Deepest nesting, that of serde_json.
 const MAX_DEPTH: usize = 127;
@@ -10,6 +13,22 @@ pub(super) fn spans(text: &str) -> Option<Node> {
     let mut reader = Reader { text, at: 0 };
     reader.skip_space();
     reader.node(0)
+}
+
+/// Maps and lists of a text, with every entry: of a key that stands twice, readers take the last one or the first.
+pub(super) fn shape(text: &str) -> Option<Value> {
+    serde_json::from_str::<Value>(text).ok()?;
+    spans(text).as_ref().map(shape_of)
+}
+
+fn shape_of(node: &Node) -> Value {
+    match &node.kind {
+        NodeKind::Map { flow: _, entries } => {
+            entries_shape(entries.iter().map(|entry| (entry.key.clone(), shape_of(&entry.value))))
+        }
+        NodeKind::Sequence { flow: _, items } => items.iter().map(|item| shape_of(&item.value)).collect(),
+        NodeKind::Nothing | NodeKind::Scalar | NodeKind::Alias => Value::Null,
+    }
 }
 
 struct Reader<'t> {

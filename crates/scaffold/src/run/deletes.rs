@@ -1,14 +1,22 @@
 //! Files that are taken away.
 
-use super::{Done, Run, failed};
-use crate::files::clean_path;
+use super::{Done, Run, failed, with_texts};
 
 pub(super) fn run(run: &mut Run<'_>) -> Done {
     let deletes = run.automation.deletes.clone();
+    // An answer names files: it is no glob, and no part of one.
+    let named = with_texts(&run.context, &literal);
     for (at, glob) in deletes.files.iter().enumerate() {
         let step = format!("deletes.files[{at}]");
-        let text = run.expand(&step, &step, glob, &run.context)?;
-        let glob = clean_path(text.trim()).map_err(|why| failed(&step, why))?;
+        let text = run.expand(&step, &step, glob, &named)?;
+        let is_made = text != *glob;
+        let glob = run.clean(&step, text.trim())?;
+        if is_made && glob.split('/').all(|part| matches!(part, "*" | "**")) {
+            return Err(failed(
+                step,
+                "an answer is empty, or a dot: the whole repository would be taken away",
+            ));
+        }
         let regex = crate::regexes::regex_of(&glob_regex(&glob)).map_err(|why| failed(&step, why))?;
         let found: Vec<String> = run
             .tree
@@ -28,7 +36,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Done {
         let step = format!("deletes.folders[{at}]");
         let text = run.expand(&step, &step, folder, &run.context)?;
         // The root is no folder that can be taken away: an answer that is empty must not empty the repository.
-        let folder = clean_path(text.trim()).map_err(|why| failed(&step, why))?;
+        let folder = run.clean(&step, text.trim())?;
         let found: Vec<String> = run.tree.below(&folder).into_iter().map(str::to_owned).collect();
         if found.is_empty() {
             run.outcome.warnings.push(format!("{step}: there is no such folder"));
@@ -38,6 +46,19 @@ pub(super) fn run(run: &mut Run<'_>) -> Done {
         }
     }
     Ok(())
+}
+
+/// A text as a glob that matches it alone.
+fn literal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "*?[{},".contains(c) {
+            out.extend(['[', c, ']']);
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// `*` and `?` stay within a part of a path, `**` goes over parts, `[a-z]` and `{a,b}` are choices.

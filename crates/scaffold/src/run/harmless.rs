@@ -87,7 +87,7 @@ impl Run<'_> {
             match (&found, edit::shape(&plain, format)) {
                 (Some(found), Some(plain)) if is_same_shape(found, &plain) => return Ok(()),
                 // A template of a template, which nobody can read before that is rendered: no answer adds lines to it.
-                (None, None) if plain.lines().count() == rendered.lines().count() => return Ok(()),
+                (None, None) if breaks(&plain) == breaks(rendered) => return Ok(()),
                 (None, _) => return refused(),
                 (Some(_), _) => {}
             }
@@ -106,39 +106,59 @@ fn plain(value: &Value, keeps_lines: bool) -> Value {
         Value::String(text) => Value::String(plain_text(text, keeps_lines)),
         Value::Array(items) => Value::Array(items.iter().map(|item| plain(item, keeps_lines)).collect()),
         Value::Object(entries) => {
-            entries.iter().map(|(key, value)| (key.clone(), plain(value, keeps_lines))).collect()
+            // An answer that is a map has its keys from whoever answered, too.
+            entries.iter().map(|(key, value)| (plain_text(key, false), plain(value, keeps_lines))).collect()
         }
         other => other.clone(),
     }
 }
 
-/// As long as the text, and with the same commas and spaces: a template that takes it apart gets as many parts.
+/// With the same commas and spaces as the text: a template that takes it apart gets as many parts. Where lines are kept, each but the first
+/// begins otherwise: a line of an answer could be the key of what the template has behind it.
 fn plain_text(text: &str, keeps_lines: bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
-    let mut begins = true;
+    let (mut begins, mut is_first) = (true, true);
     while let Some(c) = rest.next() {
         let is_sign = match c {
-            '\n' | '\r' => !keeps_lines,
+            c if is_break(c) => !keeps_lines,
             ':' => rest.peek().is_none_or(|next| next.is_whitespace()),
             '-' | '?' | '.' => begins,
             c => SIGNS.contains(&c),
         };
-        begins = c == '\n' || (begins && c.is_whitespace());
+        if begins && !is_first && !c.is_whitespace() {
+            out.push('x');
+        }
+        begins = is_break(c) || (begins && c.is_whitespace());
+        is_first &= !(keeps_lines && is_break(c));
         out.push(if is_sign { 'x' } else { c });
     }
     out
 }
 
-/// Whether two values have the same keys and lists, whatever their texts, numbers and booleans are.
-pub(super) fn is_same_shape(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len()
-                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| is_same_shape(value, other)))
+fn breaks(text: &str) -> usize {
+    text.chars().filter(|c| is_break(*c)).count()
+}
+
+/// What YAML takes for the end of a line.
+fn is_break(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Whether what was found has the keys and lists of what came of stand-ins, whatever their texts, numbers and booleans are.
+pub(super) fn is_same_shape(found: &Value, plain: &Value) -> bool {
+    match (found, plain) {
+        (Value::Object(found), Value::Object(plain)) => {
+            let stands_for =
+                |key: &String| plain.get(key).or_else(|| plain.get(plain_text(key, false).as_str()));
+            found.len() == plain.len()
+                && found
+                    .iter()
+                    .all(|(key, value)| stands_for(key).is_some_and(|other| is_same_shape(value, other)))
         }
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_shape(a, b))
+        (Value::Array(found), Value::Array(plain)) => {
+            found.len() == plain.len()
+                && found.iter().zip(plain).all(|(found, plain)| is_same_shape(found, plain))
         }
         (Value::Object(_) | Value::Array(_), _) | (_, Value::Object(_) | Value::Array(_)) => false,
         _ => true,

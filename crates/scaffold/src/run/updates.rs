@@ -4,7 +4,7 @@ use plural_render::yaml;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::{Done, Failure, Run, failed, harmless::is_same_shape};
+use super::{Done, Failure, Run, failed, harmless::is_same_shape, with_texts};
 use crate::{
     automation::{FileEdit, ListRule, MatchStrategy, RegexReplacement, YamlOverlay},
     edit::{Edit, Format, ListMerge, Path, edit},
@@ -54,17 +54,7 @@ fn change(
 
 /// The context for a text in which `$` names a group: answers name none.
 fn without_groups(context: &Map<String, Value>) -> Map<String, Value> {
-    fn escaped(value: &Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(text.replace('$', "$$")),
-            Value::Array(items) => Value::Array(items.iter().map(escaped).collect()),
-            Value::Object(entries) => {
-                Value::Object(entries.iter().map(|(key, value)| (key.clone(), escaped(value))).collect())
-            }
-            other => other.clone(),
-        }
-    }
-    context.iter().map(|(key, value)| (key.clone(), escaped(value))).collect()
+    with_texts(context, &|text| text.replace('$', "$$"))
 }
 
 fn replace(run: &mut Run<'_>, step: &str, replacement: &RegexReplacement) -> Done {
@@ -144,7 +134,7 @@ fn overlay_value(
 fn overlay_is_safe(run: &Run<'_>, step: &str, overlay: &YamlOverlay, value: &Value) -> bool {
     let Some(variants) = run.harmless(&run.context, &[]) else { return true };
     variants.iter().any(|context| {
-        overlay_value(run, step, overlay, context).is_ok_and(|plain| is_same_shape(&plain, value))
+        overlay_value(run, step, overlay, context).is_ok_and(|plain| is_same_shape(value, &plain))
     })
 }
 

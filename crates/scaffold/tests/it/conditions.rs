@@ -23,6 +23,9 @@ fn conditions_read_the_context() {
         ("context[\"cloud\"] != 'aws'", false),
         ("tags[0] == 'a'", true),
         ("on == true", true),
+        // Words are no numbers.
+        ("'inf' == 'infinity'", false),
+        ("'nan' == 'nan'", true),
     ] {
         assert_eq!(holds(condition, &context), Ok(expected), "{condition}");
     }

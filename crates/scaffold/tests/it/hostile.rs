@@ -150,6 +150,51 @@ fn secrets_are_in_files_alone() {
 }
 
 #[test]
+fn no_error_shows_a_part_of_a_secret() {
+    let configuration = json!([{"name": "p", "type": "PASSWORD"}]);
+    let path = json!({
+        "configuration": configuration,
+        "creates": {"templates": [{"source": "in", "destination": "{{ context.p }}/../x"}]},
+    });
+    let long = "secret-".repeat(30);
+    for secret in [long.as_str(), "quo\"ted-secret"] {
+        let told = refused(&request(path.clone(), json!({"p": secret}), &[("in", "x")], &[]));
+        assert!(!told.contains("secret-secret") && !told.contains("ted-secret"), "{told}");
+    }
+    let regex = json!({
+        "configuration": configuration,
+        "updates": {"regexReplacements": [{"file": "f", "regex": "{{ context.p }}(", "replacement": "b"}]},
+    });
+    let told = refused(&request(regex, json!({"p": "quo\"ted-secret"}), &[("f", "x")], &[]));
+    assert!(!told.contains("ted-secret"), "{told}");
+}
+
+#[test]
+fn an_answer_is_no_glob() {
+    let files = [("apps/a.yaml", "1"), ("apps/*.yaml", "2"), ("apps/[a].yaml", "3"), ("b", "4")];
+    let deleted = |glob: &str, answer: &str| {
+        let automation = json!({"configuration": [{"name": "v"}], "deletes": {"files": [glob]}});
+        let outcome = run(&request(automation, json!({"v": answer}), &files, &[]));
+        outcome.map(|outcome| outcome.changes.into_keys().collect::<Vec<_>>())
+    };
+    for (glob, answer, expected) in [
+        ("apps/{{ context.v }}.yaml", "a", "apps/a.yaml"),
+        ("apps/{{ context.v }}.yaml", "*", "apps/*.yaml"),
+        ("apps/{{ context.v }}.yaml", "[a]", "apps/[a].yaml"),
+        ("{{ context.v }}", "b", "b"),
+    ] {
+        assert_eq!(deleted(glob, answer).unwrap(), [expected], "{glob} {answer}");
+    }
+    for (glob, answer) in [("{{ context.v }}", "**"), ("apps/{{ context.v }}", "{a.yaml,b.yaml}")] {
+        assert!(deleted(glob, answer).unwrap().is_empty(), "{glob} {answer}");
+    }
+    // An answer that leaves nothing but stars leaves the whole repository.
+    for glob in ["{{ context.v }}/**", "{{ context.v }}/**/*"] {
+        assert!(deleted(glob, ".").unwrap_err().to_string().contains("whole repository"), "{glob}");
+    }
+}
+
+#[test]
 fn a_file_that_is_missing_is_named() {
     for automation in [
         json!({"creates": {"templates": [{"source": "no.yaml", "destination": "out"}]}}),
@@ -198,9 +243,16 @@ fn an_answer_is_one_value_of_a_file_that_is_made() {
         ("a.yaml", "a: {{ context.v }}\n", "{b: 1}"),
         ("a.yaml", "a: {{ context.v }}\n", "b: c"),
         ("a.yml", "{% raw %}{{ .Values.x }}{% endraw %}\na: {{ context.v }}\n", "1\nb: 2"),
+        ("a.yml", "{% raw %}{{ .Values.x }}{% endraw %}\na: {{ context.v }}\n", "1\rb: 2"),
         ("a.json", "{\"a\": \"{{ context.v }}\"}", "1\", \"b\": \"2"),
         ("a.toml", "a = {{ context.v }}\n", "1\nb = 2"),
         ("a.toml", "a = \"{{ context.v }}\"\n", "1\"\n[b]\nc = \"2"),
+        // A line that becomes a key of its own.
+        ("a.yaml", "a:\n  {{ context.v }}: 1\n", "b\nkind"),
+        // A second entry of a key takes the place of the first, and all keys are those that were there.
+        ("a.json", "{\"b\": false, \"a\": \"{{ context.v }}\"}", "1\", \"b\": \"2"),
+        ("a.tf", "a = {\n  b = false\n  c = \"{{ context.v }}\"\n}\n", "1\", b = \"2"),
+        ("a.tf", "a = {\n  b = false\n  c = \"{{ context.v }}\"\n}\n", "1\", \"b\" = \"2"),
         ("a.tf", "a = \"{{ context.v }}\"\n", "1\"\nb = \"2"),
         ("a.tf", "a = \"{{ context.v }}\"\n", "${file(\"/etc/passwd\")}"),
         ("a.tf", "a = {{ context.v }}\n", "1\nprovisioner \"local-exec\" {}"),
@@ -219,6 +271,27 @@ fn an_answer_is_one_value_of_a_file_that_is_made() {
 }
 
 #[test]
+fn a_key_of_an_answer_is_one_key() {
+    let template = "{\"labels\": {\"a\": 1{% for pair in context.v %}, \"{{ pair[0] }}\": 1{% endfor %}}, \"admin\": false}";
+    let made = |path: &str, template: &str, answer: serde_json::Value| {
+        let automation = json!({
+            "configuration": [{"name": "v", "type": "JSON"}],
+            "creates": {"templates": [{"source": "in", "destination": path}]},
+        });
+        run(&request(automation, json!({"v": answer}), &[("in", template)], &[]))
+    };
+    let told = made("a.json", template, json!({"x\": 1}, \"root\": {\"y": 1})).unwrap_err().to_string();
+    assert!(told.contains("toJson"), "{told}");
+    for key in ["team", "app.kubernetes.io/name"] {
+        made("a.json", template, json!({key: 1})).unwrap();
+    }
+    // Keys that mean something in YAML are keys where the template quotes them.
+    for key in ["*.example.com", "a: b", "#"] {
+        made("a.yaml", "a: {{ context.v | toJson }}\n", json!({key: "x"})).unwrap();
+    }
+}
+
+#[test]
 fn what_public_templates_do_with_answers_goes_on() {
     for (path, template, answer, expected) in [
         ("a.yaml", "a: {{ context.v }}\n", "https://a.b/c?d=e#f", "a: https://a.b/c?d=e#f\n"),
@@ -227,6 +300,12 @@ fn what_public_templates_do_with_answers_goes_on() {
             "a.yaml",
             "{% assign all = context.v | split: ',' %}{% for one in all %}- {{ one }}\n{% endfor %}",
             "a,b*",
+            "- a\n- b*\n",
+        ),
+        (
+            "a.yaml",
+            "{% assign all = context.v | split: '\n' %}{% for one in all %}- {{ one }}\n{% endfor %}",
+            "a\nb*",
             "- a\n- b*\n",
         ),
         ("a.yaml", "a: |\n{{ context.v | indent: 2 }}\n", "x: 1\ny: [2]", "a: |\n  x: 1\n  y: [2]\n"),

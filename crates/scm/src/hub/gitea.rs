@@ -121,13 +121,16 @@ async fn file(hub: &Hub, repository: &Repository, new: &NewCommit, change: &Chan
 /// A tree in pages; `truncated` means that there is another.
 pub(super) async fn tree(hub: &Hub, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
     let mut items = Vec::new();
+    let mut read = 0;
     for page in 1..=TREE_PAGES {
         let mut url = hub.of(repository, &["git/trees", commit.as_str()]);
         url.query_pairs_mut()
             .append_pair("recursive", "true")
             .append_pair("page", &page.to_string())
             .append_pair("per_page", &TREE_PAGE.to_string());
-        let tree: wire::Tree = hub.http.get(url).await?.json()?;
+        let reply = hub.http.get(url).await?;
+        hub.http.count(&reply, &mut read)?;
+        let tree: wire::Tree = reply.json()?;
         items.extend(tree.entries());
         if !tree.truncated || tree.tree.is_empty() {
             return Ok(List { items, cut: false });

@@ -16,6 +16,7 @@ each_stand_in!(
     a_failing_host_is_told_without_the_token,
     half_an_answer_makes_no_second_pull_request,
     an_endless_answer_is_cut,
+    a_list_of_large_pages_is_cut,
     a_redirect_to_another_host_is_not_followed,
 );
 
@@ -61,6 +62,18 @@ async fn an_endless_answer_is_cut(world: World) {
     world.server.set_mood(Some(ScmMood::Endless));
     let error = world.host.pull_request(&world.repository, 1).await.unwrap_err();
     assert_eq!(error.cause, Cause::TooLarge, "{error}");
+}
+
+async fn a_list_of_large_pages_is_cut(world: World) {
+    let number = world.pull_request("large").await.number;
+    world.server.set_page(1);
+    // Each page is smaller than what is read of one.
+    for _ in 0..12 {
+        world.server.comment_by_another(number, &"x".repeat(900 << 10));
+    }
+    let error = world.host.comment(&world.repository, number, "plan", "created 1").await.unwrap_err();
+    assert_eq!(error.cause, Cause::TooLarge, "{error}");
+    assert_eq!(world.server.comments(number).len(), 12);
 }
 
 async fn a_redirect_to_another_host_is_not_followed(world: World) {

@@ -2,11 +2,12 @@
 
 use plural_app::pull_request::PullRequestFilter;
 use plural_app::scm_connection::NewScmSecrets;
+use plural_core::ids::ProjectId;
 use plural_core::policy::BindingsChange;
 use plural_core::pr_automation::{NewPrAutomation, PrAutomation, PrAutomationLinksChange};
 use plural_core::pr_automation_spec::PrAutomationSpecChange;
 use plural_core::pull_request::{HostPullRequest, PrStatus, PullRequest};
-use plural_core::scm_connection::{NewScmConnection, ScmSpecChange, ScmType};
+use plural_core::scm_connection::{NewScmConnection, ScmConnection, ScmSpecChange, ScmType};
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 
@@ -14,16 +15,22 @@ use crate::door::Door;
 
 each_database!(
     one_address_is_one_record,
+    a_record_of_another_project_stays_as_it_is,
     a_repository_that_the_connection_may_not_touch_is_refused,
     records_outlive_their_automation_and_go_with_their_connection,
 );
 
 async fn automation(door: &Door) -> PrAutomation {
     let project = door.project("team").await;
+    let connection = connection(door, Some(project.id)).await;
+    automation_of(door, project.id, &connection, "add").await
+}
+
+async fn connection(door: &Door, project_id: Option<ProjectId>) -> ScmConnection {
     let new = NewScmConnection {
         name: "github".parse().unwrap(),
         kind: ScmType::Github,
-        project_id: Some(project.id),
+        project_id,
         is_default: false,
         spec: ScmSpecChange {
             repositories: Some(vec!["acme/*".parse().unwrap()]),
@@ -31,10 +38,18 @@ async fn automation(door: &Door) -> PrAutomation {
         },
     };
     let secrets = NewScmSecrets { token: Some("a-token".into()), ..NewScmSecrets::default() };
-    let connection = door.app.scm_connection_create(&door.admin, new, secrets).await.unwrap();
+    door.app.scm_connection_create(&door.admin, new, secrets).await.unwrap()
+}
+
+async fn automation_of(
+    door: &Door,
+    project: ProjectId,
+    connection: &ScmConnection,
+    name: &str,
+) -> PrAutomation {
     let new = NewPrAutomation {
-        name: "add".parse().unwrap(),
-        project_id: Some(project.id),
+        name: name.parse().unwrap(),
+        project_id: Some(project),
         role: None,
         links: PrAutomationLinksChange {
             connection_id: Some(connection.id),
@@ -85,6 +100,22 @@ async fn one_address_is_one_record(database: TestDatabase) {
     let other = door.project("other").await;
     let elsewhere = PullRequestFilter { project_id: Some(other.id), ..PullRequestFilter::default() };
     assert!(listed(&door, elsewhere).await.is_empty());
+}
+
+async fn a_record_of_another_project_stays_as_it_is(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let (ours, theirs) = (door.project("team").await, door.project("other").await);
+    let connection = connection(&door, None).await;
+    let ours = automation_of(&door, ours.id, &connection, "add").await;
+    let theirs = automation_of(&door, theirs.id, &connection, "other").await;
+    let record = async |automation: &PrAutomation, told| {
+        door.app.pull_request_record(&door.admin, automation.id, told).await
+    };
+    let first = record(&ours, told(1, PrStatus::Open)).await.unwrap();
+    let refused = record(&theirs, told(1, PrStatus::Merged)).await;
+    assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    assert_eq!(door.app.get::<PullRequest>(&door.admin, &first.id).await.unwrap(), first);
+    record(&theirs, told(2, PrStatus::Open)).await.unwrap();
 }
 
 async fn a_repository_that_the_connection_may_not_touch_is_refused(database: TestDatabase) {

@@ -8,7 +8,7 @@ use plural_app::scm_connection::{NewScmSecrets, ScmConnectionSelector};
 use plural_app::seal::{SealStore as _, SealedColumn};
 use plural_core::ids::ProjectId;
 use plural_core::scm_connection::{
-    NewScmConnection, ScmConnection, ScmConnectionChange, ScmHeld, ScmSpecChange, ScmType,
+    GithubApp, NewScmConnection, ScmConnection, ScmConnectionChange, ScmHeld, ScmSpecChange, ScmType,
 };
 use plural_core::{Error, PageArgs, Result};
 use plural_testkit::{TestDatabase, each_database};
@@ -17,6 +17,7 @@ use crate::door::Door;
 
 each_database!(
     a_token_is_sent_nowhere_else_than_where_it_was_given_for,
+    the_key_of_an_app_opens_the_installation_that_it_was_given_for,
     secrets_stay_until_they_are_given_or_ended,
     there_is_one_default_of_each_home,
     two_changes_at_once_send_no_token_elsewhere,
@@ -82,6 +83,30 @@ async fn a_token_is_sent_nowhere_else_than_where_it_was_given_for(database: Test
     let kind = ScmConnectionChange { kind: Some(ScmType::Gitlab), ..ScmConnectionChange::default() };
     let kind = app.scm_connection_update(admin, made.id, kind, none()).await;
     assert_eq!(field(&kind.unwrap_err()), "attributes.type");
+}
+
+async fn the_key_of_an_app_opens_the_installation_that_it_was_given_for(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let (app, admin) = (&door.app, &door.admin);
+    let project = door.default_project().await.id;
+    let of = |app_id: &str, installation_id: &str| ScmSpecChange {
+        github: Some(GithubApp { app_id: app_id.into(), installation_id: installation_id.into() }),
+        ..ScmSpecChange::default()
+    };
+    let key = || NewScmSecrets { app_key: Some(KEY.into()), ..NewScmSecrets::default() };
+    let made =
+        NewScmConnection { kind: ScmType::Github, spec: of("12", "34"), ..new("github", Some(project)) };
+    let made = app.scm_connection_create(admin, made, key()).await.unwrap();
+    for spec in [of("12", "35"), of("13", "34")] {
+        let change = ScmConnectionChange { spec, ..ScmConnectionChange::default() };
+        let refused =
+            app.scm_connection_update(admin, made.id, change.clone(), NewScmSecrets::default()).await;
+        assert_eq!(field(&refused.unwrap_err()), "attributes.github.privateKey", "{change:?}");
+    }
+    assert_eq!(read(&door, admin, &made).await.unwrap(), made, "nothing was written");
+    let change = ScmConnectionChange { spec: of("12", "35"), ..ScmConnectionChange::default() };
+    let moved = app.scm_connection_update(admin, made.id, change, key()).await.unwrap();
+    assert_eq!(moved.spec.github.unwrap().installation_id, "35");
 }
 
 async fn secrets_stay_until_they_are_given_or_ended(database: TestDatabase) {

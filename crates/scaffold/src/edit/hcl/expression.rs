@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{Job, prefix_of, suffix_of, write};
 use crate::edit::{
-    ListMerge,
+    ListMerge, entries_shape,
     value::{Step, is_text},
 };
 
@@ -54,7 +54,7 @@ pub(super) fn shape_of(expression: &Expression) -> Value {
                 };
                 (key, shape_of(value.expr()))
             };
-            Value::Object(object.iter().map(entry).collect())
+            entries_shape(object.iter().map(entry))
         }
         other if json_of(other).is_some() => Value::Null,
         other => Value::Object([(signs_of(&other.to_string()), Value::Null)].into_iter().collect()),

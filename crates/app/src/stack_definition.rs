@@ -6,7 +6,7 @@ use plural_core::access::Scope;
 use plural_core::ids::{StackDefinitionId, StackId};
 use plural_core::stack::Stack;
 use plural_core::stack_definition::{NewStackDefinition, StackDefinition};
-use plural_core::stack_run::{RunKind, RunTrigger, StackRun};
+use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, Result};
 
@@ -112,7 +112,7 @@ impl App {
     }
 
     /// Makes a run of a stack whose newest run was made of another definition. Nothing of one that has no run yet, is paused, deleted, or is
-    /// or was destroyed: however often this is asked, there is one run of what the definition says.
+    /// being destroyed or was: however often this is asked, there is one run of what the definition says.
     async fn defined_follows(&self, id: StackId, followed: &FollowedDefinition) -> Result<()> {
         let system = self.system_ctx();
         let stack = match self.authorized::<Stack, Write>(&system, &StackSelector::Id(id)).await {
@@ -124,14 +124,17 @@ impl App {
             return Ok(());
         }
         let Some(newest) = self.store.stack_run_newest(id).await? else { return Ok(()) };
-        if newest.kind == RunKind::Destroy {
+        let destroys = newest.kind == RunKind::Destroy;
+        // What ended before it was applied destroyed nothing.
+        if destroys && !(newest.status == RunStatus::Cancelled && newest.phase == RunPhase::Plan) {
             return Ok(());
         }
+        let is_of =
+            |spec: &StackSpec| spec.made_by(newest.kind, newest.trigger).runs_as(&newest.snapshot.spec);
         let new = NewRun { kind: RunKind::Apply, trigger: RunTrigger::Spec };
         let made = match self.stack_spec_defined(&stack.spec).await {
-            Ok(spec) if spec.made_by(newest.kind, newest.trigger).runs_as(&newest.snapshot.spec) => {
-                return Ok(());
-            }
+            // A run that was to destroy says nothing of what was applied.
+            Ok(spec) if !destroys && is_of(&spec) => return Ok(()),
             Ok(_) => self.stack_run_made(&system, &stack, new).await,
             Err(error) => Err(error),
         };

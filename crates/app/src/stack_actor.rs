@@ -6,6 +6,8 @@ use plural_core::ids::{MachineAccountId, UserId};
 use plural_core::machine_account::MachineAccount;
 use plural_core::run_call::is_actor_token;
 use plural_core::stack_run::{RunPhase, StackRun};
+use plural_core::stack_turns::person;
+use plural_core::user::User;
 use plural_core::{Error, Result};
 use secrecy::{ExposeSecret as _, SecretString};
 
@@ -15,6 +17,7 @@ use crate::ctx::OpCtx;
 use crate::machine_account::MachineAccountSelector;
 use crate::secret::TokenHash;
 use crate::stack_run::user_of;
+use crate::user::UserSelector;
 
 impl App {
     /// Refuses a stack that would act as anybody but whoever saves it or a service account that they may assume. It is asked with each change of
@@ -29,6 +32,22 @@ impl App {
                 "attributes.actorId: the stack acts as whoever saves it, or as a service account that they may assume: name \
                  yourself or one of those, or nobody with an empty text",
             )),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether whoever asks is this user, also under the name of a service account that they assumed.
+    pub(crate) async fn is_who_asks(&self, ctx: &OpCtx, user: Option<UserId>) -> Result<bool> {
+        let (Some(user), Actor::User(asks)) = (user, ctx.actor()) else { return Ok(false) };
+        if asks.id == user {
+            return Ok(true);
+        }
+        let Some(by) = asks.token.as_ref().and_then(|token| token.assumed_by.as_deref()) else {
+            return Ok(false);
+        };
+        match self.get::<User>(&self.system_ctx(), &UserSelector::Id(user)).await {
+            Ok(user) => Ok(user.email.as_str() == person(by)),
+            Err(Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }

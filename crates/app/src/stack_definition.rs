@@ -3,10 +3,10 @@
 
 use async_trait::async_trait;
 use plural_core::access::Scope;
-use plural_core::ids::{StackDefinitionId, StackId, UserId};
+use plural_core::ids::{StackDefinitionId, StackId};
 use plural_core::stack::Stack;
 use plural_core::stack_definition::{NewStackDefinition, StackDefinition};
-use plural_core::stack_run::{RunKind, RunTrigger, StackRun};
+use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, Result};
 
@@ -112,7 +112,7 @@ impl App {
     }
 
     /// Makes a run of a stack whose newest run was made of another definition. Nothing of one that has no run yet, is paused, deleted, or is
-    /// or was destroyed: however often this is asked, there is one run of what the definition says.
+    /// being destroyed or was: however often this is asked, there is one run of what the definition says.
     async fn defined_follows(&self, id: StackId, followed: &FollowedDefinition) -> Result<()> {
         let system = self.system_ctx();
         let stack = match self.authorized::<Stack, Write>(&system, &StackSelector::Id(id)).await {
@@ -124,14 +124,17 @@ impl App {
             return Ok(());
         }
         let Some(newest) = self.store.stack_run_newest(id).await? else { return Ok(()) };
-        if newest.kind == RunKind::Destroy {
+        let destroys = newest.kind == RunKind::Destroy;
+        // What ended before it was applied destroyed nothing.
+        if destroys && !(newest.status == RunStatus::Cancelled && newest.phase == RunPhase::Plan) {
             return Ok(());
         }
+        let is_of =
+            |spec: &StackSpec| spec.made_by(newest.kind, newest.trigger).runs_as(&newest.snapshot.spec);
         let new = NewRun { kind: RunKind::Apply, trigger: RunTrigger::Spec };
         let made = match self.stack_spec_defined(&stack.spec).await {
-            Ok(spec) if runs_as(&spec.made_by(newest.kind, newest.trigger), &newest.snapshot.spec) => {
-                return Ok(());
-            }
+            // A run that was to destroy says nothing of what was applied.
+            Ok(spec) if !destroys && is_of(&spec) => return Ok(()),
             Ok(_) => self.stack_run_made(&system, &stack, new).await,
             Err(error) => Err(error),
         };
@@ -156,17 +159,22 @@ impl App {
     }
 
     /// Refuses whoever last changed what the definition of a run says, where they may not approve what is their own.
-    pub(crate) async fn stack_definition_approvable(&self, run: &StackRun, user: UserId) -> Result<()> {
+    pub(crate) async fn stack_definition_approvable(&self, ctx: &OpCtx, run: &StackRun) -> Result<()> {
         let StackSpec { approval, definition_id, .. } = &run.snapshot.spec;
         let (true, Some(id)) = (approval.forbid_self, *definition_id) else { return Ok(()) };
-        match self.get::<StackDefinition>(&self.system_ctx(), &StackDefinitionSelector::Id(id)).await {
-            Ok(definition) if definition.changed_by == Some(user) => Err(Error::forbidden(
-                "you last changed the definition of this stack: somebody else has to approve its plan",
-            )),
+        let by = match self.get::<StackDefinition>(&self.system_ctx(), &StackDefinitionSelector::Id(id)).await
+        {
+            Ok(definition) => definition.changed_by,
             // The plan of a stack whose definition is gone is refused where it would be applied.
-            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error),
+            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if Box::pin(self.is_who_asks(ctx, by)).await? {
+            return Err(Error::forbidden(
+                "you last changed the definition of this stack: somebody else has to approve its plan",
+            ));
         }
+        Ok(())
     }
 
     /// A stack with what its definition gives it now.
@@ -191,10 +199,4 @@ impl App {
         })?;
         definition.laid_under(spec)
     }
-}
-
-/// Runs by the one are those by the other, as far as a definition has a say in it.
-fn runs_as(one: &StackSpec, other: &StackSpec) -> bool {
-    (&one.configuration, &one.commands, &one.delete_commands)
-        == (&other.configuration, &other.commands, &other.delete_commands)
 }

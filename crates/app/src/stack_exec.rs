@@ -6,7 +6,7 @@ use plural_core::ids::{ProjectId, StackId, StackRunId};
 use plural_core::run_call::InputVariable;
 use plural_core::stack::Stack;
 use plural_core::stack_checks::check_environment;
-use plural_core::stack_exec::{ExecCommand, ExecCommands};
+use plural_core::stack_exec::{ExecCommand, ExecCommands, check_shown};
 use plural_core::stack_run::{RunKind, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, Result};
@@ -94,6 +94,7 @@ impl App {
                 Error::Invalid { field: _, reason } => Error::invalid("answers", reason),
                 error => error,
             })?;
+            check_shown(&stored.answers, &inputs.environment)?;
         }
         let may_write = stack.held().allow(Action::Write);
         let exec = ExecCommands::asked(commands, &stack.spec.approval, may_write, &inputs.environment)?;

@@ -445,9 +445,10 @@ impl App {
             return Err(Error::forbidden("only people and service accounts approve plans"));
         };
         let name = actor_name(ctx.actor());
-        let approver = Approver { user, name: &name, digest, changed_by: stack.changed_by };
+        let changed_by = Box::pin(self.is_who_asks(ctx, stack.changed_by)).await?.then_some(user);
+        let approver = Approver { user, name: &name, digest, changed_by };
         check_approver(&run, &approver, ctx.now())?;
-        self.stack_definition_approvable(&run, user).await?;
+        self.stack_definition_approvable(ctx, &run).await?;
         let approval = self.approval_signed(
             id,
             RunApproval {

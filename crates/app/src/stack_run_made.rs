@@ -23,6 +23,21 @@ impl App {
         stack: &Authorized<Stack, Write>,
         new: NewRun,
     ) -> Result<StackRun> {
+        match Box::pin(self.stack_run_stored(ctx, stack, new)).await {
+            // Its definition may have been changed while the run was made of it.
+            Err(Error::Conflict { .. }) if stack.spec.definition_id.is_some() => {
+                Box::pin(self.stack_run_stored(ctx, stack, new)).await
+            }
+            stored => stored,
+        }
+    }
+
+    async fn stack_run_stored(
+        &self,
+        ctx: &OpCtx,
+        stack: &Authorized<Stack, Write>,
+        new: NewRun,
+    ) -> Result<StackRun> {
         let made = self.stack_run_made(ctx, stack, new).await?;
         self.store.stack_run_create(stack.audited(ctx, "stack.run.create"), &made).await
     }

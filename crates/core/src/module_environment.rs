@@ -1,7 +1,7 @@
 //! Variables by which modules come from elsewhere than the code says.
 
 /// What their names begin with, with `*`, or are. Names of proxies are read in small letters, too.
-const ELSEWHERE: [&str; 19] = [
+const ELSEWHERE: [&str; 22] = [
     // Hosts that stand for others, and arguments such as `-from-module`.
     "TF_CLI_CONFIG_FILE",
     "TERRAFORM_CONFIG",
@@ -24,7 +24,11 @@ const ELSEWHERE: [&str; 19] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "CURL_CA_BUNDLE",
+    "AWS_CA_BUNDLE",
     "AWS_ENDPOINT_URL*",
+    // It can have such addresses.
+    "AWS_CONFIG_FILE",
+    "STORAGE_EMULATOR_HOST",
     // Read by shells before all else.
     "BASH_ENV",
     "ENV",
@@ -75,6 +79,10 @@ mod tests {
             ("TG_SOURCE", true),
             ("HOME", true),
             ("https_proxy", true),
+            ("AWS_ENDPOINT_URL_S3", true),
+            ("AWS_CONFIG_FILE", true),
+            ("AWS_CA_BUNDLE", true),
+            ("STORAGE_EMULATOR_HOST", true),
             ("NO_PROXY", false),
             ("TF_VAR_home", false),
             ("TF_LOG", false),

@@ -147,6 +147,14 @@ impl StackDefinition {
     }
 }
 
+impl StackSpec {
+    /// Runs by the one are those by the other, as far as a definition has a say in it.
+    pub fn runs_as(&self, other: &Self) -> bool {
+        (&self.configuration, &self.commands, &self.delete_commands)
+            == (&other.configuration, &other.commands, &other.delete_commands)
+    }
+}
+
 impl Keyed for StackDefinition {
     fn key(&self) -> Uuid {
         self.id.uuid()

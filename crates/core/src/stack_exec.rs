@@ -189,6 +189,29 @@ pub(crate) fn check_commands(commands: &[ExecCommand], environment: &[InputVaria
     Ok(())
 }
 
+/// Refuses answers that are shown and hold the value of a secret variable: whoever reads the stack would see it.
+///
+/// # Errors
+/// [`Error::Invalid`], which names the question and the variable.
+pub fn check_shown(answers: &[FormAnswer], environment: &[InputVariable]) -> Result<()> {
+    for answer in answers.iter().filter(|answer| !answer.is_secret()) {
+        let held = environment.iter().find(|InputVariable { name: _, value, secret }| {
+            *secret && value.len() >= SHORTEST && answer.value.contains(value.as_str())
+        });
+        if let Some(InputVariable { name, .. }) = held {
+            return Err(Error::invalid(
+                "answers",
+                format!(
+                    "{} holds the value of the secret variable {name}, and whoever reads the stack reads this answer: the commands \
+                     have {name} in their environment",
+                    answer.name
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// A word as a shell would take it back: what it shows cannot be taken for two words, or for another line.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
@@ -311,6 +334,24 @@ mod tests {
         assert_eq!(commands.told(), "(in modules/a) ls; pwd");
         let long = given(RunPhase::Plan, vec![command(&["ü".repeat(999).as_str()])]);
         assert!(long.told().len() <= 1027 && long.told().ends_with('…'));
+    }
+
+    #[test]
+    fn an_answer_that_is_shown_holds_no_secret() {
+        let secret =
+            InputVariable { name: "TOKEN".to_owned(), value: "hunter2-hunter2".to_owned(), secret: true };
+        let plain = InputVariable { secret: false, name: "NOTE".to_owned(), ..secret.clone() };
+        let answer = |kind, value: &str| FormAnswer { name: "A".to_owned(), kind, value: value.to_owned() };
+        let of = |kind, value, variable: &InputVariable| {
+            check_shown(&[answer(kind, value)], std::slice::from_ref(variable))
+        };
+        let told = of(QuestionType::String, "Bearer hunter2-hunter2", &secret).unwrap_err().to_string();
+        assert!(told.contains("A holds") && told.contains("TOKEN") && !told.contains("hunter2"), "{told}");
+        of(QuestionType::Password, "hunter2-hunter2", &secret).unwrap();
+        of(QuestionType::String, "hunter2", &secret).unwrap();
+        of(QuestionType::String, "hunter2-hunter2", &plain).unwrap();
+        let short = InputVariable { value: "3".to_owned(), ..secret.clone() };
+        of(QuestionType::Int, "3", &short).unwrap();
     }
 
     /// People agree to the answers, too, and never see those that are secret.

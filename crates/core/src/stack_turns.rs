@@ -291,7 +291,7 @@ fn agree(plan: &RunPlan, approvals: &[RunApproval], approval: &StackApproval) ->
 
 /// Who acts under a name of the audit log: whoever assumed a service account, also over others. Somebody and the accounts that they assume
 /// are one, and do not agree with each other.
-fn person(name: &str) -> &str {
+pub fn person(name: &str) -> &str {
     let last = name.rsplit_once(" (assumed by ").map_or(name, |(_, by)| by);
     last.trim_end_matches(')')
 }

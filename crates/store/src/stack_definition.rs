@@ -8,6 +8,8 @@ use plural_app::stack_definition::{StackDefinitionSelector, StackDefinitionStore
 use plural_core::access::Scope;
 use plural_core::ids::{StackDefinitionId, StackId, UserId};
 use plural_core::stack_definition::{NewStackDefinition, StackDefinition};
+use plural_core::stack_run::StackRun;
+use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::LockType;
 use sea_orm::{
@@ -21,6 +23,7 @@ use crate::database::Database;
 use crate::error::{db, gone_or, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
+use crate::stack;
 use crate::transaction::{self, set};
 
 pub(crate) mod row {
@@ -113,6 +116,31 @@ pub(crate) async fn hold_in_tx(write: &transaction::Write<'_>, id: StackDefiniti
         .map_err(db("reading a definition of stacks"))?
         .map(drop)
         .ok_or_else(|| Error::invalid("attributes.definitionId", "is that of no definition"))
+}
+
+/// A run of a stack, whose row is locked, was made of what the stack and its definition say now, and the definition stays so until the run
+/// is there. Otherwise whoever lets the stacks follow a change could look before the run comes, and would never look again.
+///
+/// # Errors
+/// [`Error::Conflict`] for a run that was made of what they said before.
+pub(crate) async fn check_current_in_tx(
+    write: &transaction::Write<'_>,
+    stack: &stack::row::Model,
+    run: &StackRun,
+) -> Result<()> {
+    let made_of = &run.snapshot.spec;
+    let Some(id) = made_of.definition_id else { return Ok(()) };
+    let known = row::Entity::find_by_id(id.uuid()).lock(LockType::KeyShare).one(&write.tx).await;
+    let known = known.map_err(db("reading a definition of stacks"))?;
+    let definition = known.map(StackDefinition::try_from).transpose()?;
+    let what = "what a stack is made of";
+    let spec: StackSpec = stack.spec.clone().map(|spec| json(spec, what)).transpose()?.unwrap_or_default();
+    let definition = definition.filter(|_| spec.definition_id == Some(id));
+    let is = definition.map(|definition| definition.laid_under(&spec)).transpose()?;
+    if is.is_some_and(|is| is.made_by(run.kind, run.trigger).runs_as(made_of)) {
+        return Ok(());
+    }
+    Err(Error::conflict("the stack, or its definition, was changed a moment ago: ask for the run again"))
 }
 
 impl Database {

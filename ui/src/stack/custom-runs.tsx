@@ -5,7 +5,7 @@ import { IconPencil, IconPlayerPlay, IconPlus, IconTrash } from '@tabler/icons-r
 
 import { ask } from '../lib/client';
 import { useNext } from '../lib/list';
-import { visible } from '../lib/text';
+import { quoted, visible } from '../lib/text';
 import { Action } from '../parts/action';
 import { Empty, Panel } from '../parts/page';
 import { Shown } from '../parts/shown';
@@ -124,7 +124,10 @@ function Start({ stack, row }: { stack: StackOne; row: CustomRun }) {
           <Code block mt="xs" style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
             {(row.commands ?? [])
               .flatMap((command) => command ?? [])
-              .map((command) => visible([command.cmd, ...(command.args ?? []).flatMap((word) => word ?? [])].join(' ')))
+              .map(({ cmd, args, dir }) => {
+                const words = [cmd, ...(args ?? []).flatMap((word) => word ?? [])].map(quoted).join(' ');
+                return visible(dir == null || dir === '' ? words : `(in ${quoted(dir)}) ${words}`);
+              })
               .join('\n')}
           </Code>
           {questions.length > 0 && 'Answers are variables of its environment, by the names of the questions. '}

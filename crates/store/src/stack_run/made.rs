@@ -15,7 +15,7 @@ use super::row::{inputs, row_of, run};
 use crate::database::Database;
 use crate::error::{db, gone_or};
 use crate::transaction::{self, set};
-use crate::{service_import, stack, stack_dependency};
+use crate::{service_import, stack, stack_definition, stack_dependency};
 
 /// The number of a run that is to destroy a stack whose row is locked.
 async fn destroying_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<Option<i64>> {
@@ -34,6 +34,9 @@ async fn destroying_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Res
 }
 
 /// Writes a run of a stack whose row is locked, and what changes of that.
+///
+/// # Errors
+/// [`Error::Conflict`] for a run of a definition that was changed since it was made.
 pub(super) async fn make_in_tx(
     write: &transaction::Write<'_>,
     stack: &stack::row::Model,
@@ -41,6 +44,7 @@ pub(super) async fn make_in_tx(
     sealed: &SealedInputs,
     change: stack::row::ActiveModel,
 ) -> Result<StackRun> {
+    stack_definition::check_current_in_tx(write, stack, run).await?;
     let made = StackRun {
         stack_id: StackId::from_uuid(stack.id),
         number: (stack.runs + 1).cast_unsigned(),

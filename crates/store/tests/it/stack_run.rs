@@ -1,5 +1,6 @@
 //! Runs of stacks: which one is next, who moves it, and what is told of it.
 
+mod made_of;
 mod open;
 
 use std::collections::BTreeMap;

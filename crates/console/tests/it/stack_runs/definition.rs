@@ -10,6 +10,7 @@ each_database!(
     a_run_takes_what_its_definition_says,
     a_definition_that_changes_makes_its_stacks_plan_again,
     whoever_changed_a_definition_does_not_approve_what_it_says,
+    a_stack_that_was_not_destroyed_after_all_follows_its_definition,
 );
 
 const CREATE: &str =
@@ -124,5 +125,21 @@ async fn whoever_changed_a_definition_does_not_approve_what_it_says(database: Te
         own.outcome() == "FORBIDDEN" && own.message().contains("the definition of this stack"),
         "{own:?}"
     );
+    w.t.stop().await;
+}
+
+async fn a_stack_that_was_not_destroyed_after_all_follows_its_definition(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true})).await;
+    let id = defined(&w).await;
+    assert_eq!(w.trigger(&w.t.owner, false, true).await.outcome(), "OK");
+    w.plans(3, 1).await;
+    let run = w.run(3, "PENDING_APPROVAL").await;
+    assert_eq!(w.reject(&w.t.owner, &run, "not yet").await.outcome(), "OK");
+    w.run(3, "CANCELLED").await;
+    let changed = w.t.admin.ask(UPDATE, json!({"id": id, "a": attributes("other")})).await;
+    assert_eq!(changed.outcome(), "OK", "{changed:?}");
+    w.plans(4, 1).await;
+    let run = w.run(4, "PENDING_APPROVAL").await;
+    assert_eq!((&run["kind"], &run["trigger"]), (&json!("APPLY"), &json!("SPEC")), "{run}");
     w.t.stop().await;
 }

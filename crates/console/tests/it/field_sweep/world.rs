@@ -139,6 +139,8 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::StackFiles | SealedColumn::StackRunFiles => Ok("file of a stack"),
         SealedColumn::ScmSecrets => Ok("token of a connection"),
         SealedColumn::ScmWebhookHmac => Ok("secret of a webhook of a git host"),
+        // Cleared when the pull request is open.
+        SealedColumn::PullRequestAsked => Err("it is there while a pull request is opened only"),
         SealedColumn::StackPlan
         | SealedColumn::StackOutput
         | SealedColumn::StackDrift

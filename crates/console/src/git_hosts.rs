@@ -78,15 +78,15 @@ fn api_url(connection: &ScmConnection) -> Option<String> {
 }
 
 fn credentials(connection: &ScmConnection, secrets: &HostSecrets) -> Result<Credentials> {
-    let given = |secret: &Option<SecretString>| {
-        secret.clone().ok_or_else(|| invalid("has nothing to sign in with: give it a token"))
+    let given = |secret: Option<&SecretString>| {
+        secret.cloned().ok_or_else(|| invalid("has nothing to sign in with: give it a token"))
     };
-    let Some(app) = &connection.spec.github else { return Ok(Credentials::Token(given(&secrets.token)?)) };
+    let Some(app) = &connection.spec.github else { return Ok(Credentials::Token(given(secrets.token.as_ref())?)) };
     let number = |text: &str| text.parse().map_err(|_| invalid("has an App whose number is none"));
     Ok(Credentials::App {
         app_id: number(&app.app_id)?,
         installation_id: number(&app.installation_id)?,
-        private_key: given(&secrets.app_key)?,
+        private_key: given(secrets.app_key.as_ref())?,
     })
 }
 

@@ -107,6 +107,8 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("createBootstrapToken", "(attributes: {projectId: \"$project\"})"),
     ("createGroupMember", "(groupId: \"$group\", userId: \"$user\")"),
     ("kickService", "(serviceId: \"$service\")"),
+    // No host is asked: the automation takes parts that are not built.
+    ("previewPullRequest", "(id: \"$automation\")"),
     ("planService", "(id: \"$service\")"),
     ("resumeService", "(id: \"$service\")"),
     ("rotateDeployToken", "(id: \"$spare\")"),

@@ -9,7 +9,7 @@ mod state;
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use axum::{
@@ -76,6 +76,9 @@ struct Shared {
     host: Mutex<Host>,
     mood: Mutex<Option<ScmMood>>,
     race: Mutex<Option<String>>,
+    /// How many requests are answered before all are left without an answer.
+    hold: Mutex<Option<usize>>,
+    held: AtomicBool,
     token: String,
     other: String,
     exchanges: AtomicUsize,
@@ -91,6 +94,8 @@ impl ScmServer {
             host: Mutex::new(Host::new(dialect)),
             mood: Mutex::default(),
             race: Mutex::default(),
+            hold: Mutex::default(),
+            held: AtomicBool::new(false),
             token: format!("token-{:032x}", rand::random::<u128>()),
             other: format!("other-{:032x}", rand::random::<u128>()),
             exchanges: AtomicUsize::new(0),
@@ -170,6 +175,38 @@ impl ScmServer {
         *self.shared.race.lock() = Some(branch.to_owned());
     }
 
+    /// Answers so many requests, does what the next one asks, and answers neither that nor any other; nothing: answers all again.
+    pub fn hold_after(&self, requests: Option<usize>) {
+        *self.shared.hold.lock() = requests;
+        self.shared.held.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether a request was left without an answer.
+    pub fn is_held(&self) -> bool {
+        self.shared.held.load(Ordering::SeqCst)
+    }
+
+    /// A file at the head of a branch.
+    pub fn file(&self, branch: &str, path: &str) -> Option<String> {
+        let host = self.shared.host.lock();
+        let files = &host.commits.get(host.branches.get(branch)?)?.files;
+        Some(String::from_utf8_lossy(files.get(path)?).into_owned())
+    }
+
+    /// The names of all branches.
+    pub fn branches(&self) -> Vec<String> {
+        self.shared.host.lock().branches.keys().cloned().collect()
+    }
+
+    /// Everything that it knows, as text.
+    pub fn everything(&self) -> String {
+        let host = self.shared.host.lock();
+        let files = host.commits.values().flat_map(|commit| &commit.files);
+        let files = files.map(|(path, bytes)| format!("{path}\n{}", String::from_utf8_lossy(bytes)));
+        let pulls = host.pulls.iter().map(|pull| format!("{}\n{}\n{}", pull.head, pull.title, pull.body));
+        files.chain(pulls).collect::<Vec<_>>().join("\n")
+    }
+
     /// Somebody else comments on a pull request.
     pub fn comment_by_another(&self, number: u64, body: &str) {
         self.shared.host.lock().comment(number, answers::OTHER, body);
@@ -199,6 +236,22 @@ impl ScmServer {
     /// How many pull requests there are.
     pub fn pull_requests(&self) -> usize {
         self.shared.host.lock().pulls.len()
+    }
+}
+
+impl Shared {
+    fn holds(&self) -> bool {
+        match self.hold.lock().as_mut() {
+            None => false,
+            Some(0) => {
+                self.held.store(true, Ordering::SeqCst);
+                true
+            }
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+        }
     }
 }
 
@@ -252,6 +305,9 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }
     let done = shared.host.lock().answer(who, &parts.method, &parts.uri, &body);
+    if shared.holds() {
+        std::future::pending::<()>().await;
+    }
     if mood == Some(ScmMood::HalfAnswers) && !is_read {
         let begin = stream::once(async { Ok(Bytes::from_static(b"{\"number\": ")) });
         // What was written goes out first.

@@ -57,6 +57,8 @@ pub enum PullRequestEnd {
         url: String,
         /// Its title.
         title: String,
+        /// How it stands by then.
+        status: PrStatus,
     },
     /// It is not opened.
     Failed {

@@ -374,7 +374,15 @@ impl App {
             title: title.clone(),
             body: format!("{}\n\n{marker}\n", made.after.message.trim_end()),
         };
-        let HostOpened { number, url, title: _, body, author, existed } = host.open(repository, &new).await?;
+        // It may have been opened, and closed by somebody, before the console heard that it is there.
+        let before = if work.opening { host.find(repository, branch, &marker).await? } else { None };
+        work.opening = true;
+        self.pull_request_stepped(begun.id, work).await?;
+        let opened = match before {
+            Some(before) => before,
+            None => host.open(repository, &new).await?,
+        };
+        let HostOpened { number, url, title: _, body, author, status, existed } = opened;
         // One that was open already is this one only where it says what nobody else knows.
         if existed && !body.contains(&marker) {
             return Err(Stop::Failed(format!(
@@ -390,9 +398,9 @@ impl App {
                 Ok(()) => {}
             }
         }
-        let told = HostPullRequest { url, title: title.clone(), ..begun.told.clone() };
+        let told = HostPullRequest { url, title: title.clone(), status, ..begun.told.clone() };
         told.check()?;
-        Ok(PullRequestEnd::Opened { url: told.url, title: told.title })
+        Ok(PullRequestEnd::Opened { url: told.url, title: told.title, status })
     }
 
     /// Has the changes on their branch, on top of the base as it is; made again once where that moves meanwhile.

@@ -8,12 +8,13 @@ use plural_app::ports::git_hosts::{
     GitHosts, Host, HostCause, HostCommit, HostEntry, HostError, HostNewPullRequest, HostOpened, HostResult,
     HostSecrets,
 };
+use plural_core::pull_request::PrStatus;
 use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::{Error, Result};
 use plural_reach::Reach;
 use plural_scm::{
     BranchName, Cause, Change, CommitId, Connection, Credentials, EntryKind, FilePath, GitHost, HostKind,
-    NewCommit, NewPullRequest, Onto, Options, Repository,
+    NewCommit, NewPullRequest, Onto, Options, PullRequest, PullRequestState, Repository,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -81,7 +82,9 @@ fn credentials(connection: &ScmConnection, secrets: &HostSecrets) -> Result<Cred
     let given = |secret: Option<&SecretString>| {
         secret.cloned().ok_or_else(|| invalid("has nothing to sign in with: give it a token"))
     };
-    let Some(app) = &connection.spec.github else { return Ok(Credentials::Token(given(secrets.token.as_ref())?)) };
+    let Some(app) = &connection.spec.github else {
+        return Ok(Credentials::Token(given(secrets.token.as_ref())?));
+    };
     let number = |text: &str| text.parse().map_err(|_| invalid("has an App whose number is none"));
     Ok(Credentials::App {
         app_id: number(&app.app_id)?,
@@ -105,6 +108,23 @@ fn told(error: plural_scm::Error) -> HostError {
         }
     };
     HostError { cause, message: error.message }
+}
+
+fn found(pull: PullRequest, existed: bool) -> HostOpened {
+    let status = match pull.state {
+        PullRequestState::Open => PrStatus::Open,
+        PullRequestState::Merged => PrStatus::Merged,
+        PullRequestState::Closed => PrStatus::Closed,
+    };
+    HostOpened {
+        number: pull.number,
+        url: pull.url,
+        title: pull.title,
+        body: pull.body,
+        author: pull.author,
+        status,
+        existed,
+    }
 }
 
 fn repository(name: &str) -> HostResult<Repository> {
@@ -175,15 +195,14 @@ impl Host for Connected {
             body: body.clone(),
         };
         let opened = self.host.open(&repository(of)?, &new).await.map_err(told)?;
-        let pull = opened.pull_request;
-        Ok(HostOpened {
-            number: pull.number,
-            url: pull.url,
-            title: pull.title,
-            body: pull.body,
-            author: pull.author,
-            existed: opened.existed,
-        })
+        Ok(found(opened.pull_request, opened.existed))
+    }
+
+    async fn find(&self, of: &str, head: &str, text: &str) -> HostResult<Option<HostOpened>> {
+        let all = self.host.pull_requests(&repository(of)?, false).await.map_err(told)?;
+        let mut ours = all.items.into_iter();
+        let pull = ours.find(|pull| !pull.fork && pull.head == head && pull.body.contains(text));
+        Ok(pull.map(|pull| found(pull, true)))
     }
 
     async fn add_labels(&self, of: &str, number: u64, labels: &[String]) -> HostResult<()> {

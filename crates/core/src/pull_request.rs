@@ -106,6 +106,8 @@ pub struct PrWork {
     pub making: bool,
     /// The commit that was made.
     pub commit: Option<String>,
+    /// The console began to open it: it may be open, or have been, and the console did not hear so.
+    pub opening: bool,
 }
 
 /// A pull request that the console opened.

@@ -295,7 +295,8 @@ impl PullRequestStore for Database {
             ..Default::default()
         };
         match end {
-            PullRequestEnd::Opened { url, title } => {
+            PullRequestEnd::Opened { url, title, status } => {
+                row.status = set(status.as_str().to_owned());
                 row.url = set(url.clone());
                 row.title = set(title.clone());
                 row.phase = set(PrPhase::Opened.as_str().to_owned());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use plural_core::pull_request::PrStatus;
 use plural_core::scm_connection::ScmConnection;
 use plural_core::{Error, Result};
 use secrecy::SecretString;
@@ -101,7 +102,7 @@ pub struct HostNewPullRequest {
     pub body: String,
 }
 
-/// A pull request that is open.
+/// A pull request that a host has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostOpened {
     /// Its number.
@@ -114,6 +115,8 @@ pub struct HostOpened {
     pub body: String,
     /// Who opened it.
     pub author: String,
+    /// How it stands.
+    pub status: PrStatus,
     /// It was open before.
     pub existed: bool,
 }
@@ -132,6 +135,8 @@ pub trait Host: Send + Sync {
     async fn commit(&self, repository: &str, commit: &HostCommit) -> HostResult<String>;
     /// Opens a pull request, or gives the one that is open for these branches.
     async fn open(&self, repository: &str, new: &HostNewPullRequest) -> HostResult<HostOpened>;
+    /// The newest pull request of a branch whose text holds this, however it stands.
+    async fn find(&self, repository: &str, head: &str, text: &str) -> HostResult<Option<HostOpened>>;
     /// Adds labels.
     async fn add_labels(&self, repository: &str, number: u64, labels: &[String]) -> HostResult<()>;
 }

@@ -61,5 +61,6 @@ pub trait Scaffolds: Send + Sync + 'static {
     async fn run(&self, run: ScaffoldRun) -> Result<std::result::Result<Scaffolded, String>>;
 
     /// The difference of a file, as `git diff` shows it.
-    fn difference(&self, path: &str, before: Option<&ScaffoldEntry>, after: Option<&ScaffoldEntry>) -> String;
+    fn difference(&self, path: &str, before: Option<&ScaffoldEntry>, after: Option<&ScaffoldEntry>)
+    -> String;
 }

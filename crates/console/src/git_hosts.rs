@@ -85,12 +85,15 @@ fn credentials(connection: &ScmConnection, secrets: &HostSecrets) -> Result<Cred
     let Some(app) = &connection.spec.github else {
         return Ok(Credentials::Token(given(secrets.token.as_ref())?));
     };
-    let number = |text: &str| text.parse().map_err(|_| invalid("has an App whose number is none"));
     Ok(Credentials::App {
         app_id: number(&app.app_id)?,
         installation_id: number(&app.installation_id)?,
         private_key: given(secrets.app_key.as_ref())?,
     })
+}
+
+fn number(text: &str) -> Result<u64> {
+    text.parse().map_err(|_| invalid("has an App whose number is none"))
 }
 
 struct Connected {

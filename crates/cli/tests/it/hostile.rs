@@ -430,7 +430,8 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr contracts", None),
     ("pr create", Some("add-service --set name=shop")),
     ("pr list", Some("")),
-    ("pr preview", Some("add-service --set name=shop")),
+    // Its patch is a file.
+    ("pr preview", Some("add-service --set name=shop -o name")),
     ("pr template", None),
     ("pr test", None),
     ("tokens create", Some("--valid-for 1h")),

@@ -413,14 +413,13 @@ impl App {
     ) -> Result<Made, Stop> {
         let HostPullRequest { repository, branch, .. } = &begun.told;
         loop {
-            let parent = match &work.parent {
-                Some(parent) => parent.clone(),
-                None => {
-                    let head = host.head(repository, &work.base).await?;
-                    work.parent = Some(head.clone());
-                    self.pull_request_stepped(begun.id, work).await?;
-                    head
-                }
+            let parent = if let Some(parent) = &work.parent {
+                parent.clone()
+            } else {
+                let head = host.head(repository, &work.base).await?;
+                work.parent = Some(head.clone());
+                self.pull_request_stepped(begun.id, work).await?;
+                head
             };
             let made = Box::pin(self.pull_request_made(host, repository, &parent, asked)).await?;
             if work.commit.is_some() {

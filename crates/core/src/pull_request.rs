@@ -169,7 +169,14 @@ pub fn branch_of(id: PullRequestId, prefix: Option<&str>, given: Option<&str>) -
     }
     let prefix = prefix.unwrap_or("plural");
     let between = if prefix.ends_with(['/', '-', '_']) { "" } else { "-" };
-    Ok(format!("{prefix}{between}{id}"))
+    let branch = format!("{prefix}{between}{id}");
+    if !is_branch(&branch) {
+        return Err(Error::invalid(
+            "branch",
+            "must be given: with the automation's prefix, the name of a branch would be too long",
+        ));
+    }
+    Ok(branch)
 }
 
 impl HostPullRequest {
@@ -230,6 +237,7 @@ mod tests {
         assert_eq!(branch_of(id, None, None).unwrap(), format!("plural-{id}"));
         assert_eq!(branch_of(id, Some("plural/service/"), None).unwrap(), format!("plural/service/{id}"));
         assert_eq!(branch_of(id, Some("x"), Some("add-shop")).unwrap(), "add-shop");
+        assert!(branch_of(id, Some(&"x".repeat(190)), None).is_err());
         for bad in ["-f", "a b", "a..b", ""] {
             assert!(branch_of(id, None, Some(bad)).is_err(), "{bad:?}");
         }

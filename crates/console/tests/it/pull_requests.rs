@@ -52,7 +52,7 @@ impl World {
         let mut automation = json!({
             "name": name, "projectId": self.t.project, "connectionId": connection["createScmConnection"]["id"],
             "identifier": self.host.repository(), "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
-            "branchPrefix": "plural/app/", "labels": ["infra"],
+            "branchPrefix": "plural/app", "labels": ["infra"],
             "configuration": [
                 {"name": "name", "type": "STRING", "validation": {"regex": "^[a-z]+$"}},
                 {"name": "key", "type": "PASSWORD", "optional": true},
@@ -135,7 +135,7 @@ async fn a_pull_request_is_what_its_preview_says() {
 
     let made = made(&w.create(json!({})).await);
     let branch = made["ref"].as_str().unwrap();
-    assert_eq!(branch, format!("plural/app/{}", made["id"].as_str().unwrap()));
+    assert_eq!(branch, format!("plural/app-{}", made["id"].as_str().unwrap()));
     assert_eq!((&made["phase"], &made["status"]), (&json!("OPENED"), &json!("OPEN")), "{made}");
     assert_eq!((&made["title"], &made["labels"]), (&json!("Add shop"), &json!(["infra"])));
     assert!(made["url"].as_str().unwrap().starts_with("http"), "{made}");

@@ -79,6 +79,8 @@ struct Shared {
     /// How many requests are answered before all are left without an answer.
     hold: Mutex<Option<usize>>,
     held: AtomicBool,
+    /// It answers none from the next opened pull request on.
+    hold_opening: AtomicBool,
     token: String,
     other: String,
     exchanges: AtomicUsize,
@@ -96,6 +98,7 @@ impl ScmServer {
             race: Mutex::default(),
             hold: Mutex::default(),
             held: AtomicBool::new(false),
+            hold_opening: AtomicBool::new(false),
             token: format!("token-{:032x}", rand::random::<u128>()),
             other: format!("other-{:032x}", rand::random::<u128>()),
             exchanges: AtomicUsize::new(0),
@@ -181,6 +184,26 @@ impl ScmServer {
         self.shared.held.store(false, Ordering::SeqCst);
     }
 
+    /// Opens the next pull request that is asked for, and answers neither that nor any other request, until [`Self::hold_after`].
+    pub fn hold_opening(&self) {
+        self.shared.hold_opening.store(true, Ordering::SeqCst);
+    }
+
+    /// Somebody else closes a pull request.
+    pub fn close_by_another(&self, number: u64) {
+        let mut host = self.shared.host.lock();
+        host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.closed = true);
+    }
+
+    /// Somebody else writes another text for a pull request.
+    pub fn edit_by_another(&self, number: u64, body: &str) {
+        let mut host = self.shared.host.lock();
+        host.pulls
+            .iter_mut()
+            .filter(|pull| pull.number == number)
+            .for_each(|pull| body.clone_into(&mut pull.body));
+    }
+
     /// Whether a request was left without an answer.
     pub fn is_held(&self) -> bool {
         self.shared.held.load(Ordering::SeqCst)
@@ -240,7 +263,10 @@ impl ScmServer {
 }
 
 impl Shared {
-    fn holds(&self) -> bool {
+    fn holds(&self, is_opening: bool) -> bool {
+        if is_opening && self.hold_opening.swap(false, Ordering::SeqCst) {
+            *self.hold.lock() = Some(0);
+        }
         match self.hold.lock().as_mut() {
             None => false,
             Some(0) => {
@@ -305,7 +331,8 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }
     let done = shared.host.lock().answer(who, &parts.method, &parts.uri, &body);
-    if shared.holds() {
+    let is_opening = parts.method == http::Method::POST && parts.uri.path().ends_with("/pulls");
+    if shared.holds(is_opening) {
         std::future::pending::<()>().await;
     }
     if mood == Some(ScmMood::HalfAnswers) && !is_read {

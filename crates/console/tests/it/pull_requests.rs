@@ -281,6 +281,45 @@ async fn a_console_that_is_killed_after_any_step_opens_one() {
     console.stop().await.unwrap();
 }
 
+/// What another console finds of a pull request that one opened, which ended before it heard so.
+async fn after_opening(meanwhile: fn(&ScmServer)) -> (RunningConsole, ScmServer, Value) {
+    let World { t, host, automation } = World::new().await;
+    let TestServer { console, folder, admin, .. } = t;
+    host.hold_opening();
+    let variables = json!({"id": automation, "context": {"name": "shop"}, "wait": false});
+    let begun = made(&admin.ask(CREATE, variables).await);
+    eventually(RETRIED, async || host.is_held()).await;
+    console.kill().await;
+    meanwhile(&host);
+    host.hold_after(None);
+    let console = RunningConsole::start(local_config(&folder.path().join("data")), None).await.unwrap();
+    let person = Person::of(&console.url).with_token(admin.token.as_deref().unwrap());
+    let now = eventually(RETRIED, async || {
+        let now = read(&person, &begun["id"]).await;
+        if now["phase"] == "PENDING" { Err(now.to_string()) } else { Ok(now) }
+    })
+    .await;
+    (console, host, now)
+}
+
+#[tokio::test]
+async fn one_that_somebody_closed_meanwhile_is_not_opened_again() {
+    let (console, host, now) = after_opening(|host| host.close_by_another(1)).await;
+    assert_eq!((&now["phase"], &now["status"]), (&json!("OPENED"), &json!("CLOSED")), "{now}");
+    assert_eq!(host.pull_requests(), 1);
+    console.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn one_that_does_not_say_what_only_its_console_knows_is_somebody_elses() {
+    let (console, host, now) = after_opening(|host| host.edit_by_another(1, "mine")).await;
+    assert_eq!((&now["phase"], &now["status"], &now["url"]), (&json!("FAILED"), &Value::Null, &json!("")));
+    let why = now["error"].as_str().unwrap();
+    assert!(why.contains("has a pull request open for the branch plural/app-"), "{why}");
+    assert_eq!(host.pull_requests(), 1);
+    console.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_secret_answer_is_nowhere() {
     let mut w = World::new().await;

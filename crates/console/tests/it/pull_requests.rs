@@ -7,6 +7,7 @@ use std::{fs, path::Path, time::Duration};
 use plural_console::RunningConsole;
 use plural_testkit::{ScmDialect, ScmMood, ScmServer, eventually};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::api_server::{Answer, Person, TestServer, local_config};
 
@@ -282,7 +283,7 @@ async fn a_console_that_is_killed_after_any_step_opens_one() {
 }
 
 /// What another console finds of a pull request that one opened, which ended before it heard so.
-async fn after_opening(meanwhile: fn(&ScmServer)) -> (RunningConsole, ScmServer, Value) {
+async fn after_opening(meanwhile: fn(&ScmServer)) -> (RunningConsole, TempDir, ScmServer, Value) {
     let World { t, host, automation } = World::new().await;
     let TestServer { console, folder, admin, .. } = t;
     host.hold_opening();
@@ -299,12 +300,12 @@ async fn after_opening(meanwhile: fn(&ScmServer)) -> (RunningConsole, ScmServer,
         if now["phase"] == "PENDING" { Err(now.to_string()) } else { Ok(now) }
     })
     .await;
-    (console, host, now)
+    (console, folder, host, now)
 }
 
 #[tokio::test]
 async fn one_that_somebody_closed_meanwhile_is_not_opened_again() {
-    let (console, host, now) = after_opening(|host| host.close_by_another(1)).await;
+    let (console, _folder, host, now) = after_opening(|host| host.close_by_another(1)).await;
     assert_eq!((&now["phase"], &now["status"]), (&json!("OPENED"), &json!("CLOSED")), "{now}");
     assert_eq!(host.pull_requests(), 1);
     console.stop().await.unwrap();
@@ -312,7 +313,7 @@ async fn one_that_somebody_closed_meanwhile_is_not_opened_again() {
 
 #[tokio::test]
 async fn one_that_does_not_say_what_only_its_console_knows_is_somebody_elses() {
-    let (console, host, now) = after_opening(|host| host.edit_by_another(1, "mine")).await;
+    let (console, _folder, host, now) = after_opening(|host| host.edit_by_another(1, "mine")).await;
     assert_eq!((&now["phase"], &now["status"], &now["url"]), (&json!("FAILED"), &Value::Null, &json!("")));
     let why = now["error"].as_str().unwrap();
     assert!(why.contains("has a pull request open for the branch plural/app-"), "{why}");

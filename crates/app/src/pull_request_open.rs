@@ -43,6 +43,8 @@ use crate::user::UserSelector;
 
 /// How long whoever asks for a pull request waits until it is open.
 const WAIT: Duration = Duration::from_secs(20);
+/// Files that are taken away of which a preview shows what was in them.
+const MOST_GONE: usize = 100;
 /// How long a host is asked again before it is said that it does not do it.
 const PATIENCE: TimeDelta = TimeDelta::minutes(20);
 
@@ -177,8 +179,17 @@ impl App {
             Box::pin(self.pull_request_prepared(ctx, &ask)).await?;
         let (_, host) = self.scm_host(automation.links.connection_id).await?;
         let commit = host.head(&repository, &base).await?;
-        let Made { before, after } =
+        let Made { mut before, after } =
             Box::pin(self.pull_request_made(&host, &repository, &commit, &asked)).await?;
+        // Only its path was looked at of what is taken away.
+        let gone = after.changes.iter().filter(|(_, after)| after.is_none()).map(|(path, _)| path);
+        for path in gone.take(MOST_GONE) {
+            if let Some(ScaffoldEntry::File { bytes, .. }) = before.get_mut(path)
+                && bytes.is_empty()
+            {
+                *bytes = host.read(&repository, &commit, path).await?;
+            }
+        }
         let file = |(path, after): (&String, &Option<ScaffoldEntry>)| {
             let before = before.get(path);
             PreviewedFile {

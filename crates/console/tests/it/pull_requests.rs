@@ -36,6 +36,7 @@ impl World {
     async fn new() -> Self {
         let (t, host) = (TestServer::start().await, ScmServer::start(ScmDialect::Gitea).unwrap());
         host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
+        host.push("main", "OLD.md", "Nobody reads it\n");
         let mut w = Self { t, host, automation: Value::Null };
         w.automation = w.automation(json!({})).await;
         w
@@ -62,6 +63,7 @@ impl World {
                 {"source": "templates/app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": false},
             ]},
             "updates": {"yamlOverlays": [{"file": "apps/web/values.yaml", "yaml": "replicas: 2"}]},
+            "deletes": {"files": ["OLD.md"]},
         });
         automation.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
@@ -122,10 +124,18 @@ async fn a_pull_request_is_what_its_preview_says() {
     );
     let files: Vec<Value> = previewed["files"].as_array().unwrap().clone();
     let told: Vec<_> = files.iter().map(|file| (&file["path"], &file["change"])).collect();
-    let (new, changed) = (json!("apps/shop.yaml"), json!("apps/web/values.yaml"));
-    assert_eq!(told, [(&new, &json!("CREATED")), (&changed, &json!("CHANGED"))]);
+    let paths = ["OLD.md", "apps/shop.yaml", "apps/web/values.yaml"].map(|path| json!(path));
+    let words = ["DELETED", "CREATED", "CHANGED"].map(|word| json!(word));
+    assert_eq!(told, paths.iter().zip(&words).collect::<Vec<_>>());
     let patch = previewed["patch"].as_str().unwrap();
-    for line in ["--- /dev/null", "+++ b/apps/shop.yaml", "+name: shop", "-replicas: 1", "+replicas: 2"] {
+    for line in [
+        "-Nobody reads it",
+        "--- /dev/null",
+        "+++ b/apps/shop.yaml",
+        "+name: shop",
+        "-replicas: 1",
+        "+replicas: 2",
+    ] {
         assert!(patch.lines().any(|found| found == line), "{line}: {patch}");
     }
     assert_eq!(
@@ -144,7 +154,7 @@ async fn a_pull_request_is_what_its_preview_says() {
     assert_eq!(w.host.pull_requests(), 1);
     assert_eq!(w.host.file(branch, "apps/shop.yaml").as_deref(), Some("name: shop\n"));
     assert_eq!(w.host.file(branch, "apps/web/values.yaml").as_deref(), Some("replicas: 2\n"));
-    assert_eq!(w.host.file("main", "apps/shop.yaml"), None);
+    assert_eq!((w.host.file(branch, "OLD.md"), w.host.file("main", "apps/shop.yaml")), (None, None));
     assert_eq!(read(&w.t.admin, &made["id"]).await["url"], made["url"]);
     w.t.stop().await;
 }

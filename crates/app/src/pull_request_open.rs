@@ -182,12 +182,13 @@ impl App {
         let Made { mut before, after } =
             Box::pin(self.pull_request_made(&host, &repository, &commit, &asked)).await?;
         // Only its path was looked at of what is taken away.
-        let gone = after.changes.iter().filter(|(_, after)| after.is_none()).map(|(path, _)| path);
-        for path in gone.take(MOST_GONE) {
-            if let Some(ScaffoldEntry::File { bytes, .. }) = before.get_mut(path)
+        let gone = after.changes.iter().filter(|(_, after)| after.is_none()).map(|(path, _)| path.clone());
+        let gone: Vec<String> = gone.take(MOST_GONE).collect();
+        for path in gone {
+            if let Some(ScaffoldEntry::File { bytes, .. }) = before.get_mut(&path)
                 && bytes.is_empty()
             {
-                *bytes = host.read(&repository, &commit, path).await?;
+                *bytes = host.read(&repository, &commit, &path).await?;
             }
         }
         let file = |(path, after): (&String, &Option<ScaffoldEntry>)| {

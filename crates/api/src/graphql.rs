@@ -158,7 +158,7 @@ part! { DeliveryQueries, DeliveryMutations:
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     pr_automation(query PrAutomationQuery; mutation PrAutomationMutation);
     preview(query PreviewQuery);
-    pull_request(query PullRequestQuery);
+    pull_request(query PullRequestQuery; mutation PullRequestMutation);
     revision(query RevisionQuery);
     runner(query RunnerQuery; mutation RunnerMutation);
     scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);

@@ -28,10 +28,12 @@ use crate::plan_limiter::PlanLimiter;
 use crate::ports::blobs::Blobs;
 use crate::ports::charts::Composer;
 use crate::ports::git::GitPort;
+use crate::ports::git_hosts::GitHosts;
 use crate::ports::identity::IdentityPort;
 use crate::ports::key_encryption::KeyEncryption;
 use crate::ports::previews::Previews;
 use crate::ports::rules::Rules;
+use crate::ports::scaffolds::Scaffolds;
 use crate::ports::secret_backend::SecretKeeper;
 use crate::ports::templates::Templates;
 use crate::program_login::ProgramPaces;
@@ -65,6 +67,10 @@ pub struct Ports {
     pub previews: Arc<dyn Previews>,
     /// Policy of stacks.
     pub rules: Arc<dyn Rules>,
+    /// Git hosts.
+    pub git_hosts: Arc<dyn GitHosts>,
+    /// Automations of pull requests.
+    pub scaffolds: Arc<dyn Scaffolds>,
     /// Identity providers.
     pub identities: Arc<dyn IdentityPort>,
     /// Liquid, for the fields of global services.
@@ -150,6 +156,8 @@ pub struct App {
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) previews: Arc<dyn Previews>,
     pub(crate) rules: Arc<dyn Rules>,
+    pub(crate) git_hosts: Arc<dyn GitHosts>,
+    pub(crate) scaffolds: Arc<dyn Scaffolds>,
     pub(crate) templates: Arc<dyn Templates>,
     pub(crate) identities: Arc<dyn IdentityPort>,
     pub(crate) sealer: Arc<Keyring>,
@@ -204,6 +212,8 @@ impl App {
             blobs,
             previews,
             rules,
+            git_hosts,
+            scaffolds,
             templates,
             identities,
             audit_sinks,
@@ -224,6 +234,8 @@ impl App {
             blobs,
             previews,
             rules,
+            git_hosts,
+            scaffolds,
             templates,
             identities,
             sealer: Arc::new(sealer),

@@ -15,6 +15,7 @@ mod follow_upstream;
 mod hear_scm_webhook;
 mod loops;
 mod move_secrets;
+mod open_pull_request;
 mod prepare_stack_run;
 mod renew_services;
 mod reseal;
@@ -48,6 +49,7 @@ pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
+pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub(crate) use reseal::reseal_job;
@@ -210,6 +212,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<FollowUpstream>(),
     JobEntry::of::<FollowDefinition>(),
     JobEntry::of::<HearScmWebhook>(),
+    JobEntry::of::<OpenPullRequest>(),
 ];
 
 /// Which one ended, and how.

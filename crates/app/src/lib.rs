@@ -68,6 +68,8 @@ mod project_limits;
 pub mod project_stack_rules;
 pub mod proxy;
 pub mod pull_request;
+mod pull_request_made;
+pub mod pull_request_open;
 pub mod question;
 pub mod recorder;
 pub mod recording;

@@ -1,18 +1,21 @@
 //! Pull requests that the console opened.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_core::Result;
 use plural_core::ids::{PrAutomationId, ProjectId, PullRequestId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
-use plural_core::pull_request::{HostPullRequest, PrStatus, PullRequest};
+use plural_core::pull_request::{HostPullRequest, PrProgress, PrStatus, PrWork, PullRequest};
 use plural_core::scm_connection::ScmConnection;
 
 use crate::access::{Audited, CreatePr, actor_name, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::job::NewJob;
 use crate::pr_automation::PrAutomationSelector;
 use crate::records::record;
 use crate::scm_connection::ScmConnectionSelector;
+use crate::seal::Sealed;
 
 /// Which of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,8 +28,44 @@ pub struct PullRequestFilter {
     pub q: Option<String>,
 }
 
-noun!(PullRequest, "pull request", p => Some(p.id.uuid()), p.told.url.clone(), project: p.project_id);
+noun!(PullRequest, "pull request", p => Some(p.id.uuid()), name(p), project: p.project_id);
 record!(PullRequest, PullRequestId, PullRequestId, PullRequestFilter);
+
+/// Its address, or, while it has none, its branch.
+fn name(opened: &PullRequest) -> String {
+    let told = &opened.told;
+    if told.url.is_empty() { format!("{} {}", told.repository, told.branch) } else { told.url.clone() }
+}
+
+/// One that is being opened.
+#[derive(Debug, Clone)]
+pub struct PendingPullRequest {
+    /// Its record.
+    pub begun: PullRequest,
+    /// What was done so far.
+    pub work: PrWork,
+    /// What was asked, sealed for `pull_request:ID:asked`.
+    pub asked: Sealed,
+}
+
+/// How opening one ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PullRequestEnd {
+    /// The host has it.
+    Opened {
+        /// Its address.
+        url: String,
+        /// Its title.
+        title: String,
+        /// How it stands by then.
+        status: PrStatus,
+    },
+    /// It is not opened.
+    Failed {
+        /// Why, without an answer.
+        error: String,
+    },
+}
 
 /// Writing pull requests.
 #[async_trait]
@@ -38,6 +77,32 @@ pub trait PullRequestStore: Send + Sync + 'static {
         by: Audited<'_, PrAutomation, CreatePr>,
         opened: &PullRequest,
     ) -> Result<PullRequest>;
+    /// Records one that is to be opened, with the job that does so.
+    async fn pull_request_begin(
+        &self,
+        by: Audited<'_, PrAutomation, CreatePr>,
+        begun: &PullRequest,
+        work: &PrWork,
+        asked: &Sealed,
+        job: &NewJob,
+    ) -> Result<()>;
+    /// One that is being opened; nothing where it is done, or gone.
+    async fn pull_request_pending(&self, id: PullRequestId) -> Result<Option<PendingPullRequest>>;
+    /// What was done so far of one that is being opened, and why it does not go on for now.
+    async fn pull_request_step(
+        &self,
+        id: PullRequestId,
+        work: &PrWork,
+        error: Option<&str>,
+        at: DateTime<Utc>,
+    ) -> Result<()>;
+    /// How it ended; what was asked is forgotten.
+    async fn pull_request_end(
+        &self,
+        id: PullRequestId,
+        end: &PullRequestEnd,
+        at: DateTime<Utc>,
+    ) -> Result<()>;
 }
 
 impl App {
@@ -65,6 +130,7 @@ impl App {
             automation_id: Some(automation.id),
             creator: actor_name(ctx.actor()),
             told,
+            progress: PrProgress::OPENED,
             created_at: at,
             updated_at: at,
         };

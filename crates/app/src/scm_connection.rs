@@ -1,5 +1,7 @@
 //! Connections to git hosts. Their secrets go in and are never answered.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use plural_core::address::Address;
 use plural_core::data_key::KeyOwner;
@@ -14,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::{Audited, Authorized, Home, Write, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::ports::git_hosts::{Host, HostSecrets};
 use crate::records::{Search, record};
 use crate::repository::OVER_HTTP;
 use crate::repository_reach::is_proxy;
@@ -213,6 +216,28 @@ impl App {
         let connection = self.authorized::<ScmConnection, Write>(ctx, &by).await?;
         self.store.scm_connection_delete(connection.audited(ctx, "scm_connection.delete")).await?;
         Ok(connection.into_inner())
+    }
+
+    /// The git host of a connection, for the console's own work: whoever asks for that need not see the connection. Its secrets are opened
+    /// here, and go to the host alone.
+    pub(crate) async fn scm_host(&self, id: ScmConnectionId) -> Result<(ScmConnection, Arc<dyn Host>)> {
+        let by = ScmConnectionSelector::Id(id);
+        let connection = self.authorized::<ScmConnection, Write>(&self.system_ctx(), &by).await?;
+        let kept = match self.store.scm_connection_sealed(&connection).await? {
+            Some(sealed) => self.scm_secrets_opened(id, &sealed).await?,
+            None => Kept::default(),
+        };
+        self.check_scm_way(&connection.spec, &kept)?;
+        // Commits are not signed yet.
+        let Kept { token, app_key, signing_key: _, proxy } = kept;
+        let secrets = HostSecrets {
+            token: token.map(SecretString::from),
+            app_key: app_key.map(SecretString::from),
+            proxy: proxy.map(SecretString::from),
+        };
+        let connection = connection.into_inner();
+        let host = self.git_hosts.connect(&connection, secrets)?;
+        Ok((connection, host))
     }
 
     /// Tokens are sent over http only where the operator allows it.

@@ -84,11 +84,13 @@ pub enum SealedColumn {
     ScmSecrets,
     /// Secrets of webhooks of git hosts.
     ScmWebhookHmac,
+    /// What somebody answered to an automation, until its pull request is open.
+    PullRequestAsked,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -118,6 +120,7 @@ impl SealedColumn {
         Self::StackDrift,
         Self::ScmSecrets,
         Self::ScmWebhookHmac,
+        Self::PullRequestAsked,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -151,7 +154,8 @@ impl SealedColumn {
             | Self::StackOutput
             | Self::StackDrift
             | Self::ScmSecrets
-            | Self::ScmWebhookHmac => false,
+            | Self::ScmWebhookHmac
+            | Self::PullRequestAsked => false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand, ValueEnum};
-use plural_wire::{Client, ListPullRequests, PAGE_SIZE, PrStatus, PullRequest, all_pages};
+use plural_wire::{Client, ListPullRequests, PAGE_SIZE, PrPhase, PrStatus, PullRequest, all_pages};
 
 use crate::{
     args::{ConnectionArgs, ListOutputArgs},
@@ -11,6 +11,7 @@ use crate::{
     key,
     output::{self, Row, age, or_dash},
     pr_automations::{self, PrAutomationsArgs},
+    pr_open::{self, PrCreateArgs, PrPreviewArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
     terminal::Terminal,
 };
@@ -31,6 +32,8 @@ pub(crate) struct PrArgs {
 #[derive(Debug, Subcommand)]
 enum PrCommand {
     List(PrListArgs),
+    Create(PrCreateArgs),
+    Preview(PrPreviewArgs),
     Automations(PrAutomationsArgs),
     Test(TestArgs),
     Template(TemplateArgs),
@@ -98,7 +101,7 @@ impl Row for PullRequest {
     fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
         vec![
             or_dash(self.title.as_deref()),
-            or_dash(self.status.map(PrStatus::as_str)),
+            or_dash(self.status.map(PrStatus::as_str).or(self.phase.map(PrPhase::as_str))),
             or_dash(self.repository.as_deref()),
             or_dash(self.creator.as_deref()),
             age(self.inserted_at, now),
@@ -118,6 +121,12 @@ pub(crate) async fn run(
         PrCommand::Template(args) => pr_test::template(args, terminal),
         PrCommand::Contracts(args) => pr_test::contracts(args, terminal),
         PrCommand::List(args) => list(args, &connect(&connection, terminal)?.client, terminal).await,
+        PrCommand::Create(args) => {
+            pr_open::create(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Preview(args) => {
+            pr_open::preview(args, &connect(&connection, terminal)?.client, terminal).await
+        }
         PrCommand::Automations(args) => {
             pr_automations::run(args, &connect(&connection, terminal)?.client, terminal).await
         }

@@ -383,7 +383,7 @@ async fn shown(
     output::item(&made, &output.output, terminal)
 }
 
-async fn find(text: &str, client: &Client) -> Result<PrAutomation, CliError> {
+pub(crate) async fn find(text: &str, client: &Client) -> Result<PrAutomation, CliError> {
     let text = text.strip_prefix("pr-automation/").unwrap_or(text);
     let (id, name) = key::id_or_name(text);
     client.send(&GetPrAutomation { id, name }).await.map_err(|error| {

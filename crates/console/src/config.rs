@@ -335,6 +335,10 @@ pub struct ConsoleConfig {
     /// How rules are evaluated in a process of their own; in this one where nobody says it, as in tests.
     #[arg(skip)]
     pub rules_program: Option<ChildProgram>,
+
+    /// How automations run in a process of their own; in this one where nobody says it, as in tests.
+    #[arg(skip)]
+    pub scaffold_program: Option<ChildProgram>,
 }
 
 /// An address with TLS, beside that of [`ConsoleConfig::listen`].
@@ -407,6 +411,7 @@ impl ConsoleConfig {
             drain_seconds: 10,
             kubernetes: None,
             rules_program: None,
+            scaffold_program: None,
         }
     }
 }

@@ -23,8 +23,8 @@ use plural_store::{Database, DatabaseOptions, Quotas, SoleUse};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    ConsoleConfig, Reach, StartError, audit_streams, blobs, charts, git, identity, key_encryption, keys,
-    previews, replica, rules, secret_backends, templates,
+    ConsoleConfig, Reach, Scaffolder, StartError, audit_streams, blobs, charts, git, git_hosts, identity,
+    key_encryption, keys, previews, replica, rules, secret_backends, templates,
 };
 
 /// Users that are looked at for administrators to name.
@@ -78,6 +78,7 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         preview_memory_mib,
         preview_seconds,
         rules_program,
+        scaffold_program,
         ..
     } = config.clone();
     private_folder(&data_dir).map_err(|error| StartError::DataFolder {
@@ -168,10 +169,17 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
     let rules = rules::Evaluator::open(folder.clone(), rules_program).map_err(|error| {
         StartError::DataFolder { folder: folder.display().to_string(), reason: error.to_string() }
     })?;
+    let folder = work.join("automations");
+    let scaffolder =
+        Scaffolder::open(folder.clone(), scaffold_program, Scaffolder::LIMITS).map_err(|error| {
+            StartError::DataFolder { folder: folder.display().to_string(), reason: error.to_string() }
+        })?;
     let ports = Ports {
         store: Arc::clone(&database) as Arc<dyn Store>,
         previews: Arc::new(previews),
         rules: Arc::new(rules),
+        git_hosts: Arc::new(git_hosts::Hosts::new(reach, allow_credentials_over_http)),
+        scaffolds: Arc::new(scaffolder),
         git,
         composer: Arc::new(composer),
         blobs: Arc::new(blobs::Artifacts::new(blobs)),

@@ -8,16 +8,27 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
+use plural_app::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded, Scaffolds};
 use plural_core::{Error, Result};
 use plural_kit::private_folder;
 use plural_sandbox::{Helper, Limits, Program, SandboxError};
-use plural_scaffold::{ANSWER_BYTES, Outcome, REQUEST_FILE, Request, ScaffoldError, read_answer};
+use plural_scaffold::{
+    ANSWER_BYTES, Outcome, REQUEST_FILE, Request, ScaffoldError,
+    files::{Entry, File, Files},
+    read_answer,
+};
+use similar::TextDiff;
 use tokio::sync::Semaphore;
 
 use crate::ChildProgram;
 
 /// Runs at once: each takes a processor, and a few times the memory of the repository.
 const AT_ONCE: usize = 2;
+/// Bytes of a file whose difference is shown.
+const DIFFERENCE: usize = 1 << 20;
+/// How long lines of a file are compared before the rest of it counts as changed.
+const DIFFERENCE_TIME: Duration = Duration::from_millis(200);
 /// How long one waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -72,6 +83,67 @@ impl Scaffolder {
             }
         });
         ran.await.map_err(|cause| Error::internal("running an automation", cause))
+    }
+}
+
+#[async_trait]
+impl Scaffolds for Scaffolder {
+    async fn run(&self, run: ScaffoldRun) -> Result<std::result::Result<Scaffolded, String>> {
+        let ScaffoldRun { spec, answers, tree, clock_ms, seed } = run;
+        // What is stored of an automation is what the engine takes.
+        let automation = serde_json::to_value(&spec).and_then(serde_json::from_value);
+        let automation =
+            automation.map_err(|cause| Error::internal("handing an automation to its engine", cause))?;
+        let mut files = Files::default();
+        for (path, entry) in tree {
+            let entry = match entry {
+                ScaffoldEntry::File { bytes, executable } => Entry::File(File { bytes, executable }),
+                ScaffoldEntry::Link => Entry::Link(String::new()),
+            };
+            // A path that automations may not have is left alone.
+            let _ = files.insert(&path, entry);
+        }
+        let request = Request { automation, answers, tree: files, clock_ms, seed, ..Request::default() };
+        let Outcome { changes, title, message, skipped, warnings } =
+            match Box::pin(Scaffolder::run(self, request)).await? {
+                Ok(outcome) => outcome,
+                Err(error) => return Ok(Err(error.to_string())),
+            };
+        let entry = |entry: Entry| match entry {
+            Entry::File(File { bytes, executable }) => ScaffoldEntry::File { bytes, executable },
+            Entry::Link(_) => ScaffoldEntry::Link,
+        };
+        let changes = changes.into_iter().map(|(path, after)| (path, after.map(entry))).collect();
+        Ok(Ok(Scaffolded { changes, title, message, skipped, warnings }))
+    }
+
+    fn difference(
+        &self,
+        path: &str,
+        before: Option<&ScaffoldEntry>,
+        after: Option<&ScaffoldEntry>,
+    ) -> String {
+        let text = |entry: Option<&ScaffoldEntry>| match entry {
+            None => Some(String::new()),
+            Some(ScaffoldEntry::File { bytes, .. }) if bytes.len() <= DIFFERENCE => {
+                String::from_utf8(bytes.clone()).ok()
+            }
+            Some(ScaffoldEntry::File { .. } | ScaffoldEntry::Link) => None,
+        };
+        let side = |letter: char, entry: Option<&ScaffoldEntry>| match entry {
+            None => "/dev/null".to_owned(),
+            Some(_) => format!("{letter}/{path}"),
+        };
+        let (old, new) = (side('a', before), side('b', after));
+        match (text(before), text(after)) {
+            (Some(before), Some(after)) => TextDiff::configure()
+                .timeout(DIFFERENCE_TIME)
+                .diff_lines(before.as_str(), after.as_str())
+                .unified_diff()
+                .header(&old, &new)
+                .to_string(),
+            _ => format!("Binary files {old} and {new} differ\n"),
+        }
     }
 }
 

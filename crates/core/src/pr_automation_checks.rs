@@ -172,7 +172,8 @@ fn check_labels(labels: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn is_branch(name: &str) -> bool {
+/// Whether git takes it for the name of a branch.
+pub(crate) fn is_branch(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 200
         && !name.starts_with(['-', '/', '.'])

@@ -1,11 +1,13 @@
 //! Pull requests that the console opened.
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::ids::{PrAutomationId, ProjectId, PullRequestId, ScmConnectionId};
 use crate::page::Keyed;
+use crate::pr_automation_checks::is_branch;
 
 /// Labels of a pull request.
 const MAX_LABELS: usize = 100;
@@ -44,6 +46,70 @@ impl PrStatus {
     }
 }
 
+/// How far the console is with opening a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PrPhase {
+    /// It is being opened.
+    Pending,
+    /// The host has it.
+    Opened,
+    /// It was not opened, and will not be.
+    Failed,
+}
+
+impl PrPhase {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Opened, Self::Failed];
+
+    /// The word in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Opened => "OPENED",
+            Self::Failed => "FAILED",
+        }
+    }
+
+    /// The phase of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.as_str() == word)
+    }
+}
+
+/// What is known of opening a pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrProgress {
+    /// How far it is.
+    pub phase: PrPhase,
+    /// The commit of its branch that the console made.
+    pub commit: Option<String>,
+    /// Why it is not open, or not yet. No answer is in it.
+    pub error: Option<String>,
+}
+
+impl PrProgress {
+    /// Of one that the host has already.
+    pub const OPENED: Self = Self { phase: PrPhase::Opened, commit: None, error: None };
+}
+
+/// What was done of opening a pull request: each step is written down before the next one begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PrWork {
+    /// The branch that it goes to.
+    pub base: String,
+    /// The commit of that branch on which the console's is made.
+    pub parent: Option<String>,
+    /// The branch moved once, and the changes were made again on its new head.
+    pub rebased: bool,
+    /// The branch was not there, and the console began to make it.
+    pub making: bool,
+    /// The commit that was made.
+    pub commit: Option<String>,
+    /// The console began to open it: it may be open, or have been, and the console did not hear so.
+    pub opening: bool,
+}
+
 /// A pull request that the console opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRequest {
@@ -57,8 +123,10 @@ pub struct PullRequest {
     pub automation_id: Option<PrAutomationId>,
     /// Who opened it, as the audit log calls them.
     pub creator: String,
-    /// What the host tells of it.
+    /// What the host tells of it. While it is not open: without an address, and with the name of its automation for a title.
     pub told: HostPullRequest,
+    /// How far the console is with opening it.
+    pub progress: PrProgress,
     /// When it was recorded.
     pub created_at: DateTime<Utc>,
     /// When something of it last changed.
@@ -86,6 +154,29 @@ pub struct HostPullRequest {
     pub status: PrStatus,
     /// Its labels.
     pub labels: Vec<String>,
+}
+
+/// The branch of a pull request: the given one, or one that nobody else has.
+///
+/// # Errors
+/// [`Error::Invalid`] for what is no name of a branch.
+pub fn branch_of(id: PullRequestId, prefix: Option<&str>, given: Option<&str>) -> Result<String> {
+    if let Some(given) = given {
+        if !is_branch(given) {
+            return Err(Error::invalid("branch", "must be the name of a branch, such as add-shop"));
+        }
+        return Ok(given.to_owned());
+    }
+    let prefix = prefix.unwrap_or("plural");
+    let between = if prefix.ends_with(['/', '-', '_']) { "" } else { "-" };
+    let branch = format!("{prefix}{between}{id}");
+    if !is_branch(&branch) {
+        return Err(Error::invalid(
+            "branch",
+            "must be given: with the automation's prefix, the name of a branch would be too long",
+        ));
+    }
+    Ok(branch)
 }
 
 impl HostPullRequest {
@@ -147,10 +238,25 @@ mod tests {
     }
 
     #[test]
+    fn a_branch_is_given_or_its_own() {
+        let id = PullRequestId::new();
+        assert_eq!(branch_of(id, None, None).unwrap(), format!("plural-{id}"));
+        assert_eq!(branch_of(id, Some("plural/service/"), None).unwrap(), format!("plural/service/{id}"));
+        assert_eq!(branch_of(id, Some("x"), Some("add-shop")).unwrap(), "add-shop");
+        assert!(branch_of(id, Some(&"x".repeat(190)), None).is_err());
+        for bad in ["-f", "a b", "a..b", ""] {
+            assert!(branch_of(id, None, Some(bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
     fn words_round_trip() {
         for status in PrStatus::ALL {
             assert_eq!(PrStatus::parse(status.as_str()), Some(status));
         }
         assert_eq!(PrStatus::parse("DRAFT"), None);
+        for phase in PrPhase::ALL {
+            assert_eq!(PrPhase::parse(phase.as_str()), Some(phase));
+        }
     }
 }

@@ -23,6 +23,11 @@ pub(crate) fn rules_program() -> anyhow::Result<Option<ChildProgram>> {
     Ok(Some(ChildProgram { program, sandbox: agent::SANDBOX, child: RULES }))
 }
 
+/// How a console runs automations; in its own process where programs cannot be confined.
+pub(crate) fn scaffold_program() -> anyhow::Result<Option<ChildProgram>> {
+    Ok(rules_program()?.map(|program| ChildProgram { child: SCAFFOLD, ..program }))
+}
+
 /// Flags of `plural console`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -93,7 +98,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     log.init()?;
     keep_private();
     let metrics = plural_kit::init_metrics()?;
-    let config = ConsoleConfig { rules_program: rules_program()?, ..config };
+    let config =
+        ConsoleConfig { rules_program: rules_program()?, scaffold_program: scaffold_program()?, ..config };
     let is_password_given = config.admin_password.is_some();
     let mut console =
         RunningConsole::start(config, Some(metrics)).await.context("the console cannot start")?;

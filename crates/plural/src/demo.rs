@@ -170,6 +170,7 @@ async fn start(
     let listen_tls = args.tls_listen.or(tls.filter(|tls| tls.ip() == listen.ip())).unwrap_or(free);
     let certificate = tls::certificate(data, listen_tls.ip())?;
     let rules_program = crate::console::rules_program()?;
+    let scaffold_program = crate::console::scaffold_program()?;
     let config = |listen, listen_tls| ConsoleConfig {
         listen,
         kubernetes: Some(KubernetesListener {
@@ -186,6 +187,7 @@ async fn start(
         reach: Some(args.reach),
         drain_seconds: 2,
         rules_program: rules_program.clone(),
+        scaffold_program: scaffold_program.clone(),
         ..ConsoleConfig::local(data.join("console"))
     };
     let (mut listen, mut listen_tls) = (listen, listen_tls);

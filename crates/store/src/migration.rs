@@ -83,6 +83,7 @@ mod m0106_scm_connections;
 mod m0107_scm_webhooks;
 mod m0108_pr_automations;
 mod m0109_pull_requests;
+mod m0110_pull_request_phases;
 #[cfg(test)]
 mod tests;
 
@@ -177,6 +178,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0107_scm_webhooks::Migration),
             Box::new(m0108_pr_automations::Migration),
             Box::new(m0109_pull_requests::Migration),
+            Box::new(m0110_pull_request_phases::Migration),
         ]
     }
 }

@@ -1,16 +1,22 @@
 //! Pull requests.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, CreatePr};
-use plural_app::pull_request::{PullRequestFilter, PullRequestStore};
+use plural_app::job::NewJob;
+use plural_app::pull_request::{PendingPullRequest, PullRequestEnd, PullRequestFilter, PullRequestStore};
+use plural_app::seal::Sealed;
 use plural_core::access::Visibility;
 use plural_core::ids::{PrAutomationId, ProjectId, PullRequestId, ScmConnectionId};
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_automation::PrAutomation;
-use plural_core::pull_request::{HostPullRequest, PrStatus, PullRequest};
+use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, LockType};
-use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, Select};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
+    Select,
+};
 
 use crate::convert::{json, to_json, word};
 use crate::database::Database;
@@ -40,6 +46,11 @@ pub(crate) mod row {
         pub labels: Json,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        pub phase: String,
+        pub commit_sha: Option<String>,
+        pub error: Option<String>,
+        pub work: Option<Json>,
+        pub asked: Option<Vec<u8>>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -47,6 +58,9 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
+/// What an address begins with that is none yet.
+const PENDING: &str = "pending:";
+const WORK: &str = "the work of a pull request";
 const LABELS: &str = "the labels of a pull request";
 const UNIQUE: &[(&str, &str)] =
     &[("pull_requests_connection_id_url_key", "the pull request is recorded at this moment: try again")];
@@ -69,7 +83,14 @@ impl TryFrom<row::Model> for PullRequest {
             labels,
             created_at,
             updated_at,
+            phase,
+            commit_sha,
+            error,
+            work: _,
+            asked: _,
         } = row;
+        let phase = word(PrPhase::parse(&phase), "the phase of a pull request")?;
+        let url = if url.starts_with(PENDING) { String::new() } else { url };
         let status = word(PrStatus::parse(&status), "the status of a pull request")?;
         let labels = json(labels, LABELS)?;
         Ok(Self {
@@ -79,6 +100,7 @@ impl TryFrom<row::Model> for PullRequest {
             automation_id: automation_id.map(PrAutomationId::from_uuid),
             creator,
             told: HostPullRequest { url, repository, branch, title, status, labels },
+            progress: PrProgress { phase, commit: commit_sha, error },
             created_at,
             updated_at,
         })
@@ -102,7 +124,9 @@ impl Table for PullRequest {
             rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
         }
         if let Some(status) = status {
-            rows = rows.filter(row::Column::Status.eq(status.as_str()));
+            rows = rows
+                .filter(row::Column::Phase.eq(PrPhase::Opened.as_str()))
+                .filter(row::Column::Status.eq(status.as_str()));
         }
         rows
     }
@@ -132,17 +156,11 @@ impl PullRequestStore for Database {
             told,
             created_at,
             updated_at,
+            progress: _,
         } = opened;
         let HostPullRequest { url, repository, branch, title, status, labels } = told;
         let write = self.write().await?;
-        // It must not go, or come to another connection, while something is opened with it.
-        let automation = pr_automation::row::Entity::find_by_id(by.target().id.uuid());
-        let automation = automation.lock(LockType::KeyShare).one(&write.tx).await;
-        let automation =
-            automation.map_err(db("reading an automation"))?.ok_or(Error::not_found("pr automation"))?;
-        if automation.connection_id != connection_id.uuid() {
-            return Err(Error::conflict("the automation has another connection now: try again"));
-        }
+        hold_automation_in_tx(&write.tx, by.target().id, *connection_id).await?;
         let known = row::Entity::find()
             .filter(row::Column::ConnectionId.eq(connection_id.uuid()))
             .filter(row::Column::Url.eq(url.as_str()))
@@ -180,6 +198,7 @@ impl PullRequestStore for Database {
                 row.creator = set(creator.clone());
                 row.url = set(url.clone());
                 row.created_at = set(*created_at);
+                row.phase = set(PrPhase::Opened.as_str().to_owned());
                 row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
             }
         };
@@ -187,4 +206,135 @@ impl PullRequestStore for Database {
         write.commit().await?;
         row.try_into()
     }
+
+    async fn pull_request_begin(
+        &self,
+        by: Audited<'_, PrAutomation, CreatePr>,
+        begun: &PullRequest,
+        work: &PrWork,
+        asked: &Sealed,
+        job: &NewJob,
+    ) -> Result<()> {
+        let PullRequest {
+            id,
+            project_id,
+            connection_id,
+            automation_id,
+            creator,
+            told,
+            progress: PrProgress { phase, commit, error },
+            created_at,
+            updated_at,
+        } = begun;
+        // It has no address yet.
+        let HostPullRequest { url: _, repository, branch, title, status, labels } = told;
+        let mut write = self.write().await?;
+        hold_automation_in_tx(&write.tx, by.target().id, *connection_id).await?;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            project_id: set(project_id.uuid()),
+            connection_id: set(connection_id.uuid()),
+            automation_id: set(automation_id.map(PrAutomationId::uuid)),
+            creator: set(creator.clone()),
+            url: set(format!("{PENDING}{id}")),
+            repository: set(repository.clone()),
+            branch: set(branch.clone()),
+            title: set(title.clone()),
+            status: set(status.as_str().to_owned()),
+            labels: set(to_json(labels, LABELS)?),
+            created_at: set(*created_at),
+            updated_at: set(*updated_at),
+            phase: set(phase.as_str().to_owned()),
+            commit_sha: set(commit.clone()),
+            error: set(error.clone()),
+            work: set(Some(to_json(work, WORK)?)),
+            asked: set(Some(asked.as_bytes().to_vec())),
+        };
+        row.insert(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
+        write.enqueue(std::slice::from_ref(job), *created_at).await?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn pull_request_pending(&self, id: PullRequestId) -> Result<Option<PendingPullRequest>> {
+        let found = row::Entity::find_by_id(id.uuid()).one(&self.reader).await;
+        let Some(mut found) = found.map_err(db("reading a pull request"))? else { return Ok(None) };
+        let (Some(work), Some(asked)) = (found.work.take(), found.asked.take()) else { return Ok(None) };
+        let work = json(work, WORK)?;
+        Ok(Some(PendingPullRequest { begun: found.try_into()?, work, asked: Sealed::from_bytes(asked) }))
+    }
+
+    async fn pull_request_step(
+        &self,
+        id: PullRequestId,
+        work: &PrWork,
+        error: Option<&str>,
+        at: DateTime<Utc>,
+    ) -> Result<()> {
+        let write = self.write().await?;
+        let Some(known) = pending_in_tx(&write.tx, id).await? else { return Ok(()) };
+        let row = row::ActiveModel {
+            id: ActiveValue::Unchanged(known.id),
+            commit_sha: set(work.commit.clone()),
+            work: set(Some(to_json(work, WORK)?)),
+            error: set(error.map(str::to_owned)),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        row.update(&write.tx).await.map_err(db("recording a step of a pull request"))?;
+        write.commit().await
+    }
+
+    async fn pull_request_end(
+        &self,
+        id: PullRequestId,
+        end: &PullRequestEnd,
+        at: DateTime<Utc>,
+    ) -> Result<()> {
+        let write = self.write().await?;
+        let Some(known) = pending_in_tx(&write.tx, id).await? else { return Ok(()) };
+        // What was answered is not kept any longer.
+        let mut row = row::ActiveModel {
+            id: ActiveValue::Unchanged(known.id),
+            work: set(None),
+            asked: set(None),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        match end {
+            PullRequestEnd::Opened { url, title, status } => {
+                row.status = set(status.as_str().to_owned());
+                row.url = set(url.clone());
+                row.title = set(title.clone());
+                row.phase = set(PrPhase::Opened.as_str().to_owned());
+                row.error = set(None);
+            }
+            PullRequestEnd::Failed { error } => {
+                row.phase = set(PrPhase::Failed.as_str().to_owned());
+                row.error = set(Some(error.clone()));
+            }
+        }
+        row.update(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
+        write.commit().await
+    }
+}
+
+/// Its automation must not go, or come to another connection, while something is opened with it.
+async fn hold_automation_in_tx(
+    tx: &impl ConnectionTrait,
+    id: PrAutomationId,
+    connection: ScmConnectionId,
+) -> Result<()> {
+    let found = pr_automation::row::Entity::find_by_id(id.uuid()).lock(LockType::KeyShare).one(tx).await;
+    let found = found.map_err(db("reading an automation"))?.ok_or(Error::not_found("pr automation"))?;
+    if found.connection_id != connection.uuid() {
+        return Err(Error::conflict("the automation has another connection now: try again"));
+    }
+    Ok(())
+}
+
+/// The row of one that is not done.
+async fn pending_in_tx(tx: &impl ConnectionTrait, id: PullRequestId) -> Result<Option<row::Model>> {
+    let rows = row::Entity::find_by_id(id.uuid()).filter(row::Column::Phase.eq(PrPhase::Pending.as_str()));
+    rows.lock_exclusive().one(tx).await.map_err(db("reading a pull request"))
 }

@@ -120,6 +120,7 @@ fn place(column: SealedColumn) -> Place {
         }
         SealedColumn::ScmSecrets => ("scm_connections", "secrets", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::ScmWebhookHmac => ("scm_webhooks", "hmac", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::PullRequestAsked => ("pull_requests", "asked", Some("id"), OWN, KeyPurpose::Secrets),
     };
     Place { table, column, id, project, purpose }
 }
@@ -160,7 +161,8 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::StackOutput
         | SealedColumn::StackDrift
         | SealedColumn::ScmSecrets
-        | SealedColumn::ScmWebhookHmac => ("id", None),
+        | SealedColumn::ScmWebhookHmac
+        | SealedColumn::PullRequestAsked => ("id", None),
     };
     Some(Key { id, number })
 }

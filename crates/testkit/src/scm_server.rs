@@ -9,7 +9,7 @@ mod state;
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use axum::{
@@ -76,6 +76,11 @@ struct Shared {
     host: Mutex<Host>,
     mood: Mutex<Option<ScmMood>>,
     race: Mutex<Option<String>>,
+    /// How many requests are answered before all are left without an answer.
+    hold: Mutex<Option<usize>>,
+    held: AtomicBool,
+    /// It answers none from the next opened pull request on.
+    hold_opening: AtomicBool,
     token: String,
     other: String,
     exchanges: AtomicUsize,
@@ -91,6 +96,9 @@ impl ScmServer {
             host: Mutex::new(Host::new(dialect)),
             mood: Mutex::default(),
             race: Mutex::default(),
+            hold: Mutex::default(),
+            held: AtomicBool::new(false),
+            hold_opening: AtomicBool::new(false),
             token: format!("token-{:032x}", rand::random::<u128>()),
             other: format!("other-{:032x}", rand::random::<u128>()),
             exchanges: AtomicUsize::new(0),
@@ -170,6 +178,58 @@ impl ScmServer {
         *self.shared.race.lock() = Some(branch.to_owned());
     }
 
+    /// Answers so many requests, does what the next one asks, and answers neither that nor any other; nothing: answers all again.
+    pub fn hold_after(&self, requests: Option<usize>) {
+        *self.shared.hold.lock() = requests;
+        self.shared.held.store(false, Ordering::SeqCst);
+    }
+
+    /// Opens the next pull request that is asked for, and answers neither that nor any other request, until [`Self::hold_after`].
+    pub fn hold_opening(&self) {
+        self.shared.hold_opening.store(true, Ordering::SeqCst);
+    }
+
+    /// Somebody else closes a pull request.
+    pub fn close_by_another(&self, number: u64) {
+        let mut host = self.shared.host.lock();
+        host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.closed = true);
+    }
+
+    /// Somebody else writes another text for a pull request.
+    pub fn edit_by_another(&self, number: u64, body: &str) {
+        let mut host = self.shared.host.lock();
+        host.pulls
+            .iter_mut()
+            .filter(|pull| pull.number == number)
+            .for_each(|pull| body.clone_into(&mut pull.body));
+    }
+
+    /// Whether a request was left without an answer.
+    pub fn is_held(&self) -> bool {
+        self.shared.held.load(Ordering::SeqCst)
+    }
+
+    /// A file at the head of a branch.
+    pub fn file(&self, branch: &str, path: &str) -> Option<String> {
+        let host = self.shared.host.lock();
+        let files = &host.commits.get(host.branches.get(branch)?)?.files;
+        Some(String::from_utf8_lossy(files.get(path)?).into_owned())
+    }
+
+    /// The names of all branches.
+    pub fn branches(&self) -> Vec<String> {
+        self.shared.host.lock().branches.keys().cloned().collect()
+    }
+
+    /// Everything that it knows, as text.
+    pub fn everything(&self) -> String {
+        let host = self.shared.host.lock();
+        let files = host.commits.values().flat_map(|commit| &commit.files);
+        let files = files.map(|(path, bytes)| format!("{path}\n{}", String::from_utf8_lossy(bytes)));
+        let pulls = host.pulls.iter().map(|pull| format!("{}\n{}\n{}", pull.head, pull.title, pull.body));
+        files.chain(pulls).collect::<Vec<_>>().join("\n")
+    }
+
     /// Somebody else comments on a pull request.
     pub fn comment_by_another(&self, number: u64, body: &str) {
         self.shared.host.lock().comment(number, answers::OTHER, body);
@@ -199,6 +259,25 @@ impl ScmServer {
     /// How many pull requests there are.
     pub fn pull_requests(&self) -> usize {
         self.shared.host.lock().pulls.len()
+    }
+}
+
+impl Shared {
+    fn holds(&self, is_opening: bool) -> bool {
+        if is_opening && self.hold_opening.swap(false, Ordering::SeqCst) {
+            *self.hold.lock() = Some(0);
+        }
+        match self.hold.lock().as_mut() {
+            None => false,
+            Some(0) => {
+                self.held.store(true, Ordering::SeqCst);
+                true
+            }
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+        }
     }
 }
 
@@ -252,6 +331,10 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }
     let done = shared.host.lock().answer(who, &parts.method, &parts.uri, &body);
+    let is_opening = parts.method == http::Method::POST && parts.uri.path().ends_with("/pulls");
+    if shared.holds(is_opening) {
+        std::future::pending::<()>().await;
+    }
     if mood == Some(ScmMood::HalfAnswers) && !is_read {
         let begin = stream::once(async { Ok(Bytes::from_static(b"{\"number\": ")) });
         // What was written goes out first.

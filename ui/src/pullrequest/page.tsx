@@ -23,6 +23,8 @@ const PullRequests = graphql(/* GraphQL */ `
           url
           title
           status
+          phase
+          error
           repository
           creator
           insertedAt
@@ -47,8 +49,12 @@ const columns: Columns<RowOf<typeof PullRequests>> = [
   {
     id: 'status',
     header: 'Status',
-    meta: { track: '90px' },
-    cell: ({ row }) => (row.original.status == null ? '' : looks[row.original.status]),
+    meta: { track: '110px' },
+    cell: ({ row: { original: row } }) => {
+      if (row.status != null) return looks[row.status];
+      const why = row.error == null ? undefined : visible(row.error);
+      return <span title={why}>{row.phase === 'FAILED' ? 'Not opened' : 'Being opened'}</span>;
+    },
   },
   { id: 'repository', header: 'Repository', meta: tracks.mid, cell: ({ row }) => text(row.original.repository) },
   { id: 'creator', header: 'By', meta: { ...tracks.mid, from: 900 }, cell: ({ row }) => text(row.original.creator) },

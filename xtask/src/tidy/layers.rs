@@ -59,6 +59,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-rules",
             "plural-sandbox",
             "plural-scaffold",
+            "plural-scm",
             "plural-store",
             "plural-tunnel",
         ],

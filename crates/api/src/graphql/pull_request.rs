@@ -3,13 +3,18 @@
 use async_graphql::{Context, Enum, ID, Object};
 use chrono::{DateTime, Utc};
 use plural_app::pull_request::PullRequestFilter;
+use plural_app::pull_request_open::{PreviewedFile, PullRequestAsk};
+use plural_core::ids::PrAutomationId;
+use plural_specs::Json;
+use serde_json::Value;
 
 use super::{
-    error::{List, Nullable, id, id_in, list, nullable},
+    error::{IntoGraphql as _, List, Nullable, id, id_in, list, nullable},
     page::{connection, page_args},
     pr_automation::PrAutomation,
     project::Project,
     record::{by_id, one, page_of},
+    request::request,
 };
 
 /// How a pull request stands.
@@ -22,6 +27,18 @@ pub(crate) enum PrStatus {
     Merged,
     /// It was closed and not merged.
     Closed,
+}
+
+/// How far the console is with opening a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::pull_request::PrPhase")]
+pub(crate) enum PrPhase {
+    /// It is being opened.
+    Pending,
+    /// The host has it.
+    Opened,
+    /// It was not opened, and will not be.
+    Failed,
 }
 
 /// A pull request that the console opened.
@@ -43,12 +60,28 @@ impl PullRequest {
         self.0.id.to_string().into()
     }
 
-    /// How it stands.
+    /// How it stands; absent where it is not open yet, or was not opened.
     async fn status(&self) -> Option<PrStatus> {
-        Some(self.0.told.status.into())
+        (self.0.progress.phase == plural_core::pull_request::PrPhase::Opened)
+            .then(|| self.0.told.status.into())
     }
 
-    /// Its address.
+    /// How far the console is with opening it.
+    async fn phase(&self) -> Option<PrPhase> {
+        Some(self.0.progress.phase.into())
+    }
+
+    /// Why it is not open, or not yet.
+    async fn error(&self) -> Option<&str> {
+        self.0.progress.error.as_deref()
+    }
+
+    /// The commit that the console made for it.
+    async fn commit(&self) -> Option<&str> {
+        self.0.progress.commit.as_deref()
+    }
+
+    /// Its address; empty while it has none.
     async fn url(&self) -> &str {
         &self.0.told.url
     }
@@ -147,4 +180,163 @@ impl PullRequestQuery {
         )
         .await
     }
+}
+
+/// What a pull request would be.
+pub(crate) struct PullRequestPreview(plural_app::pull_request_open::PullRequestPreview);
+
+/// What a pull request would be. Nothing of it is written.
+#[Object]
+impl PullRequestPreview {
+    /// The repository.
+    async fn repository(&self) -> Option<&str> {
+        Some(self.0.repository.as_str())
+    }
+
+    /// The branch that it would go to.
+    async fn base(&self) -> Option<&str> {
+        Some(self.0.base.as_str())
+    }
+
+    /// The commit of that branch that was looked at.
+    async fn commit(&self) -> Option<&str> {
+        Some(self.0.commit.as_str())
+    }
+
+    /// Its title.
+    async fn title(&self) -> Option<&str> {
+        Some(self.0.title.as_str())
+    }
+
+    /// Its text.
+    async fn message(&self) -> Option<&str> {
+        Some(self.0.message.as_str())
+    }
+
+    /// The files that it would change.
+    async fn files(&self) -> List<PullRequestFile> {
+        list(self.0.files.iter().cloned().map(PullRequestFile))
+    }
+
+    /// All differences, as `git apply` takes them.
+    async fn patch(&self) -> Option<String> {
+        Some(self.0.files.iter().map(|file| file.diff.as_str()).collect())
+    }
+
+    /// Files that are not made, as their condition does not hold.
+    async fn skipped(&self) -> List<&str> {
+        list(self.0.skipped.iter().map(String::as_str))
+    }
+
+    /// What a person should look at.
+    async fn warnings(&self) -> List<&str> {
+        list(self.0.warnings.iter().map(String::as_str))
+    }
+}
+
+/// What would happen to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+pub(crate) enum PullRequestFileChange {
+    /// It would be new.
+    Created,
+    /// It would be another.
+    Changed,
+    /// It would be gone.
+    Deleted,
+}
+
+/// A file that a pull request would change.
+pub(crate) struct PullRequestFile(PreviewedFile);
+
+/// A file that a pull request would change.
+#[Object]
+impl PullRequestFile {
+    /// Its path.
+    async fn path(&self) -> Option<&str> {
+        Some(self.0.path.as_str())
+    }
+
+    /// What would happen to it.
+    async fn change(&self) -> Option<PullRequestFileChange> {
+        Some(match &self.0 {
+            PreviewedFile { is_gone: true, .. } => PullRequestFileChange::Deleted,
+            PreviewedFile { is_new: true, .. } => PullRequestFileChange::Created,
+            PreviewedFile { .. } => PullRequestFileChange::Changed,
+        })
+    }
+
+    /// The difference, as `git diff` shows it.
+    async fn diff(&self) -> Option<&str> {
+        Some(self.0.diff.as_str())
+    }
+}
+
+/// Opening pull requests.
+#[derive(Default)]
+pub(crate) struct PullRequestMutation;
+
+/// Opening pull requests.
+#[Object]
+impl PullRequestMutation {
+    /// Opens a pull request with an automation; needs the right to open some with it. Answers when it is open, or, after 20 seconds, with
+    /// what is recorded of it: it is opened in any case.
+    async fn create_pull_request(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id", desc = "The automation.")] automation: ID,
+        #[graphql(
+            desc = "Another repository than the automation's: one of those that its connection may touch."
+        )]
+        identifier: Option<String>,
+        #[graphql(desc = "The branch of the pull request; else it has one of its own.")] branch: Option<
+            String,
+        >,
+        #[graphql(desc = "Answers to the automation's questions.")] context: Option<Json>,
+        #[graphql(desc = "false: answer at once, with what is recorded.")] wait: Option<bool>,
+    ) -> Nullable<PullRequest> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&automation, identifier, branch, context).into_graphql(ctx)?;
+            let wait = wait.unwrap_or(true);
+            let made = Box::pin(request.app.pull_request_create(&request.op, ask, wait)).await;
+            Ok(Some(made.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// What a pull request would change; needs the right to open one. Nothing is written.
+    async fn preview_pull_request(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id", desc = "The automation.")] automation: ID,
+        #[graphql(
+            desc = "Another repository than the automation's: one of those that its connection may touch."
+        )]
+        identifier: Option<String>,
+        #[graphql(desc = "Answers to the automation's questions.")] context: Option<Json>,
+    ) -> Nullable<PullRequestPreview> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&automation, identifier, None, context).into_graphql(ctx)?;
+            let made = Box::pin(request.app.pull_request_preview(&request.op, ask)).await;
+            Ok(Some(PullRequestPreview(made.into_graphql(ctx)?)))
+        })
+        .await
+    }
+}
+
+fn ask(
+    automation: &ID,
+    identifier: Option<String>,
+    branch: Option<String>,
+    context: Option<Json>,
+) -> plural_core::Result<PullRequestAsk> {
+    let automation: PrAutomationId = id(automation)?;
+    let context = match context {
+        None | Some(Json(Value::Null)) => serde_json::Map::new(),
+        Some(Json(Value::Object(context))) => context,
+        Some(_) => return Err(plural_core::Error::invalid("context", "must be an object of answers")),
+    };
+    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+    Ok(PullRequestAsk { automation, identifier: given(identifier), branch: given(branch), context })
 }

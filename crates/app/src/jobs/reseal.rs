@@ -396,5 +396,6 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::StackDrift => format!("stack_drift:{of}"),
         SealedColumn::ScmSecrets => format!("scm_connection:{of}:secrets"),
         SealedColumn::ScmWebhookHmac => format!("scm_webhook:{of}:hmac"),
+        SealedColumn::PullRequestAsked => format!("pull_request:{of}:asked"),
     }
 }

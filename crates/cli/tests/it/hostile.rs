@@ -428,7 +428,10 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr automations list", Some("")),
     ("pr automations update", Some("service --name other")),
     ("pr contracts", None),
+    ("pr create", Some("add-service --set name=shop")),
     ("pr list", Some("")),
+    // Its patch is a file.
+    ("pr preview", Some("add-service --set name=shop -o name")),
     ("pr template", None),
     ("pr test", None),
     ("tokens create", Some("--valid-for 1h")),

@@ -382,7 +382,7 @@ impl Answer {
 }
 
 /// What all of these consoles have in common.
-fn local_config(data_dir: &Path) -> ConsoleConfig {
+pub(crate) fn local_config(data_dir: &Path) -> ConsoleConfig {
     // Another test may have installed the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut config = ConsoleConfig::local(data_dir);

@@ -101,6 +101,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "follow_upstream",
                 "follow_definition",
                 "hear_scm_webhook",
+                "open_pull_request",
             ]
             .into_iter()
             .filter(|kind| !kinds.contains(kind)),

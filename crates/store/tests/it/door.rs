@@ -207,6 +207,8 @@ impl Door {
             blobs: Arc::clone(&git) as Arc<dyn plural_app::ports::blobs::Blobs>,
             previews: Arc::clone(&git) as Arc<dyn plural_app::ports::previews::Previews>,
             rules: Arc::clone(&git) as Arc<dyn plural_app::ports::rules::Rules>,
+            git_hosts: Arc::clone(&git) as Arc<dyn plural_app::ports::git_hosts::GitHosts>,
+            scaffolds: Arc::clone(&git) as Arc<dyn plural_app::ports::scaffolds::Scaffolds>,
             templates: Arc::new(NoTemplates),
             identities: Arc::new(NoIdentities),
             audit_sinks: sinks,

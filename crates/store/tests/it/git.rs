@@ -1,6 +1,7 @@
 //! A git that holds commits in memory.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
@@ -14,12 +15,15 @@ use plural_app::ports::git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
     KeepMirror, MirrorBundle, SourceSpec,
 };
+use plural_app::ports::git_hosts::{GitHosts, Host, HostSecrets};
 use plural_app::ports::previews::{Preview, Previews};
 use plural_app::ports::rules::Rules;
-use plural_core::Result;
+use plural_app::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded, Scaffolds};
 use plural_core::ids::RepositoryId;
+use plural_core::scm_connection::ScmConnection;
 use plural_core::service_file::ServiceFile;
 use plural_core::stack_policy_rules::{RuleFile, RuleFinding};
+use plural_core::{Error, Result};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
@@ -293,5 +297,22 @@ impl Rules for FakeGit {
         _: String,
     ) -> Result<std::result::Result<Vec<RuleFinding>, String>> {
         Ok(Err("no rules are evaluated here".to_owned()))
+    }
+}
+
+impl GitHosts for FakeGit {
+    fn connect(&self, _: &ScmConnection, _: HostSecrets) -> Result<Arc<dyn Host>> {
+        Err(Error::invalid("connection", "no git host is reached here"))
+    }
+}
+
+#[async_trait]
+impl Scaffolds for FakeGit {
+    async fn run(&self, _: ScaffoldRun) -> Result<std::result::Result<Scaffolded, String>> {
+        Ok(Err("no automation is run here".to_owned()))
+    }
+
+    fn difference(&self, _: &str, _: Option<&ScaffoldEntry>, _: Option<&ScaffoldEntry>) -> String {
+        String::new()
     }
 }

@@ -1,12 +1,13 @@
 //! Records of pull requests: one of each address, in repositories that the connection may touch.
 
-use plural_app::pull_request::PullRequestFilter;
+use plural_app::pull_request::{PullRequestEnd, PullRequestFilter, PullRequestStore as _};
+use plural_app::pull_request_open::PullRequestAsk;
 use plural_app::scm_connection::NewScmSecrets;
 use plural_core::ids::ProjectId;
 use plural_core::policy::BindingsChange;
 use plural_core::pr_automation::{NewPrAutomation, PrAutomation, PrAutomationLinksChange};
 use plural_core::pr_automation_spec::PrAutomationSpecChange;
-use plural_core::pull_request::{HostPullRequest, PrStatus, PullRequest};
+use plural_core::pull_request::{HostPullRequest, PrPhase, PrStatus, PrWork, PullRequest};
 use plural_core::scm_connection::{NewScmConnection, ScmConnection, ScmSpecChange, ScmType};
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
@@ -18,6 +19,7 @@ each_database!(
     a_record_of_another_project_stays_as_it_is,
     a_repository_that_the_connection_may_not_touch_is_refused,
     records_outlive_their_automation_and_go_with_their_connection,
+    steps_are_written_down_and_what_was_asked_is_forgotten,
 );
 
 async fn automation(door: &Door) -> PrAutomation {
@@ -144,4 +146,66 @@ async fn records_outlive_their_automation_and_go_with_their_connection(database:
     assert_eq!((kept.automation_id, kept.told), (None, opened.told));
     door.app.scm_connection_delete(&door.admin, connection).await.unwrap();
     assert!(listed(&door, PullRequestFilter::default()).await.is_empty());
+}
+
+async fn steps_are_written_down_and_what_was_asked_is_forgotten(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let automation = automation(&door).await;
+    let begin = async || {
+        let ask = PullRequestAsk {
+            automation: automation.id,
+            identifier: Some("acme/shop".to_owned()),
+            branch: None,
+            context: serde_json::Map::new(),
+        };
+        door.app.pull_request_create(&door.admin, ask, false).await.unwrap()
+    };
+    let begun = begin().await;
+    assert_eq!((begun.progress.phase, begun.told.url.as_str()), (PrPhase::Pending, ""));
+    let read = async |id| door.app.get::<PullRequest>(&door.admin, &id).await.unwrap();
+    let stored = read(begun.id).await;
+    assert_eq!((&stored.progress, &stored.told), (&begun.progress, &begun.told));
+    assert_eq!((&stored.creator, stored.automation_id), (&begun.creator, Some(automation.id)));
+    // It is not one that can be merged.
+    let open = PullRequestFilter { status: Some(PrStatus::Open), ..PullRequestFilter::default() };
+    assert!(listed(&door, open.clone()).await.is_empty());
+
+    let store = &door.database;
+    let pending = store.pull_request_pending(begun.id).await.unwrap().unwrap();
+    assert_eq!(pending.work, PrWork { base: "main".to_owned(), ..PrWork::default() });
+    let at = door.app.now();
+    let work = PrWork {
+        parent: Some("a".repeat(40)),
+        rebased: true,
+        making: true,
+        commit: Some("b".repeat(40)),
+        opening: true,
+        ..pending.work
+    };
+    store.pull_request_step(begun.id, &work, Some("slow down"), at).await.unwrap();
+    let pending = store.pull_request_pending(begun.id).await.unwrap().unwrap();
+    assert_eq!((pending.work, pending.begun.progress.error.as_deref()), (work.clone(), Some("slow down")));
+    assert_eq!(pending.begun.progress.commit, work.commit);
+
+    let url = "https://github.com/acme/shop/pull/9".to_owned();
+    let end = PullRequestEnd::Opened { url: url.clone(), title: "Add 9".to_owned(), status: PrStatus::Open };
+    store.pull_request_end(begun.id, &end, at).await.unwrap();
+    assert!(store.pull_request_pending(begun.id).await.unwrap().is_none(), "nothing sealed is kept");
+    let now = read(begun.id).await;
+    assert_eq!((now.progress.phase, &now.told.url, &now.progress.error), (PrPhase::Opened, &url, &None));
+    assert_eq!(now.progress.commit, work.commit);
+    assert_eq!(listed(&door, open).await, ["Add 9"]);
+    // What is done stays as it is.
+    let late = PullRequestEnd::Failed { error: "too late".to_owned() };
+    store.pull_request_end(begun.id, &late, at).await.unwrap();
+    store.pull_request_step(begun.id, &PrWork::default(), Some("too late"), at).await.unwrap();
+    assert_eq!(read(begun.id).await, now);
+
+    // Two wait at a time, though neither has an address.
+    let (one, other) = (begin().await, begin().await);
+    assert_ne!(one.told.branch, other.told.branch);
+    store.pull_request_end(one.id, &late, at).await.unwrap();
+    let now = read(one.id).await;
+    assert_eq!((now.progress.phase, now.progress.error.as_deref()), (PrPhase::Failed, Some("too late")));
+    assert_eq!(now.told.url, "");
 }

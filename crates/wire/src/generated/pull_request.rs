@@ -13,9 +13,15 @@ use crate::{Connection, ProjectRef, document::Operation, document::OperationKind
 pub struct PullRequest {
     /// Id.
     pub id: String,
-    /// How it stands.
+    /// How it stands; absent where it is not open yet, or was not opened.
     pub status: Option<PrStatus>,
-    /// Its address.
+    /// How far the console is with opening it.
+    pub phase: Option<PrPhase>,
+    /// Why it is not open, or not yet.
+    pub error: Option<String>,
+    /// The commit that the console made for it.
+    pub commit: Option<String>,
+    /// Its address; empty while it has none.
     pub url: String,
     /// Its title.
     pub title: Option<String>,
@@ -35,6 +41,33 @@ pub struct PullRequest {
     pub updated_at: Option<DateTime<Utc>>,
     /// Where it belongs.
     pub project: Option<ProjectRef>,
+}
+
+/// How far the console is with opening a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum PrPhase {
+    /// It was not opened, and will not be.
+    Failed,
+    /// The host has it.
+    Opened,
+    /// It is being opened.
+    Pending,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl PrPhase {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "FAILED",
+            Self::Opened => "OPENED",
+            Self::Pending => "PENDING",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
 }
 
 /// How a pull request stands.
@@ -92,5 +125,119 @@ impl Operation for ListPullRequests {
   }
 }
 fragment ProjectRef on Project { id name }
-fragment PullRequest on PullRequest { id status url title creator ref repository labels insertedAt updatedAt project { ...ProjectRef } }";
+fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt project { ...ProjectRef } }";
+}
+
+/// A file that a pull request would change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullRequestFile {
+    /// Its path.
+    pub path: Option<String>,
+    /// What would happen to it.
+    pub change: Option<PullRequestFileChange>,
+    /// The difference, as `git diff` shows it.
+    pub diff: Option<String>,
+}
+
+/// What would happen to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum PullRequestFileChange {
+    /// It would be another.
+    Changed,
+    /// It would be new.
+    Created,
+    /// It would be gone.
+    Deleted,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl PullRequestFileChange {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Changed => "CHANGED",
+            Self::Created => "CREATED",
+            Self::Deleted => "DELETED",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+/// What a pull request would be. Nothing of it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullRequestPreview {
+    /// The repository.
+    pub repository: Option<String>,
+    /// The branch that it would go to.
+    pub base: Option<String>,
+    /// The commit of that branch that was looked at.
+    pub commit: Option<String>,
+    /// Its title.
+    pub title: Option<String>,
+    /// Its text.
+    pub message: Option<String>,
+    /// All differences, as `git apply` takes them.
+    pub patch: Option<String>,
+    /// Files that are not made, as their condition does not hold.
+    #[serde(default, deserialize_with = "list")]
+    pub skipped: Vec<String>,
+    /// What a person should look at.
+    #[serde(default, deserialize_with = "list")]
+    pub warnings: Vec<String>,
+    /// The files that it would change.
+    #[serde(default, deserialize_with = "list")]
+    pub files: Vec<PullRequestFile>,
+}
+
+/// Opens a pull request with an automation.
+#[derive(Debug, Clone, Serialize)]
+pub struct CreatePullRequest {
+    /// The automation.
+    pub id: String,
+    /// Another repository than the automation's: one of those that its connection may touch.
+    pub identifier: Option<String>,
+    /// The branch of the pull request; else it has one of its own.
+    pub branch: Option<String>,
+    /// Answers to the automation's questions.
+    pub context: Option<String>,
+    /// false: answer at once, with what is recorded.
+    pub wait: Option<bool>,
+}
+
+impl Operation for CreatePullRequest {
+    type Data = PullRequest;
+    const NAME: &'static str = "CreatePullRequest";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "createPullRequest";
+    const DOCUMENT: &'static str = "mutation CreatePullRequest($id: ID!, $identifier: String, $branch: String, $context: Json, $wait: Boolean) {
+  createPullRequest(id: $id, identifier: $identifier, branch: $branch, context: $context, wait: $wait) { ...PullRequest }
+}
+fragment ProjectRef on Project { id name }
+fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt project { ...ProjectRef } }";
+}
+
+/// What a pull request would change.
+#[derive(Debug, Clone, Serialize)]
+pub struct PreviewPullRequest {
+    /// The automation.
+    pub id: String,
+    /// Another repository than the automation's: one of those that its connection may touch.
+    pub identifier: Option<String>,
+    /// Answers to the automation's questions.
+    pub context: Option<String>,
+}
+
+impl Operation for PreviewPullRequest {
+    type Data = PullRequestPreview;
+    const NAME: &'static str = "PreviewPullRequest";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "previewPullRequest";
+    const DOCUMENT: &'static str = "mutation PreviewPullRequest($id: ID!, $identifier: String, $context: Json) {
+  previewPullRequest(id: $id, identifier: $identifier, context: $context) { ...PullRequestPreview }
+}
+fragment PullRequestFile on PullRequestFile { path change diff }
+fragment PullRequestPreview on PullRequestPreview { repository base commit title message patch skipped warnings files { ...PullRequestFile } }";
 }

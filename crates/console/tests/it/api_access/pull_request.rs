@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{Line, MEMBERS_READ, USERS};
+use super::table::{Line, MEMBERS_INVALID, MEMBERS_READ, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -16,5 +16,18 @@ pub(super) const ROWS: &[Line] = &[
         expected: USERS,
         document: "{ pullRequests(status: OPEN) { edges { node { id } } } }",
         variables: |_| json!({}),
+    },
+    // The automation names no repository: hosts are asked in `pull_requests.rs`.
+    Line {
+        field: "createPullRequest",
+        expected: MEMBERS_INVALID,
+        document: "mutation ($id: ID!) { createPullRequest(id: $id, context: {}) { id } }",
+        variables: |w| json!({"id": w.automation["id"]}),
+    },
+    Line {
+        field: "previewPullRequest",
+        expected: MEMBERS_INVALID,
+        document: "mutation ($id: ID!) { previewPullRequest(id: $id, context: {}) { patch } }",
+        variables: |w| json!({"id": w.automation["id"]}),
     },
 ];

@@ -14,6 +14,8 @@ pub(super) const USERS: [&str; 5] = ["401", "OK", "OK", "OK", "OK"];
 pub(super) const ADMINS: [&str; 5] = ["401", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "OK"];
 /// Who may, finds nothing that could be done.
 pub(super) const MEMBERS_CONFLICT: [&str; 5] = ["401", "NOT_FOUND", "FORBIDDEN", "CONFLICT", "CONFLICT"];
+/// Who may, is told what is missing.
+pub(super) const MEMBERS_INVALID: [&str; 5] = ["401", "NOT_FOUND", "FORBIDDEN", "INVALID", "INVALID"];
 /// What is for the credentials of runs and agents, and for no person.
 pub(super) const RUNNERS: [&str; 5] =
     ["401", "UNAUTHENTICATED", "UNAUTHENTICATED", "UNAUTHENTICATED", "UNAUTHENTICATED"];

@@ -107,6 +107,8 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("createBootstrapToken", "(attributes: {projectId: \"$project\"})"),
     ("createGroupMember", "(groupId: \"$group\", userId: \"$user\")"),
     ("kickService", "(serviceId: \"$service\")"),
+    // No host is asked: the automation takes parts that are not built.
+    ("previewPullRequest", "(id: \"$automation\")"),
     ("planService", "(id: \"$service\")"),
     ("resumeService", "(id: \"$service\")"),
     ("rotateDeployToken", "(id: \"$spare\")"),
@@ -139,6 +141,8 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::StackFiles | SealedColumn::StackRunFiles => Ok("file of a stack"),
         SealedColumn::ScmSecrets => Ok("token of a connection"),
         SealedColumn::ScmWebhookHmac => Ok("secret of a webhook of a git host"),
+        // Cleared when the pull request is open.
+        SealedColumn::PullRequestAsked => Err("it is there while a pull request is opened only"),
         SealedColumn::StackPlan
         | SealedColumn::StackOutput
         | SealedColumn::StackDrift

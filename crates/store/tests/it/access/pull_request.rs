@@ -1,8 +1,9 @@
 //! Pull requests: who may do what.
 
 use plural_app::pull_request::PullRequestFilter;
-use plural_core::PageArgs;
+use plural_app::pull_request_open::{PullRequestAsk, PullRequestPreview};
 use plural_core::pull_request::{HostPullRequest, PrStatus, PullRequest};
+use plural_core::{Error, PageArgs, Result};
 
 use super::pr_automation::targeted;
 use super::{Case, World, found, fresh};
@@ -13,7 +14,26 @@ pub(super) fn cases() -> Vec<Case> {
         case!("get_many::<PullRequest>", "uhaaaa", w, c => async { let id = opened(w).await.id; found(w.door.app.get_many::<PullRequest>(c, &[id]).await?.contains_key(&id)) }),
         case!("list::<PullRequest>", "uaaaaa", w, c => w.door.app.list::<PullRequest>(c, &PullRequestFilter::default(), &PageArgs::default())),
         case!("pull_request_record", "uhdaaa", w, c => async { w.door.app.pull_request_record(c, targeted(w).await.id, told()).await }),
+        case!("pull_request_create", "uhdaaa", w, c => async { w.door.app.pull_request_create(c, asked(w).await, false).await }),
+        // No host is reached here: whoever may, hears that.
+        case!("pull_request_preview", "uhdaaa", w, c => async { reached(w.door.app.pull_request_preview(c, asked(w).await).await) }),
     ]
+}
+
+async fn asked(w: &World<'_>) -> PullRequestAsk {
+    PullRequestAsk {
+        automation: targeted(w).await.id,
+        identifier: Some("acme/shop".to_owned()),
+        branch: None,
+        context: serde_json::Map::new(),
+    }
+}
+
+fn reached(preview: Result<PullRequestPreview>) -> Result<()> {
+    match preview {
+        Err(Error::Invalid { field, .. }) if field == "connection" => Ok(()),
+        preview => preview.map(drop),
+    }
 }
 
 fn told() -> HostPullRequest {

@@ -208,6 +208,8 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("pr_automation_delete", &["delete pr-automation/{automation}"]),
     ("pr_automation_may_create", &["get pr-automation/{automation}"]),
     ("pull_request_record", &["open pr-automation/{automation}"]),
+    ("pull_request_create", &["open pr-automation/{automation}"]),
+    ("pull_request_preview", &["open pr-automation/{automation}"]),
     ("get::<PullRequest>", &["get project/{project}"]),
     ("get::<ScmConnection>", &["get scm-connection/{scm}"]),
     ("scm_connection_create", &["create scm-connections project/{project}"]),

@@ -1,0 +1,151 @@
+//! What use cases need of git hosts.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use plural_core::pull_request::PrStatus;
+use plural_core::scm_connection::ScmConnection;
+use plural_core::{Error, Result};
+use secrecy::SecretString;
+
+/// What a connection signs in with, opened for one use.
+pub struct HostSecrets {
+    /// Token or password.
+    pub token: Option<SecretString>,
+    /// Private key of a GitHub App.
+    pub app_key: Option<SecretString>,
+    /// Proxy, with its user.
+    pub proxy: Option<SecretString>,
+}
+
+/// Why a host did not do it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostCause {
+    /// It may do it later. Whether a write was done is not known: read it back.
+    Later,
+    /// There is no such thing, or the credential does not see it.
+    NotFound,
+    /// A branch is not where it was expected.
+    Moved,
+    /// It is there already.
+    Conflict,
+    /// It will not do it.
+    Refused,
+}
+
+/// An error of a host. Its text holds no credential.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct HostError {
+    /// What kind of trouble it is.
+    pub cause: HostCause,
+    /// For those who may open pull requests through the connection.
+    pub message: String,
+}
+
+impl From<HostError> for Error {
+    fn from(error: HostError) -> Self {
+        match error.cause {
+            HostCause::Later => Self::unavailable(error.message),
+            HostCause::NotFound | HostCause::Refused => Self::invalid("connection", error.message),
+            HostCause::Moved | HostCause::Conflict => Self::conflict(error.message),
+        }
+    }
+}
+
+/// What a host gives.
+pub type HostResult<T> = std::result::Result<T, HostError>;
+
+/// What a path of a repository is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostEntry {
+    /// A file.
+    File,
+    /// A file that may be run.
+    Executable,
+    /// A link, or another repository.
+    Link,
+}
+
+/// A change of a file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HostChange {
+    /// Where.
+    pub path: String,
+    /// Its content from then on; it is taken away without.
+    pub content: Option<Vec<u8>>,
+}
+
+/// A commit on a branch that is made with it.
+pub struct HostCommit {
+    /// The branch that is made.
+    pub branch: String,
+    /// The branch that it comes from.
+    pub base: String,
+    /// The head that the base has to have.
+    pub parent: String,
+    /// The commit's message.
+    pub message: String,
+    /// At least one, each path once.
+    pub changes: Vec<HostChange>,
+}
+
+/// A pull request to open.
+pub struct HostNewPullRequest {
+    /// From this branch.
+    pub head: String,
+    /// Into this one.
+    pub base: String,
+    /// Title.
+    pub title: String,
+    /// Text.
+    pub body: String,
+}
+
+/// A pull request that a host has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostOpened {
+    /// Its number.
+    pub number: u64,
+    /// Its address.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// Its text.
+    pub body: String,
+    /// Who opened it.
+    pub author: String,
+    /// How it stands.
+    pub status: PrStatus,
+    /// It was open before.
+    pub existed: bool,
+}
+
+/// A git host through one connection.
+#[async_trait]
+pub trait Host: Send + Sync {
+    /// The commit that a branch is at.
+    async fn head(&self, repository: &str, branch: &str) -> HostResult<String>;
+    /// All paths of a commit.
+    async fn tree(&self, repository: &str, commit: &str) -> HostResult<Vec<(String, HostEntry)>>;
+    /// A file of a commit.
+    async fn read(&self, repository: &str, commit: &str, path: &str) -> HostResult<Vec<u8>>;
+    /// Makes a commit, all of it or nothing; its id. [`HostCause::Moved`] when the base is elsewhere, [`HostCause::Conflict`] when the
+    /// branch is there.
+    async fn commit(&self, repository: &str, commit: &HostCommit) -> HostResult<String>;
+    /// Opens a pull request, or gives the one that is open for these branches.
+    async fn open(&self, repository: &str, new: &HostNewPullRequest) -> HostResult<HostOpened>;
+    /// The newest pull request of a branch whose text holds this, however it stands.
+    async fn find(&self, repository: &str, head: &str, text: &str) -> HostResult<Option<HostOpened>>;
+    /// Adds labels.
+    async fn add_labels(&self, repository: &str, number: u64, labels: &[String]) -> HostResult<()>;
+}
+
+/// Git hosts.
+pub trait GitHosts: Send + Sync + 'static {
+    /// The host of a connection. Nothing is sent before the first call.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no connection.
+    fn connect(&self, connection: &ScmConnection, secrets: HostSecrets) -> Result<Arc<dyn Host>>;
+}

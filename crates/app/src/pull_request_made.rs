@@ -1,0 +1,266 @@
+//! What an automation makes of a repository at a commit: for a pull request, and for a look at what it would be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::{StreamExt as _, stream};
+use plural_core::form::{FormQuestion, answers};
+use plural_core::pr_automation_spec::PrAutomationSpec;
+use plural_core::pr_tree::Needed;
+use plural_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::ports::git_hosts::{Host, HostCause, HostChange, HostEntry, HostError};
+use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded};
+
+/// The argument that has the answers.
+pub(crate) const CONTEXT: &str = "context";
+/// Files that one run may look at: each is a request to the host.
+const MAX_FILES: usize = 2_000;
+/// Bytes of them.
+const MAX_BYTES: usize = 64 << 20;
+/// Files that are read at a time.
+const AT_ONCE: usize = 8;
+/// Shortest secret that is looked for.
+const MIN_SECRET: usize = 4;
+
+/// What somebody asked an automation for, and the automation as it was then: each repetition makes the same. It has no `Debug`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) spec: PrAutomationSpec,
+    pub(crate) answers: Map<String, Value>,
+    pub(crate) seed: String,
+    pub(crate) clock_ms: i64,
+}
+
+/// What is changed, over what was there.
+pub(crate) struct Made {
+    pub(crate) before: BTreeMap<String, ScaffoldEntry>,
+    pub(crate) after: Scaffolded,
+}
+
+/// Why it goes no further.
+pub(crate) enum Stop {
+    /// For good: in words for whoever asked.
+    Failed(String),
+    /// For now: the host may do it later.
+    Later(String),
+    /// The console itself cannot go on.
+    Ours(Error),
+}
+
+impl From<HostError> for Stop {
+    fn from(error: HostError) -> Self {
+        match error.cause {
+            HostCause::Later => Self::Later(error.message),
+            HostCause::NotFound | HostCause::Moved | HostCause::Conflict | HostCause::Refused => {
+                Self::Failed(error.message)
+            }
+        }
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        match error {
+            error @ (Error::Invalid { .. } | Error::Forbidden { .. } | Error::NotFound { .. }) => {
+                Self::Failed(error.to_string())
+            }
+            error @ (Error::Unavailable { .. }
+            | Error::Internal { .. }
+            | Error::Conflict { .. }
+            | Error::Unauthenticated) => Self::Ours(error),
+        }
+    }
+}
+
+impl From<Stop> for Error {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Failed(why) => Self::conflict(why),
+            Stop::Later(why) => Self::unavailable(why),
+            Stop::Ours(error) => error,
+        }
+    }
+}
+
+impl App {
+    /// Runs what was asked for on a commit of a repository. Files that the automation cannot look at are there without their content.
+    pub(crate) async fn pull_request_made(
+        &self,
+        host: &Arc<dyn Host>,
+        repository: &str,
+        commit: &str,
+        asked: &Asked,
+    ) -> Result<Made, Stop> {
+        let needed = Needed::of(&asked.spec)?;
+        let mut before = BTreeMap::new();
+        let mut wanted = Vec::new();
+        for (path, entry) in host.tree(repository, commit).await? {
+            let executable = match entry {
+                HostEntry::Link => {
+                    before.insert(path, ScaffoldEntry::Link);
+                    continue;
+                }
+                HostEntry::File => false,
+                HostEntry::Executable => true,
+            };
+            if needed.has(&path) {
+                wanted.push((path, executable));
+            } else {
+                before.insert(path, ScaffoldEntry::File { bytes: Vec::new(), executable });
+            }
+        }
+        if wanted.len() > MAX_FILES {
+            let found = wanted.len();
+            return Err(Stop::Failed(format!(
+                "the automation may look at {found} files of {repository}, and {MAX_FILES} are read at most: have it name folders"
+            )));
+        }
+        let mut reads = Vec::with_capacity(wanted.len());
+        for (path, executable) in wanted {
+            let (host, repository, commit) = (Arc::clone(host), repository.to_owned(), commit.to_owned());
+            reads.push(async move {
+                let read = host.read(&repository, &commit, &path).await;
+                (path, executable, read)
+            });
+        }
+        let (mut reads, mut left) = (stream::iter(reads).buffer_unordered(AT_ONCE), MAX_BYTES);
+        while let Some((path, executable, read)) = reads.next().await {
+            let bytes = read?;
+            left = left.checked_sub(bytes.len()).ok_or_else(|| {
+                Stop::Failed(format!(
+                    "the automation may look at more than {} MiB of {repository}",
+                    MAX_BYTES >> 20
+                ))
+            })?;
+            before.insert(path, ScaffoldEntry::File { bytes, executable });
+        }
+        let run = ScaffoldRun {
+            spec: asked.spec.clone(),
+            answers: asked.answers.clone(),
+            tree: before.clone(),
+            clock_ms: asked.clock_ms,
+            seed: asked.seed.clone(),
+        };
+        let after = self.scaffolds.run(run).await?.map_err(Stop::Failed)?;
+        if after.changes.is_empty() {
+            return Err(Stop::Failed(format!("nothing changes: {repository} has all of it already")));
+        }
+        let made = Made { before, after };
+        if let Some((name, path)) = leaked(&asked.spec.configuration, &asked.answers, &made)? {
+            return Err(Stop::Failed(format!(
+                "the answer to {name} would be written to {path}, where everybody reads it: have the automation name a Secret instead"
+            )));
+        }
+        Ok(made)
+    }
+}
+
+impl Made {
+    /// The changes as a host takes them.
+    pub(crate) fn changes(&self) -> Vec<HostChange> {
+        let content = |entry: &ScaffoldEntry| match entry {
+            ScaffoldEntry::File { bytes, executable: _ } => bytes.clone(),
+            ScaffoldEntry::Link => Vec::new(),
+        };
+        let one = |(path, after): (&String, &Option<ScaffoldEntry>)| HostChange {
+            path: path.clone(),
+            content: after.as_ref().map(content),
+        };
+        self.after.changes.iter().map(one).collect()
+    }
+}
+
+/// The values that nobody else may see.
+fn secrets(questions: &[FormQuestion], given: &Map<String, Value>) -> Result<Vec<(String, String)>> {
+    let all = answers(CONTEXT, questions, given)?.into_iter();
+    let secret = all.filter(|answer| answer.is_secret() && answer.value.len() >= MIN_SECRET);
+    Ok(secret.map(|answer| (answer.name, answer.value)).collect())
+}
+
+/// The first answer that a text holds which it must not.
+pub(crate) fn secret_in(
+    questions: &[FormQuestion],
+    given: &Map<String, Value>,
+    text: &str,
+) -> Result<Option<String>> {
+    let found = secrets(questions, given)?.into_iter().find(|(_, secret)| text.contains(secret.as_str()));
+    Ok(found.map(|(name, _)| name))
+}
+
+/// The first answer that would be written where everybody reads it, and where.
+fn leaked(
+    questions: &[FormQuestion],
+    given: &Map<String, Value>,
+    made: &Made,
+) -> Result<Option<(String, String)>> {
+    for (name, secret) in secrets(questions, given)? {
+        let coded = STANDARD.encode(&secret);
+        let holds = |bytes: &[u8]| contains(bytes, secret.as_bytes()) || contains(bytes, coded.as_bytes());
+        for (path, after) in &made.after.changes {
+            // A name of a file that is said in an error must not tell it either.
+            if path.contains(&secret) {
+                return Ok(Some((name, "the name of a file".to_owned())));
+            }
+            let Some(ScaffoldEntry::File { bytes, .. }) = after else { continue };
+            // What was there before tells nothing new.
+            let was_there =
+                matches!(made.before.get(path), Some(ScaffoldEntry::File { bytes, .. }) if holds(bytes));
+            if !was_there && holds(bytes) {
+                return Ok(Some((name, path.clone())));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    match (std::str::from_utf8(bytes), std::str::from_utf8(part)) {
+        (Ok(text), Ok(part)) => text.contains(part),
+        _ => bytes.windows(part.len()).any(|window| window == part),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn file(text: &str) -> ScaffoldEntry {
+        ScaffoldEntry::File { bytes: text.as_bytes().to_vec(), executable: false }
+    }
+
+    #[test]
+    fn a_secret_answer_is_found_wherever_it_would_be_written() {
+        let questions: Vec<FormQuestion> = serde_json::from_value(json!([
+            {"name": "name", "type": "STRING"}, {"name": "key", "type": "PASSWORD"},
+        ]))
+        .unwrap();
+        let given = json!({"name": "shop", "key": "s3cr3t-key"}).as_object().unwrap().clone();
+        let found = |path: &str, before: Option<&str>, after: &str| {
+            let before = before.map(|text| (path.to_owned(), file(text))).into_iter().collect();
+            let changes = [(path.to_owned(), Some(file(after)))].into();
+            let after = Scaffolded {
+                changes,
+                title: String::new(),
+                message: String::new(),
+                skipped: vec![],
+                warnings: vec![],
+            };
+            leaked(&questions, &given, &Made { before, after }).unwrap()
+        };
+        let coded = STANDARD.encode("s3cr3t-key");
+        assert_eq!(found("a", None, "key: s3cr3t-key\n"), Some(("key".to_owned(), "a".to_owned())));
+        assert_eq!(found("a", None, &coded), Some(("key".to_owned(), "a".to_owned())));
+        assert!(found("s3cr3t-key.yaml", None, "").is_some());
+        assert_eq!(found("a", None, "name: shop\n"), None);
+        assert_eq!(found("a", Some("key: s3cr3t-key\n"), "key: s3cr3t-key\nmore: 1\n"), None, "it was there");
+        assert_eq!(secret_in(&questions, &given, "add-s3cr3t-key").unwrap().as_deref(), Some("key"));
+    }
+}

@@ -1,0 +1,558 @@
+//! Opening pull requests with automations. What is asked is recorded before anything is done, and every step is written down before the
+//! next one begins: a console that ends anywhere goes on where it was, and makes one pull request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use plural_core::cluster::Cluster;
+use plural_core::data_key::KeyOwner;
+use plural_core::form::{FormQuestion, Known, QuestionType, UniqueIn, answers, context, told};
+use plural_core::group::Group;
+use plural_core::ids::{PrAutomationId, PullRequestId};
+use plural_core::pr_automation::{PrAutomation, target_allowed};
+use plural_core::pr_automation_spec::PrAutomationSpec;
+use plural_core::project::Project;
+use plural_core::pull_request::{
+    HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest, branch_of,
+};
+use plural_core::scm_connection::{ScmConnection, ScmType};
+use plural_core::user::User;
+use plural_core::{Error, Result};
+use plural_kit::Backoff;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use crate::access::{Authorized, CreatePr, actor_name};
+use crate::app::App;
+use crate::cluster::ClusterSelector;
+use crate::ctx::OpCtx;
+use crate::group::GroupSelector;
+use crate::job::{JobFailure, NewJob};
+use crate::jobs::{BegunPullRequest, OpenPullRequest};
+use crate::ports::git_hosts::{Host, HostCause, HostCommit, HostNewPullRequest, HostOpened};
+use crate::ports::scaffolds::ScaffoldEntry;
+use crate::pr_automation::PrAutomationSelector;
+use crate::project::ProjectSelector;
+use crate::pull_request::{PendingPullRequest, PullRequestEnd};
+use crate::pull_request_made::{Asked, CONTEXT, Made, Stop, secret_in};
+use crate::scm_connection::ScmConnectionSelector;
+use crate::seal::Sealed;
+use crate::secret::random;
+use crate::user::UserSelector;
+
+/// How long whoever asks for a pull request waits until it is open.
+const WAIT: Duration = Duration::from_secs(20);
+/// Files that are taken away of which a preview shows what was in them.
+const MOST_GONE: usize = 100;
+/// How long a host is asked again before it is said that it does not do it.
+const PATIENCE: TimeDelta = TimeDelta::minutes(20);
+
+/// What somebody asks an automation for. It has no `Debug`: answers may be secret.
+pub struct PullRequestAsk {
+    /// The automation.
+    pub automation: PrAutomationId,
+    /// Another repository than the automation's.
+    pub identifier: Option<String>,
+    /// The branch of the pull request, in place of one of its own.
+    pub branch: Option<String>,
+    /// What is answered.
+    pub context: Map<String, Value>,
+}
+
+/// What a pull request would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequestPreview {
+    /// The repository.
+    pub repository: String,
+    /// The branch that it would go to.
+    pub base: String,
+    /// The commit of that branch that was looked at.
+    pub commit: String,
+    /// Title.
+    pub title: String,
+    /// Text.
+    pub message: String,
+    /// What would change.
+    pub files: Vec<PreviewedFile>,
+    /// Destinations whose condition does not hold.
+    pub skipped: Vec<String>,
+    /// What a person should look at.
+    pub warnings: Vec<String>,
+}
+
+/// A file that a pull request would change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreviewedFile {
+    /// Its path.
+    pub path: String,
+    /// It would be new.
+    pub is_new: bool,
+    /// It would be taken away.
+    pub is_gone: bool,
+    /// The difference, as `git diff` shows it.
+    pub diff: String,
+}
+
+/// What was asked, allowed and checked.
+struct Prepared {
+    automation: Authorized<PrAutomation, CreatePr>,
+    repository: String,
+    base: String,
+    asked: Asked,
+}
+
+impl App {
+    /// Opens a pull request with an automation; needs the right to open some with it. It is recorded at once, and opened by a job: this waits
+    /// for that as long as people do, and answers with what is recorded then.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where it cannot be opened; its record says the same.
+    pub async fn pull_request_create(
+        &self,
+        ctx: &OpCtx,
+        ask: PullRequestAsk,
+        wait: bool,
+    ) -> Result<PullRequest> {
+        let Prepared { automation, repository, base, asked } =
+            Box::pin(self.pull_request_prepared(ctx, &ask)).await?;
+        if asked.spec.patch {
+            return Err(Error::conflict(
+                "the automation makes a patch, and no pull request: have a preview made, which holds the patch",
+            ));
+        }
+        let (id, at) = (PullRequestId::new(), ctx.now());
+        let branch = branch_of(id, asked.spec.branch_prefix.as_deref(), ask.branch.as_deref())?;
+        if secret_in(&asked.spec.configuration, &asked.answers, &branch)?.is_some() {
+            return Err(Error::invalid(
+                "branch",
+                "holds a secret answer, and everybody reads it: name another one",
+            ));
+        }
+        if branch == base {
+            return Err(Error::invalid(
+                "branch",
+                "is the one that the pull request goes to: name another one",
+            ));
+        }
+        let begun = PullRequest {
+            id,
+            project_id: automation.project_id,
+            connection_id: automation.links.connection_id,
+            automation_id: Some(automation.id),
+            creator: actor_name(ctx.actor()),
+            told: HostPullRequest {
+                url: String::new(),
+                repository,
+                branch,
+                title: automation.name.to_string(),
+                status: PrStatus::Open,
+                labels: asked.spec.labels.clone(),
+            },
+            progress: PrProgress { phase: PrPhase::Pending, commit: None, error: None },
+            created_at: at,
+            updated_at: at,
+        };
+        let work = PrWork { base, ..PrWork::default() };
+        let json = serde_json::to_vec(&asked)
+            .map_err(|_| Error::internal("writing what was asked", "it has no JSON"))?;
+        let owner = KeyOwner::of(Some(begun.project_id));
+        let sealed = self.sealer.seal(owner, &seal_context(id), &json).await?;
+        let job = NewJob::of::<OpenPullRequest>(&BegunPullRequest { id })?;
+        let name = format!("{} {}", begun.told.repository, begun.told.branch);
+        let by = automation.audited_new(ctx, "pullRequest.create", "pull request", id, &name);
+        self.store.pull_request_begin(by, &begun, &work, &sealed, &job).await?;
+        if !wait {
+            return Ok(begun);
+        }
+        let now = self.pull_request_awaited(begun).await?;
+        if now.progress.phase == PrPhase::Failed {
+            let why = now.progress.error.unwrap_or_else(|| "the pull request was not opened".to_owned());
+            return Err(Error::conflict(why));
+        }
+        Ok(now)
+    }
+
+    /// What a pull request would change; needs the right to open one. Nothing is written.
+    pub async fn pull_request_preview(&self, ctx: &OpCtx, ask: PullRequestAsk) -> Result<PullRequestPreview> {
+        let Prepared { automation, repository, base, asked } =
+            Box::pin(self.pull_request_prepared(ctx, &ask)).await?;
+        let (_, host) = self.scm_host(automation.links.connection_id).await?;
+        let commit = host.head(&repository, &base).await?;
+        let Made { mut before, after } =
+            Box::pin(self.pull_request_made(&host, &repository, &commit, &asked)).await?;
+        // Only its path was looked at of what is taken away.
+        let gone = after.changes.iter().filter(|(_, after)| after.is_none()).map(|(path, _)| path.clone());
+        let gone: Vec<String> = gone.take(MOST_GONE).collect();
+        for path in gone {
+            if let Some(ScaffoldEntry::File { bytes, .. }) = before.get_mut(&path)
+                && bytes.is_empty()
+            {
+                *bytes = host.read(&repository, &commit, &path).await?;
+            }
+        }
+        let file = |(path, after): (&String, &Option<ScaffoldEntry>)| {
+            let before = before.get(path);
+            PreviewedFile {
+                path: path.clone(),
+                is_new: before.is_none(),
+                is_gone: after.is_none(),
+                diff: self.scaffolds.difference(path, before, after.as_ref()),
+            }
+        };
+        Ok(PullRequestPreview {
+            files: after.changes.iter().map(file).collect(),
+            repository,
+            base,
+            commit,
+            title: after.title,
+            message: after.message,
+            skipped: after.skipped,
+            warnings: after.warnings,
+        })
+    }
+
+    /// Decides and checks: the right, the repository, the parts that are built, the answers.
+    async fn pull_request_prepared(&self, ctx: &OpCtx, ask: &PullRequestAsk) -> Result<Prepared> {
+        let by = PrAutomationSelector::Id(ask.automation);
+        let automation = self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
+        // Whoever may open pull requests need not see the connection.
+        let by = ScmConnectionSelector::Id(automation.links.connection_id);
+        let connection = self.get::<ScmConnection>(&self.system_ctx(), &by).await?;
+        if connection.kind == ScmType::Plain {
+            return Err(Error::conflict(
+                "the connection is to git alone, which has no pull requests: give the automation another one",
+            ));
+        }
+        let identifier = ask.identifier.as_deref().or(automation.spec.identifier.as_deref());
+        let allowed = target_allowed(automation.project_id, &connection, identifier);
+        let repository = allowed.map_err(|error| match error {
+            Error::Invalid { reason, .. } => Error::invalid("identifier", reason),
+            error => error,
+        })?;
+        let repository = repository.ok_or_else(|| {
+            Error::invalid("identifier", "must be given: the automation names no repository")
+        })?;
+        check_built(&automation.spec)?;
+        let questions = &automation.spec.configuration;
+        let known = self.pull_request_known(ctx, questions, &ask.context).await?;
+        context(questions, &ask.context, Some(&known))
+            .map_err(|errors| Error::invalid(CONTEXT, told(&errors)))?;
+        let asked = Asked {
+            spec: automation.spec.clone(),
+            answers: ask.context.clone(),
+            seed: hex::encode(random::<16>()?),
+            clock_ms: ctx.now().timestamp_millis(),
+        };
+        let base = automation.spec.branch.clone().unwrap_or_else(|| "main".to_owned());
+        Ok(Prepared { automation, repository, base, asked })
+    }
+
+    /// Of the names that are answered those that exist: of clusters, projects, groups and users those that the caller may see; and those
+    /// that something has where a name has to be new, whoever may see that.
+    async fn pull_request_known(
+        &self,
+        ctx: &OpCtx,
+        questions: &[FormQuestion],
+        given: &Map<String, Value>,
+    ) -> Result<Known> {
+        let mut known = Known::default();
+        for answer in answers(CONTEXT, questions, given)? {
+            let value = answer.value;
+            match answer.kind {
+                QuestionType::Cluster => {
+                    if self.is_cluster(ctx, &value).await? {
+                        known.clusters.insert(value.clone());
+                    }
+                }
+                QuestionType::Project => {
+                    if is_there(self.get::<Project>(ctx, &ProjectSelector::Name(value.clone())).await)? {
+                        known.projects.insert(value.clone());
+                    }
+                }
+                QuestionType::Group => {
+                    if is_there(self.get::<Group>(ctx, &GroupSelector::Name(value.clone())).await)? {
+                        known.groups.insert(value.clone());
+                    }
+                }
+                QuestionType::User => {
+                    if let Ok(email) = value.parse()
+                        && is_there(self.get::<User>(ctx, &UserSelector::Email(email)).await)?
+                    {
+                        known.users.insert(value.clone());
+                    }
+                }
+                // There are no flows.
+                QuestionType::Flow
+                | QuestionType::String
+                | QuestionType::Int
+                | QuestionType::Bool
+                | QuestionType::Json
+                | QuestionType::Password
+                | QuestionType::Enum => {}
+            }
+            let question = questions.iter().find(|question| question.name == answer.name);
+            let validation = question.and_then(|question| question.validation.as_ref());
+            let (system, scope) = (self.system_ctx(), validation.and_then(|validation| validation.uniq_by));
+            match scope.map(|uniq| uniq.scope) {
+                None => {}
+                Some(UniqueIn::Cluster) => {
+                    if self.is_cluster(&system, &value).await? {
+                        known.clusters.insert(value);
+                    }
+                }
+                Some(UniqueIn::Project) => {
+                    if is_there(self.get::<Project>(&system, &ProjectSelector::Name(value.clone())).await)? {
+                        known.projects.insert(value);
+                    }
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    async fn is_cluster(&self, ctx: &OpCtx, handle: &str) -> Result<bool> {
+        let Ok(handle) = handle.parse() else { return Ok(false) };
+        is_there(self.get::<Cluster>(ctx, &ClusterSelector::Handle(handle)).await)
+    }
+
+    /// What is recorded once it is done, or once nobody waits any longer.
+    async fn pull_request_awaited(&self, begun: PullRequest) -> Result<PullRequest> {
+        let until = tokio::time::Instant::now() + WAIT;
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_millis(500));
+        loop {
+            let now = self.get::<PullRequest>(&self.system_ctx(), &begun.id).await?;
+            if now.progress.phase != PrPhase::Pending || tokio::time::Instant::now() >= until {
+                return Ok(now);
+            }
+            tokio::time::sleep(backoff.next_wait()).await;
+        }
+    }
+
+    /// Goes on with opening one, from where it was.
+    pub(crate) async fn pull_request_open(&self, id: PullRequestId) -> Result<(), JobFailure> {
+        let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
+        let PendingPullRequest { begun, mut work, asked } = pending;
+        let stop = match Box::pin(self.pull_request_steps(&begun, &mut work, &asked)).await {
+            Ok(end) => return Ok(self.store.pull_request_end(id, &end, self.now()).await?),
+            Err(stop) => stop,
+        };
+        let is_late = self.now() - begun.created_at > PATIENCE;
+        let (error, retry) = match stop {
+            Stop::Failed(error) => (error, None),
+            Stop::Later(error) => {
+                let again = Error::unavailable(error.clone());
+                (error, (!is_late).then_some(again))
+            }
+            Stop::Ours(error) => {
+                let text = match &error {
+                    Error::Internal { .. } => "the console could not go on: its log says why".to_owned(),
+                    error => error.to_string(),
+                };
+                (text, (!is_late).then_some(error))
+            }
+        };
+        match retry {
+            Some(again) => {
+                self.store.pull_request_step(id, &work, Some(&error), self.now()).await?;
+                Err(JobFailure::Retry(again))
+            }
+            None => {
+                Ok(self.store.pull_request_end(id, &PullRequestEnd::Failed { error }, self.now()).await?)
+            }
+        }
+    }
+
+    async fn pull_request_steps(
+        &self,
+        begun: &PullRequest,
+        work: &mut PrWork,
+        sealed: &Sealed,
+    ) -> Result<PullRequestEnd, Stop> {
+        let json = self.sealer.open(&seal_context(begun.id), sealed).await?;
+        // The parser's own message could quote an answer.
+        let asked: Asked = serde_json::from_slice(&json)
+            .map_err(|_| Error::internal("reading what was asked", "it is not what was sealed"))?;
+        let (connection, host) = self.scm_host(begun.connection_id).await?;
+        let HostPullRequest { repository, branch, labels, .. } = &begun.told;
+        // It may be another one's by now, or touch less.
+        target_allowed(begun.project_id, &connection, Some(repository))?;
+        let made = Box::pin(self.pull_request_committed(begun, work, &host, &asked)).await?;
+        let title = if made.after.title.is_empty() { &begun.told.title } else { &made.after.title };
+        let marker = marker(begun.id, &asked.seed);
+        let new = HostNewPullRequest {
+            head: branch.clone(),
+            base: work.base.clone(),
+            title: title.clone(),
+            body: format!("{}\n\n{marker}\n", made.after.message.trim_end()),
+        };
+        // It may have been opened, and closed by somebody, before the console heard that it is there.
+        let before = if work.opening { host.find(repository, branch, &marker).await? } else { None };
+        work.opening = true;
+        self.pull_request_stepped(begun.id, work).await?;
+        let opened = match before {
+            Some(before) => before,
+            None => host.open(repository, &new).await?,
+        };
+        let HostOpened { number, url, title: _, body, author, status, existed } = opened;
+        // One that was open already is this one only where it says what nobody else knows.
+        if existed && !body.contains(&marker) {
+            return Err(Stop::Failed(format!(
+                "{author} has a pull request open for the branch {branch}: {url}. Name another branch"
+            )));
+        }
+        if !labels.is_empty() {
+            match host.add_labels(repository, number, labels).await {
+                Err(error) if error.cause == HostCause::Later => return Err(error.into()),
+                Err(error) => {
+                    tracing::warn!(pull_request.id = %begun.id, %error, "a pull request gets no labels");
+                }
+                Ok(()) => {}
+            }
+        }
+        let told = HostPullRequest { url, title: title.clone(), status, ..begun.told.clone() };
+        told.check()?;
+        Ok(PullRequestEnd::Opened { url: told.url, title: told.title, status })
+    }
+
+    /// Has the changes on their branch, on top of the base as it is; made again once where that moves meanwhile.
+    async fn pull_request_committed(
+        &self,
+        begun: &PullRequest,
+        work: &mut PrWork,
+        host: &Arc<dyn Host>,
+        asked: &Asked,
+    ) -> Result<Made, Stop> {
+        let HostPullRequest { repository, branch, .. } = &begun.told;
+        loop {
+            let parent = if let Some(parent) = &work.parent {
+                parent.clone()
+            } else {
+                let head = host.head(repository, &work.base).await?;
+                work.parent = Some(head.clone());
+                self.pull_request_stepped(begun.id, work).await?;
+                head
+            };
+            let made = Box::pin(self.pull_request_made(host, repository, &parent, asked)).await?;
+            if work.commit.is_some() {
+                return Ok(made);
+            }
+            match host.head(repository, branch).await {
+                // An attempt before this one made it, and did not learn so.
+                Ok(head) if work.making && is_made(host, repository, &head, &made).await? => {
+                    work.commit = Some(head);
+                    self.pull_request_stepped(begun.id, work).await?;
+                    return Ok(made);
+                }
+                Ok(_) => {
+                    return Err(Stop::Failed(format!(
+                        "{repository} has a branch {branch} already: name another one, or have it deleted"
+                    )));
+                }
+                Err(error) if error.cause == HostCause::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+            work.making = true;
+            self.pull_request_stepped(begun.id, work).await?;
+            let commit = HostCommit {
+                branch: branch.clone(),
+                base: work.base.clone(),
+                parent,
+                message: message(&made, &begun.told.title),
+                changes: made.changes(),
+            };
+            match host.commit(repository, &commit).await {
+                Ok(made_commit) => {
+                    work.commit = Some(made_commit);
+                    self.pull_request_stepped(begun.id, work).await?;
+                    return Ok(made);
+                }
+                Err(error) if error.cause == HostCause::Moved && !work.rebased => {
+                    work.rebased = true;
+                    work.parent = None;
+                    self.pull_request_stepped(begun.id, work).await?;
+                }
+                Err(error) if error.cause == HostCause::Moved => {
+                    return Err(Stop::Failed(format!(
+                        "the branch {} of {repository} moved twice while the changes were made: try again",
+                        work.base
+                    )));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn pull_request_stepped(&self, id: PullRequestId, work: &PrWork) -> Result<()> {
+        self.store.pull_request_step(id, work, None, self.now()).await
+    }
+}
+
+/// What an automation does and the console does not yet is refused, and not left out.
+fn check_built(spec: &PrAutomationSpec) -> Result<()> {
+    let is_external = spec.creates.templates.iter().any(|template| template.external)
+        || spec.lua.as_ref().is_some_and(|script| script.external);
+    for (is_there, what) in [
+        (is_external, "takes templates from another repository"),
+        (spec.vendor.helm.is_some(), "unpacks a chart"),
+        (spec.secrets.is_some(), "needs a Secret of a cluster"),
+    ] {
+        if is_there {
+            return Err(Error::conflict(format!("the automation {what}, which the console does not do yet")));
+        }
+    }
+    Ok(())
+}
+
+fn is_there<T>(found: Result<T>) -> Result<bool> {
+    match found {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a commit holds these changes.
+async fn is_made(host: &Arc<dyn Host>, repository: &str, commit: &str, made: &Made) -> Result<bool, Stop> {
+    for change in made.changes() {
+        let found = match host.read(repository, commit, &change.path).await {
+            Ok(found) => Some(found),
+            Err(error) if error.cause == HostCause::NotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        if found != change.content {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The message of the commit.
+fn message(made: &Made, name: &str) -> String {
+    let title = if made.after.title.is_empty() { name } else { made.after.title.as_str() };
+    let message = made.after.message.trim();
+    if message.is_empty() || message == title { title.to_owned() } else { format!("{title}\n\n{message}\n") }
+}
+
+/// What a pull request's text says of where it comes from. Nobody else knows it before it is open.
+fn marker(id: PullRequestId, seed: &str) -> String {
+    let proof = hex::encode(Sha256::digest(format!("pull request {id} {seed}")));
+    format!("<!-- plural-pull-request: {id} {} -->", &proof[..32])
+}
+
+fn seal_context(id: PullRequestId) -> String {
+    format!("pull_request:{id}:asked")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_of_one_pull_request_and_needs_its_seed() {
+        let id = PullRequestId::new();
+        assert_eq!(marker(id, "a"), marker(id, "a"));
+        assert_ne!(marker(id, "a"), marker(id, "b"));
+        assert_ne!(marker(id, "a"), marker(PullRequestId::new(), "a"));
+    }
+}

@@ -1,0 +1,153 @@
+//! `plural pr create` and `plural pr preview`: an automation is asked, and opens a pull request or tells what that would be.
+
+use clap::Args;
+use plural_wire::{Client, CreatePullRequest, PrPhase, PreviewPullRequest, PullRequestFileChange};
+use serde_json::{Map, Value};
+
+use crate::{
+    args::OutputArgs,
+    error::CliError,
+    format::Format,
+    key::parse_pair,
+    output,
+    plain::one_line,
+    pr_automations,
+    stack_arg_values::{SecretVariable, parse_secret},
+    terminal::Terminal,
+};
+
+/// What an automation is asked
+#[derive(Debug, Args)]
+struct AskArgs {
+    /// The automation: its name or id
+    #[arg(value_name = "AUTOMATION")]
+    automation: String,
+
+    /// Answer to a question; may be given several times. For secrets use --secret-set
+    #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
+    set: Vec<(String, String)>,
+
+    /// Secret answer: NAME=@FILE reads it from a file, NAME alone asks for it, or reads a line of standard input
+    #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
+    secret_set: Vec<SecretVariable>,
+
+    /// Another repository than the automation's, such as acme/shop: one of those that its connection may touch
+    #[arg(long, value_name = "REPOSITORY")]
+    repository: Option<String>,
+}
+
+/// Open a pull request with an automation
+///
+/// Needs the action pr-create on the automation. Waits until the pull request is open. It is opened in any case: a console that ends goes on
+/// with it once it runs again.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural pr create add-service --set name=shop --set replicas=3
+  plural pr create add-service --set name=shop --secret-set token=@token.txt --branch add-shop -o json
+  plural pr create add-service --set name=shop --no-wait")]
+pub(crate) struct PrCreateArgs {
+    #[command(flatten)]
+    ask: AskArgs,
+
+    /// The branch of the pull request; else it has one of its own
+    #[arg(long, value_name = "BRANCH")]
+    branch: Option<String>,
+
+    /// Print what is recorded, and do not wait until it is open
+    #[arg(long)]
+    no_wait: bool,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Show what a pull request of an automation would change, and write nothing
+///
+/// Prints the differences as `git apply` takes them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural pr preview add-service --set name=shop
+  plural pr preview add-service --set name=shop | git apply
+  plural pr preview add-service --set name=shop -o json")]
+pub(crate) struct PrPreviewArgs {
+    #[command(flatten)]
+    ask: AskArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What the console is asked.
+struct Ask {
+    id: String,
+    identifier: Option<String>,
+    context: Option<String>,
+}
+
+impl AskArgs {
+    async fn read(self, client: &Client, terminal: &mut Terminal<'_>) -> Result<Ask, CliError> {
+        let Self { automation, set, secret_set, repository } = self;
+        let mut answers: Map<String, Value> =
+            set.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
+        for secret in &secret_set {
+            let (name, value) = secret.read(terminal)?;
+            answers.insert(name, value.into());
+        }
+        let id = pr_automations::find(&automation, client).await?.id;
+        Ok(Ask { id, identifier: repository, context: Some(Value::Object(answers).to_string()) })
+    }
+}
+
+pub(crate) async fn create(
+    PrCreateArgs { ask, branch, no_wait, output }: PrCreateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let Ask { id, identifier, context } = ask.read(client, terminal).await?;
+    let asked = CreatePullRequest { id, identifier, branch, context, wait: Some(!no_wait) };
+    let made = client.send(&asked).await?;
+    if !no_wait && made.phase == Some(PrPhase::Pending) {
+        let why = made.error.as_deref().unwrap_or("the git host takes its time");
+        terminal.say(format_args!("it is not open yet, and will be: {}", one_line(why)));
+    }
+    output::item(&made, &output.output, terminal)
+}
+
+pub(crate) async fn preview(
+    PrPreviewArgs { ask, output }: PrPreviewArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let Ask { id, identifier, context } = ask.read(client, terminal).await?;
+    let made = client.send(&PreviewPullRequest { id, identifier, context }).await?;
+    for warning in &made.warnings {
+        terminal.say(format_args!("{}", one_line(warning)));
+    }
+    for skipped in &made.skipped {
+        terminal.say(format_args!("{} is not made: its condition does not hold", one_line(skipped)));
+    }
+    match &output.output {
+        Format::Name => {
+            for file in &made.files {
+                writeln!(terminal.out, "{}", one_line(file.path.as_deref().unwrap_or_default()))?;
+            }
+            Ok(())
+        }
+        Format::Table | Format::Wide => {
+            let title = made.title.as_deref().unwrap_or_default();
+            terminal.say(format_args!("{}", one_line(title)));
+            for file in &made.files {
+                let word = match file.change {
+                    Some(PullRequestFileChange::Created) => "created",
+                    Some(PullRequestFileChange::Deleted) => "deleted",
+                    Some(PullRequestFileChange::Changed | PullRequestFileChange::Unknown) | None => "changed",
+                };
+                terminal.say(format_args!("{word} {}", one_line(file.path.as_deref().unwrap_or_default())));
+            }
+            Ok(terminal.out.write_all(made.patch.as_deref().unwrap_or_default().as_bytes())?)
+        }
+        Format::Json | Format::Yaml | Format::JsonPath(_) | Format::Columns(_) => {
+            output::program_one(&made, &output.output, terminal)
+        }
+    }
+}

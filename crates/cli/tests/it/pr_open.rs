@@ -1,0 +1,93 @@
+//! `plural pr create` and `plural pr preview`: what the console is asked, and what a person is told.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{answers::ID, run::Person, server::Server};
+
+const PATCH: &str = "--- /dev/null\n+++ b/apps/shop.yaml\n@@ -0,0 +1 @@\n+name: shop\n";
+
+fn opened(phase: &str) -> Value {
+    let is_open = phase == "OPENED";
+    json!({
+        "id": ID, "status": is_open.then_some("OPEN"), "phase": phase, "error": (!is_open).then_some("slow\u{1b}[2J down"),
+        "commit": null, "url": if is_open { "https://git.example.com/acme/shop/pulls/1" } else { "" }, "title": "Add shop",
+        "creator": "ada@example.com", "ref": "add-shop", "repository": "acme/shop", "labels": [], "insertedAt": null,
+        "updatedAt": null, "project": null,
+    })
+}
+
+async fn server(phase: &str) -> Server {
+    let automation = json!({
+        "id": ID, "name": "add-service", "role": null, "title": "Add it", "message": "Adds it", "identifier": null, "branch": null,
+        "documentation": null, "insertedAt": null, "updatedAt": null, "project": null, "configuration": [],
+    });
+    let preview = json!({
+        "repository": "acme/shop", "base": "main", "commit": "c0ffee", "title": "Add shop", "message": "Adds it.", "patch": PATCH,
+        "skipped": ["apps/old.yaml"], "warnings": ["look at it"],
+        "files": [{"path": "apps/shop.yaml", "change": "CREATED", "diff": PATCH}],
+    });
+    Server::start()
+        .await
+        .data("GetPrAutomation", "prAutomation", &automation)
+        .data("CreatePullRequest", "createPullRequest", &opened(phase))
+        .data("PreviewPullRequest", "previewPullRequest", &preview)
+}
+
+#[tokio::test]
+async fn answers_reach_the_console_and_secrets_stay_off_the_command_line() {
+    let server = server("OPENED").await;
+    let person = Person::of(&server.url);
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token.txt");
+    fs::write(&token, "a-token\n").unwrap();
+    let line = format!(
+        "pr create add-service --set name=shop --set note=a=b --secret-set key=@{} --repository acme/shop --branch add-shop -o json",
+        token.display()
+    );
+    let made = person.run(&line).await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    let told: Value = serde_json::from_str(&made.out).unwrap();
+    assert_eq!((&told["phase"], &told["ref"]), (&json!("OPENED"), &json!("add-shop")), "{told}");
+    let asked = server.asked("CreatePullRequest").remove(0);
+    let context: Value = serde_json::from_str(asked["context"].as_str().unwrap()).unwrap();
+    assert_eq!(context, json!({"name": "shop", "note": "a=b", "key": "a-token"}));
+    assert_eq!(
+        (&asked["id"], &asked["identifier"], &asked["branch"], &asked["wait"]),
+        (&json!(ID), &json!("acme/shop"), &json!("add-shop"), &json!(true))
+    );
+
+    let refused = person.run("pr create add-service --secret-set key=a-token").await;
+    assert_ne!(refused.code, 0);
+    assert!(!format!("{}{}", refused.out, refused.err).contains("a-token"), "{}", refused.err);
+    assert_eq!(server.asked("CreatePullRequest").len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_open_yet_is_told() {
+    let server = server("PENDING").await;
+    let person = Person::of(&server.url);
+    let made = person.run("pr create add-service --set name=shop").await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    assert!(made.err.contains("it is not open yet, and will be: slow"), "{}", made.err);
+    assert!(made.out.contains("PENDING") && !made.err.contains('\u{1b}'), "{}", made.out);
+    let made = person.run("pr create add-service --set name=shop --no-wait").await;
+    assert_eq!((made.code, made.err.as_str()), (0, ""));
+    assert_eq!(server.asked("CreatePullRequest")[1]["wait"], json!(false));
+}
+
+#[tokio::test]
+async fn a_preview_is_a_patch() {
+    let server = server("OPENED").await;
+    let person = Person::of(&server.url);
+    let told = person.run("pr preview add-service --set name=shop").await;
+    assert_eq!((told.code, told.out.as_str()), (0, PATCH), "{}", told.err);
+    for line in ["look at it", "apps/old.yaml is not made", "created apps/shop.yaml"] {
+        assert!(told.err.contains(line), "{line}: {}", told.err);
+    }
+    assert_eq!(person.run("pr preview add-service -o name").await.out, "apps/shop.yaml\n");
+    let told = person.run("pr preview add-service -o json").await;
+    assert_eq!(serde_json::from_str::<Value>(&told.out).unwrap()["base"], "main", "{}", told.err);
+    assert!(server.asked("CreatePullRequest").is_empty());
+}

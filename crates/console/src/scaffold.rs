@@ -1,5 +1,5 @@
-//! PR automations: templates, edits, scripts and regexes run in a process of their own that reaches nothing, where this program can
-//! start one. The process that holds the keys never runs them.
+//! PR automations: templates, edits, scripts and regexes run in a process of their own that reaches nothing. The process that holds the
+//! keys never runs them: where it cannot start another one, none is run.
 
 use std::{
     fs, io,
@@ -50,8 +50,8 @@ impl Scaffolder {
         output_bytes: ANSWER_BYTES,
     };
 
-    /// Keeps requests in `folder` while they run, and removes what an earlier console left there. Without a program, automations run in
-    /// this process.
+    /// Keeps requests in `folder` while they run, and removes what an earlier console left there. Without a program, automations are
+    /// refused.
     ///
     /// # Errors
     /// When the folder cannot be made.
@@ -68,19 +68,21 @@ impl Scaffolder {
     /// # Errors
     /// `Unavailable` when too many automations run already.
     pub async fn run(&self, request: Request) -> Result<std::result::Result<Outcome, ScaffoldError>> {
+        let Some(program) = self.program.clone() else {
+            return Ok(Err(failed(
+                "automations run in a confined process of their own, which this console cannot start: run it on Linux".to_owned(),
+            )));
+        };
         let busy = || Error::unavailable("too many automations run already; retry in a few seconds");
         let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
             .await
             .map_err(|_| busy())?
             .map_err(|_| busy())?;
-        let (program, folder, limits) = (self.program.clone(), self.folder.clone(), self.limits);
+        let (folder, limits) = (self.folder.clone(), self.limits);
         let ran = tokio::task::spawn_blocking(move || {
             // Given back when the work ends, also where nobody waits for it any more.
             let _turn = turn;
-            match program {
-                Some(program) => confined(&program, &folder, &request, &limits),
-                None => plural_scaffold::run(&request),
-            }
+            confined(&program, &folder, &request, &limits)
         });
         ran.await.map_err(|cause| Error::internal("running an automation", cause))
     }
@@ -147,14 +149,17 @@ impl Scaffolds for Scaffolder {
     }
 }
 
-/// The same in a process of its own.
+fn failed(message: String) -> ScaffoldError {
+    ScaffoldError::Step { step: "run".to_owned(), message }
+}
+
+/// Runs the request in a process of its own.
 fn confined(
     program: &ChildProgram,
     folder: &Path,
     request: &Request,
     limits: &Limits,
 ) -> std::result::Result<Outcome, ScaffoldError> {
-    let failed = |message: String| ScaffoldError::Step { step: "run".to_owned(), message };
     // The folder is removed when this ends: the request may hold secrets.
     let input = tempfile::tempdir_in(folder)
         .and_then(|input| {

@@ -34,7 +34,11 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let (t, host) = (TestServer::start().await, ScmServer::start(ScmDialect::Gitea).unwrap());
+        Self::of(TestServer::start().await).await
+    }
+
+    async fn of(t: TestServer) -> Self {
+        let host = ScmServer::start(ScmDialect::Gitea).unwrap();
         host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
         host.push("main", "OLD.md", "Nobody reads it\n");
         let mut w = Self { t, host, automation: Value::Null };
@@ -79,6 +83,10 @@ impl World {
         let mut variables = json!({"id": self.automation, "context": {"name": "shop"}});
         variables.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         by.ask(CREATE, variables).await
+    }
+
+    async fn preview(&self, context: Value) -> Answer {
+        self.t.admin.ask(PREVIEW, json!({"id": self.automation, "context": context})).await
     }
 
     /// One that is opened in the background.
@@ -156,6 +164,21 @@ async fn a_pull_request_is_what_its_preview_says() {
     assert_eq!(w.host.file(branch, "apps/web/values.yaml").as_deref(), Some("replicas: 2\n"));
     assert_eq!((w.host.file(branch, "OLD.md"), w.host.file("main", "apps/shop.yaml")), (None, None));
     assert_eq!(read(&w.t.admin, &made["id"]).await["url"], made["url"]);
+    w.t.stop().await;
+}
+
+#[tokio::test]
+async fn where_no_automation_can_be_confined_none_is_run() {
+    let t = TestServer::with(|config| config.scaffold_program = None).await;
+    let w = World::of(t).await;
+    for refused in [w.create(json!({})).await, w.preview(json!({"name": "shop"})).await] {
+        assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+        assert!(
+            refused.message().contains("which this console cannot start: run it on Linux"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!((w.host.pull_requests(), w.host.branches()), (0, vec!["main".to_owned()]));
     w.t.stop().await;
 }
 

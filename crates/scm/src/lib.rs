@@ -6,7 +6,9 @@
 //! ```
 //!
 //! # Guarantees
-//! - A credential goes to the scheme, host and port of its connection only. Redirects to other places are refused.
+//! - A credential goes to the scheme, host and port of its connection only. Redirects to other places, and to
+//!   other repositories, are refused.
+//! - A token of an App opens the repository that a request is about, and no other.
 //! - Every address is checked when it is connected to ([`plural_reach::Reach`]).
 //! - Answers are bounded in bytes, lists in pages and bytes, requests in time. A list that was cut says so.
 //! - What went wrong is typed ([`Cause`]). No error and no `Debug` text holds a credential.

@@ -74,6 +74,14 @@ impl Server {
         self.stand_in().token()
     }
 
+    pub(crate) fn dialect(&self) -> ScmDialect {
+        self.stand_in().dialect()
+    }
+
+    pub(crate) fn api_url(&self) -> String {
+        self.stand_in().api_url()
+    }
+
     pub(crate) fn push_executable(&self, branch: &str, path: &str, content: &str) {
         self.stand_in().push_executable(branch, path, content);
     }

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! Connection + Options ──connect──▶ Arc<dyn GitHost>
-//! headers + body + secret ──webhook::read──▶ Hint ──(state is read back through GitHost)──▶ what follows
 //! ```
 //!
 //! # Guarantees
@@ -25,7 +24,6 @@ mod hub;
 mod names;
 mod plain;
 mod port;
-pub mod webhook;
 
 pub use connection::{Connection, Credentials, HostKind, Options, Proxies, connect};
 pub use error::{Cause, Error, Result};

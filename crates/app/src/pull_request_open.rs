@@ -363,6 +363,22 @@ impl App {
         }
     }
 
+    /// Ends one whose job is dead, and says so on its record.
+    pub(crate) async fn pull_request_given_up(&self, id: PullRequestId, why: &str) -> Result<()> {
+        let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
+        let PendingPullRequest { begun, work, asked: _ } = pending;
+        let branch = &begun.told.branch;
+        let left = if work.opening {
+            format!("; look at the host, where it may be open for the branch {branch}")
+        } else if work.making {
+            format!("; look at the host, where its branch {branch} may be")
+        } else {
+            String::new()
+        };
+        let error = format!("the console gave it up ({why}){left}");
+        self.store.pull_request_end(id, &PullRequestEnd::Failed { error }, self.now()).await
+    }
+
     async fn pull_request_steps(
         &self,
         begun: &PullRequest,

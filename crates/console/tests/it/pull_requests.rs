@@ -273,6 +273,33 @@ async fn a_host_that_answers_badly_is_asked_again() {
     w.t.stop().await;
 }
 
+#[tokio::test]
+async fn one_that_no_attempt_says_anything_of_has_failed_in_the_end() {
+    let w = World::new().await;
+    w.host.set_mood(Some(ScmMood::Failing(500)));
+    let begun = w.begin(json!({})).await;
+    let now = async || read(&w.t.admin, &begun["id"]).await;
+    eventually(RETRIED, async || {
+        let now = now().await;
+        if now["error"].is_string() { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+    // As after attempts that all panicked, or ended their console.
+    w.t.sql("UPDATE jobs SET attempts = 9 WHERE kind = 'open_pull_request'").await;
+    let failed = eventually(RETRIED, async || {
+        let now = now().await;
+        if now["phase"] == "FAILED" { Ok(now) } else { Err(now.to_string()) }
+    })
+    .await;
+    let why = failed["error"].as_str().unwrap();
+    assert!(why.starts_with("the console gave it up (attempt 9 of 9 ended with its console"), "{failed}");
+    assert_eq!(w.host.pull_requests(), 0);
+    // Asking again is another one.
+    w.host.set_mood(None);
+    assert_eq!(made(&w.create(json!({})).await)["phase"], "OPENED");
+    w.t.stop().await;
+}
+
 /// A console that ends after each thing that it asked the host, which did it and was not heard.
 #[tokio::test]
 async fn a_console_that_is_killed_after_any_step_opens_one() {

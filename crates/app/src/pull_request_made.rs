@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::App;
+use crate::jobs::{Fetched, Parts};
 use crate::ports::git_hosts::{Host, HostCause, HostChange, HostEntry, HostError};
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded};
 
@@ -35,6 +36,9 @@ pub(crate) struct Asked {
     pub(crate) answers: Map<String, Value>,
     pub(crate) seed: String,
     pub(crate) clock_ms: i64,
+    /// What it takes from elsewhere.
+    #[serde(default)]
+    pub(crate) parts: Parts,
 }
 
 /// What is changed, over what was there.
@@ -140,10 +144,13 @@ impl App {
             })?;
             before.insert(path, ScaffoldEntry::File { bytes, executable });
         }
+        let Fetched { external, chart } = self.pull_request_fetched(&asked.spec, &asked.parts).await?;
         let run = ScaffoldRun {
             spec: asked.spec.clone(),
             answers: asked.answers.clone(),
             tree: before.clone(),
+            external,
+            chart,
             clock_ms: asked.clock_ms,
             seed: asked.seed.clone(),
         };

@@ -243,6 +243,7 @@ impl App {
             answers: ask.context.clone(),
             seed: hex::encode(random::<16>()?),
             clock_ms: ctx.now().timestamp_millis(),
+            parts: Box::pin(self.pull_request_parts(&automation)).await?,
         };
         let base = automation.spec.branch.clone().unwrap_or_else(|| "main".to_owned());
         Ok(Prepared { automation, repository, base, asked })
@@ -506,16 +507,10 @@ impl App {
 
 /// What an automation does and the console does not yet is refused, and not left out.
 fn check_built(spec: &PrAutomationSpec) -> Result<()> {
-    let is_external = spec.creates.templates.iter().any(|template| template.external)
-        || spec.lua.as_ref().is_some_and(|script| script.external);
-    for (is_there, what) in [
-        (is_external, "takes templates from another repository"),
-        (spec.vendor.helm.is_some(), "unpacks a chart"),
-        (spec.secrets.is_some(), "needs a Secret of a cluster"),
-    ] {
-        if is_there {
-            return Err(Error::conflict(format!("the automation {what}, which the console does not do yet")));
-        }
+    if spec.secrets.is_some() {
+        return Err(Error::conflict(
+            "the automation needs a Secret of a cluster, which the console does not make yet",
+        ));
     }
     Ok(())
 }

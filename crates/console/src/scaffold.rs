@@ -2,6 +2,7 @@
 //! keys never runs them: where it cannot start another one, none is run.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -91,21 +92,15 @@ impl Scaffolder {
 #[async_trait]
 impl Scaffolds for Scaffolder {
     async fn run(&self, run: ScaffoldRun) -> Result<std::result::Result<Scaffolded, String>> {
-        let ScaffoldRun { spec, answers, tree, clock_ms, seed } = run;
+        let ScaffoldRun { spec, answers, tree, external, chart, clock_ms, seed } = run;
         // What is stored of an automation is what the engine takes.
         let automation = serde_json::to_value(&spec).and_then(serde_json::from_value);
         let automation =
             automation.map_err(|cause| Error::internal("handing an automation to its engine", cause))?;
-        let mut files = Files::default();
-        for (path, entry) in tree {
-            let entry = match entry {
-                ScaffoldEntry::File { bytes, executable } => Entry::File(File { bytes, executable }),
-                ScaffoldEntry::Link => Entry::Link(String::new()),
-            };
-            // A path that automations may not have is left alone.
-            let _ = files.insert(&path, entry);
-        }
-        let request = Request { automation, answers, tree: files, clock_ms, seed, ..Request::default() };
+        let (tree, external) = (files(tree), files(external));
+        let chart = chart.map(|bytes| File { bytes, executable: false });
+        let request =
+            Request { automation, answers, tree, external, chart, clock_ms, seed, ..Request::default() };
         let Outcome { changes, title, message, skipped, warnings } =
             match Box::pin(Scaffolder::run(self, request)).await? {
                 Ok(outcome) => outcome,
@@ -147,6 +142,19 @@ impl Scaffolds for Scaffolder {
             _ => format!("Binary files {old} and {new} differ\n"),
         }
     }
+}
+
+/// A tree as the engine takes it. A path that automations may not have is left alone.
+fn files(tree: BTreeMap<String, ScaffoldEntry>) -> Files {
+    let mut files = Files::default();
+    for (path, entry) in tree {
+        let entry = match entry {
+            ScaffoldEntry::File { bytes, executable } => Entry::File(File { bytes, executable }),
+            ScaffoldEntry::Link => Entry::Link(String::new()),
+        };
+        let _ = files.insert(&path, entry);
+    }
+    files
 }
 
 fn failed(message: String) -> ScaffoldError {

@@ -4,8 +4,9 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use flate2::{Compression, write::GzEncoder};
 use plural_console::RunningConsole;
-use plural_testkit::{ScmDialect, ScmMood, ScmServer, eventually};
+use plural_testkit::{GitRemote, ScmDialect, ScmMood, ScmServer, WebFolder, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -297,6 +298,101 @@ async fn one_that_no_attempt_says_anything_of_has_failed_in_the_end() {
     // Asking again is another one.
     w.host.set_mood(None);
     assert_eq!(made(&w.create(json!({})).await)["phase"], "OPENED");
+    w.t.stop().await;
+}
+
+/// What a preview says that the file holds, once what it needs is there.
+async fn previewed(w: &World, path: &str) -> String {
+    eventually(RETRIED, async || {
+        let previewed = w.preview(json!({"name": "shop"})).await;
+        let files = previewed.body["data"]["previewPullRequest"]["files"].as_array().cloned();
+        let file = files.into_iter().flatten().find(|file| file["path"] == path);
+        file.map(|file| file["diff"].as_str().unwrap().to_owned()).ok_or_else(|| format!("{previewed:?}"))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn templates_of_another_repository_are_those_of_when_it_was_asked() {
+    let mut w = World::new().await;
+    let remote = GitRemote::new().unwrap();
+    let first = [("shared/app.yaml", "first: {{ context.name }}\n"), ("app.yaml", "not this one\n")];
+    remote.push_files(first).unwrap();
+    let repository = w.t.admin.repository(&remote.path().display().to_string()).await;
+    w.automation = w
+        .automation(json!({
+            "repositoryId": repository["id"], "git": {"ref": "main", "folder": "shared"},
+            "creates": {"templates": [
+                {"source": "app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": true},
+            ]},
+        }))
+        .await;
+    assert!(previewed(&w, "apps/shop.yaml").await.contains("+first: shop"));
+    // It is asked for while the host does not answer, and the templates change meanwhile.
+    w.host.set_mood(Some(ScmMood::Failing(500)));
+    let begun = w.begin(json!({})).await;
+    remote.push_files([("shared/app.yaml", "second: {{ context.name }}\n")]).unwrap();
+    eventually(RETRIED, async || {
+        let now = read(&w.t.admin, &begun["id"]).await;
+        if now["error"].is_string() { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+    w.host.set_mood(None);
+    let now = opened(&w.t.admin, &begun["id"]).await;
+    let branch = now["ref"].as_str().unwrap();
+    assert_eq!(w.host.file(branch, "apps/shop.yaml").as_deref(), Some("first: shop\n"), "{now}");
+    eventually(RETRIED, async || {
+        let diff = previewed(&w, "apps/shop.yaml").await;
+        if diff.contains("+second: shop") { Ok(()) } else { Err(diff) }
+    })
+    .await;
+    // Without a place to take them from, the automation is not even made; a ref that is not there is told.
+    w.automation = w
+        .automation(json!({
+            "repositoryId": repository["id"], "git": {"ref": "gone", "folder": "shared"},
+            "creates": {"templates": [{"source": "app.yaml", "destination": "a.yaml", "external": true}]},
+        }))
+        .await;
+    let refused = w.create(json!({})).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    assert!(refused.message().contains("the templates cannot be found: "), "{refused:?}");
+    w.t.stop().await;
+}
+
+/// A chart as it is published.
+fn chart(name: &str, version: &str) -> Vec<u8> {
+    let mut out = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (path, text) in [
+        ("Chart.yaml", format!("apiVersion: v2\nname: {name}\nversion: {version}\n")),
+        ("values.yaml", "replicas: 1\n".to_owned()),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        out.append_data(&mut header, format!("{name}/{path}"), text.as_bytes()).unwrap();
+    }
+    out.into_inner().unwrap().finish().unwrap()
+}
+
+#[tokio::test]
+async fn a_chart_is_unpacked_into_the_repository() {
+    let mut w = World::new().await;
+    let web = WebFolder::start().unwrap();
+    web.write("redis.tgz", chart("redis", "1.2.3")).unwrap();
+    let index =
+        "apiVersion: v1\nentries:\n  redis:\n  - {name: redis, version: 1.2.3, urls: ['redis.tgz']}\n";
+    web.write("index.yaml", index).unwrap();
+    let vendor = |version: &str| json!({"vendor": {"helm": {"url": web.url(""), "chart": "redis", "version": version, "destination": "charts/redis"}}});
+    w.automation = w.automation(vendor("1.x")).await;
+    let made = made(&w.create(json!({})).await);
+    let branch = made["ref"].as_str().unwrap();
+    assert_eq!(w.host.file(branch, "charts/redis/values.yaml").as_deref(), Some("replicas: 1\n"), "{made}");
+    assert!(w.host.file(branch, "charts/redis/Chart.yaml").unwrap().contains("version: 1.2.3"));
+    assert!(w.host.file(branch, "apps/shop.yaml").is_some(), "the rest is done, too");
+    w.automation = w.automation(vendor("9.9.9")).await;
+    let refused = w.create(json!({})).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    assert!(refused.message().contains("the chart redis 9.9.9 cannot be fetched: "), "{refused:?}");
     w.t.stop().await;
 }
 

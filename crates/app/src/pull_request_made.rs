@@ -178,6 +178,17 @@ impl Made {
         let one = |(path, after): (&String, &Option<ScaffoldEntry>)| HostChange {
             path: path.clone(),
             content: after.as_ref().map(content),
+            executable: match (self.before.get(path), after) {
+                (
+                    Some(ScaffoldEntry::File { executable: was, .. }),
+                    Some(ScaffoldEntry::File { executable, .. }),
+                ) => (was != executable).then_some(*executable),
+                // A new file may not be run where nobody says so.
+                (None | Some(ScaffoldEntry::Link), Some(ScaffoldEntry::File { executable, .. })) => {
+                    executable.then_some(true)
+                }
+                (_, None | Some(ScaffoldEntry::Link)) => None,
+            },
         };
         self.after.changes.iter().map(one).collect()
     }

@@ -189,7 +189,10 @@ impl Host for Connected {
         for change in &commit.changes {
             let path = FilePath::parse(&change.path).map_err(told)?;
             changes.push(match &change.content {
-                Some(content) => Change::Write { path, content: Bytes::from(content.clone()) },
+                Some(content) => {
+                    let (content, executable) = (Bytes::from(content.clone()), change.executable);
+                    Change::Write { path, content, executable }
+                }
                 None => Change::Delete { path },
             });
         }

@@ -74,6 +74,8 @@ pub struct HostChange {
     pub path: String,
     /// Its content from then on; it is taken away without.
     pub content: Option<Vec<u8>>,
+    /// Whether it may be run from then on, where that changes.
+    pub executable: Option<bool>,
 }
 
 /// A commit on a branch that is made with it.

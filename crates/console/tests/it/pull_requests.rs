@@ -359,6 +359,27 @@ async fn templates_of_another_repository_are_those_of_when_it_was_asked() {
     w.t.stop().await;
 }
 
+#[tokio::test]
+async fn what_a_host_cannot_make_executable_is_refused() {
+    let mut w = World::new().await;
+    let remote = GitRemote::new().unwrap();
+    remote.commit("main").executable("run.sh", "echo {{ context.name }}\n").push().unwrap();
+    let repository = w.t.admin.repository(&remote.path().display().to_string()).await;
+    let automation = |destination: &str| {
+        json!({
+            "repositoryId": repository["id"], "git": {"ref": "main", "folder": ""},
+            "creates": {"templates": [{"source": "run.sh", "destination": destination, "external": true}]},
+        })
+    };
+    w.automation = w.automation(automation("bin/run.sh")).await;
+    previewed(&w, "bin/run.sh").await;
+    let refused = w.create(json!({})).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    assert!(refused.message().contains("bin/run.sh has to be made by git"), "{refused:?}");
+    assert_eq!((w.host.pull_requests(), w.host.branches()), (0, vec!["main".to_owned()]));
+    w.t.stop().await;
+}
+
 /// A chart as it is published.
 fn chart(name: &str, version: &str) -> Vec<u8> {
     let mut out = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));

@@ -75,9 +75,10 @@ async fn entry(hub: &Hub, repository: &Repository, before: &Before, change: &Cha
     let path = change.path().as_str();
     let kind = before.kinds.get(path);
     match change {
-        Change::Write { content, .. } => {
+        Change::Write { content, executable, .. } => {
             // An executable file stays one.
-            let mode = if kind == Some(&EntryKind::Executable) { "100755" } else { "100644" };
+            let is_executable = executable.unwrap_or(kind == Some(&EntryKind::Executable));
+            let mode = if is_executable { "100755" } else { "100644" };
             let mut entry = json!({"path": path, "mode": mode, "type": "blob"});
             if let Ok(text) = std::str::from_utf8(content) {
                 entry["content"] = text.into();

@@ -1,10 +1,11 @@
 //! Commits without a clone.
 
-use plural_scm::{Cause, Change, EntryKind, Onto};
+use plural_scm::{Cause, Change, CommitId, EntryKind, Onto};
+use plural_testkit::ScmDialect;
 
 use crate::{
     each_host,
-    support::{World, branch, commit, delete, file, write},
+    support::{World, branch, commit, delete, file, write, write_as},
 };
 
 each_host!(
@@ -15,7 +16,7 @@ each_host!(
     a_file_to_delete_that_is_not_there_is_a_conflict,
     what_no_host_can_mean_is_refused,
     a_branch_is_removed_once_or_twice;
-    stand_ins: a_race_between_look_and_commit_loses_nothing
+    stand_ins: a_race_between_look_and_commit_loses_nothing, a_file_is_made_executable_and_plain_again
 );
 
 async fn a_commit_makes_changes_and_removes_files_at_once(world: World) {
@@ -48,7 +49,7 @@ async fn a_commit_makes_changes_and_removes_files_at_once(world: World) {
 
 async fn bytes_that_are_no_text_stay_as_they_are(world: World) {
     let content = vec![0, 159, 146, 150, 255];
-    let change = Change::Write { path: file("icon.bin"), content: content.clone().into() };
+    let change = Change::Write { path: file("icon.bin"), content: content.clone().into(), executable: None };
     let new = world.on_new_branch("icons", vec![change]).await;
     let done = world.host.commit(&world.repository, &new).await.unwrap();
     let read = world.host.read(&world.repository, &done.commit, &file("icon.bin")).await.unwrap();
@@ -99,6 +100,28 @@ async fn a_race_between_look_and_commit_loses_nothing(world: World) {
             assert_eq!(world.text(&now, "raced.txt").await, "somebody was faster\n");
         }
     }
+}
+
+async fn a_file_is_made_executable_and_plain_again(world: World) {
+    let new = world.on_new_branch("runs", vec![write_as("run.sh", "echo 1\n", true)]).await;
+    let done = world.host.commit(&world.repository, &new).await;
+    if world.server.dialect() == ScmDialect::Gitea {
+        let error = done.unwrap_err();
+        assert_eq!(error.cause, Cause::Unsupported, "{error}");
+        assert!(error.message.contains("run.sh"), "{error}");
+        return;
+    }
+    let kind = async |commit: &CommitId| {
+        let tree = world.host.tree(&world.repository, commit).await.unwrap().items;
+        tree.into_iter().find(|entry| entry.path == "run.sh").unwrap().kind
+    };
+    let done = done.unwrap();
+    assert_eq!(kind(&done.commit).await, EntryKind::Executable);
+    let onto = Onto::Branch(branch("runs"));
+    let plain = commit(onto, done.commit.clone(), vec![write_as("run.sh", "echo 2\n", false)]);
+    let done = world.host.commit(&world.repository, &plain).await.unwrap();
+    assert_eq!(kind(&done.commit).await, EntryKind::File);
+    assert_eq!(world.text(&done.commit, "run.sh").await, "echo 2\n");
 }
 
 async fn a_file_to_delete_that_is_not_there_is_a_conflict(world: World) {

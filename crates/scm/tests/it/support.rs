@@ -224,7 +224,12 @@ pub(crate) fn file(path: &str) -> FilePath {
 }
 
 pub(crate) fn write(path: &str, content: &'static str) -> Change {
-    Change::Write { path: file(path), content: content.into() }
+    Change::Write { path: file(path), content: content.into(), executable: None }
+}
+
+/// The same, with who may run it.
+pub(crate) fn write_as(path: &str, content: &'static str, executable: bool) -> Change {
+    Change::Write { path: file(path), content: content.into(), executable: Some(executable) }
 }
 
 pub(crate) fn delete(path: &str) -> Change {

@@ -44,16 +44,20 @@ impl GitHosts for Hosts {
             ScmType::Gitea => HostKind::Gitea,
             ScmType::Plain => return Err(invalid("is to git alone, which has no pull requests")),
         };
+        // GitHub signs what an App commits.
+        let signing_key = secrets.signing_key.clone().filter(|_| connection.spec.github.is_none());
+        let unsigned = (signing_key.is_some() && kind != HostKind::GitHub).then(|| unsigned(kind));
         let connection = Connection {
             kind,
             api_url: api_url(connection)?,
+            signing_key: signing_key.filter(|_| kind == HostKind::GitHub),
             credentials: credentials(connection, &secrets)?,
             ca_pem: None,
             proxy: secrets.proxy.map(|proxy| proxy.expose_secret().to_owned()),
         };
         let host =
             plural_scm::connect(&connection, &self.options).map_err(|error| invalid(&error.message))?;
-        Ok(Arc::new(Connected { host }))
+        Ok(Arc::new(Connected { host, unsigned }))
     }
 }
 
@@ -113,6 +117,17 @@ fn number(text: &str) -> Result<u64> {
 
 struct Connected {
     host: Arc<dyn GitHost>,
+    /// Why no commit is made: the connection's are to be signed, and the host takes none that is.
+    unsigned: Option<HostError>,
+}
+
+fn unsigned(kind: HostKind) -> HostError {
+    let message = format!(
+        "commits of the connection are to be signed, and the API of {} takes no signed ones: end its signing key \
+         (--no-signing-key)",
+        kind.name()
+    );
+    HostError { cause: HostCause::Refused, message }
 }
 
 fn told(error: plural_scm::Error) -> HostError {
@@ -185,6 +200,9 @@ impl Host for Connected {
     }
 
     async fn commit(&self, of: &str, commit: &HostCommit) -> HostResult<String> {
+        if let Some(unsigned) = &self.unsigned {
+            return Err(unsigned.clone());
+        }
         let mut changes = Vec::with_capacity(commit.changes.len());
         for change in &commit.changes {
             let path = FilePath::parse(&change.path).map_err(told)?;

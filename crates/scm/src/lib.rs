@@ -24,6 +24,7 @@ mod hub;
 mod names;
 mod plain;
 mod port;
+mod signing;
 
 pub use connection::{Connection, Credentials, HostKind, Options, Proxies, connect};
 pub use error::{Cause, Error, Result};

@@ -149,6 +149,11 @@ impl ScmServer {
         self.shared.exchanges.load(Ordering::SeqCst)
     }
 
+    /// Commits that came with a signature, as they were asked for.
+    pub fn signed_commits(&self) -> Vec<Value> {
+        self.shared.host.lock().signed.clone()
+    }
+
     /// The repositories that the last of them opens; nothing where it opens all.
     pub fn narrowed(&self) -> Option<Vec<String>> {
         self.shared.narrowed.lock().clone()

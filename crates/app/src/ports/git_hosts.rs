@@ -14,6 +14,8 @@ pub struct HostSecrets {
     pub token: Option<SecretString>,
     /// Private key of a GitHub App.
     pub app_key: Option<SecretString>,
+    /// Private key that commits are signed with.
+    pub signing_key: Option<SecretString>,
     /// Proxy, with its user.
     pub proxy: Option<SecretString>,
 }

@@ -1,11 +1,18 @@
 //! Commits without a clone.
 
-use plural_scm::{Cause, Change, CommitId, EntryKind, Onto};
-use plural_testkit::ScmDialect;
+use std::{
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use chrono::DateTime;
+use plural_scm::{Cause, Change, CommitId, Connection, EntryKind, Onto, Repository, connect};
+use plural_testkit::{ScmDialect, ScmServer};
+use serde_json::Value;
 
 use crate::{
     each_host,
-    support::{World, branch, commit, delete, file, write, write_as},
+    support::{World, branch, commit, connection, delete, file, options, write, write_as},
 };
 
 each_host!(
@@ -100,6 +107,53 @@ async fn a_race_between_look_and_commit_loses_nothing(world: World) {
             assert_eq!(world.text(&now, "raced.txt").await, "somebody was faster\n");
         }
     }
+}
+
+/// What OpenSSH's own program says of a signature over what git would write.
+#[tokio::test]
+async fn a_commit_is_signed_as_git_writes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str], input: &str| {
+        let mut child = Command::new("ssh-keygen")
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait().unwrap().success()
+    };
+    assert!(run(&["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", "key"], ""));
+    let key = std::fs::read_to_string(folder.path().join("key")).unwrap();
+    let server = ScmServer::start(ScmDialect::GitHub).unwrap();
+    let unsigned = connection(ScmDialect::GitHub, server.api_url(), server.token());
+    let signing = Connection { signing_key: Some(key.into()), ..unsigned };
+    let host = connect(&signing, &options()).unwrap();
+    let repository = Repository::parse("plural/fleet").unwrap();
+    let parent = host.head(&repository, &branch("main")).await.unwrap();
+    let onto = Onto::NewBranch { branch: branch("signed"), base: branch("main") };
+    let new = commit(onto, parent.clone(), vec![write("a.yaml", "a: 1\n")]);
+    host.commit(&repository, &new).await.unwrap();
+    let asked = server.signed_commits().remove(0);
+    let text = |at: &str| asked.pointer(at).and_then(Value::as_str).unwrap().to_owned();
+    let line = |who: &str| {
+        let date = DateTime::parse_from_rfc3339(&text(&format!("/{who}/date"))).unwrap().timestamp();
+        format!("{who} {} <{}> {date} +0000", text(&format!("/{who}/name")), text(&format!("/{who}/email")))
+    };
+    assert!(line("author").starts_with("author Ada <ada@example.com> "), "{asked}");
+    assert!(line("committer").contains("@example.com> "), "{asked}");
+    let (author, committer) = (line("author"), line("committer"));
+    let payload =
+        format!("tree {}\nparent {parent}\n{author}\n{committer}\n\n{}", text("/tree"), text("/message"));
+    std::fs::write(folder.path().join("sig"), text("/signature") + "\n").unwrap();
+    let check = ["-Y", "check-novalidate", "-n", "git", "-s", "sig"];
+    assert!(run(&check, &payload), "{asked}");
+    assert!(!run(&check, &payload.replace("parent", "Parent")), "of another commit it is none");
+    // Other hosts' APIs take no signed commits, and none is made unsigned.
+    let gitea = connection(ScmDialect::Gitea, server.api_url(), server.token());
+    let gitea = Connection { signing_key: signing.signing_key.clone(), ..gitea };
+    assert_eq!(connect(&gitea, &options()).unwrap_err().cause, Cause::Invalid);
 }
 
 async fn a_file_is_made_executable_and_plain_again(world: World) {

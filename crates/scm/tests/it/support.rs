@@ -42,6 +42,7 @@ pub(crate) fn connection(dialect: ScmDialect, api_url: String, token: String) ->
         kind,
         api_url: Some(api_url),
         credentials: Credentials::Token(token.into()),
+        signing_key: None,
         ca_pem: None,
         proxy: None,
     }

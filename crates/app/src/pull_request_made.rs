@@ -144,7 +144,8 @@ impl App {
             })?;
             before.insert(path, ScaffoldEntry::File { bytes, executable });
         }
-        let Fetched { external, chart } = self.pull_request_fetched(&asked.spec, &asked.parts).await?;
+        let Fetched { external, chart } =
+            Box::pin(self.pull_request_fetched(&asked.spec, &asked.parts)).await?;
         let run = ScaffoldRun {
             spec: asked.spec.clone(),
             answers: asked.answers.clone(),

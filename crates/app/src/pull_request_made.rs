@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::App;
+use crate::jobs::{Fetched, Parts};
 use crate::ports::git_hosts::{Host, HostCause, HostChange, HostEntry, HostError};
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded};
 
@@ -35,6 +36,9 @@ pub(crate) struct Asked {
     pub(crate) answers: Map<String, Value>,
     pub(crate) seed: String,
     pub(crate) clock_ms: i64,
+    /// What it takes from elsewhere.
+    #[serde(default)]
+    pub(crate) parts: Parts,
 }
 
 /// What is changed, over what was there.
@@ -140,10 +144,14 @@ impl App {
             })?;
             before.insert(path, ScaffoldEntry::File { bytes, executable });
         }
+        let Fetched { external, chart } =
+            Box::pin(self.pull_request_fetched(&asked.spec, &asked.parts)).await?;
         let run = ScaffoldRun {
             spec: asked.spec.clone(),
             answers: asked.answers.clone(),
             tree: before.clone(),
+            external,
+            chart,
             clock_ms: asked.clock_ms,
             seed: asked.seed.clone(),
         };
@@ -171,6 +179,17 @@ impl Made {
         let one = |(path, after): (&String, &Option<ScaffoldEntry>)| HostChange {
             path: path.clone(),
             content: after.as_ref().map(content),
+            executable: match (self.before.get(path), after) {
+                (
+                    Some(ScaffoldEntry::File { executable: was, .. }),
+                    Some(ScaffoldEntry::File { executable, .. }),
+                ) => (was != executable).then_some(*executable),
+                // A new file may not be run where nobody says so.
+                (None | Some(ScaffoldEntry::Link), Some(ScaffoldEntry::File { executable, .. })) => {
+                    executable.then_some(true)
+                }
+                (_, None | Some(ScaffoldEntry::Link)) => None,
+            },
         };
         self.after.changes.iter().map(one).collect()
     }

@@ -243,6 +243,7 @@ impl App {
             answers: ask.context.clone(),
             seed: hex::encode(random::<16>()?),
             clock_ms: ctx.now().timestamp_millis(),
+            parts: Box::pin(self.pull_request_parts(&automation)).await?,
         };
         let base = automation.spec.branch.clone().unwrap_or_else(|| "main".to_owned());
         Ok(Prepared { automation, repository, base, asked })
@@ -361,6 +362,22 @@ impl App {
                 Ok(self.store.pull_request_end(id, &PullRequestEnd::Failed { error }, self.now()).await?)
             }
         }
+    }
+
+    /// Ends one whose job is dead, and says so on its record.
+    pub(crate) async fn pull_request_given_up(&self, id: PullRequestId, why: &str) -> Result<()> {
+        let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
+        let PendingPullRequest { begun, work, asked: _ } = pending;
+        let branch = &begun.told.branch;
+        let left = if work.opening {
+            format!("; look at the host, where it may be open for the branch {branch}")
+        } else if work.making {
+            format!("; look at the host, where its branch {branch} may be")
+        } else {
+            String::new()
+        };
+        let error = format!("the console gave it up ({why}){left}");
+        self.store.pull_request_end(id, &PullRequestEnd::Failed { error }, self.now()).await
     }
 
     async fn pull_request_steps(
@@ -490,16 +507,10 @@ impl App {
 
 /// What an automation does and the console does not yet is refused, and not left out.
 fn check_built(spec: &PrAutomationSpec) -> Result<()> {
-    let is_external = spec.creates.templates.iter().any(|template| template.external)
-        || spec.lua.as_ref().is_some_and(|script| script.external);
-    for (is_there, what) in [
-        (is_external, "takes templates from another repository"),
-        (spec.vendor.helm.is_some(), "unpacks a chart"),
-        (spec.secrets.is_some(), "needs a Secret of a cluster"),
-    ] {
-        if is_there {
-            return Err(Error::conflict(format!("the automation {what}, which the console does not do yet")));
-        }
+    if spec.secrets.is_some() {
+        return Err(Error::conflict(
+            "the automation needs a Secret of a cluster, which the console does not make yet",
+        ));
     }
     Ok(())
 }

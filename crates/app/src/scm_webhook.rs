@@ -63,6 +63,8 @@ pub trait ScmWebhookStore: Send + Sync + 'static {
         &self,
         project: Option<ProjectId>,
     ) -> Result<Vec<(RepositoryId, RepositoryUrl)>>;
+    /// Whether the connection has pull requests in the repository with this slug, in any case.
+    async fn scm_webhook_has_pull_requests(&self, connection: ScmConnectionId, slug: &str) -> Result<bool>;
 }
 
 impl App {
@@ -181,10 +183,24 @@ impl App {
         else {
             return Ok(Some(0));
         };
+        // Whoever has the secret could make up names without end, each of which would be a job.
+        if !self.scm_webhook_concerns(&connection, &slug).await? {
+            return Ok(Some(0));
+        }
         // One job for a repository, however often the host tells: what it finds then is what counts.
         let heard = HeardRepository { webhook_id: webhook.id, slug: slug.to_ascii_lowercase() };
         self.store.jobs_enqueue(&[NewJob::of::<HearScmWebhook>(&heard)?], self.now()).await?;
         Ok(Some(1))
+    }
+
+    /// Whether something here is about a repository of this connection: a git repository, or a pull request.
+    async fn scm_webhook_concerns(&self, connection: &ScmConnection, slug: &str) -> Result<bool> {
+        let told = identities(connection.kind, &connection.spec, slug);
+        let all = self.store.scm_webhook_repositories(connection.project_id).await?;
+        if all.iter().any(|(_, url)| told.contains(&url.identity())) {
+            return Ok(true);
+        }
+        self.store.scm_webhook_has_pull_requests(connection.id, slug).await
     }
 
     /// Has the git repositories fetched that a webhook told of, as far as it is believed by now.

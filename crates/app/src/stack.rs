@@ -203,6 +203,7 @@ impl App {
             source_error: None,
             deleted_at: None,
             changed_by: user_of(ctx),
+            changed_as: user_of(ctx).map(|_| actor_name(ctx.actor())),
             lock: None,
             state: None,
             watch,

@@ -164,12 +164,12 @@ impl App {
         let (true, Some(id)) = (approval.forbid_self, *definition_id) else { return Ok(()) };
         let by = match self.get::<StackDefinition>(&self.system_ctx(), &StackDefinitionSelector::Id(id)).await
         {
-            Ok(definition) => definition.changed_by,
+            Ok(definition) => (definition.changed_by, definition.changed_as),
             // The plan of a stack whose definition is gone is refused where it would be applied.
             Err(Error::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        if Box::pin(self.is_who_asks(ctx, by)).await? {
+        if Box::pin(self.is_who_changed(ctx, by.0, by.1.as_deref())).await? {
             return Err(Error::forbidden(
                 "you last changed the definition of this stack: somebody else has to approve its plan",
             ));

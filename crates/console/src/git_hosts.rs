@@ -8,6 +8,7 @@ use plural_app::ports::git_hosts::{
     GitHosts, Host, HostCause, HostCommit, HostEntry, HostError, HostNewPullRequest, HostOpened, HostResult,
     HostSecrets,
 };
+use plural_core::address::Address;
 use plural_core::pull_request::PrStatus;
 use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::{Error, Result};
@@ -43,16 +44,20 @@ impl GitHosts for Hosts {
             ScmType::Gitea => HostKind::Gitea,
             ScmType::Plain => return Err(invalid("is to git alone, which has no pull requests")),
         };
+        // GitHub signs what an App commits.
+        let signing_key = secrets.signing_key.clone().filter(|_| connection.spec.github.is_none());
+        let unsigned = (signing_key.is_some() && kind != HostKind::GitHub).then(|| unsigned(kind));
         let connection = Connection {
             kind,
-            api_url: api_url(connection),
+            api_url: api_url(connection)?,
+            signing_key: signing_key.filter(|_| kind == HostKind::GitHub),
             credentials: credentials(connection, &secrets)?,
             ca_pem: None,
             proxy: secrets.proxy.map(|proxy| proxy.expose_secret().to_owned()),
         };
         let host =
             plural_scm::connect(&connection, &self.options).map_err(|error| invalid(&error.message))?;
-        Ok(Arc::new(Connected { host }))
+        Ok(Arc::new(Connected { host, unsigned }))
     }
 }
 
@@ -60,22 +65,36 @@ fn invalid(why: &str) -> Error {
     Error::invalid("connection", why.to_owned())
 }
 
-/// Where the API of a host is that says only where its pages are.
-fn api_url(connection: &ScmConnection) -> Option<String> {
+/// Where the API of a host is that says only where its pages are, by the rule of each kind of host. Nothing means the public one, which is
+/// meant only where no address is given at all: the token of another host must not go there.
+fn api_url(connection: &ScmConnection) -> Result<Option<String>> {
     let spec = &connection.spec;
     if spec.api_url.is_some() {
-        return spec.api_url.clone();
+        return Ok(spec.api_url.clone());
     }
-    let base = spec.base_url.as_deref()?.trim_end_matches('/');
+    let Some(base) = spec.base_url.as_deref() else { return Ok(None) };
+    let base = base.trim_end_matches('/');
+    let unknown = || invalid("has an address of which no API is known: give it an apiUrl");
+    let address: Address = base.parse().map_err(|_| unknown())?;
+    let host = address.host();
+    let is_root = address.path().trim_matches('/').is_empty();
+    let is_public = |public: &str| is_root && host.strip_prefix("www.").unwrap_or(host) == public;
     let below = match connection.kind {
+        ScmType::Github if is_public("github.com") => return Ok(None),
+        // GitHub's hosts for enterprises have their API at a name of its own.
+        ScmType::Github if is_root && host.ends_with(".ghe.com") => {
+            let scheme = address.scheme().as_str();
+            return Ok(Some(format!("{scheme}://api.{host}")));
+        }
         ScmType::Github => "api/v3",
+        ScmType::Gitlab if is_public("gitlab.com") => return Ok(None),
         ScmType::Gitlab => "api/v4",
         ScmType::Gitea => "api/v1",
-        ScmType::Bitbucket | ScmType::BitbucketDatacenter | ScmType::AzureDevops | ScmType::Plain => {
-            return None;
-        }
+        ScmType::Bitbucket if is_public("bitbucket.org") => return Ok(None),
+        ScmType::BitbucketDatacenter => "rest/api/latest",
+        ScmType::Bitbucket | ScmType::AzureDevops | ScmType::Plain => return Err(unknown()),
     };
-    Some(format!("{base}/{below}"))
+    Ok(Some(format!("{base}/{below}")))
 }
 
 fn credentials(connection: &ScmConnection, secrets: &HostSecrets) -> Result<Credentials> {
@@ -98,6 +117,17 @@ fn number(text: &str) -> Result<u64> {
 
 struct Connected {
     host: Arc<dyn GitHost>,
+    /// Why no commit is made: the connection's are to be signed, and the host takes none that is.
+    unsigned: Option<HostError>,
+}
+
+fn unsigned(kind: HostKind) -> HostError {
+    let message = format!(
+        "commits of the connection are to be signed, and the API of {} takes no signed ones: end its signing key \
+         (--no-signing-key)",
+        kind.name()
+    );
+    HostError { cause: HostCause::Refused, message }
 }
 
 fn told(error: plural_scm::Error) -> HostError {
@@ -170,11 +200,17 @@ impl Host for Connected {
     }
 
     async fn commit(&self, of: &str, commit: &HostCommit) -> HostResult<String> {
+        if let Some(unsigned) = &self.unsigned {
+            return Err(unsigned.clone());
+        }
         let mut changes = Vec::with_capacity(commit.changes.len());
         for change in &commit.changes {
             let path = FilePath::parse(&change.path).map_err(told)?;
             changes.push(match &change.content {
-                Some(content) => Change::Write { path, content: Bytes::from(content.clone()) },
+                Some(content) => {
+                    let (content, executable) = (Bytes::from(content.clone()), change.executable);
+                    Change::Write { path, content, executable }
+                }
                 None => Change::Delete { path },
             });
         }
@@ -210,5 +246,78 @@ impl Host for Connected {
 
     async fn add_labels(&self, of: &str, number: u64, labels: &[String]) -> HostResult<()> {
         self.host.add_labels(&repository(of)?, number, labels).await.map_err(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use plural_core::ids::ScmConnectionId;
+    use plural_core::scm_connection::{ScmHeld, ScmSpec};
+
+    use super::*;
+
+    fn connection(kind: ScmType, base_url: Option<&str>, api_url: Option<&str>) -> ScmConnection {
+        ScmConnection {
+            id: ScmConnectionId::new(),
+            project_id: None,
+            name: "forge".parse().unwrap(),
+            kind,
+            is_default: false,
+            spec: ScmSpec {
+                base_url: base_url.map(str::to_owned),
+                api_url: api_url.map(str::to_owned),
+                ..ScmSpec::default()
+            },
+            held: ScmHeld::default(),
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_hosts_api_is_where_its_pages_are() {
+        for (kind, base, expected) in [
+            (ScmType::Github, "https://github.com", None),
+            (ScmType::Github, "https://www.github.com", None),
+            (ScmType::Github, "https://git.example.com", Some("https://git.example.com/api/v3")),
+            (ScmType::Github, "https://acme.ghe.com", Some("https://api.acme.ghe.com")),
+            (
+                ScmType::Github,
+                "https://github.com.example.com",
+                Some("https://github.com.example.com/api/v3"),
+            ),
+            (ScmType::Gitlab, "https://gitlab.com", None),
+            (
+                ScmType::Gitlab,
+                "https://git.example.com/gitlab",
+                Some("https://git.example.com/gitlab/api/v4"),
+            ),
+            (ScmType::Gitea, "http://127.0.0.1:3000/", Some("http://127.0.0.1:3000/api/v1")),
+            (ScmType::Bitbucket, "https://bitbucket.org", None),
+            (
+                ScmType::BitbucketDatacenter,
+                "https://git.example.com:7990",
+                Some("https://git.example.com:7990/rest/api/latest"),
+            ),
+        ] {
+            let found = api_url(&connection(kind, Some(base), None)).unwrap();
+            assert_eq!(found.as_deref(), expected, "{kind:?} {base}");
+        }
+        let given =
+            connection(ScmType::Github, Some("https://git.example.com"), Some("https://api.example.com"));
+        assert_eq!(api_url(&given).unwrap().as_deref(), Some("https://api.example.com"));
+        assert_eq!(api_url(&connection(ScmType::Github, None, None)).unwrap(), None);
+    }
+
+    #[test]
+    fn the_token_of_another_host_does_not_go_to_the_public_one() {
+        for (kind, base) in [
+            (ScmType::Bitbucket, "https://git.example.com"),
+            (ScmType::AzureDevops, "https://git.example.com"),
+        ] {
+            let error = api_url(&connection(kind, Some(base), None)).unwrap_err();
+            assert!(error.to_string().contains("give it an apiUrl"), "{error}");
+        }
     }
 }

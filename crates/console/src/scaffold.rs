@@ -1,7 +1,8 @@
-//! PR automations: templates, edits, scripts and regexes run in a process of their own that reaches nothing, where this program can
-//! start one. The process that holds the keys never runs them.
+//! PR automations: templates, edits, scripts and regexes run in a process of their own that reaches nothing. The process that holds the
+//! keys never runs them: where it cannot start another one, none is run.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -50,8 +51,8 @@ impl Scaffolder {
         output_bytes: ANSWER_BYTES,
     };
 
-    /// Keeps requests in `folder` while they run, and removes what an earlier console left there. Without a program, automations run in
-    /// this process.
+    /// Keeps requests in `folder` while they run, and removes what an earlier console left there. Without a program, automations are
+    /// refused.
     ///
     /// # Errors
     /// When the folder cannot be made.
@@ -68,19 +69,21 @@ impl Scaffolder {
     /// # Errors
     /// `Unavailable` when too many automations run already.
     pub async fn run(&self, request: Request) -> Result<std::result::Result<Outcome, ScaffoldError>> {
+        let Some(program) = self.program.clone() else {
+            return Ok(Err(failed(
+                "automations run in a confined process of their own, which this console cannot start: run it on Linux".to_owned(),
+            )));
+        };
         let busy = || Error::unavailable("too many automations run already; retry in a few seconds");
         let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
             .await
             .map_err(|_| busy())?
             .map_err(|_| busy())?;
-        let (program, folder, limits) = (self.program.clone(), self.folder.clone(), self.limits);
+        let (folder, limits) = (self.folder.clone(), self.limits);
         let ran = tokio::task::spawn_blocking(move || {
             // Given back when the work ends, also where nobody waits for it any more.
             let _turn = turn;
-            match program {
-                Some(program) => confined(&program, &folder, &request, &limits),
-                None => plural_scaffold::run(&request),
-            }
+            confined(&program, &folder, &request, &limits)
         });
         ran.await.map_err(|cause| Error::internal("running an automation", cause))
     }
@@ -89,21 +92,15 @@ impl Scaffolder {
 #[async_trait]
 impl Scaffolds for Scaffolder {
     async fn run(&self, run: ScaffoldRun) -> Result<std::result::Result<Scaffolded, String>> {
-        let ScaffoldRun { spec, answers, tree, clock_ms, seed } = run;
+        let ScaffoldRun { spec, answers, tree, external, chart, clock_ms, seed } = run;
         // What is stored of an automation is what the engine takes.
         let automation = serde_json::to_value(&spec).and_then(serde_json::from_value);
         let automation =
             automation.map_err(|cause| Error::internal("handing an automation to its engine", cause))?;
-        let mut files = Files::default();
-        for (path, entry) in tree {
-            let entry = match entry {
-                ScaffoldEntry::File { bytes, executable } => Entry::File(File { bytes, executable }),
-                ScaffoldEntry::Link => Entry::Link(String::new()),
-            };
-            // A path that automations may not have is left alone.
-            let _ = files.insert(&path, entry);
-        }
-        let request = Request { automation, answers, tree: files, clock_ms, seed, ..Request::default() };
+        let (tree, external) = (files(tree), files(external));
+        let chart = chart.map(|bytes| File { bytes, executable: false });
+        let request =
+            Request { automation, answers, tree, external, chart, clock_ms, seed, ..Request::default() };
         let Outcome { changes, title, message, skipped, warnings } =
             match Box::pin(Scaffolder::run(self, request)).await? {
                 Ok(outcome) => outcome,
@@ -147,14 +144,30 @@ impl Scaffolds for Scaffolder {
     }
 }
 
-/// The same in a process of its own.
+/// A tree as the engine takes it. A path that automations may not have is left alone.
+fn files(tree: BTreeMap<String, ScaffoldEntry>) -> Files {
+    let mut files = Files::default();
+    for (path, entry) in tree {
+        let entry = match entry {
+            ScaffoldEntry::File { bytes, executable } => Entry::File(File { bytes, executable }),
+            ScaffoldEntry::Link => Entry::Link(String::new()),
+        };
+        let _ = files.insert(&path, entry);
+    }
+    files
+}
+
+fn failed(message: String) -> ScaffoldError {
+    ScaffoldError::Step { step: "run".to_owned(), message }
+}
+
+/// Runs the request in a process of its own.
 fn confined(
     program: &ChildProgram,
     folder: &Path,
     request: &Request,
     limits: &Limits,
 ) -> std::result::Result<Outcome, ScaffoldError> {
-    let failed = |message: String| ScaffoldError::Step { step: "run".to_owned(), message };
     // The folder is removed when this ends: the request may hold secrets.
     let input = tempfile::tempdir_in(folder)
         .and_then(|input| {

@@ -14,6 +14,7 @@ use crate::{
     hub::{Dialect, Hub},
     names::printable,
     port::GitHost,
+    signing::Signer,
 };
 
 /// What kind of host it is.
@@ -72,6 +73,8 @@ pub struct Connection {
     pub api_url: Option<String>,
     /// How to sign in.
     pub credentials: Credentials,
+    /// The private key (Ed25519, as OpenSSH writes it) that commits are signed with; only GitHub's API takes signed commits.
+    pub signing_key: Option<SecretString>,
     /// Certificates (PEM) that are trusted besides the system's.
     pub ca_pem: Option<String>,
     /// Proxy, `http://host:port`.
@@ -155,10 +158,14 @@ pub fn connect(connection: &Connection, options: &Options) -> Result<Arc<dyn Git
     if matches!(connection.credentials, Credentials::App { .. }) && kind != HostKind::GitHub {
         return Err(Error::invalid("only GitHub has Apps: give a token"));
     }
+    if connection.signing_key.is_some() && kind != HostKind::GitHub {
+        return Err(Error::invalid(format!("the API of {} takes no signed commits", kind.name())));
+    }
+    let signer = connection.signing_key.as_ref().map(Signer::new).transpose()?;
     let http = Http::new(parse_address(address)?, connection, options)?;
     match kind {
-        HostKind::GitHub => Ok(Arc::new(Hub::new(http, Dialect::GitHub))),
-        HostKind::Gitea => Ok(Arc::new(Hub::new(http, Dialect::Gitea))),
+        HostKind::GitHub => Ok(Arc::new(Hub::new(http, Dialect::GitHub, signer))),
+        HostKind::Gitea => Ok(Arc::new(Hub::new(http, Dialect::Gitea, None))),
         HostKind::GitLab => Ok(Arc::new(GitLab::new(http))),
         HostKind::BitbucketCloud => Ok(Arc::new(Bitbucket::new(http))),
         HostKind::BitbucketDataCenter | HostKind::AzureDevOps => Err(unsupported(kind)),

@@ -11,7 +11,7 @@ use reqwest::{
 };
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::{
@@ -26,6 +26,8 @@ use crate::{
 const REDIRECTS: usize = 3;
 /// All answers of a list together are at most so many times the bytes of one.
 const ANSWERS: usize = 8;
+/// Tokens of an App that are held: each is of one repository.
+const TOKENS: usize = 100;
 /// The longest time to wait that is believed.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// The time to wait where a host names none.
@@ -45,6 +47,8 @@ pub(crate) struct Http {
     body_bytes: usize,
     pages: usize,
     accept: &'static str,
+    /// How many pieces of an address, behind the API's own, name the repository.
+    place: usize,
 }
 
 /// What is sent.
@@ -98,6 +102,16 @@ impl Http {
             HostKind::GitHub => "application/vnd.github+json",
             _ => "application/json",
         };
+        let place = match connection.kind {
+            // projects/GROUP%2FNAME
+            HostKind::GitLab => 2,
+            // repos/OWNER/NAME, repositories/WORKSPACE/NAME
+            HostKind::GitHub | HostKind::Gitea | HostKind::BitbucketCloud => 3,
+            // projects/KEY/repos/NAME
+            HostKind::BitbucketDataCenter => 4,
+            // PROJECT/_apis/git/repositories/NAME
+            HostKind::AzureDevOps => 5,
+        };
         Ok(Self {
             client: client(connection, options)?,
             base,
@@ -107,6 +121,7 @@ impl Http {
             body_bytes: options.body_bytes,
             pages: options.pages.max(1),
             accept,
+            place,
         })
     }
 
@@ -232,7 +247,7 @@ impl Http {
     }
 
     async fn ask(&self, method: Method, url: Url, body: Option<&Payload>, accept: &str) -> Result<Reply> {
-        let authorization = self.authorization().await?;
+        let authorization = self.authorization(&url).await?;
         self.within(method, url, body, accept, &authorization).await
     }
 
@@ -262,6 +277,7 @@ impl Http {
         accept: &str,
         authorization: &HeaderValue,
     ) -> Result<Reply> {
+        let asked = url.clone();
         for _ in 0..=REDIRECTS {
             check_url(self.reach, &url)?;
             let mut call = self
@@ -276,6 +292,18 @@ impl Http {
             let status = response.status();
             if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
                 url = self.next(&method, &response, &url)?;
+                // A name that leads to another repository since that was renamed or transferred: whoever asked may read the one that was
+                // named, and need not the other.
+                if !is_same_place(&self.place_of(&asked), &self.place_of(&url)) {
+                    return Err(Error::new(
+                        Cause::Refused,
+                        format!(
+                            "{} leads to another repository, which is not followed: where it was renamed or transferred, give its name \
+                             of now",
+                            shown(&asked)
+                        ),
+                    ));
+                }
                 continue;
             }
             let headers = response.headers().clone();
@@ -308,24 +336,48 @@ impl Http {
         }
     }
 
-    async fn authorization(&self) -> Result<HeaderValue> {
+    /// What of an address names the repository: no more than that many of its first pieces.
+    fn place_of<'u>(&self, url: &'u Url) -> Vec<&'u str> {
+        let own = self.base.path().trim_end_matches('/').matches('/').count();
+        url.path_segments().into_iter().flatten().take(own + self.place).collect()
+    }
+
+    /// The repository of GitHub that an address is about, without its owner.
+    fn repository_of<'u>(&self, url: &'u Url) -> Option<&'u str> {
+        match self.place_of(url).as_slice() {
+            [.., "repos", _, name] => Some(*name),
+            _ => None,
+        }
+    }
+
+    /// What a request to this address is sent with. The token of an App opens the repository of the request alone, and, for an
+    /// organisation's own things, what its installation opens.
+    async fn authorization(&self, url: &Url) -> Result<HeaderValue> {
         let app = match &self.auth {
             Auth::Fixed(value) => return Ok(value.clone()),
             Auth::App(app) => app,
         };
+        let repository = self.repository_of(url).map(str::to_owned);
         let mut held = app.held.lock().await;
-        if let Some(token) = held.as_ref().filter(|token| token.is_fresh()) {
+        if let Some(token) = held.get(&repository).filter(|token| token.is_fresh()) {
             return bearer(token.token.expose());
+        }
+        held.retain(|_, token| token.is_fresh());
+        if held.len() >= TOKENS {
+            held.clear();
         }
         let assertion = bearer(app.assertion()?.expose_secret())?;
         let id = app.installation_id.to_string();
         let url = self.at(&["app/installations", &id, "access_tokens"]);
-        let empty = Value::Object(serde_json::Map::new());
-        let empty = Payload::json(&empty);
-        let reply = self.within(Method::POST, url, Some(&empty), self.accept, &assertion).await?;
+        let narrowed = match &repository {
+            Some(name) => json!({"repositories": [name]}),
+            None => json!({}),
+        };
+        let narrowed = Payload::json(&narrowed);
+        let reply = self.within(Method::POST, url, Some(&narrowed), self.accept, &assertion).await?;
         let token: Token = reply.json()?;
         let value = bearer(token.token.expose())?;
-        *held = Some(token);
+        held.insert(repository, token);
         Ok(value)
     }
 }
@@ -361,6 +413,11 @@ fn bearer(token: &str) -> Result<HeaderValue> {
         value.map_err(|_| Error::invalid("the connection's token holds a line break or the like"))?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+/// Whether two addresses name one repository. Hosts know no case in names.
+fn is_same_place(one: &[&str], other: &[&str]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.eq_ignore_ascii_case(other))
 }
 
 /// Checks a literal address in a URL, which is connected to without being looked up.

@@ -23,6 +23,7 @@ use crate::{
         ChangedFile, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened, PullRequest,
         PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry, WebhookSpec,
     },
+    signing::Signer,
 };
 
 /// Characters of a status' description.
@@ -38,6 +39,8 @@ pub(crate) enum Dialect {
 pub(crate) struct Hub {
     http: Http,
     dialect: Dialect,
+    /// What commits are signed with.
+    signer: Option<Signer>,
 }
 
 impl fmt::Debug for Hub {
@@ -47,8 +50,8 @@ impl fmt::Debug for Hub {
 }
 
 impl Hub {
-    pub(crate) fn new(http: Http, dialect: Dialect) -> Self {
-        Self { http, dialect }
+    pub(crate) fn new(http: Http, dialect: Dialect, signer: Option<Signer>) -> Self {
+        Self { http, dialect, signer }
     }
 
     /// An address below a repository.

@@ -81,6 +81,8 @@ pub(crate) mod row {
         pub clock_error: Option<String>,
         pub drifted_at: Option<DateTimeUtc>,
         pub drift: Option<Json>,
+        /// Whoever changed it, as the audit log names them.
+        pub changed_as: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -148,6 +150,7 @@ impl TryFrom<row::Model> for Stack {
             clock_error,
             drifted_at,
             drift,
+            changed_as,
         } = row;
         Ok(Self {
             id: StackId::from_uuid(id),
@@ -166,6 +169,7 @@ impl TryFrom<row::Model> for Stack {
             source_error,
             deleted_at,
             changed_by: changed_by_id.map(UserId::from_uuid),
+            changed_as,
             lock,
             // It is in a table of its own.
             state: None,
@@ -317,6 +321,7 @@ impl StackStore for Database {
             source_error: _,
             deleted_at: _,
             changed_by,
+            changed_as,
             lock: _,
             state: _,
             watch,
@@ -376,6 +381,7 @@ impl StackStore for Database {
             clock_error: set(None),
             drifted_at: set(None),
             drift: set(None),
+            changed_as: set(changed_as.clone()),
         };
         row.insert(&write.tx).await.map_err(unique("making a stack", UNIQUE))?;
         if !spec.dependencies.is_empty() {
@@ -471,6 +477,7 @@ impl StackStore for Database {
         }
         if source.is_some() || spec.is_some() || is_sealing {
             row.changed_by_id = set(by.entry().user_id.map(UserId::uuid));
+            row.changed_as = set(by.entry().user_id.map(|_| by.entry().actor.clone()));
         }
         let gone = gone_or("stack", unique("changing a stack", UNIQUE));
         row.update(&write.tx).await.map_err(gone)?;

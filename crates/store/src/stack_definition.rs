@@ -43,6 +43,7 @@ pub(crate) mod row {
         pub changed_by_id: Option<Uuid>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        pub changed_as: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -69,6 +70,7 @@ impl TryFrom<row::Model> for StackDefinition {
             changed_by_id,
             created_at,
             updated_at,
+            changed_as,
         } = row;
         Ok(Self {
             id: StackDefinitionId::from_uuid(id),
@@ -78,6 +80,7 @@ impl TryFrom<row::Model> for StackDefinition {
             steps: json(steps, WHAT)?,
             delete_steps: json(delete_steps, WHAT)?,
             changed_by: changed_by_id.map(UserId::from_uuid),
+            changed_as,
             created_at,
             updated_at,
         })
@@ -179,6 +182,7 @@ impl StackDefinitionStore for Database {
             changed_by_id: set(by.entry().user_id.map(UserId::uuid)),
             created_at: set(at),
             updated_at: set(at),
+            changed_as: set(by.entry().user_id.map(|_| by.entry().actor.clone())),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a definition of stacks", UNIQUE))?;
         write.audit(by.entry()).await?;
@@ -214,6 +218,11 @@ impl StackDefinitionStore for Database {
             },
             created_at: ActiveValue::NotSet,
             updated_at: set(at),
+            changed_as: if is_same {
+                ActiveValue::NotSet
+            } else {
+                set(by.entry().user_id.map(|_| by.entry().actor.clone()))
+            },
         };
         let gone = gone_or("stack definition", unique("changing a definition of stacks", UNIQUE));
         let row = row.update(&write.tx).await.map_err(gone)?;

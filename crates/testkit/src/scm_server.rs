@@ -84,6 +84,8 @@ struct Shared {
     token: String,
     other: String,
     exchanges: AtomicUsize,
+    /// The repositories that the last token of an App opens; all where nothing is here.
+    narrowed: Mutex<Option<Vec<String>>>,
 }
 
 impl ScmServer {
@@ -102,6 +104,7 @@ impl ScmServer {
             token: format!("token-{:032x}", rand::random::<u128>()),
             other: format!("other-{:032x}", rand::random::<u128>()),
             exchanges: AtomicUsize::new(0),
+            narrowed: Mutex::default(),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
         let background = Background::start("scm-server", move |listener| async move {
@@ -144,6 +147,16 @@ impl ScmServer {
     /// How many tokens the App was given.
     pub fn exchanges(&self) -> usize {
         self.shared.exchanges.load(Ordering::SeqCst)
+    }
+
+    /// Commits that came with a signature, as they were asked for.
+    pub fn signed_commits(&self) -> Vec<Value> {
+        self.shared.host.lock().signed.clone()
+    }
+
+    /// The repositories that the last of them opens; nothing where it opens all.
+    pub fn narrowed(&self) -> Option<Vec<String>> {
+        self.shared.narrowed.lock().clone()
     }
 
     /// Behaves so from now on; nothing means well.
@@ -315,6 +328,11 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         if !app::is_proven(&sent) {
             return answer(401, &json!({"message": "A JSON web token could not be decoded"}));
         }
+        let Ok(body) = to_bytes(body, 1 << 20).await else { return answer(400, &Value::Null) };
+        let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let names = asked["repositories"].as_array();
+        let names = names.map(|names| names.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+        *shared.narrowed.lock() = names;
         shared.exchanges.fetch_add(1, Ordering::SeqCst);
         return answer(201, &json!({"token": shared.token, "expires_at": "2999-01-01T00:00:00Z"}));
     }

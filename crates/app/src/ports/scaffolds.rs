@@ -29,6 +29,10 @@ pub struct ScaffoldRun {
     pub answers: Map<String, Value>,
     /// The repository.
     pub tree: BTreeMap<String, ScaffoldEntry>,
+    /// The folder of external templates.
+    pub external: BTreeMap<String, ScaffoldEntry>,
+    /// The chart that is unpacked, as charts are published.
+    pub chart: Option<Vec<u8>>,
     /// Milliseconds since 1970-01-01 UTC that filters of time see.
     pub clock_ms: i64,
     /// What random filters draw from: with the same one, the same comes out.

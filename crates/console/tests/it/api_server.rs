@@ -10,7 +10,7 @@ use std::{
 };
 
 use plural_app::job::{JobClaimer, JobEnd, JobStore as _, NewJob};
-use plural_console::{ConsoleConfig, Reach, RunningConsole};
+use plural_console::{ChildProgram, ConsoleConfig, Reach, RunningConsole};
 use plural_core::access::Actor;
 use plural_core::ids::ReplicaId;
 use plural_core::pull_request::{HostPullRequest, PrStatus};
@@ -392,5 +392,10 @@ pub(crate) fn local_config(data_dir: &Path) -> ConsoleConfig {
     config.reach = Some(Reach::Local);
     config.allow_credentials_over_http = true;
     config.webhook_secret = Some(SecretString::from(WEBHOOK_SECRET));
+    config.scaffold_program = Some(ChildProgram {
+        program: env!("CARGO_BIN_EXE_confined-child").into(),
+        sandbox: "sandbox",
+        child: "run-automation",
+    });
     config
 }

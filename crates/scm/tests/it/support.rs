@@ -42,6 +42,7 @@ pub(crate) fn connection(dialect: ScmDialect, api_url: String, token: String) ->
         kind,
         api_url: Some(api_url),
         credentials: Credentials::Token(token.into()),
+        signing_key: None,
         ca_pem: None,
         proxy: None,
     }
@@ -72,6 +73,14 @@ impl Server {
 
     pub(crate) fn token(&self) -> String {
         self.stand_in().token()
+    }
+
+    pub(crate) fn dialect(&self) -> ScmDialect {
+        self.stand_in().dialect()
+    }
+
+    pub(crate) fn api_url(&self) -> String {
+        self.stand_in().api_url()
     }
 
     pub(crate) fn push_executable(&self, branch: &str, path: &str, content: &str) {
@@ -216,7 +225,12 @@ pub(crate) fn file(path: &str) -> FilePath {
 }
 
 pub(crate) fn write(path: &str, content: &'static str) -> Change {
-    Change::Write { path: file(path), content: content.into() }
+    Change::Write { path: file(path), content: content.into(), executable: None }
+}
+
+/// The same, with who may run it.
+pub(crate) fn write_as(path: &str, content: &'static str, executable: bool) -> Change {
+    Change::Write { path: file(path), content: content.into(), executable: Some(executable) }
 }
 
 pub(crate) fn delete(path: &str) -> Change {

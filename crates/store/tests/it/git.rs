@@ -12,8 +12,8 @@ use plural_app::agent_poll::{ClusterData, ServiceSpec};
 use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_app::ports::charts::{ChartPart, ComposeError, Composed, Composer, Composition};
 use plural_app::ports::git::{
-    Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
-    KeepMirror, MirrorBundle, SourceSpec,
+    Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
+    GitReach, KeepMirror, MirrorBundle, SourceSpec,
 };
 use plural_app::ports::git_hosts::{GitHosts, Host, HostSecrets};
 use plural_app::ports::previews::{Preview, Previews};
@@ -162,6 +162,13 @@ impl GitPort for FakeGit {
         })
     }
 
+    async fn folder(&self, access: &GitAccess, sha: &str, folder: &str) -> Result<Vec<FolderFile>, GitError> {
+        self.read(access, |branches| {
+            let bytes = content(branches, sha, folder)?.into_bytes();
+            Ok(vec![FolderFile { path: "file".to_owned(), bytes, executable: false }])
+        })
+    }
+
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError> {
         self.builds.fetch_add(1, Ordering::SeqCst);
         self.read(access, |branches| {
@@ -243,6 +250,10 @@ impl Blobs for FakeGit {
     async fn open(&self, digest: &str) -> Result<BlobStream> {
         let bytes = Bytes::from(digest.to_owned());
         Ok(futures::stream::iter([Ok(bytes)]).boxed())
+    }
+
+    async fn archive(&self, _: &str, _: &str, _: &str) -> Result<Vec<u8>> {
+        Err(Error::not_found("artifact"))
     }
 
     async fn keep(&self, content: Vec<u8>) -> Result<[u8; 32]> {

@@ -96,7 +96,9 @@ impl Host {
             percent_decode_str(uri.path().strip_prefix("/api/").unwrap_or_default()).decode_utf8_lossy();
         let parts: Vec<&str> = path.split('/').collect();
         match (method.as_str(), parts.as_slice()) {
-            ("GET", ["user"]) => return ok(json!({"login": self.who})),
+            ("GET", ["user"]) => {
+                return ok(json!({"id": 7, "login": self.who, "email": format!("{}@example.com", self.who)}));
+            }
             (_, ["orgs", owner, "hooks", rest @ ..]) => {
                 return if *owner == "plural" {
                     self.hook(method, "organisation", rest, body)
@@ -355,6 +357,9 @@ impl Host {
                     return no(422, "no tree");
                 };
                 let commit = self.store(Some(text(&body["parents"][0])), files);
+                if body["signature"].is_string() {
+                    self.signed.push(body.clone());
+                }
                 made(json!({"sha": commit}))
             }
             ("POST", ["refs"]) => {

@@ -65,6 +65,8 @@ pub(super) struct Host {
     pub(super) hooks: Vec<Hook>,
     /// Paths of files that are executable, in every commit.
     executable: BTreeSet<String>,
+    /// Commits that came with a signature, as they were asked for.
+    pub(super) signed: Vec<Value>,
     ids: u64,
 }
 
@@ -90,6 +92,7 @@ impl Host {
             statuses: Vec::new(),
             hooks: Vec::new(),
             executable: BTreeSet::new(),
+            signed: Vec::new(),
             ids: 0,
         };
         host.push("main", "README.md", "# Fleet\n");

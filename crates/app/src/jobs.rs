@@ -17,6 +17,7 @@ mod loops;
 mod move_secrets;
 mod open_pull_request;
 mod prepare_stack_run;
+mod read_pull_request;
 mod renew_services;
 mod reseal;
 mod share_mirrors;
@@ -51,6 +52,10 @@ pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
+pub use read_pull_request::{
+    FollowMerge, HearPullRequest, HeardPullRequest, KnownPullRequest, MergedPullRequest, PollPullRequests,
+    PolledRepository, ReadPullRequest,
+};
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub(crate) use reseal::reseal_job;
 pub use reseal::{Reseal, Resealed, ResealedWith};
@@ -213,6 +218,10 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<FollowDefinition>(),
     JobEntry::of::<HearScmWebhook>(),
     JobEntry::of::<OpenPullRequest>(),
+    JobEntry::of::<HearPullRequest>(),
+    JobEntry::of::<ReadPullRequest>(),
+    JobEntry::of::<PollPullRequests>(),
+    JobEntry::of::<FollowMerge>(),
 ];
 
 /// Which one ended, and how.

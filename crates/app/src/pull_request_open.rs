@@ -16,6 +16,7 @@ use plural_core::project::Project;
 use plural_core::pull_request::{
     HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest, branch_of,
 };
+use plural_core::pull_request_life::PrLife;
 use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::user::User;
 use plural_core::{Error, Result};
@@ -150,6 +151,7 @@ impl App {
                 labels: asked.spec.labels.clone(),
             },
             progress: PrProgress { phase: PrPhase::Pending, commit: None, error: None },
+            life: PrLife::default(),
             created_at: at,
             updated_at: at,
         };

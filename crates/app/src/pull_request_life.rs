@@ -270,7 +270,7 @@ impl App {
     }
 
     /// One pass of the poll: has repositories listed whose open pull requests nobody looked at for a while. How many.
-    pub(crate) async fn pull_requests_tend(&self) -> Result<u64> {
+    pub async fn pull_requests_tend(&self) -> Result<u64> {
         let due = self.store.pull_requests_due(self.now() - POLLED_EVERY, REPOSITORIES).await?;
         if due.is_empty() {
             return Ok(0);

@@ -65,7 +65,8 @@ pub trait PullRequestLifeStore: Send + Sync + 'static {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<bool>;
-    /// Records one that somebody else opened; `false`, and nothing is written, where there is a record of its address.
+    /// Records one that somebody else opened; `false`, and nothing is written, where there is a record of its address, or the console is
+    /// opening one of this branch itself.
     async fn pull_request_adopt(&self, adopted: &PullRequest) -> Result<bool>;
     /// Repositories with open pull requests that were not listed since, at most so many.
     async fn pull_requests_due(
@@ -114,10 +115,15 @@ impl App {
     /// Looks at a pull request that is not recorded: it is, when what it says that it is about is believed.
     async fn pull_request_met(&self, connection: ScmConnectionId, slug: &str, number: u64) -> Result<()> {
         let at = self.now();
-        let (connection, host) = self.scm_host(connection).await?;
+        let (connection, host) = match self.scm_host(connection).await {
+            Ok(found) => found,
+            // It went, or has nothing to sign in with: nobody waits for this.
+            Err(Error::NotFound { .. } | Error::Invalid { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
         let pull = match host.pull_request(slug, number).await {
             Ok(pull) => pull,
-            // A comment of an issue has the number of that.
+            // The host does not have it, or does not show it.
             Err(error) if error.cause != HostCause::Later => return Ok(()),
             Err(error) => return Err(error.into()),
         };

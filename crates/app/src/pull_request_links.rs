@@ -25,11 +25,12 @@ impl App {
         project: Option<ProjectId>,
         pull: &HostPull,
     ) -> Result<(Option<ProjectId>, PrLinks)> {
-        let PrMarkers { service, stack, cluster } = PrMarkers::of(&pull.title, &pull.body);
         let mut found = (project, PrLinks::default());
-        if service.is_none() && stack.is_none() && cluster.is_none() {
+        let markers = PrMarkers::of(&pull.title, &pull.body);
+        if markers.is_empty() {
             return Ok(found);
         }
+        let PrMarkers { service, stack, cluster } = markers;
         let repositories = self.scm_repositories(connection, slug).await?;
         if repositories.is_empty() {
             return Ok(found);

@@ -240,11 +240,7 @@ fn slug(kind: ScmType, body: &Value) -> Option<String> {
 fn pull_request(kind: ScmType, body: &Value) -> Option<(Option<u64>, Option<String>)> {
     let (numbers, heads): (&[&str], &[&str]) = match kind {
         ScmType::Github | ScmType::Gitea => {
-            // What is said of an issue may be said of a pull request: both count together.
-            (
-                &["/pull_request/number", "/issue/number"],
-                &["/check_run/head_sha", "/check_suite/head_sha", "/sha"],
-            )
+            (&["/pull_request/number"], &["/check_run/head_sha", "/check_suite/head_sha", "/sha"])
         }
         ScmType::Gitlab if body["object_kind"] == "merge_request" => (&["/object_attributes/iid"], &[]),
         ScmType::Gitlab => (&["/merge_request/iid"], &["/object_attributes/sha"]),
@@ -278,7 +274,7 @@ mod tests {
         let numbered = |number| Some((Some(number), None));
         for (kind, body, expected) in [
             (ScmType::Github, json!({"pull_request": {"number": 7}, "sha": "a".repeat(40)}), numbered(7)),
-            (ScmType::Gitea, json!({"issue": {"number": 8}}), numbered(8)),
+            (ScmType::Gitea, json!({"issue": {"number": 8}}), None),
             (ScmType::Github, json!({"sha": "A".repeat(40)}), Some((None, Some("a".repeat(40))))),
             (
                 ScmType::Github,

@@ -107,13 +107,6 @@ pub struct PrLinks {
     pub cluster: Option<ClusterId>,
 }
 
-impl PrLinks {
-    /// Whether there is any.
-    pub const fn is_empty(&self) -> bool {
-        self.service.is_none() && self.stack.is_none() && self.cluster.is_none()
-    }
-}
-
 /// How to merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrMergeMethod {

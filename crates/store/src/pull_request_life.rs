@@ -33,6 +33,10 @@ fn opened() -> Select<row::Entity> {
     row::Entity::find().filter(row::Column::Phase.eq(PrPhase::Opened.as_str()))
 }
 
+fn lower_repository() -> Expr {
+    Expr::expr(Func::lower(Expr::col(row::Column::Repository)))
+}
+
 /// Those that a webhook or a host may still change.
 fn open_of(connection: ScmConnectionId, repository: &str) -> Condition {
     Condition::all()
@@ -51,9 +55,9 @@ impl PullRequestLifeStore for Database {
         number: Option<u64>,
         head: Option<&str>,
     ) -> Result<Vec<PullRequestId>> {
-        let repository = Expr::expr(Func::lower(Expr::col(row::Column::Repository)));
-        let rows =
-            opened().filter(row::Column::ConnectionId.eq(connection.uuid())).filter(repository.eq(slug));
+        let rows = opened()
+            .filter(row::Column::ConnectionId.eq(connection.uuid()))
+            .filter(lower_repository().eq(slug));
         let rows = match (number, head) {
             (Some(number), _) => {
                 let named = Condition::any()
@@ -149,6 +153,15 @@ impl PullRequestLifeStore for Database {
         let known = scm_connection::row::Entity::find_by_id(connection_id.uuid());
         let known = known.lock(LockType::KeyShare).one(&write.tx).await;
         known.map_err(db(RECORDING))?.ok_or(Error::not_found("scm connection"))?;
+        // The host tells of one that is being opened before its record has the address.
+        let own = row::Entity::find()
+            .filter(row::Column::Phase.eq(PrPhase::Pending.as_str()))
+            .filter(row::Column::ConnectionId.eq(connection_id.uuid()))
+            .filter(row::Column::Branch.eq(branch.as_str()))
+            .filter(lower_repository().eq(repository.to_lowercase()));
+        if own.one(&write.tx).await.map_err(db(RECORDING))?.is_some() {
+            return Ok(false);
+        }
         let mut row = row::ActiveModel {
             id: set(id.uuid()),
             project_id: set(project_id.uuid()),

@@ -53,8 +53,7 @@ pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub use read_pull_request::{
-    FollowMerge, HearPullRequest, HeardPullRequest, KnownPullRequest, MergedPullRequest, PollPullRequests,
-    PolledRepository, ReadPullRequest,
+    FollowMerge, HearPullRequest, HeardPullRequest, KnownPullRequest, MergedPullRequest, ReadPullRequest,
 };
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub(crate) use reseal::reseal_job;
@@ -220,7 +219,6 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<OpenPullRequest>(),
     JobEntry::of::<HearPullRequest>(),
     JobEntry::of::<ReadPullRequest>(),
-    JobEntry::of::<PollPullRequests>(),
     JobEntry::of::<FollowMerge>(),
 ];
 

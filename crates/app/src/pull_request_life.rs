@@ -1,9 +1,11 @@
 //! The life of a pull request after it was opened: it is read back from its host, and what is read wins over what anybody told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
+use futures::future::join_all;
 use plural_core::ids::{PullRequestId, RepositoryId, ScmConnectionId};
 use plural_core::pr_automation::target_allowed;
 use plural_core::pull_request::{HostPullRequest, PrProgress, PrStatus, PullRequest};
@@ -16,7 +18,7 @@ use crate::access::{Audited, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
-use crate::jobs::{HeardPullRequest, KnownPullRequest, PollPullRequests, PolledRepository, ReadPullRequest};
+use crate::jobs::{HeardPullRequest, KnownPullRequest, ReadPullRequest};
 use crate::ports::git_hosts::{Host, HostCause, HostError, HostPull, HostResult};
 use crate::scm_connection::ScmConnectionSelector;
 use crate::scm_webhook::{ScmWebhookRow, ScmWebhookSelector};
@@ -99,16 +101,12 @@ impl App {
         }
         let known = self.store.pull_requests_heard(connection.id, slug, *number, head.as_deref()).await?;
         if let (true, Some(number)) = (known.is_empty(), number) {
-            return self.pull_request_met(connection.id, slug, *number).await;
+            return Box::pin(self.pull_request_met(connection.id, slug, *number)).await;
         }
-        self.pull_requests_ask(known).await
-    }
-
-    async fn pull_requests_ask(&self, ids: Vec<PullRequestId>) -> Result<()> {
-        if ids.is_empty() {
+        if known.is_empty() {
             return Ok(());
         }
-        let jobs: Result<Vec<NewJob>> = ids.into_iter().map(job_of).collect();
+        let jobs: Result<Vec<NewJob>> = known.into_iter().map(job_of).collect();
         self.store.jobs_enqueue(&jobs?, self.now()).await
     }
 
@@ -168,7 +166,7 @@ impl App {
 
     async fn pull_request_reread(&self, before: &PullRequest, number: u64) -> Result<PullRequest> {
         let at = self.now();
-        let read = match self.pull_request_asked(before, number, at).await {
+        let read = match Box::pin(self.pull_request_asked(before, number, at)).await {
             Ok(read) => read,
             Err(error @ (Error::Unavailable { .. } | Error::Internal { .. })) => return Err(error),
             Err(error) => unread(before, &error, at),
@@ -275,66 +273,84 @@ impl App {
         Ok(all.into_iter().filter(|(_, url)| told.contains(&url.identity())).map(|(id, _)| id).collect())
     }
 
-    /// One pass of the poll: has repositories listed whose open pull requests nobody looked at for a while. How many.
+    /// One pass of the poll: lists the open pull requests of repositories that nobody listed for a while, and reads those back that are not
+    /// what is recorded. How many repositories.
     pub async fn pull_requests_tend(&self) -> Result<u64> {
         let due = self.store.pull_requests_due(self.now() - POLLED_EVERY, REPOSITORIES).await?;
-        if due.is_empty() {
-            return Ok(0);
-        }
         let count = due.len() as u64;
-        let jobs: Result<Vec<NewJob>> = due
+        let mut of_hosts: BTreeMap<ScmConnectionId, Vec<String>> = BTreeMap::new();
+        for (connection, repository) in due {
+            of_hosts.entry(connection).or_default().push(repository);
+        }
+        // A host that takes its time keeps nobody else waiting.
+        let polls: Vec<_> = of_hosts
             .into_iter()
-            .map(|(connection_id, repository)| {
-                NewJob::of::<PollPullRequests>(&PolledRepository { connection_id, repository })
-            })
+            .map(|(connection, repositories)| Box::pin(self.pull_requests_poll(connection, repositories)))
             .collect();
-        self.store.jobs_enqueue(&jobs?, self.now()).await?;
+        for polled in join_all(polls).await {
+            polled?;
+        }
         Ok(count)
     }
 
-    /// Lists the open pull requests of a repository, and has those read back that are not what is recorded.
-    pub(crate) async fn pull_requests_poll(&self, polled: &PolledRepository) -> Result<()> {
-        let PolledRepository { connection_id, repository } = polled;
-        let at = self.now();
-        // Listed or not, it is not due again at once: a host that is down is not asked all the time.
-        let ours = self.store.pull_requests_polled(*connection_id, repository, at).await?;
-        if ours.is_empty() {
-            return Ok(());
-        }
-        let (connection, host) = match self.scm_host(*connection_id).await {
-            Ok(found) => found,
+    /// Lists repositories of one host, until it says that it cannot answer now.
+    async fn pull_requests_poll(&self, id: ScmConnectionId, repositories: Vec<String>) -> Result<()> {
+        let mut found = match self.scm_host(id).await {
+            Ok(found) => Some(found),
             Err(error @ Error::Internal { .. }) => return Err(error),
             Err(error) => {
-                tracing::warn!(connection.id = %connection_id, repository, %error, "pull requests are not polled");
-                return Ok(());
+                tracing::warn!(connection.id = %id, %error, "pull requests are not polled");
+                None
             }
         };
-        if !connection.spec.allows(repository) {
-            return Ok(());
+        for repository in repositories {
+            // Listed or not, it is not due again at once: a host that is down is not asked all the time.
+            let ours = self.store.pull_requests_polled(id, &repository, self.now()).await?;
+            let Some((connection, host)) = &found else { continue };
+            if ours.is_empty() || !connection.spec.allows(&repository) {
+                continue;
+            }
+            match self.pull_requests_compare(host, &repository, &ours).await {
+                Ok(()) => {}
+                Err(error @ Error::Internal { .. }) => return Err(error),
+                Err(error) => {
+                    tracing::warn!(connection.id = %id, repository, %error, "pull requests are not polled");
+                    if matches!(error, Error::Unavailable { .. }) {
+                        found = None;
+                    }
+                }
+            }
         }
-        let listed = match host.open_pull_requests(repository).await {
-            Ok(listed) => listed,
-            Err(error) => {
-                tracing::warn!(connection.id = %connection_id, repository, %error, "pull requests are not polled");
-                return Ok(());
-            }
-        };
+        Ok(())
+    }
+
+    /// Reads those back that are not what is recorded, and some of the others.
+    async fn pull_requests_compare(
+        &self,
+        host: &Arc<dyn Host>,
+        repository: &str,
+        ours: &[PullRequest],
+    ) -> Result<()> {
+        let listed = host.open_pull_requests(repository).await?;
+        let at = self.now();
         let (mut changed, mut same) = (Vec::new(), Vec::new());
-        for one in &ours {
+        for one in ours {
             let Some(number) = one.told.number() else { continue };
             match listed.iter().find(|pull| pull.number == number) {
-                Some(pull) if is_same(one, pull) => same.push(one),
-                Some(_) | None => changed.push(one),
+                Some(pull) if is_same(one, pull) => same.push((one, number)),
+                Some(_) | None => changed.push((one, number)),
             }
         }
-        // What could not be read the last time waits for longest, and then what was not read for longest.
-        let by_age = |one: &&PullRequest| one.life.read_at;
-        changed.sort_by_key(by_age);
+        // Those first that were not read for longest.
+        changed.sort_by_key(|(one, _)| one.life.read_at);
         changed.truncate(CHANGED_AT_A_TIME);
-        same.retain(|one| one.life.read_at.is_none_or(|read| at - read > READ_EVERY));
-        same.sort_by_key(by_age);
+        same.retain(|(one, _)| one.life.read_at.is_none_or(|read| at - read > READ_EVERY));
+        same.sort_by_key(|(one, _)| one.life.read_at);
         same.truncate(READ_AT_A_TIME);
-        self.pull_requests_ask(changed.into_iter().chain(same).map(|one| one.id).collect()).await
+        for (one, number) in changed.into_iter().chain(same) {
+            self.pull_request_reread(one, number).await?;
+        }
+        Ok(())
     }
 
     /// Reads one back at once; needs the right to change it.
@@ -411,7 +427,7 @@ impl App {
         status: PrStatus,
     ) -> Result<PullRequest> {
         let at = self.now();
-        let read = match self.pull_request_asked(known, number, at).await {
+        let read = match Box::pin(self.pull_request_asked(known, number, at)).await {
             Ok(read) => read,
             Err(error) => {
                 let error = error.log_text();

@@ -256,7 +256,7 @@ pub(super) const LOOPS: &[Loop] = &[
         wanted: always,
         once: |app, _| Box::pin(app.pull_requests_tend()),
         ends: Ends::AtOnce,
-        did: "enqueued lists of open pull requests",
+        did: "listed open pull requests of repositories",
         level: Level::DEBUG,
     },
     Loop {

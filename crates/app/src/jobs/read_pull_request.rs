@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plural_core::ids::{PullRequestId, ScmConnectionId, ScmWebhookId};
+use plural_core::ids::{PullRequestId, ScmWebhookId};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -63,33 +63,6 @@ impl Job for ReadPullRequest {
 
     async fn run(app: &Arc<App>, known: KnownPullRequest) -> Result<(), JobFailure> {
         Ok(app.pull_request_read(known.id).await?)
-    }
-}
-
-/// Lists the open pull requests of a repository, and has those read back that are not what is recorded.
-#[derive(Debug)]
-pub enum PollPullRequests {}
-
-/// Which repository.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PolledRepository {
-    /// Through this connection.
-    pub connection_id: ScmConnectionId,
-    /// As the records name it.
-    pub repository: String,
-}
-
-impl Job for PollPullRequests {
-    const KIND: &'static str = "poll_pull_requests";
-    const DEADLINE: Duration = Duration::from_mins(2);
-    type Payload = PolledRepository;
-
-    fn key(polled: &PolledRepository) -> String {
-        format!("{}:{}", polled.connection_id, polled.repository)
-    }
-
-    async fn run(app: &Arc<App>, polled: PolledRepository) -> Result<(), JobFailure> {
-        Ok(app.pull_requests_poll(&polled).await?)
     }
 }
 

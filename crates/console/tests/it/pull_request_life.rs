@@ -202,14 +202,19 @@ async fn lost_deliveries_are_caught_up_and_rest_is_cheap(database: TestDatabase)
     // What was listed is not listed again at once, and what is as it was is not read again.
     assert_eq!(app.pull_requests_tend().await.unwrap(), 0);
     w.t.sql("UPDATE pull_requests SET polled_at = NULL").await;
-    assert!(app.pull_requests_tend().await.unwrap() <= 1);
-    eventually(SHORTLY, async || {
-        let jobs =
-            w.t.admin.data("{ backgroundJobs { edges { node { kind } } } }", json!({})).await.to_string();
-        if jobs.contains("pull_request") { Err(jobs) } else { Ok(()) }
-    })
-    .await;
+    app.pull_requests_tend().await.unwrap();
     assert_eq!(w.read(&other).await["readAt"], read["readAt"]);
+    // Checks are in no list: it is read once it was not for an hour.
+    w.t.sql("UPDATE pull_requests SET polled_at = NULL, read_at = '2001-01-01T00:00:00+00:00'").await;
+    app.pull_requests_tend().await.unwrap();
+    let again = w.until(&other, |now| now["readAt"].as_str().is_some_and(|at| !at.starts_with("2001"))).await;
+    assert_eq!((&again["status"], &again["updatedAt"]), (&json!("OPEN"), &read["updatedAt"]), "{again}");
+    // A host that is down is no error of the pass, and changes nothing.
+    w.host.set_mood(Some(ScmMood::Failing(500)));
+    w.t.sql("UPDATE pull_requests SET polled_at = NULL").await;
+    app.pull_requests_tend().await.unwrap();
+    let now = w.read(&other).await;
+    assert_eq!((&now["status"], &now["readError"]), (&json!("OPEN"), &Value::Null), "{now}");
     w.t.stop().await;
 }
 

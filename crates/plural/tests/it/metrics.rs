@@ -105,7 +105,6 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "open_pull_request",
                 "hear_pull_request",
                 "read_pull_request",
-                "poll_pull_requests",
                 "follow_merge",
             ]
             .into_iter()

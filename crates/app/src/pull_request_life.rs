@@ -171,7 +171,7 @@ impl App {
             Err(error @ (Error::Unavailable { .. } | Error::Internal { .. })) => return Err(error),
             Err(error) => unread(before, &error, at),
         };
-        self.pull_request_write(before, read).await
+        self.pull_request_write(before, &read).await
     }
 
     /// What its host tells now.
@@ -240,10 +240,10 @@ impl App {
     }
 
     /// Records what was read, with what follows; what is recorded then.
-    async fn pull_request_write(&self, before: &PullRequest, read: PullRequestRead) -> Result<PullRequest> {
+    async fn pull_request_write(&self, before: &PullRequest, read: &PullRequestRead) -> Result<PullRequest> {
         let after = PullRequest { told: read.told.clone(), life: read.life.clone(), ..before.clone() };
         let jobs = Self::pull_request_seen(before, &after)?;
-        if self.store.pull_request_read_back(before.id, &read, &jobs, self.now()).await? {
+        if self.store.pull_request_read_back(before.id, read, &jobs, self.now()).await? {
             return Ok(after);
         }
         self.get::<PullRequest>(&self.system_ctx(), &before.id).await
@@ -438,7 +438,7 @@ impl App {
                 }
             }
         };
-        self.pull_request_write(known, read).await
+        self.pull_request_write(known, &read).await
     }
 }
 

@@ -176,15 +176,15 @@ impl Entry {
 #[derive(Deserialize)]
 pub(super) struct Status {
     name: String,
-    #[serde(alias = "state")]
-    status: String,
+    #[serde(rename = "status")]
+    state: String,
     #[serde(default)]
     allow_failure: bool,
 }
 
 impl Status {
     pub(super) fn told(self) -> Check {
-        let state = match self.status.as_str() {
+        let state = match self.state.as_str() {
             "success" | "skipped" | "manual" => StatusState::Success,
             "failed" | "canceled" if self.allow_failure => StatusState::Success,
             "failed" => StatusState::Failure,

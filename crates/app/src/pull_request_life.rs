@@ -67,9 +67,9 @@ pub trait PullRequestLifeStore: Send + Sync + 'static {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<bool>;
-    /// Records one that somebody else opened; `false`, and nothing is written, where there is a record of its address, or the console is
+    /// Records one that somebody else opened, with jobs of what follows; `false`, and nothing is written, where there is a record of its address, or the console is
     /// opening one of this branch itself.
-    async fn pull_request_adopt(&self, adopted: &PullRequest) -> Result<bool>;
+    async fn pull_request_adopt(&self, adopted: &PullRequest, jobs: &[NewJob]) -> Result<bool>;
     /// Repositories with open pull requests that were not listed since, at most so many.
     async fn pull_requests_due(
         &self,
@@ -103,10 +103,15 @@ impl App {
         if let (true, Some(number)) = (known.is_empty(), number) {
             return Box::pin(self.pull_request_met(connection.id, slug, *number)).await;
         }
-        if known.is_empty() {
+        self.pull_requests_ask(known).await
+    }
+
+    /// Has these read back soon.
+    pub(crate) async fn pull_requests_ask(&self, ids: Vec<PullRequestId>) -> Result<()> {
+        if ids.is_empty() {
             return Ok(());
         }
-        let jobs: Result<Vec<NewJob>> = known.into_iter().map(job_of).collect();
+        let jobs: Result<Vec<NewJob>> = ids.into_iter().map(job_of).collect();
         self.store.jobs_enqueue(&jobs?, self.now()).await
     }
 
@@ -146,7 +151,9 @@ impl App {
             created_at: at,
             updated_at: at,
         };
-        if self.store.pull_request_adopt(&adopted).await? {
+        let before = PullRequest { life: PrLife::default(), ..adopted.clone() };
+        let jobs = Self::pull_request_seen(&before, &adopted)?;
+        if self.store.pull_request_adopt(&adopted, &jobs).await? {
             tracing::info!(pull_request.id = %adopted.id, connection.id = %connection.id, "a pull request names what reads its repository, and is recorded");
         }
         Ok(())
@@ -233,10 +240,8 @@ impl App {
             reviews,
             error: None,
         };
-        Ok(PullRequestRead {
-            told: HostPullRequest { url, repository: repository.to_owned(), branch, title, status, labels },
-            life: PrLife { head, facts, links, read_at: Some(at) },
-        })
+        let told = HostPullRequest { url, repository: repository.to_owned(), branch, title, status, labels };
+        Ok(PullRequestRead { told: told.tidied(), life: PrLife { head, facts, links, read_at: Some(at) } })
     }
 
     /// Records what was read, with what follows; what is recorded then.
@@ -454,14 +459,21 @@ fn is_same(known: &PullRequest, pull: &HostPull) -> bool {
         labels
     };
     let (told, life) = (&known.told, &known.life);
+    let listed = HostPullRequest {
+        branch: pull.branch.clone(),
+        title: pull.title.clone(),
+        labels: pull.labels.clone(),
+        ..told.clone()
+    };
+    let listed = listed.tidied();
     told.status == pull.status
-        && told.title == pull.title
-        && told.branch == pull.branch
+        && told.title == listed.title
+        && told.branch == listed.branch
         && life.facts.draft == pull.draft
         && life.facts.error.is_none()
         // Some hosts shorten commits in lists.
         && life.head.as_deref().is_some_and(|head| pull.head.len() >= 12 && head.starts_with(&pull.head))
-        && sorted(&told.labels) == sorted(&pull.labels)
+        && sorted(&told.labels) == sorted(&listed.labels)
 }
 
 /// What is recorded of one that could not be read: it stands as before, and says why.

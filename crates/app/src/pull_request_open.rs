@@ -336,7 +336,14 @@ impl App {
         let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
         let PendingPullRequest { begun, mut work, asked } = pending;
         let stop = match Box::pin(self.pull_request_steps(&begun, &mut work, &asked)).await {
-            Ok(end) => return Ok(self.store.pull_request_end(id, &end, self.now()).await?),
+            Ok(end) => {
+                self.store.pull_request_end(id, &end, self.now()).await?;
+                if matches!(end, PullRequestEnd::Opened { .. }) {
+                    // A poll finds it, too, should the console end right here.
+                    self.pull_requests_ask(vec![id]).await?;
+                }
+                return Ok(());
+            }
             Err(stop) => stop,
         };
         let is_late = self.now() - begun.created_at > PATIENCE;

@@ -11,7 +11,7 @@ use crate::pr_automation_checks::is_branch;
 use crate::pull_request_life::PrLife;
 
 /// Labels of a pull request.
-const MAX_LABELS: usize = 100;
+pub(crate) const MAX_LABELS: usize = 100;
 /// Bytes of an address.
 const MAX_URL: usize = 2048;
 /// Bytes of a title, a branch, a label.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::ids::{ClusterId, ServiceId, StackId};
 use crate::name::{Handle, KubeName};
-use crate::pull_request::{HostPullRequest, MAX_LINE, PrPhase, PullRequest};
+use crate::pull_request::{HostPullRequest, MAX_LABELS, MAX_LINE, PrPhase, PullRequest};
 
 /// Words before the number in the address of a pull request's page.
 const PAGES: [&str; 5] = ["merge_requests", "pull", "pull-requests", "pullrequest", "pulls"];
@@ -158,6 +158,22 @@ impl PrMarkers {
     }
 }
 
+/// A text as one line that is not too long.
+fn line(text: &str) -> String {
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let plain = plain.trim();
+    let mut end = plain.len().min(MAX_LINE);
+    while !plain.is_char_boundary(end) {
+        end -= 1;
+    }
+    plain[..end].trim_end().to_owned()
+}
+
+fn named(text: &str) -> String {
+    let line = line(text);
+    if line.is_empty() { "-".to_owned() } else { line }
+}
+
 /// As much of a text as is looked at.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(MAX_TEXT);
@@ -178,6 +194,21 @@ fn after<'a>(line: &'a str, word: &str) -> Option<&'a str> {
 }
 
 impl HostPullRequest {
+    /// The same with what can be recorded: whoever edits a title or a label at the host must not keep the console from seeing the rest.
+    #[must_use]
+    pub fn tidied(self) -> Self {
+        let Self { url, repository, branch, title, status, labels } = self;
+        let labels = labels.iter().map(|label| line(label)).filter(|label| !label.is_empty());
+        Self {
+            branch: named(&branch),
+            title: named(&title),
+            labels: labels.take(MAX_LABELS).collect(),
+            url,
+            repository,
+            status,
+        }
+    }
+
     /// Its number, where its address is that of a pull request's page.
     pub fn number(&self) -> Option<u64> {
         let path = self.url.split(['?', '#']).next().unwrap_or_default();
@@ -240,6 +271,25 @@ mod tests {
             };
             assert_eq!(told.number(), expected, "{url}");
         }
+    }
+
+    #[test]
+    fn what_people_write_at_a_host_keeps_nothing_from_being_recorded() {
+        let odd = HostPullRequest {
+            url: "https://github.com/acme/shop/pull/1".to_owned(),
+            repository: "acme/shop".to_owned(),
+            branch: "a\nb".to_owned(),
+            title: format!("\u{1b}[2J{}", "ä".repeat(MAX_LINE)),
+            status: PrStatus::Merged,
+            labels: vec!["x\ty".to_owned(); MAX_LABELS + 1],
+        };
+        assert!(odd.check().is_err());
+        let tidied = odd.tidied();
+        tidied.check().unwrap();
+        assert_eq!((tidied.branch.as_str(), tidied.labels[0].as_str()), ("a b", "x y"));
+        assert!(tidied.title.starts_with("[2Jä") && tidied.title.len() <= MAX_LINE, "{}", tidied.title);
+        let empty = HostPullRequest { title: "\n".to_owned(), ..tidied.clone() }.tidied();
+        assert_eq!((empty.title.as_str(), empty.tidied().status), ("-", PrStatus::Merged));
     }
 
     #[test]

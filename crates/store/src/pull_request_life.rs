@@ -134,7 +134,7 @@ impl PullRequestLifeStore for Database {
         Ok(true)
     }
 
-    async fn pull_request_adopt(&self, adopted: &PullRequest) -> Result<bool> {
+    async fn pull_request_adopt(&self, adopted: &PullRequest, jobs: &[NewJob]) -> Result<bool> {
         let PullRequest {
             id,
             project_id,
@@ -148,7 +148,7 @@ impl PullRequestLifeStore for Database {
             updated_at,
         } = adopted;
         let HostPullRequest { url, repository, branch, title, status, labels } = told;
-        let write = self.write().await?;
+        let mut write = self.write().await?;
         // It must not go meanwhile.
         let known = scm_connection::row::Entity::find_by_id(connection_id.uuid());
         let known = known.lock(LockType::KeyShare).one(&write.tx).await;
@@ -192,6 +192,7 @@ impl PullRequestLifeStore for Database {
             }
             Err(cause) => return Err(db(RECORDING)(cause)),
         }
+        write.enqueue(jobs, *created_at).await?;
         write.commit().await?;
         Ok(true)
     }

@@ -122,16 +122,19 @@ async fn one_that_the_console_opens_is_not_recorded_twice(database: TestDatabase
         progress: PrProgress::OPENED,
         ..begun.clone()
     };
-    assert!(!store.pull_request_adopt(&adopted).await.unwrap(), "its webhook was faster than its record");
+    assert!(
+        !store.pull_request_adopt(&adopted, &[]).await.unwrap(),
+        "its webhook was faster than its record"
+    );
     let url = seen.told.url.clone();
     let end = PullRequestEnd::Opened { url, title: "Add 9".to_owned(), status: PrStatus::Open };
     store.pull_request_end(begun.id, &end, at).await.unwrap();
-    assert!(!store.pull_request_adopt(&adopted).await.unwrap(), "it has that address already");
+    assert!(!store.pull_request_adopt(&adopted, &[]).await.unwrap(), "it has that address already");
     let other = PullRequest {
         told: HostPullRequest { branch: "by-hand".to_owned(), ..told(10, PrStatus::Open) },
         ..adopted
     };
-    assert!(store.pull_request_adopt(&other).await.unwrap());
+    assert!(store.pull_request_adopt(&other, &[]).await.unwrap());
     let all = PullRequestFilter::default();
     let all = door.app.list::<PullRequest>(&door.admin, &all, &PageArgs::default()).await.unwrap();
     assert_eq!(all.into_nodes().len(), 2);

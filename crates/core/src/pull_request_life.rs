@@ -289,7 +289,7 @@ mod tests {
         assert_eq!((tidied.branch.as_str(), tidied.labels[0].as_str()), ("a b", "x y"));
         assert!(tidied.title.starts_with("[2Jä") && tidied.title.len() <= MAX_LINE, "{}", tidied.title);
         let empty = HostPullRequest { title: "\n".to_owned(), ..tidied.clone() }.tidied();
-        assert_eq!((empty.title.as_str(), empty.tidied().status), ("-", PrStatus::Merged));
+        assert_eq!((empty.title.as_str(), empty.status), ("-", PrStatus::Merged));
     }
 
     #[test]

@@ -308,7 +308,7 @@ async fn it_is_merged_at_its_head_by_who_may_and_told(database: TestDatabase) {
     // Commits that came meanwhile are not merged unseen.
     let branch = w.host.branches().into_iter().find(|branch| branch != "main").unwrap();
     w.host.push(&branch, "apps/evil.yaml", "evil: true\n");
-    let moved = w.t.admin.ask(MERGE, json!({"id": id})).await;
+    let moved = w.t.admin.ask(MERGE, json!({"id": id, "head": read["head"]})).await;
     assert_eq!(moved.outcome(), "CONFLICT", "{moved:?}");
     assert_eq!(w.host.file("main", "apps/shop.yaml"), None);
     let read = w.t.admin.data(REFRESH, json!({"id": id})).await["refreshPullRequest"].clone();

@@ -21,3 +21,50 @@ impl App {
         Ok(jobs)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use plural_core::ids::{ProjectId, PullRequestId, ScmConnectionId};
+    use plural_core::pull_request::{HostPullRequest, PrProgress};
+    use plural_core::pull_request_life::PrLife;
+
+    use super::*;
+
+    #[test]
+    fn a_merge_is_followed_once() {
+        let of = |status| PullRequest {
+            id: PullRequestId::from_uuid(uuid::Uuid::nil()),
+            project_id: ProjectId::from_uuid(uuid::Uuid::nil()),
+            connection_id: ScmConnectionId::from_uuid(uuid::Uuid::nil()),
+            automation_id: None,
+            creator: String::new(),
+            told: HostPullRequest {
+                url: String::new(),
+                repository: String::new(),
+                branch: String::new(),
+                title: String::new(),
+                status,
+                labels: Vec::new(),
+            },
+            progress: PrProgress::OPENED,
+            life: PrLife::default(),
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: DateTime::UNIX_EPOCH,
+        };
+        let kinds = |before, after| -> Vec<&'static str> {
+            let jobs = App::pull_request_seen(&of(before), &of(after)).unwrap();
+            jobs.into_iter().map(|job| job.kind).collect()
+        };
+        for before in [PrStatus::Open, PrStatus::Closed] {
+            assert_eq!(kinds(before, PrStatus::Merged), ["follow_merge"]);
+        }
+        for (before, after) in [
+            (PrStatus::Merged, PrStatus::Merged),
+            (PrStatus::Open, PrStatus::Open),
+            (PrStatus::Open, PrStatus::Closed),
+        ] {
+            assert!(kinds(before, after).is_empty(), "{before:?} {after:?}");
+        }
+    }
+}

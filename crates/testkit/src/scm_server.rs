@@ -195,6 +195,12 @@ impl ScmServer {
         host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.closed = true);
     }
 
+    /// Somebody else opens a pull request again that was closed.
+    pub fn reopen_by_another(&self, number: u64) {
+        let mut host = self.shared.host.lock();
+        host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.closed = false);
+    }
+
     /// Somebody else writes another text for a pull request.
     pub fn edit_by_another(&self, number: u64, body: &str) {
         let mut host = self.shared.host.lock();

@@ -18,6 +18,7 @@ mod move_secrets;
 mod open_pull_request;
 mod prepare_stack_run;
 mod pull_request_parts;
+mod read_pull_request;
 mod renew_services;
 mod reseal;
 mod share_mirrors;
@@ -53,6 +54,9 @@ pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub(crate) use pull_request_parts::{Fetched, Parts};
+pub use read_pull_request::{
+    FollowMerge, HearPullRequest, HeardPullRequest, KnownPullRequest, MergedPullRequest, ReadPullRequest,
+};
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub(crate) use reseal::reseal_job;
 pub use reseal::{Reseal, Resealed, ResealedWith};
@@ -215,6 +219,9 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<FollowDefinition>(),
     JobEntry::of::<HearScmWebhook>(),
     JobEntry::of::<OpenPullRequest>(),
+    JobEntry::of::<HearPullRequest>(),
+    JobEntry::of::<ReadPullRequest>(),
+    JobEntry::of::<FollowMerge>(),
 ];
 
 /// Which one ended, and how.

@@ -73,12 +73,17 @@ pub fn read(host: HostKind, headers: &HeaderMap, body: &[u8], secret: &SecretStr
         let found = body.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
         found.map(printable)
     };
-    let repository = if host == HostKind::BitbucketDataCenter {
-        let project = string(&format!("{}/project/key", places.repository));
-        let slug = string(&format!("{}/slug", places.repository));
-        project.zip(slug).map(|(project, slug)| format!("{project}/{slug}"))
-    } else {
-        string(places.repository)
+    let below = |project: &str, name: &str| {
+        let project = string(&format!("{}/project/{project}", places.repository));
+        let name = string(&format!("{}/{name}", places.repository));
+        project.zip(name).map(|(project, name)| format!("{project}/{name}"))
+    };
+    let repository = match host {
+        HostKind::BitbucketDataCenter => below("key", "slug"),
+        HostKind::AzureDevOps => below("name", "name"),
+        HostKind::GitHub | HostKind::Gitea | HostKind::GitLab | HostKind::BitbucketCloud => {
+            string(places.repository)
+        }
     };
     let repository = repository.ok_or_else(|| malformed("names no repository"))?;
     let number = body.pointer(places.number).and_then(Value::as_u64);
@@ -160,14 +165,14 @@ fn places(host: HostKind, event: &str) -> Option<(HintKind, Places)> {
             }
         }
         HostKind::AzureDevOps => {
-            let (repository, number) = ("/resource/repository/id", "/resource/pullRequestId");
+            let (repository, number) = ("/resource/repository", "/resource/pullRequestId");
             match event {
                 "git.pullrequest.created" | "git.pullrequest.updated" | "git.pullrequest.merged" => {
                     (PullRequest, repository, number, "/resource/lastMergeSourceCommit/commitId")
                 }
                 "ms.vss-code.git-pullrequest-comment-event" => (
                     Comment,
-                    "/resource/pullRequest/repository/id",
+                    "/resource/pullRequest/repository",
                     "/resource/pullRequest/pullRequestId",
                     "/resource/pullRequest/lastMergeSourceCommit/commitId",
                 ),
@@ -294,7 +299,7 @@ mod tests {
                 HostKind::AzureDevOps,
                 "",
                 json!({"eventType": "git.pullrequest.updated", "resource": {
-                    "pullRequestId": 7, "repository": {"id": "o/r"},
+                    "pullRequestId": 7, "repository": {"id": "1", "name": "r", "project": {"id": "2", "name": "o"}},
                     "lastMergeSourceCommit": {"commitId": head},
                 }}),
             ),

@@ -322,6 +322,73 @@ mod tests {
     }
 
     #[test]
+    fn comments_and_pushes_of_the_two_that_name_projects_are_hints() {
+        let head = "b".repeat(40);
+        let home = json!({"slug": "r", "project": {"key": "~o"}});
+        let of_azure = json!({"name": "r", "project": {"name": "My Project"}});
+        let said = |event: &str, resource: Value| json!({"eventType": event, "resource": resource});
+        let (data_center, azure) = (HostKind::BitbucketDataCenter, HostKind::AzureDevOps);
+        let cases = [
+            (
+                data_center,
+                "pr:comment:added",
+                json!({"pullRequest": {"id": 3, "toRef": {"repository": home}}, "comment": {}}),
+                (HintKind::Comment, "~o/r", Some(3), None),
+            ),
+            (
+                data_center,
+                "pr:reviewer:approved",
+                json!({"pullRequest": {"id": 3, "fromRef": {"latestCommit": head}, "toRef": {"repository": home}}}),
+                (HintKind::Review, "~o/r", Some(3), Some(head.clone())),
+            ),
+            (
+                data_center,
+                "repo:refs_changed",
+                json!({"repository": home, "changes": [{"toHash": head}]}),
+                (HintKind::Push, "~o/r", None, Some(head.clone())),
+            ),
+            (
+                azure,
+                "",
+                said(
+                    "ms.vss-code.git-pullrequest-comment-event",
+                    json!({"comment": {}, "pullRequest": {"pullRequestId": 3, "repository": of_azure}}),
+                ),
+                (HintKind::Comment, "My Project/r", Some(3), None),
+            ),
+            (
+                azure,
+                "",
+                said("git.push", json!({"repository": of_azure, "refUpdates": [{"newObjectId": head}]})),
+                (HintKind::Push, "My Project/r", None, Some(head.clone())),
+            ),
+        ];
+        for (host, event, body, (kind, repository, number, head)) in cases {
+            let body = body.to_string();
+            let hint = delivery(host, event, &body, SECRET).unwrap().unwrap();
+            assert_eq!(hint, Hint { host, repository: repository.to_owned(), number, head, kind }, "{body}");
+        }
+        // What the host sends when somebody presses its button to test.
+        assert_eq!(delivery(data_center, "diagnostics:ping", r#"{"test": true}"#, SECRET).unwrap(), None);
+        let ping = said("ms.vss-test.ping", json!({})).to_string();
+        assert_eq!(delivery(azure, "", &ping, SECRET).unwrap(), None);
+    }
+
+    #[test]
+    fn a_service_hook_without_a_password_proves_nothing() {
+        for sent in ["", "Basic", "Basic ", "Basic §", "Basic Og==", "Bearer It's a Secret to Everybody"] {
+            let mut headers = HeaderMap::new();
+            headers.insert("authorization", HeaderValue::from_bytes(sent.as_bytes()).unwrap());
+            assert!(!is_proven(HostKind::AzureDevOps, &headers, b"{}", SECRET.as_bytes()), "{sent}");
+        }
+        for sent in ["", "sha256=", "sha1=00", "sha256=zz"] {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-hub-signature", HeaderValue::from_bytes(sent.as_bytes()).unwrap());
+            assert!(!is_proven(HostKind::BitbucketDataCenter, &headers, b"{}", SECRET.as_bytes()), "{sent}");
+        }
+    }
+
+    #[test]
     fn the_signature_is_the_one_of_githubs_documentation() {
         let mut headers = HeaderMap::new();
         let signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";

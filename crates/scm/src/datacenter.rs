@@ -99,7 +99,7 @@ impl DataCenter {
             let page: wire::Page<T> = reply.json()?;
             items.extend(page.values);
             match page.next_page_start {
-                Some(next) if !page.is_last_page && next > start => start = next,
+                Some(next) if !page.is_last && next > start => start = next,
                 _ => return Ok(List { items, cut: false }),
             }
         }
@@ -368,10 +368,8 @@ impl GitHost for DataCenter {
             }
             let mut url = self.at(repository, number, &["merge"]);
             url.query_pairs_mut().append_pair("version", &version.to_string());
-            let error = match self.http.send(Method::POST, url, &json!({"strategyId": strategy})).await {
-                Ok(_) => return self.pull_request(repository, number).await,
-                Err(error) => error,
-            };
+            let sent = self.http.send(Method::POST, url, &json!({"strategyId": strategy})).await;
+            let Err(error) = sent else { return self.pull_request(repository, number).await };
             if !matches!(error.status, Some(400 | 409)) {
                 return Err(error);
             }

@@ -133,7 +133,8 @@ struct Label {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Pull {
-    pull_request_id: u64,
+    #[serde(rename = "pullRequestId")]
+    number: u64,
     pub(super) status: String,
     pub(super) created_by: User,
     title: String,
@@ -156,7 +157,7 @@ pub(super) struct Pull {
 
 impl Pull {
     pub(super) fn number(&self) -> u64 {
-        self.pull_request_id
+        self.number
     }
 
     /// Why it is not merged, once that is known.
@@ -181,7 +182,7 @@ impl Pull {
         };
         let merged = self.last_merge_commit.filter(|_| state == PullRequestState::Merged);
         PullRequest {
-            number: self.pull_request_id,
+            number: self.number,
             url,
             title: self.title,
             body: self.description.unwrap_or_default(),
@@ -234,7 +235,8 @@ pub(super) struct Comment {
     pub(super) id: u64,
     content: Option<String>,
     pub(super) author: User,
-    comment_type: Option<String>,
+    #[serde(rename = "commentType")]
+    kind: Option<String>,
     #[serde(default)]
     is_deleted: bool,
 }
@@ -242,7 +244,7 @@ pub(super) struct Comment {
 impl Comment {
     /// What somebody wrote; the host itself writes of votes and pushes.
     pub(super) fn is_by_hand(&self) -> bool {
-        !self.is_deleted && self.comment_type.as_deref() != Some("system")
+        !self.is_deleted && self.kind.as_deref() != Some("system")
     }
 
     pub(super) fn content(&self) -> &str {
@@ -279,7 +281,8 @@ struct Place {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Change {
-    change_type: String,
+    #[serde(rename = "changeType")]
+    kind: String,
     item: Option<Place>,
     original_path: Option<String>,
 }
@@ -288,7 +291,7 @@ impl Change {
     pub(super) fn told(self) -> Option<ChangedFile> {
         let plain = |path: String| path.trim_start_matches('/').to_owned();
         // Several kinds may be told: "edit, rename".
-        let is = |kind: &str| self.change_type.split(',').any(|known| known.trim() == kind);
+        let is = |kind: &str| self.kind.split(',').any(|known| known.trim() == kind);
         let status = if is("rename") {
             FileStatus::Renamed
         } else if is("add") || is("undelete") {

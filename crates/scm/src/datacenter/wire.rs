@@ -9,8 +9,8 @@ use crate::port::{ChangedFile, FileStatus, PullRequest, PullRequestState, Review
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page<T> {
     pub(super) values: Vec<T>,
-    #[serde(default)]
-    pub(super) is_last_page: bool,
+    #[serde(default, rename = "isLastPage")]
+    pub(super) is_last: bool,
     pub(super) next_page_start: Option<u64>,
 }
 

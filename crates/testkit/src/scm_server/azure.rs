@@ -26,7 +26,8 @@ fn missing() -> Done {
 }
 
 fn list(items: Vec<Value>) -> Done {
-    ok(json!({"count": items.len(), "value": items}))
+    let count = items.len();
+    ok(json!({"count": count, "value": Value::from(items)}))
 }
 
 fn user(who: &str) -> Value {

@@ -76,7 +76,8 @@ async fn hosts_that_want_a_project_or_a_user_are_told_them() {
     });
     let asked = server.asked("CreateScmConnection");
     assert_eq!((&asked[0]["attributes"], &asked[1]["attributes"]), (&azure, &data_center));
-    let done = person.run("cd scm-connections create azure --type azure-devops --azure-organization acme").await;
+    let done =
+        person.run("cd scm-connections create azure --type azure-devops --azure-organization acme").await;
     assert_eq!(done.code, 2, "{}", done.text());
 }
 

@@ -233,6 +233,11 @@ impl ScmServer {
             .for_each(|pull| body.clone_into(&mut pull.body));
     }
 
+    /// Its tokens are of a project from now on, and of no user: what Bitbucket Data Center has.
+    pub fn make_tokens_of_nobody(&self) {
+        self.shared.host.lock().is_nobody = true;
+    }
+
     /// Whether a request was left without an answer.
     pub fn is_held(&self) -> bool {
         self.shared.held.load(Ordering::SeqCst)

@@ -49,6 +49,58 @@ async fn an_edit_at_data_center_keeps_reviewers() {
     assert_eq!(reviews.len(), 1, "{reviews:?}");
 }
 
+#[tokio::test]
+async fn a_token_of_no_user_of_data_center_reads_and_does_not_commit() {
+    let world = World::new(ScmDialect::BitbucketDataCenter);
+    let new = world.on_new_branch("nobody", vec![write("a", "1")]).await;
+    let number = world.pull_request("before").await.number;
+    world.server.make_tokens_of_nobody();
+    // The connection has asked who it is by now; another one has not.
+    let data = tempfile::tempdir().unwrap();
+    let options = Options { mirrors: Some(mirrors(&data)), ..options() };
+    let (url, token) = (world.server.api_url(), world.server.token());
+    let host = connect(&connection(ScmDialect::BitbucketDataCenter, url, token), &options).unwrap();
+    assert_eq!(host.pull_request(&world.repository, number).await.unwrap().number, number);
+    for error in [
+        host.commit(&world.repository, &new).await.map(drop).unwrap_err(),
+        host.tree(&world.repository, &new.parent).await.map(drop).unwrap_err(),
+        host.comment(&world.repository, number, "plan", "x").await.unwrap_err(),
+        host.approve(&world.repository, number, &new.parent, "").await.unwrap_err(),
+    ] {
+        assert_eq!(error.cause, Cause::Invalid, "{error}");
+        assert!(error.message.contains("the token of a user"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_docs_say_which_hosts_have_labels() {
+    let page = include_str!("../../../../docs/git-hosts.md");
+    let cells = |begin: &str| -> Vec<&str> {
+        let row = page.lines().find(|line| line.starts_with(begin)).unwrap();
+        row.trim_matches('|').split('|').map(str::trim).collect()
+    };
+    let (hosts, labels) = (cells("| | GitHub"), cells("| Labels |"));
+    for (dialect, name) in [
+        (ScmDialect::GitHub, "GitHub"),
+        (ScmDialect::Gitea, "Gitea, Forgejo"),
+        (ScmDialect::GitLab, "GitLab"),
+        (ScmDialect::BitbucketCloud, "Bitbucket Cloud"),
+        (ScmDialect::BitbucketDataCenter, "Bitbucket Data Center"),
+        (ScmDialect::AzureDevOps, "Azure DevOps"),
+    ] {
+        let world = World::new(dialect);
+        let number = world.pull_request("labelled").await.number;
+        let done = world.host.add_labels(&world.repository, number, &["plural".to_owned()]).await;
+        let does = match done {
+            Ok(()) => "yes",
+            Err(error) if error.cause == Cause::Unsupported => "no",
+            Err(error) => panic!("{error}"),
+        };
+        let column = hosts.iter().position(|host| *host == name).unwrap();
+        assert_eq!(labels[column], does, "{name}");
+    }
+}
+
 #[test]
 fn data_center_is_not_connected_to_without_a_place_for_mirrors() {
     let server = ScmServer::start(ScmDialect::BitbucketDataCenter).unwrap();

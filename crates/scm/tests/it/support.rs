@@ -82,6 +82,10 @@ impl Server {
         self.stand_in().token()
     }
 
+    pub(crate) fn make_tokens_of_nobody(&self) {
+        self.stand_in().make_tokens_of_nobody();
+    }
+
     pub(crate) fn api_url(&self) -> String {
         self.stand_in().api_url()
     }

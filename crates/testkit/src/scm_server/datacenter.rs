@@ -48,7 +48,9 @@ impl Host {
                 "values": values, "size": values.len(), "start": start, "isLastPage": is_last, "nextPageStart": next,
             });
         }
-        done.headers.push(("x-ausername", self.who.clone()));
+        if !self.is_nobody {
+            done.headers.push(("x-ausername", self.who.clone()));
+        }
         done
     }
 

@@ -75,6 +75,8 @@ pub(super) struct Host {
     pub(super) git: Option<GitRemote>,
     /// Its branches as they were read last.
     references: String,
+    /// Its tokens are of a project, not of users.
+    pub(super) is_nobody: bool,
     /// Why git did not do something.
     pub(super) broken: Option<String>,
 }
@@ -105,6 +107,7 @@ impl Host {
             ids: 0,
             git,
             references: String::new(),
+            is_nobody: false,
             broken: None,
         };
         host.push("main", "README.md", "# Fleet\n");

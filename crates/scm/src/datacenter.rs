@@ -33,6 +33,8 @@ use crate::{
 const KEY: usize = 255;
 /// Characters of a status' description.
 const DESCRIPTION: usize = 255;
+/// Bytes of the address of a status' page.
+const ADDRESS: usize = 450;
 /// Entries of a page.
 const PAGE: &str = "100";
 /// How often a pull request is written that others change meanwhile.
@@ -443,7 +445,7 @@ impl GitHost for DataCenter {
         let page = self.http.at_in(&["projects", project, "repos", name, "commits", commit.as_str()], &[]);
         let body = json!({
             "key": key, "name": status.context, "state": state, "description": description,
-            "url": status.url.as_deref().unwrap_or(page.as_str()),
+            "url": status.url.as_deref().filter(|url| url.len() <= ADDRESS).unwrap_or(page.as_str()),
         });
         let url = self.of(repository, &["commits", commit.as_str(), "builds"]);
         self.http.send(Method::POST, url, &body).await.map(drop)

@@ -245,8 +245,12 @@ fn slug(kind: ScmType, body: &Value) -> Option<String> {
             })
         }
         ScmType::AzureDevops => {
-            let project = text("/resource/repository/project/name")?;
-            Some(format!("{project}/{}", text("/resource/repository/name")?))
+            // A comment tells of its pull request, and that of its repository.
+            let at = ["/resource/repository", "/resource/pullRequest/repository"];
+            at.into_iter().find_map(|at| {
+                let project = text(&format!("{at}/project/name"))?;
+                Some(format!("{project}/{}", text(&format!("{at}/name"))?))
+            })
         }
         ScmType::Plain => None,
     }
@@ -330,6 +334,9 @@ mod tests {
         assert_eq!(of(ScmType::BitbucketDatacenter, opened).as_deref(), Some("ACME/shop"));
         let azure = json!({"resource": {"repository": {"name": "web", "project": {"name": "shop"}}}});
         assert_eq!(of(ScmType::AzureDevops, azure).as_deref(), Some("shop/web"));
+        let repository = json!({"name": "web", "project": {"name": "shop"}});
+        let said = json!({"resource": {"pullRequest": {"repository": repository}}});
+        assert_eq!(of(ScmType::AzureDevops, said).as_deref(), Some("shop/web"));
         for kind in ScmType::ALL {
             assert_eq!(of(kind, json!({"repository": {"full_name": 1}, "project": []})), None, "{kind:?}");
         }

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -27,6 +27,8 @@ use tokio::{
     task::JoinSet,
 };
 
+/// How long the mirror of a git host's repository is kept that nobody commits to.
+const HOST_MIRROR: Duration = Duration::from_hours(7 * 24);
 /// Bytes of one file that is named by itself.
 const FILE_BYTES: u64 = 16 << 20;
 /// Bytes of a mirror that is shared with other replicas; a larger one is cloned by each.
@@ -350,8 +352,8 @@ impl GitPort for Git {
     async fn collect_mirrors(&self, keep: &KeepMirror<'_>) -> Result<u64, GitError> {
         let removed = self.mirrors.retain(|key, unused| match key.as_str().parse() {
             Ok(id) => keep(id, unused),
-            // Whatever that is, it is not ours.
-            Err(_) => true,
+            // Those of git hosts are made anew when a commit needs one. Whatever else that is, it is not ours.
+            Err(_) => !key.as_str().starts_with("scm-") || unused < HOST_MIRROR,
         });
         removed.await.map(|removed| removed as u64).map_err(explain)
     }

@@ -13,6 +13,7 @@ use plural_core::pull_request::PrStatus;
 use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::{Error, Result};
+use plural_git::Mirrors;
 use plural_reach::Reach;
 use plural_scm::{
     BranchName, Cause, Change, CommitId, Connection, Credentials, EntryKind, FilePath, GitHost, HostKind,
@@ -23,6 +24,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 /// How long one request may take: whoever waits for a pull request waits for several.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// Where organizations of Azure DevOps are.
+const AZURE: &str = "https://dev.azure.com";
+/// Characters after which a list of Azure DevOps cuts the texts of its pull requests.
+const CUT: usize = 400;
 
 /// The adapter.
 pub(crate) struct Hosts {
@@ -30,8 +35,18 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    pub(crate) fn new(reach: Reach, credentials_over_http: bool) -> Self {
-        Self { options: Options { reach, credentials_over_http, timeout: TIMEOUT, ..Options::default() } }
+    /// `mirrors` is where commits are made for hosts whose API makes none of several files.
+    pub(crate) fn new(reach: Reach, credentials_over_http: bool, mirrors: Mirrors) -> Self {
+        let mirrors = Some(mirrors);
+        Self {
+            options: Options {
+                reach,
+                credentials_over_http,
+                timeout: TIMEOUT,
+                mirrors,
+                ..Options::default()
+            },
+        }
     }
 }
 
@@ -50,10 +65,12 @@ impl GitHosts for Hosts {
         let signing_key = secrets.signing_key.clone().filter(|_| connection.spec.github.is_none());
         let unsigned = (signing_key.is_some() && kind != HostKind::GitHub).then(|| unsigned(kind));
         let connection = Connection {
+            id: connection.id.to_string(),
             kind,
             api_url: api_url(connection)?,
             signing_key: signing_key.filter(|_| kind == HostKind::GitHub),
             credentials: credentials(connection, &secrets)?,
+            user: connection.spec.bitbucket_datacenter.as_ref().map(|of| of.user_slug.clone()),
             ca_pem: None,
             proxy: secrets.proxy.map(|proxy| proxy.expose_secret().to_owned()),
         };
@@ -74,9 +91,13 @@ fn api_url(connection: &ScmConnection) -> Result<Option<String>> {
     if spec.api_url.is_some() {
         return Ok(spec.api_url.clone());
     }
-    let Some(base) = spec.base_url.as_deref() else { return Ok(None) };
-    let base = base.trim_end_matches('/');
+    let base = spec.base_url.as_deref().map(|base| base.trim_end_matches('/'));
     let unknown = || invalid("has an address of which no API is known: give it an apiUrl");
+    if connection.kind == ScmType::AzureDevops {
+        let azure = spec.azure.as_ref().ok_or_else(unknown)?;
+        return Ok(Some(format!("{}/{}", base.unwrap_or(AZURE), azure.organization)));
+    }
+    let Some(base) = base else { return Ok(None) };
     let address: Address = base.parse().map_err(|_| unknown())?;
     let host = address.host();
     let is_root = address.path().trim_matches('/').is_empty();
@@ -93,7 +114,7 @@ fn api_url(connection: &ScmConnection) -> Result<Option<String>> {
         ScmType::Gitlab => "api/v4",
         ScmType::Gitea => "api/v1",
         ScmType::Bitbucket if is_public("bitbucket.org") => return Ok(None),
-        ScmType::BitbucketDatacenter => "rest/api/latest",
+        ScmType::BitbucketDatacenter => "rest/api/1.0",
         ScmType::Bitbucket | ScmType::AzureDevops | ScmType::Plain => return Err(unknown()),
     };
     Ok(Some(format!("{base}/{below}")))
@@ -104,7 +125,13 @@ fn credentials(connection: &ScmConnection, secrets: &HostSecrets) -> Result<Cred
         secret.cloned().ok_or_else(|| invalid("has nothing to sign in with: give it a token"))
     };
     let Some(app) = &connection.spec.github else {
-        return Ok(Credentials::Token(given(secrets.token.as_ref())?));
+        let token = given(secrets.token.as_ref())?;
+        if connection.kind == ScmType::BitbucketDatacenter
+            && let Some(username) = connection.spec.username.clone()
+        {
+            return Ok(Credentials::Basic { username, password: token });
+        }
+        return Ok(Credentials::Token(token));
     };
     Ok(Credentials::App {
         app_id: number(&app.app_id)?,
@@ -316,9 +343,18 @@ impl Host for Connected {
 
     async fn find(&self, of: &str, head: &str, text: &str) -> HostResult<Option<HostOpened>> {
         let all = self.host.pull_requests(&repository(of)?, false).await.map_err(told)?;
-        let mut ours = all.items.into_iter();
-        let pull = ours.find(|pull| !pull.fork && pull.head == head && pull.body.contains(text));
-        Ok(pull.map(|pull| found(pull, true)))
+        for pull in all.items.into_iter().filter(|pull| !pull.fork && pull.head == head) {
+            let is_cut = !pull.body.contains(text) && pull.body.chars().count() >= CUT;
+            let pull = if is_cut {
+                self.host.pull_request(&repository(of)?, pull.number).await.map_err(told)?
+            } else {
+                pull
+            };
+            if pull.body.contains(text) {
+                return Ok(Some(found(pull, true)));
+            }
+        }
+        Ok(None)
     }
 
     async fn add_labels(&self, of: &str, number: u64, labels: &[String]) -> HostResult<()> {
@@ -372,7 +408,7 @@ impl Host for Connected {
 mod tests {
     use chrono::DateTime;
     use plural_core::ids::ScmConnectionId;
-    use plural_core::scm_connection::{ScmHeld, ScmSpec};
+    use plural_core::scm_connection::{AzureDevops, ScmHeld, ScmSpec};
 
     use super::*;
 
@@ -417,7 +453,7 @@ mod tests {
             (
                 ScmType::BitbucketDatacenter,
                 "https://git.example.com:7990",
-                Some("https://git.example.com:7990/rest/api/latest"),
+                Some("https://git.example.com:7990/rest/api/1.0"),
             ),
         ] {
             let found = api_url(&connection(kind, Some(base), None)).unwrap();
@@ -438,5 +474,55 @@ mod tests {
             let error = api_url(&connection(kind, Some(base), None)).unwrap_err();
             assert!(error.to_string().contains("give it an apiUrl"), "{error}");
         }
+    }
+
+    fn connection_of(kind: ScmType, spec: ScmSpec) -> ScmConnection {
+        ScmConnection { spec, ..connection(kind, None, None) }
+    }
+
+    #[test]
+    fn the_api_is_where_the_type_has_it() {
+        let azure = |base: Option<&str>| ScmSpec {
+            base_url: base.map(str::to_owned),
+            azure: Some(AzureDevops {
+                username: "bot".into(),
+                organization: "acme".into(),
+                project: "Shop".into(),
+            }),
+            ..ScmSpec::default()
+        };
+        let at = |base: &str| ScmSpec { base_url: Some(base.into()), ..ScmSpec::default() };
+        let own =
+            ScmSpec { api_url: Some("https://api.example.com".into()), ..at("https://git.example.com") };
+        for (kind, spec, expected) in [
+            (ScmType::AzureDevops, azure(None), Some("https://dev.azure.com/acme")),
+            (
+                ScmType::AzureDevops,
+                azure(Some("https://tfs.example.com/tfs/")),
+                Some("https://tfs.example.com/tfs/acme"),
+            ),
+            (
+                ScmType::BitbucketDatacenter,
+                at("https://git.example.com/bitbucket"),
+                Some("https://git.example.com/bitbucket/rest/api/1.0"),
+            ),
+            (ScmType::Gitea, at("https://git.example.com"), Some("https://git.example.com/api/v1")),
+            (ScmType::Gitea, own, Some("https://api.example.com")),
+            (ScmType::Github, ScmSpec::default(), None),
+        ] {
+            assert_eq!(api_url(&connection_of(kind, spec)).unwrap().as_deref(), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_user_of_bitbucket_data_center_signs_in_with_a_password() {
+        let secrets =
+            || HostSecrets { token: Some("t0ken".into()), app_key: None, proxy: None, signing_key: None };
+        let spec = || ScmSpec { username: Some("bot".into()), ..ScmSpec::default() };
+        let of = |kind, spec| credentials(&connection_of(kind, spec), &secrets()).unwrap();
+        let basic = of(ScmType::BitbucketDatacenter, spec());
+        assert!(matches!(basic, Credentials::Basic { username, .. } if username == "bot"));
+        assert!(matches!(of(ScmType::BitbucketDatacenter, ScmSpec::default()), Credentials::Token(_)));
+        assert!(matches!(of(ScmType::Gitea, spec()), Credentials::Token(_)));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{error::Error as _, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use plural_reach::{Guard, OutOfReach, Reach};
@@ -93,7 +94,14 @@ impl Http {
             ));
         }
         let auth = match &connection.credentials {
-            Credentials::Token(token) => Auth::Fixed(bearer(token.expose_secret().trim())?),
+            Credentials::Token(token) => {
+                let token = token.expose_secret().trim();
+                let is_password = connection.kind == HostKind::AzureDevOps && !is_signed(token);
+                Auth::Fixed(if is_password { basic("", token)? } else { bearer(token)? })
+            }
+            Credentials::Basic { username, password } => {
+                Auth::Fixed(basic(username, password.expose_secret().trim())?)
+            }
             Credentials::App { app_id, installation_id, private_key } => {
                 Auth::App(Box::new(AppToken::new(*app_id, *installation_id, private_key)?))
             }
@@ -308,7 +316,8 @@ impl Http {
             }
             let headers = response.headers().clone();
             let body = read(response, &url, self.body_bytes).await?;
-            if status.is_success() {
+            // 203 is the page of somebody on the way: Azure DevOps' own, to sign in by hand.
+            if status.is_success() && status != StatusCode::NON_AUTHORITATIVE_INFORMATION {
                 return Ok(Reply { headers, body, at: shown(&url) });
             }
             return Err(refusal(&url, status, &headers, &body, authorization));
@@ -420,6 +429,25 @@ fn is_same_place(one: &[&str], other: &[&str]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.eq_ignore_ascii_case(other))
 }
 
+/// Whether a token is one of Entra ID, which are signed. Azure DevOps takes its own as passwords.
+fn is_signed(token: &str) -> bool {
+    token.starts_with("eyJ") && token.split('.').count() == 3
+}
+
+fn basic(username: &str, password: &str) -> Result<HeaderValue> {
+    let is_odd = |text: &str| text.contains(char::is_control);
+    if is_odd(username) || is_odd(password) || username.contains(':') {
+        return Err(Error::invalid(
+            "the connection's user holds a colon, or its user or password a line break or the like",
+        ));
+    }
+    let value = format!("Basic {}", STANDARD.encode(format!("{username}:{password}")));
+    let mut value = HeaderValue::from_str(&value)
+        .map_err(|_| Error::invalid("the connection's user or password cannot be sent"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 /// Checks a literal address in a URL, which is connected to without being looked up.
 fn check_url(reach: Reach, url: &Url) -> Result<()> {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
@@ -496,7 +524,7 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, body: &[u8], sent
         code == 429 || (code == 403 && (wait.is_some() || said.to_ascii_lowercase().contains("rate limit")));
     let cause = match code {
         _ if is_limit => Cause::RateLimited { wait: wait.unwrap_or(SOME_WAIT) },
-        401 | 403 => Cause::Refused,
+        203 | 401 | 403 => Cause::Refused,
         404 | 410 => Cause::NotFound,
         405 | 409 => Cause::Conflict,
         413 => Cause::TooLarge,
@@ -532,11 +560,22 @@ fn said(body: &[u8], sent: &HeaderValue) -> String {
             text.push_str(more);
         }
     }
-    let secret = sent.to_str().unwrap_or_default().trim_start_matches("Bearer ");
-    if !secret.is_empty() {
-        text = text.replace(secret, "(hidden)");
+    for secret in secrets(sent.to_str().unwrap_or_default()) {
+        if !secret.is_empty() {
+            text = text.replace(&secret, "(hidden)");
+        }
     }
     printable(&text)
+}
+
+/// What is secret of a credential, in all forms in which it may be repeated.
+fn secrets(sent: &str) -> Vec<String> {
+    let Some(pair) = sent.strip_prefix("Basic ") else {
+        return vec![sent.trim_start_matches("Bearer ").to_owned()];
+    };
+    let plain = STANDARD.decode(pair).ok().and_then(|plain| String::from_utf8(plain).ok());
+    let password = plain.as_deref().and_then(|plain| plain.split_once(':')).map(|(_, password)| password);
+    vec![pair.to_owned(), password.unwrap_or_default().to_owned()]
 }
 
 /// Every text in a value: hosts tell of errors in lists, and by field.
@@ -614,5 +653,34 @@ mod tests {
         assert!(!format!("{error} {error:?}").contains("s3cr3t"), "{error:?}");
         assert!(!error.message.contains("token=q"), "{error}");
         assert!(error.message.contains("bad token (hidden)"), "{error}");
+    }
+
+    #[test]
+    fn an_error_repeats_no_password() {
+        let url = Url::parse("https://h/x").unwrap();
+        let sent = basic("ada", "pa55:word").unwrap();
+        let pair = STANDARD.encode("ada:pa55:word");
+        let body = format!(r#"{{"message":"not pa55:word, nor Basic {pair}"}}"#);
+        let error = refusal(&url, StatusCode::BAD_REQUEST, &HeaderMap::new(), body.as_bytes(), &sent);
+        assert!(error.message.ends_with("not (hidden), nor Basic (hidden)"), "{error}");
+        assert!(basic("a:b", "c").is_err() && basic("a", "b\nc").is_err());
+        assert!(!format!("{sent:?}").contains(&pair), "{sent:?}");
+    }
+
+    #[test]
+    fn tokens_of_entra_id_are_told_from_others() {
+        assert!(is_signed("eyJ0eXAi.eyJhdWQi.c2ln"));
+        for other in ["", "eyJ0eXAi", "abc.def.ghi", "eyJ0eXAi.x"] {
+            assert!(!is_signed(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_page_to_sign_in_is_no_answer() {
+        let url = Url::parse("https://h/x").unwrap();
+        let status = StatusCode::NON_AUTHORITATIVE_INFORMATION;
+        let sent = basic("", "t0ken").unwrap();
+        let error = refusal(&url, status, &HeaderMap::new(), b"<html>", &sent);
+        assert_eq!(error.cause, Cause::Refused, "{error}");
     }
 }

@@ -14,9 +14,11 @@
 //! - Opening a pull request for a branch that has an open one gives that one.
 
 mod app_token;
+mod azure;
 mod bitbucket;
 mod common;
 mod connection;
+mod datacenter;
 mod error;
 mod gitlab;
 mod http;

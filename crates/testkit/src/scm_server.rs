@@ -3,7 +3,9 @@
 
 mod answers;
 mod app;
+mod azure;
 mod bitbucket;
+mod datacenter;
 mod gitlab;
 mod state;
 
@@ -18,13 +20,14 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use http::{HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::background::Background;
+use crate::{background::Background, git_remote::GitRemote, git_server};
 use state::Host;
 
 /// Whose API the server speaks.
@@ -38,12 +41,20 @@ pub enum ScmDialect {
     GitLab,
     /// Bitbucket Cloud's.
     BitbucketCloud,
+    /// Bitbucket Data Center's, and git below `/scm`.
+    BitbucketDataCenter,
+    /// Azure DevOps'; the API's address is that of an organisation.
+    AzureDevOps,
 }
 
 impl ScmDialect {
     fn repository(self) -> &'static str {
         match self {
-            Self::GitHub | Self::Gitea | Self::BitbucketCloud => "plural/fleet",
+            Self::GitHub
+            | Self::Gitea
+            | Self::BitbucketCloud
+            | Self::BitbucketDataCenter
+            | Self::AzureDevOps => "plural/fleet",
             Self::GitLab => "plural/platform/fleet",
         }
     }
@@ -74,6 +85,7 @@ pub struct ScmServer {
 #[derive(Debug)]
 struct Shared {
     host: Mutex<Host>,
+    git: Option<Arc<git_server::Shared>>,
     mood: Mutex<Option<ScmMood>>,
     race: Mutex<Option<String>>,
     /// How many requests are answered before all are left without an answer.
@@ -92,10 +104,19 @@ impl ScmServer {
     /// A server with one repository, whose branch `main` has two files.
     ///
     /// # Errors
-    /// When no port can be bound.
+    /// When no port can be bound, or a dialect needs git and it is missing.
     pub fn start(dialect: ScmDialect) -> anyhow::Result<Self> {
+        let remote = match dialect {
+            ScmDialect::BitbucketDataCenter => Some(GitRemote::named("plural/fleet.git")?),
+            ScmDialect::GitHub
+            | ScmDialect::Gitea
+            | ScmDialect::GitLab
+            | ScmDialect::BitbucketCloud
+            | ScmDialect::AzureDevOps => None,
+        };
         let shared = Arc::new(Shared {
-            host: Mutex::new(Host::new(dialect)),
+            git: remote.as_ref().map(|remote| git_server::Shared::of(remote.root())),
+            host: Mutex::new(Host::new(dialect, remote)),
             mood: Mutex::default(),
             race: Mutex::default(),
             hold: Mutex::default(),
@@ -116,7 +137,15 @@ impl ScmServer {
 
     /// Where its API is.
     pub fn api_url(&self) -> String {
-        format!("http://{}/api", self.background.address())
+        let below = match self.dialect() {
+            ScmDialect::BitbucketDataCenter => "rest/api/1.0",
+            ScmDialect::GitHub
+            | ScmDialect::Gitea
+            | ScmDialect::GitLab
+            | ScmDialect::BitbucketCloud
+            | ScmDialect::AzureDevOps => "api",
+        };
+        format!("http://{}/{below}", self.background.address())
     }
 
     /// Whose API it speaks.
@@ -235,6 +264,11 @@ impl ScmServer {
         self.shared.host.lock().statuses.push((commit.to_owned(), status));
     }
 
+    /// Its tokens are of a project from now on, and of no user: what Bitbucket Data Center has.
+    pub fn make_tokens_of_nobody(&self) {
+        self.shared.host.lock().is_nobody = true;
+    }
+
     /// Whether a request was left without an answer.
     pub fn is_held(&self) -> bool {
         self.shared.held.load(Ordering::SeqCst)
@@ -284,7 +318,12 @@ impl ScmServer {
     /// Webhooks: of what (`repository`, `organisation`), secret.
     pub fn webhooks(&self) -> Vec<(String, String)> {
         let host = self.shared.host.lock();
-        host.hooks.iter().map(|hook| (hook.scope.clone(), host.secret_of(hook))).collect()
+        // Azure DevOps has one for each kind of event.
+        let counts = |hook: &&state::Hook| {
+            host.dialect != ScmDialect::AzureDevOps || hook.body["eventType"] == "git.push"
+        };
+        let counted = host.hooks.iter().filter(counts);
+        counted.map(|hook| (hook.scope.clone(), host.secret_of(hook))).collect()
     }
 
     /// How many pull requests there are.
@@ -313,10 +352,14 @@ impl Shared {
 }
 
 async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let sent = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let sent = credential(sent.unwrap_or_default());
+    if let Some(git) = &shared.git
+        && request.uri().path().starts_with("/scm/")
+    {
+        return serve_git(&shared, git, &sent, request).await;
+    }
     let (parts, body) = request.into_parts();
-    let sent =
-        parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let sent = sent.trim_start_matches("Bearer ").to_owned();
     let mood = shared.mood.lock().clone();
     match &mood {
         Some(ScmMood::Limited(seconds)) => {
@@ -395,6 +438,45 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         response.headers_mut().insert(header::LINK, link);
     }
     response
+}
+
+/// What was sent to sign in: a token, or the password that is one.
+fn credential(sent: &str) -> String {
+    let Some(pair) = sent.strip_prefix("Basic ") else {
+        return sent.trim_start_matches("Bearer ").to_owned();
+    };
+    let pair = STANDARD.decode(pair).ok().and_then(|pair| String::from_utf8(pair).ok()).unwrap_or_default();
+    pair.split_once(':').map_or("", |(_, password)| password).to_owned()
+}
+
+/// What is asked for by git.
+async fn serve_git(
+    shared: &Shared,
+    git: &Arc<git_server::Shared>,
+    sent: &str,
+    mut request: Request,
+) -> Response {
+    if sent != shared.token && sent != shared.other {
+        let mut response = answer(401, &Value::Null);
+        let realm = HeaderValue::from_static("Basic realm=\"git\"");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
+        return response;
+    }
+    if request.method() == http::Method::POST
+        && request.uri().path().ends_with("/git-receive-pack")
+        && let Some(branch) = shared.race.lock().take()
+    {
+        shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
+    }
+    let below = request.uri().path_and_query().map(http::uri::PathAndQuery::as_str).unwrap_or_default();
+    match below.trim_start_matches("/scm").parse::<http::Uri>() {
+        Ok(uri) => *request.uri_mut() = uri,
+        Err(_) => return answer(400, &Value::Null),
+    }
+    match git_server::backend(git, request).await {
+        Ok(response) => response,
+        Err(error) => git_server::plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error:#}")),
+    }
 }
 
 fn answer(status: u16, body: &Value) -> Response {

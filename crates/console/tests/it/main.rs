@@ -27,6 +27,7 @@ mod pr_automations;
 mod previous_build;
 mod project_invites;
 mod pull_request_life;
+mod pull_request_hosts;
 mod pull_requests;
 mod registration;
 mod reseal;

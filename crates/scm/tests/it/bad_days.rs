@@ -152,7 +152,7 @@ async fn an_app_signs_in_once_and_edits_its_own_comment() {
     assert_eq!(error.cause, Cause::Invalid);
     assert!(!error.message.contains("s3cr3t"), "{error}");
     let other = host.clone();
-    let world = World { server: Server::StandIn(server), host, other, repository };
+    let world = World { server: Server::StandIn(server), host, other, repository, _data: None };
     let number = world.pull_request("app").await.number;
     for text in ["first", "second"] {
         world.host.comment(&world.repository, number, "plan", text).await.unwrap();

@@ -5,12 +5,14 @@ use std::{
     time::Duration,
 };
 
-use plural_reach::Reach;
+use plural_git::Mirrors;
+use plural_reach::{Guard, Reach};
 use plural_scm::{
     BranchName, Change, CommitId, Connection, Credentials, FilePath, GitHost, HostKind, NewCommit,
     NewPullRequest, Onto, Options, Person, Proxies, PullRequest, Repository, Verdict, connect,
 };
 use plural_testkit::{Gitea, GiteaRepository, ScmDialect, ScmMood, ScmServer, program_or_report};
+use tempfile::TempDir;
 
 pub(crate) struct World {
     pub(crate) server: Server,
@@ -18,6 +20,8 @@ pub(crate) struct World {
     /// The same host through somebody else's account.
     pub(crate) other: Arc<dyn GitHost>,
     pub(crate) repository: Repository,
+    /// Where commits are made for a host that takes them by git.
+    pub(crate) _data: Option<TempDir>,
 }
 
 pub(crate) fn options() -> Options {
@@ -37,12 +41,16 @@ pub(crate) fn connection(dialect: ScmDialect, api_url: String, token: String) ->
         ScmDialect::Gitea => HostKind::Gitea,
         ScmDialect::GitLab => HostKind::GitLab,
         ScmDialect::BitbucketCloud => HostKind::BitbucketCloud,
+        ScmDialect::BitbucketDataCenter => HostKind::BitbucketDataCenter,
+        ScmDialect::AzureDevOps => HostKind::AzureDevOps,
     };
     Connection {
+        id: token.clone(),
         kind,
         api_url: Some(api_url),
         credentials: Credentials::Token(token.into()),
         signing_key: None,
+        user: None,
         ca_pem: None,
         proxy: None,
     }
@@ -79,6 +87,10 @@ impl Server {
         self.stand_in().dialect()
     }
 
+    pub(crate) fn make_tokens_of_nobody(&self) {
+        self.stand_in().make_tokens_of_nobody();
+    }
+
     pub(crate) fn api_url(&self) -> String {
         self.stand_in().api_url()
     }
@@ -92,7 +104,8 @@ impl Server {
     }
 
     pub(crate) fn has_labels(&self) -> bool {
-        !matches!(self, Self::StandIn(server) if server.dialect() == ScmDialect::BitbucketCloud)
+        let without = [ScmDialect::BitbucketCloud, ScmDialect::BitbucketDataCenter];
+        !matches!(self, Self::StandIn(server) if without.contains(&server.dialect()))
     }
 
     /// The real one has its own.
@@ -159,6 +172,16 @@ impl Server {
     }
 }
 
+/// Where commits are made by git.
+pub(crate) fn mirrors(data: &TempDir) -> Mirrors {
+    let options = plural_git::Options {
+        guard: Guard::new(Reach::Local),
+        credentials_over_http: true,
+        ..plural_git::Options::new(data.path())
+    };
+    Mirrors::open(options).unwrap()
+}
+
 /// As the testkit calls what a reviewer says.
 fn verdict_name(verdict: Verdict) -> &'static str {
     match verdict {
@@ -171,10 +194,12 @@ fn verdict_name(verdict: Verdict) -> &'static str {
 impl World {
     pub(crate) fn new(dialect: ScmDialect) -> Self {
         let server = ScmServer::start(dialect).unwrap();
-        let with = |token| connect(&connection(dialect, server.api_url(), token), &options()).unwrap();
+        let data = (dialect == ScmDialect::BitbucketDataCenter).then(|| tempfile::tempdir().unwrap());
+        let options = Options { mirrors: data.as_ref().map(mirrors), ..options() };
+        let with = |token| connect(&connection(dialect, server.api_url(), token), &options).unwrap();
         let (host, other) = (with(server.token()), with(server.other_token()));
         let repository = Repository::parse(server.repository()).unwrap();
-        Self { server: Server::StandIn(server), host, other, repository }
+        Self { server: Server::StandIn(server), host, other, repository, _data: data }
     }
 
     /// A repository of Gitea itself; nothing where it is missing.
@@ -188,7 +213,7 @@ impl World {
         let (host, other) = (with(gitea.token()), with(gitea.other_token()));
         let real = gitea.repository().unwrap();
         let repository = Repository::parse(&real.name()).unwrap();
-        Some(Self { server: Server::Real(real), host, other, repository })
+        Some(Self { server: Server::Real(real), host, other, repository, _data: None })
     }
 
     pub(crate) async fn head(&self, name: &str) -> CommitId {

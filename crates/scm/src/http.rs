@@ -115,8 +115,8 @@ impl Http {
             HostKind::GitLab => 2,
             // repos/OWNER/NAME, repositories/WORKSPACE/NAME
             HostKind::GitHub | HostKind::Gitea | HostKind::BitbucketCloud => 3,
-            // projects/KEY/repos/NAME
-            HostKind::BitbucketDataCenter => 4,
+            // rest/api/1.0/projects/KEY/repos/NAME
+            HostKind::BitbucketDataCenter => 7,
             // PROJECT/_apis/git/repositories/NAME
             HostKind::AzureDevOps => 5,
         };

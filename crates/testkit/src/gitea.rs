@@ -1,5 +1,6 @@
 //! Gitea, as organisations run it, on a database of its own in the test run's PostgreSQL: built without C, it has no SQLite.
 
+mod door;
 mod repository;
 
 use std::{
@@ -34,6 +35,7 @@ use crate::{
     programs::find_program,
 };
 
+pub use door::{GiteaDoor, Unanswered};
 pub use repository::GiteaRepository;
 
 /// How long it may take to start on a busy machine.

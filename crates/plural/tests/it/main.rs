@@ -56,6 +56,7 @@ mod proxy;
 mod proxy_access;
 mod proxy_attacks;
 mod proxy_world;
+mod pull_requests;
 mod raw;
 mod recordings;
 mod reference_kinds;

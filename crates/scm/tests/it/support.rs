@@ -10,7 +10,10 @@ use plural_scm::{
     BranchName, Change, CommitId, Connection, Credentials, FilePath, GitHost, HostKind, NewCommit,
     NewPullRequest, Onto, Options, Person, Proxies, PullRequest, Repository, Verdict, connect,
 };
-use plural_testkit::{Gitea, GiteaRepository, ScmDialect, ScmMood, ScmServer};
+use plural_testkit::{Gitea, GiteaDoor, GiteaRepository, ScmDialect, ScmMood, ScmServer};
+
+/// What leads to Gitea itself.
+static DOOR: OnceLock<GiteaDoor> = OnceLock::new();
 
 pub(crate) struct World {
     pub(crate) server: Server,
@@ -67,7 +70,10 @@ impl Server {
     }
 
     pub(crate) fn race(&self, branch: &str) {
-        self.stand_in().race(branch);
+        match self {
+            Self::StandIn(server) => server.race(branch),
+            Self::Real(repository) => DOOR.get().unwrap().race(repository, branch),
+        }
     }
 
     pub(crate) fn token(&self) -> String {
@@ -75,11 +81,17 @@ impl Server {
     }
 
     pub(crate) fn push_executable(&self, branch: &str, path: &str, content: &str) {
-        self.stand_in().push_executable(branch, path, content);
+        match self {
+            Self::StandIn(server) => server.push_executable(branch, path, content),
+            Self::Real(repository) => repository.push_executable(branch, path, content).unwrap(),
+        }
     }
 
     pub(crate) fn dismiss_reviews(&self, number: u64) {
-        self.stand_in().dismiss_reviews(number);
+        match self {
+            Self::StandIn(server) => server.dismiss_reviews(number),
+            Self::Real(repository) => repository.dismiss_reviews(number).unwrap(),
+        }
     }
 
     pub(crate) fn has_labels(&self) -> bool {
@@ -176,8 +188,9 @@ impl World {
             return None;
         }
         let gitea = GITEA.get_or_init(|| Gitea::start().unwrap()).as_ref()?;
+        let door = DOOR.get_or_init(|| GiteaDoor::start(gitea).unwrap());
         let with =
-            |token| connect(&connection(ScmDialect::Gitea, gitea.api_url(), token), &options()).unwrap();
+            |token| connect(&connection(ScmDialect::Gitea, door.api_url(), token), &options()).unwrap();
         let (host, other) = (with(gitea.token()), with(gitea.other_token()));
         let real = gitea.repository().unwrap();
         let repository = Repository::parse(&real.name()).unwrap();

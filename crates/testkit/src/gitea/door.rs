@@ -14,10 +14,10 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse as _, Response},
 };
-use http::{Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use parking_lot::Mutex;
 
-use super::Gitea;
+use super::{Gitea, GiteaRepository};
 use crate::background::Background;
 
 /// Bytes of the largest request.
@@ -47,6 +47,8 @@ struct Shared {
     client: reqwest::Client,
     unanswered: Mutex<Option<Unanswered>>,
     is_held: AtomicBool,
+    /// Repositories with a branch that somebody pushes to before the next write of anybody else comes in.
+    races: Mutex<Vec<(GiteaRepository<'static>, String)>>,
 }
 
 impl GiteaDoor {
@@ -62,6 +64,7 @@ impl GiteaDoor {
             client: reqwest::Client::builder().tls_certs_only([]).no_proxy().build()?,
             unanswered: Mutex::default(),
             is_held: AtomicBool::new(false),
+            races: Mutex::default(),
         });
         let router = Router::new().fallback(pass).with_state(Arc::clone(&shared));
         let background = Background::start("gitea-door", move |listener| async move {
@@ -86,6 +89,11 @@ impl GiteaDoor {
         self.shared.is_held.store(false, Ordering::SeqCst);
     }
 
+    /// Somebody else pushes to this branch of a repository when the next write there comes in, just before it.
+    pub fn race(&self, repository: &GiteaRepository<'static>, branch: &str) {
+        self.shared.races.lock().push((repository.clone(), branch.to_owned()));
+    }
+
     /// Whether a request was left without an answer.
     pub fn is_held(&self) -> bool {
         self.shared.is_held.load(Ordering::SeqCst)
@@ -107,6 +115,25 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Somebody is faster, where a test asked for it.
+    fn run_race(&self, method: &Method, path: &str) {
+        if matches!(*method, Method::GET | Method::HEAD) {
+            return;
+        }
+        let found = {
+            let mut races = self.races.lock();
+            let of = races.iter().position(|(of, _)| path.contains(&format!("/repos/{}/", of.name())));
+            of.map(|at| races.swap_remove(at))
+        };
+        if let Some((repository, branch)) = found
+            && let Err(error) = repository.push(&branch, "raced.txt", "somebody was faster\n")
+        {
+            eprintln!("nobody was faster: {error:#}");
+        }
+    }
+}
+
 async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, LARGEST).await else { return StatusCode::BAD_REQUEST.into_response() };
@@ -114,24 +141,28 @@ async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     if shared.holds(&parts.method, path, false) {
         std::future::pending::<()>().await;
     }
+    shared.run_race(&parts.method, path);
     let at = parts.uri.path_and_query().map_or(path, |path| path.as_str());
-    let mut headers = parts.headers.clone();
-    // Those of the one connection are not those of the other.
-    for name in [header::HOST, header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
-        headers.remove(name);
-    }
+    let headers = passed_on(&parts.headers);
     let url = format!("{}{at}", shared.target);
     let sent = shared.client.request(parts.method.clone(), url).headers(headers).body(body).send().await;
     let Ok(answer) = sent else { return StatusCode::BAD_GATEWAY.into_response() };
-    let (status, kind) = (answer.status(), answer.headers().get(header::CONTENT_TYPE).cloned());
+    let (status, headers) = (answer.status(), passed_on(answer.headers()));
     let Ok(body) = answer.bytes().await else { return StatusCode::BAD_GATEWAY.into_response() };
     if shared.holds(&parts.method, path, true) {
         std::future::pending::<()>().await;
     }
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
-    if let Some(kind) = kind {
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    }
+    *response.headers_mut() = headers;
     response
+}
+
+/// Those of the one connection are not those of the other.
+fn passed_on(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    for name in [header::HOST, header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
+        headers.remove(name);
+    }
+    headers
 }

@@ -13,7 +13,7 @@ use super::{Gitea, READY_WITHIN, REPOSITORY, SELF, text};
 use crate::git_remote::GitRemote;
 
 /// A repository of the server, and what other people do in it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct GiteaRepository<'a> {
     gitea: &'a Gitea,
     owner: String,
@@ -56,6 +56,18 @@ impl GiteaRepository<'_> {
         self.ask("POST", "/contents", &self.gitea.token, &body).map(drop)
     }
 
+    /// Pushes an executable file to a branch.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn push_executable(&self, branch: &str, path: &str, content: &str) -> anyhow::Result<()> {
+        let (copy, at, reference) = (GitRemote::new()?, self.push_url(), format!("refs/heads/{branch}"));
+        let both = format!("{reference}:{reference}");
+        copy.git(["fetch", "--quiet", at.as_str(), format!("+{both}").as_str()])?;
+        copy.commit(branch).executable(path, content).push()?;
+        copy.git(["push", "--quiet", at.as_str(), both.as_str()]).map(drop)
+    }
+
     /// Somebody else comments on a pull request.
     ///
     /// # Errors
@@ -72,6 +84,18 @@ impl GiteaRepository<'_> {
     pub fn review_by_another(&self, number: u64, event: &str) -> anyhow::Result<()> {
         let path = format!("/pulls/{number}/reviews");
         self.ask("POST", &path, &self.gitea.other, &json!({"event": event, "body": "read"})).map(drop)
+    }
+
+    /// Dismisses the reviews of a pull request.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn dismiss_reviews(&self, number: u64) -> anyhow::Result<()> {
+        for review in self.list(&format!("/pulls/{number}/reviews"))? {
+            let path = format!("/pulls/{number}/reviews/{}/dismissals", review["id"]);
+            self.ask("POST", &path, &self.gitea.token, &json!({"message": "read again"}))?;
+        }
+        Ok(())
     }
 
     /// Comments of a pull request: who, what.

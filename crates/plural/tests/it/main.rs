@@ -48,6 +48,7 @@ mod metrics;
 mod mirrors;
 mod pages;
 mod people;
+mod pr_catalogue;
 mod previous_agent;
 mod private_files;
 mod program;

@@ -9,3 +9,4 @@ resource "aws_iam_role_policy" "data_science_1" {
 resource "aws_iam_role_policy" "data_science_2" {
   name = "large"
 }
+

@@ -170,7 +170,6 @@ const CALLS: &[(&str, &str)] = &[
     ("regexSplit", "'z+' 'pizza' -1"),
     // Times.
     ("duration", "'95'"),
-    ("duration", "3700"),
     ("durationRound", "'2h10m5s'"),
     ("durationRound", "'2400h10m5s'"),
     // Paths.
@@ -224,7 +223,8 @@ const PAIRS: &[(&str, &str)] = &[
     ("'^1.2.0' | semver_compare: '1.3.0'", "semverCompare \"^1.2.0\" \"1.3.0\""),
     ("'Hello world!' | sha26sum", "sha256sum \"Hello world!\""),
     ("data.nested | to_json", "toJson .Values.data.nested"),
-    ("'[1]' | from_json", "fromJson \"[1]\""),
+    // Helm's own takes maps alone.
+    ("'{\"a\": [1]}' | from_json", "fromJson \"{\\\"a\\\": [1]}\""),
 ];
 
 /// Pairs that need a name for a point in time.

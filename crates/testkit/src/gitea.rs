@@ -286,7 +286,7 @@ fn settings(
         ("actions", "ENABLED = false".to_owned()),
         ("indexer", "ISSUE_INDEXER_TYPE = db".to_owned()),
         ("cron", "ENABLED = false".to_owned()),
-        ("api", page.map(|page| format!("DEFAULT_GIT_TREES_PER_PAGE = {page}")).unwrap_or_default()),
+        ("api", page.map_or_else(String::new, |page| format!("DEFAULT_GIT_TREES_PER_PAGE = {page}"))),
     ] {
         write!(text, "\n[{section}]\n{lines}\n")?;
     }

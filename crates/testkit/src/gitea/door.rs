@@ -142,7 +142,7 @@ async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
         std::future::pending::<()>().await;
     }
     shared.run_race(&parts.method, path);
-    let at = parts.uri.path_and_query().map_or(path, |path| path.as_str());
+    let at = parts.uri.path_and_query().map_or(path, http::uri::PathAndQuery::as_str);
     let headers = passed_on(&parts.headers);
     let url = format!("{}{at}", shared.target);
     let sent = shared.client.request(parts.method.clone(), url).headers(headers).body(body).send().await;

@@ -22,8 +22,9 @@ each_host!(
     a_base_that_moved_is_told_and_leaves_no_branch,
     a_file_to_delete_that_is_not_there_is_a_conflict,
     what_no_host_can_mean_is_refused,
-    a_branch_is_removed_once_or_twice;
-    stand_ins: a_race_between_look_and_commit_loses_nothing, a_file_is_made_executable_and_plain_again
+    a_branch_is_removed_once_or_twice,
+    a_race_between_look_and_commit_loses_nothing,
+    a_file_is_made_executable_and_plain_again,
 );
 
 async fn a_commit_makes_changes_and_removes_files_at_once(world: World) {

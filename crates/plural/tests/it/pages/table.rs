@@ -206,7 +206,8 @@ pub(super) const PAGES: &[Followed] = &[
         fails: &[("plural health -f - <<", 1), ("plural health -f widget.yaml --script broken.lua", 1)],
         ..NOTHING
     },
-    Followed { page: "docs/pr-automation.md", ..NOTHING },
+    Followed { page: "docs/writing-pr-automations.md", ..NOTHING },
+    Followed { page: "docs/coming-from-backstage.md", ..NOTHING },
     Followed { page: "docs/house.md", not_run: &[("cargo xtask", BUILDS)], ..NOTHING },
     Followed {
         page: "docs/install.md",
@@ -289,6 +290,19 @@ pub(super) const PAGES: &[Followed] = &[
             ("plural pr refresh", "a git host is asked"),
             ("plural pr merge", "a git host is asked"),
             ("plural pr close", "a git host is asked"),
+        ],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/pr-tutorial.md",
+        before: "printf @GITEA_TOKEN@ > token.txt",
+        swaps: &[("--base-url https://gitea.example.com", "--api-url @GITEA@")],
+        not_run: &[
+            ("git", "the git host of this test speaks its API alone, and has these commits"),
+            (
+                "plural cd services",
+                "it has no git: `pull_requests` takes a merge to its service at Gitea itself",
+            ),
         ],
         ..NOTHING
     },

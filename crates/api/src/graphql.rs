@@ -39,6 +39,7 @@ mod passkey;
 mod persona;
 mod pr_automation;
 mod pr_automation_spec;
+mod pr_instance;
 mod preview;
 mod project;
 mod project_limits;
@@ -157,6 +158,7 @@ part! { DeliveryQueries, DeliveryMutations:
     helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
     pr_automation(query PrAutomationQuery; mutation PrAutomationMutation);
+    pr_instance(query PrInstanceQuery; mutation PrInstanceMutation);
     preview(query PreviewQuery);
     pull_request(query PullRequestQuery; mutation PullRequestMutation);
     revision(query RevisionQuery);

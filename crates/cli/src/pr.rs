@@ -11,6 +11,7 @@ use crate::{
     key,
     output::{self, Row, age, or_dash},
     pr_automations::{self, PrAutomationsArgs},
+    pr_instances::{self, PrInstancesArgs, PrOutdatedArgs, PrUninstallArgs, PrUpgradeArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
     terminal::Terminal,
@@ -35,6 +36,10 @@ enum PrCommand {
     Create(PrCreateArgs),
     Preview(PrPreviewArgs),
     Automations(PrAutomationsArgs),
+    Instances(PrInstancesArgs),
+    Outdated(PrOutdatedArgs),
+    Upgrade(PrUpgradeArgs),
+    Uninstall(PrUninstallArgs),
     Test(TestArgs),
     Template(TemplateArgs),
     Contracts(ContractsArgs),
@@ -129,6 +134,18 @@ pub(crate) async fn run(
         }
         PrCommand::Automations(args) => {
             pr_automations::run(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Instances(args) => {
+            pr_instances::run(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Outdated(args) => {
+            pr_instances::outdated(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Upgrade(args) => {
+            pr_instances::upgrade(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Uninstall(args) => {
+            pr_instances::uninstall(args, &connect(&connection, terminal)?.client, terminal).await
         }
     }
 }

@@ -2,6 +2,7 @@
 //! start one. The process that holds the keys never runs them.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -9,7 +10,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use plural_app::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded, Scaffolds};
+use plural_app::ports::scaffolds::{
+    ScaffoldConflict, ScaffoldEntry, ScaffoldMerge, ScaffoldMerged, ScaffoldRun, Scaffolded, Scaffolds,
+};
 use plural_core::{Error, Result};
 use plural_kit::private_folder;
 use plural_sandbox::{Helper, Limits, Program, SandboxError};
@@ -17,9 +20,10 @@ use plural_scaffold::{
     ANSWER_BYTES, Outcome, REQUEST_FILE, Request, ScaffoldError,
     files::{Entry, File, Files},
     read_answer,
+    upgrade::{Conflict, Merged, merge_trees},
 };
 use similar::TextDiff;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::ChildProgram;
 
@@ -29,6 +33,8 @@ const AT_ONCE: usize = 2;
 const DIFFERENCE: usize = 1 << 20;
 /// How long lines of a file are compared before the rest of it counts as changed.
 const DIFFERENCE_TIME: Duration = Duration::from_millis(200);
+/// Lines that are merged at once.
+const MERGED_LINES: usize = 200_000;
 /// How long one waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -68,11 +74,7 @@ impl Scaffolder {
     /// # Errors
     /// `Unavailable` when too many automations run already.
     pub async fn run(&self, request: Request) -> Result<std::result::Result<Outcome, ScaffoldError>> {
-        let busy = || Error::unavailable("too many automations run already; retry in a few seconds");
-        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
-            .await
-            .map_err(|_| busy())?
-            .map_err(|_| busy())?;
+        let turn = self.turn().await?;
         let (program, folder, limits) = (self.program.clone(), self.folder.clone(), self.limits);
         let ran = tokio::task::spawn_blocking(move || {
             // Given back when the work ends, also where nobody waits for it any more.
@@ -84,6 +86,14 @@ impl Scaffolder {
         });
         ran.await.map_err(|cause| Error::internal("running an automation", cause))
     }
+
+    async fn turn(&self) -> Result<OwnedSemaphorePermit> {
+        let busy = || Error::unavailable("too many automations run already; retry in a few seconds");
+        tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
+            .await
+            .map_err(|_| busy())?
+            .map_err(|_| busy())
+    }
 }
 
 #[async_trait]
@@ -94,27 +104,45 @@ impl Scaffolds for Scaffolder {
         let automation = serde_json::to_value(&spec).and_then(serde_json::from_value);
         let automation =
             automation.map_err(|cause| Error::internal("handing an automation to its engine", cause))?;
-        let mut files = Files::default();
-        for (path, entry) in tree {
-            let entry = match entry {
-                ScaffoldEntry::File { bytes, executable } => Entry::File(File { bytes, executable }),
-                ScaffoldEntry::Link => Entry::Link(String::new()),
-            };
-            // A path that automations may not have is left alone.
-            let _ = files.insert(&path, entry);
-        }
-        let request = Request { automation, answers, tree: files, clock_ms, seed, ..Request::default() };
+        let request =
+            Request { automation, answers, tree: files(tree), clock_ms, seed, ..Request::default() };
         let Outcome { changes, title, message, skipped, warnings } =
             match Box::pin(Scaffolder::run(self, request)).await? {
                 Ok(outcome) => outcome,
                 Err(error) => return Ok(Err(error.to_string())),
             };
-        let entry = |entry: Entry| match entry {
-            Entry::File(File { bytes, executable }) => ScaffoldEntry::File { bytes, executable },
-            Entry::Link(_) => ScaffoldEntry::Link,
-        };
         let changes = changes.into_iter().map(|(path, after)| (path, after.map(entry))).collect();
         Ok(Ok(Scaffolded { changes, title, message, skipped, warnings }))
+    }
+
+    async fn merge(&self, merge: ScaffoldMerge) -> Result<std::result::Result<ScaffoldMerged, String>> {
+        let ScaffoldMerge { base, theirs, ours } = merge;
+        let trees = [files(base), files(theirs), files(ours)];
+        let lines: usize = trees.iter().map(lines_of).sum();
+        if lines > MERGED_LINES {
+            return Ok(Err(format!(
+                "there are {lines} lines to merge, and {MERGED_LINES} are merged at most"
+            )));
+        }
+        let turn = self.turn().await?;
+        let merged = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let [base, theirs, ours] = &trees;
+            merge_trees(base, theirs, ours)
+        });
+        let Merged { changes, conflicts } =
+            merged.await.map_err(|cause| Error::internal("merging files", cause))?;
+        let conflict = |conflict| match conflict {
+            Conflict::Lines => ScaffoldConflict::Lines,
+            Conflict::Binary => ScaffoldConflict::Binary,
+            Conflict::DeletedHere => ScaffoldConflict::DeletedHere,
+            Conflict::ChangedHere => ScaffoldConflict::ChangedHere,
+            Conflict::BothMade => ScaffoldConflict::BothMade,
+        };
+        Ok(Ok(ScaffoldMerged {
+            changes: changes.into_iter().map(|(path, after)| (path, after.map(entry))).collect(),
+            conflicts: conflicts.into_iter().map(|(path, of)| (path, conflict(of))).collect(),
+        }))
     }
 
     fn difference(
@@ -145,6 +173,34 @@ impl Scaffolds for Scaffolder {
             _ => format!("Binary files {old} and {new} differ\n"),
         }
     }
+}
+
+fn files(tree: BTreeMap<String, ScaffoldEntry>) -> Files {
+    let mut files = Files::default();
+    for (path, entry) in tree {
+        let entry = match entry {
+            ScaffoldEntry::File { bytes, executable } => Entry::File(File { bytes, executable }),
+            ScaffoldEntry::Link => Entry::Link(String::new()),
+        };
+        // A path that automations may not have is left alone.
+        let _ = files.insert(&path, entry);
+    }
+    files
+}
+
+fn entry(entry: Entry) -> ScaffoldEntry {
+    match entry {
+        Entry::File(File { bytes, executable }) => ScaffoldEntry::File { bytes, executable },
+        Entry::Link(_) => ScaffoldEntry::Link,
+    }
+}
+
+fn lines_of(files: &Files) -> usize {
+    let lines = |entry: &Entry| match entry {
+        Entry::File(file) => file.bytes.iter().filter(|byte| **byte == b'\n').count(),
+        Entry::Link(_) => 0,
+    };
+    files.iter().map(|(_, entry)| lines(entry)).sum()
 }
 
 /// The same in a process of its own.

@@ -429,11 +429,18 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr automations update", Some("service --name other")),
     ("pr contracts", None),
     ("pr create", Some("add-service --set name=shop")),
+    ("pr instances describe", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
+    // Its differences are files.
+    ("pr instances diff", Some("0190b8a2-7c11-7def-8000-0123456789ab -o json")),
+    ("pr instances list", Some("")),
     ("pr list", Some("")),
+    ("pr outdated", Some("")),
     // Its patch is a file.
     ("pr preview", Some("add-service --set name=shop -o name")),
     ("pr template", None),
     ("pr test", None),
+    ("pr uninstall", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
+    ("pr upgrade", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
     ("tokens create", Some("--valid-for 1h")),
     ("tokens list", Some("")),
     ("tokens revoke", Some("0190b8a2-7c11-7def-8000-0123456789ab --yes")),

@@ -39,6 +39,7 @@ mod passkey;
 mod persona;
 mod pr_automation;
 mod pr_automation_spec;
+mod pr_instance;
 mod preview;
 mod project;
 mod project_limits;
@@ -182,6 +183,7 @@ part! { StackQueries, StackMutations:
 
 part! { SelfServiceQueries, SelfServiceMutations:
     pr_automation(query PrAutomationQuery; mutation PrAutomationMutation);
+    pr_instance(query PrInstanceQuery; mutation PrInstanceMutation);
     pull_request(query PullRequestQuery; mutation PullRequestMutation);
     pull_request_life(mutation PullRequestLifeMutation);
     scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);

@@ -10,7 +10,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use plural_app::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded, Scaffolds};
+use plural_app::ports::scaffolds::{
+    ScaffoldConflict, ScaffoldEntry, ScaffoldMerge, ScaffoldMerged, ScaffoldRun, Scaffolded, Scaffolds,
+};
 use plural_core::{Error, Result};
 use plural_kit::private_folder;
 use plural_sandbox::{Helper, Limits, Program, SandboxError};
@@ -18,9 +20,10 @@ use plural_scaffold::{
     ANSWER_BYTES, Outcome, REQUEST_FILE, Request, ScaffoldError,
     files::{Entry, File, Files},
     read_answer,
+    upgrade::{Conflict, Merged, merge_trees},
 };
 use similar::TextDiff;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::ChildProgram;
 
@@ -30,6 +33,8 @@ const AT_ONCE: usize = 2;
 const DIFFERENCE: usize = 1 << 20;
 /// How long lines of a file are compared before the rest of it counts as changed.
 const DIFFERENCE_TIME: Duration = Duration::from_millis(200);
+/// Lines that are merged at once.
+const MERGED_LINES: usize = 200_000;
 /// How long one waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -74,11 +79,7 @@ impl Scaffolder {
                 "automations run in a confined process of their own, which this console cannot start: run it on Linux".to_owned(),
             )));
         };
-        let busy = || Error::unavailable("too many automations run already; retry in a few seconds");
-        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
-            .await
-            .map_err(|_| busy())?
-            .map_err(|_| busy())?;
+        let turn = self.turn().await?;
         let (folder, limits) = (self.folder.clone(), self.limits);
         let ran = tokio::task::spawn_blocking(move || {
             // Given back when the work ends, also where nobody waits for it any more.
@@ -86,6 +87,14 @@ impl Scaffolder {
             confined(&program, &folder, &request, &limits)
         });
         ran.await.map_err(|cause| Error::internal("running an automation", cause))
+    }
+
+    async fn turn(&self) -> Result<OwnedSemaphorePermit> {
+        let busy = || Error::unavailable("too many automations run already; retry in a few seconds");
+        tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
+            .await
+            .map_err(|_| busy())?
+            .map_err(|_| busy())
     }
 }
 
@@ -106,12 +115,39 @@ impl Scaffolds for Scaffolder {
                 Ok(outcome) => outcome,
                 Err(error) => return Ok(Err(error.to_string())),
             };
-        let entry = |entry: Entry| match entry {
-            Entry::File(File { bytes, executable }) => ScaffoldEntry::File { bytes, executable },
-            Entry::Link(_) => ScaffoldEntry::Link,
-        };
         let changes = changes.into_iter().map(|(path, after)| (path, after.map(entry))).collect();
         Ok(Ok(Scaffolded { changes, title, message, skipped, warnings }))
+    }
+
+    async fn merge(&self, merge: ScaffoldMerge) -> Result<std::result::Result<ScaffoldMerged, String>> {
+        let ScaffoldMerge { base, theirs, ours } = merge;
+        let trees = [files(base), files(theirs), files(ours)];
+        let lines: usize = trees.iter().map(lines_of).sum();
+        if lines > MERGED_LINES {
+            return Ok(Err(format!(
+                "there are {lines} lines to merge, and {MERGED_LINES} are merged at most"
+            )));
+        }
+        let turn = self.turn().await?;
+        let merged = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let [base, theirs, ours] = &trees;
+            merge_trees(base, theirs, ours)
+        });
+        let Merged { changes, conflicts } =
+            merged.await.map_err(|cause| Error::internal("merging files", cause))?;
+        let conflict = |conflict| match conflict {
+            Conflict::Lines => ScaffoldConflict::Lines,
+            Conflict::Binary => ScaffoldConflict::Binary,
+            Conflict::DeletedHere => ScaffoldConflict::DeletedHere,
+            Conflict::ChangedHere => ScaffoldConflict::ChangedHere,
+            Conflict::BothMade => ScaffoldConflict::BothMade,
+            Conflict::TooLarge => ScaffoldConflict::TooLarge,
+        };
+        Ok(Ok(ScaffoldMerged {
+            changes: changes.into_iter().map(|(path, after)| (path, after.map(entry))).collect(),
+            conflicts: conflicts.into_iter().map(|(path, of)| (path, conflict(of))).collect(),
+        }))
     }
 
     fn difference(
@@ -159,6 +195,21 @@ fn files(tree: BTreeMap<String, ScaffoldEntry>) -> Files {
 
 fn failed(message: String) -> ScaffoldError {
     ScaffoldError::Step { step: "run".to_owned(), message }
+}
+
+fn entry(entry: Entry) -> ScaffoldEntry {
+    match entry {
+        Entry::File(File { bytes, executable }) => ScaffoldEntry::File { bytes, executable },
+        Entry::Link(_) => ScaffoldEntry::Link,
+    }
+}
+
+fn lines_of(files: &Files) -> usize {
+    let lines = |entry: &Entry| match entry {
+        Entry::File(file) => file.bytes.iter().filter(|byte| **byte == b'\n').count(),
+        Entry::Link(_) => 0,
+    };
+    files.iter().map(|(_, entry)| lines(entry)).sum()
 }
 
 /// Runs the request in a process of its own.

@@ -140,6 +140,8 @@ id!(/// Id of an automation that opens pull requests.
     PrAutomationId, "pr automation");
 id!(/// Id of a pull request.
     PullRequestId, "pull request");
+id!(/// Id of what a pull request generated.
+    PrInstanceId, "pr instance");
 id!(/// Id of a stack.
     StackId, "stack");
 id!(/// Id of commands of stacks under a name.

@@ -25,6 +25,7 @@ mod managed_namespace;
 mod passkey;
 mod persona;
 mod pr_automation;
+mod pr_instance;
 mod project;
 mod pull_request;
 mod question;
@@ -90,7 +91,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 34] = [
+const CASES: [fn() -> Vec<Case>; 35] = [
     project::cases,
     user::cases,
     group::cases,
@@ -103,6 +104,7 @@ const CASES: [fn() -> Vec<Case>; 34] = [
     scm_connection::cases,
     scm_webhook::cases,
     pr_automation::cases,
+    pr_instance::cases,
     pull_request::cases,
     service::cases,
     sync_window::cases,

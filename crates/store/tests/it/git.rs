@@ -18,7 +18,9 @@ use plural_app::ports::git::{
 use plural_app::ports::git_hosts::{GitHosts, Host, HostSecrets};
 use plural_app::ports::previews::{Preview, Previews};
 use plural_app::ports::rules::Rules;
-use plural_app::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded, Scaffolds};
+use plural_app::ports::scaffolds::{
+    ScaffoldEntry, ScaffoldMerge, ScaffoldMerged, ScaffoldRun, Scaffolded, Scaffolds,
+};
 use plural_core::ids::RepositoryId;
 use plural_core::scm_connection::ScmConnection;
 use plural_core::service_file::ServiceFile;
@@ -321,6 +323,10 @@ impl GitHosts for FakeGit {
 impl Scaffolds for FakeGit {
     async fn run(&self, _: ScaffoldRun) -> Result<std::result::Result<Scaffolded, String>> {
         Ok(Err("no automation is run here".to_owned()))
+    }
+
+    async fn merge(&self, _: ScaffoldMerge) -> Result<std::result::Result<ScaffoldMerged, String>> {
+        Ok(Err("nothing is merged here".to_owned()))
     }
 
     fn difference(&self, _: &str, _: Option<&ScaffoldEntry>, _: Option<&ScaffoldEntry>) -> String {

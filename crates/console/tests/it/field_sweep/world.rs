@@ -63,6 +63,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("savedViews", ""),
     ("prAutomation", "(id: \"$automation\")"),
     ("prAutomations", ""),
+    ("prInstance", "(id: \"$instance\")"),
+    ("prInstances", ""),
     ("pullRequest", "(id: \"$opened\")"),
     ("pullRequests", ""),
     ("scmConnection", "(id: \"$scm\")"),
@@ -107,6 +109,10 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("createBootstrapToken", "(attributes: {projectId: \"$project\"})"),
     ("createGroupMember", "(groupId: \"$group\", userId: \"$user\")"),
     ("kickService", "(serviceId: \"$service\")"),
+    // Its pull request is not merged.
+    ("diffPrInstance", "(id: \"$instance\")"),
+    // None is outdated.
+    ("upgradePrInstances", "(automationId: \"$automation\")"),
     // No host is asked: the automation takes parts that are not built.
     ("previewPullRequest", "(id: \"$automation\")"),
     ("planService", "(id: \"$service\")"),
@@ -143,6 +149,9 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::ScmWebhookHmac => Ok("secret of a webhook of a git host"),
         // Cleared when the pull request is open.
         SealedColumn::PullRequestAsked => Err("it is there while a pull request is opened only"),
+        SealedColumn::PrInstanceSeed => {
+            Err("the console draws it itself: `pr_instances.rs` looks for answers")
+        }
         SealedColumn::StackPlan
         | SealedColumn::StackOutput
         | SealedColumn::StackDrift
@@ -397,6 +406,13 @@ impl World {
         automation.as_object_mut().unwrap().extend(actions.as_object().unwrap().clone());
         let automation = made(create, json!({"a": automation})).await;
         let opened = t.plant_pull_request(&json!(automation)).await;
+        let simple = json!({
+            "name": "Add a secret", "projectId": t.project, "connectionId": scm, "title": "Add", "message": "Adds it",
+            "configuration": [{"name": "key", "type": "PASSWORD"}, {"name": "name", "type": "STRING"}],
+        });
+        let simple = made(create, json!({"a": simple})).await;
+        let answers = json!({"key": canaries.plant("secret answer to an automation"), "name": "shop"});
+        let instance = t.plant_instance(&json!(simple), &answers).await;
         let create =
             "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id } }";
         let hook = json!({
@@ -528,6 +544,7 @@ impl World {
             ("view", view),
             ("scm", scm),
             ("automation", automation),
+            ("instance", instance),
             ("opened", opened),
             ("hook", hook),
             ("machine", account),

@@ -307,6 +307,23 @@ pub(super) const PAGES: &[Followed] = &[
         ..NOTHING
     },
     Followed {
+        page: "docs/pr-instances.md",
+        before: "printf a-token > token.txt && \
+                 plural cd scm-connections create generated --type github --repository 'acme/*' --token-file token.txt && \
+                 echo '{name: add-service, identifier: acme/shop, title: Add it, message: Adds it}' > service.yaml && \
+                 plural pr automations create --file service.yaml --connection generated",
+        not_run: &[
+            (
+                "plural pr instances describe",
+                "nothing is generated without a git host: `pr_instances` of the console's tests has one",
+            ),
+            ("plural pr instances diff", "a git host is asked"),
+            ("plural pr upgrade 0190", "a git host is asked"),
+            ("plural pr uninstall", "a git host is asked"),
+        ],
+        ..NOTHING
+    },
+    Followed {
         page: "docs/saved-views.md",
         swaps: &[(
             "0190b8a2-7c11-7def-8000-0123456789ab",

@@ -24,7 +24,7 @@ use crate::ctx::OpCtx;
 use crate::harness::cut;
 use crate::job::NewJob;
 use crate::jobs::TellPullRequest;
-use crate::ports::git_host_pulls::HostPull;
+use crate::ports::git_host_pulls::HostPullHead;
 use crate::records::Search;
 use crate::repository::RepositorySelector;
 use crate::stack::StackSelector;
@@ -125,7 +125,7 @@ impl App {
             ));
         }
         let seen = run_pull(&address, kind, pull);
-        match self.stack_pull_planned(ctx, &stack, seen, true).await? {
+        match Box::pin(self.stack_pull_planned(ctx, &stack, seen, true)).await? {
             (_, Some(run)) => Ok(run),
             (StackPullRequest { problem: Some(problem), .. }, None) => Err(Error::conflict(problem)),
             (StackPullRequest { problem: None, .. }, None) => Err(Error::conflict(
@@ -187,7 +187,7 @@ impl App {
         // Whoever may approve need not write the stack: that a released commit is planned is the console's.
         let by = StackSelector::Id(stack.id);
         let writable = self.authorized::<Stack, Write>(&self.system_ctx(), &by).await?;
-        match self.stack_pull_planned(ctx, &writable, known.pull, true).await? {
+        match Box::pin(self.stack_pull_planned(ctx, &writable, known.pull, true)).await? {
             (_, Some(run)) => Ok(run),
             (seen, None) => Err(Error::conflict(
                 seen.problem.unwrap_or_else(|| "the commit is released, and cannot be planned".to_owned()),
@@ -365,8 +365,8 @@ impl App {
 }
 
 /// What of a pull request goes into its runs. Whether it is only checked is for its stack to say.
-pub(crate) fn run_pull(address: &PullAddress, kind: ScmType, pull: HostPull) -> RunPullRequest {
-    let HostPull { number, url, title, status: _, sha, fork, base: _ } = pull;
+pub(crate) fn run_pull(address: &PullAddress, kind: ScmType, pull: HostPullHead) -> RunPullRequest {
+    let HostPullHead { number, url, title, status: _, sha, fork, base: _ } = pull;
     RunPullRequest {
         connection_id: address.connection_id,
         repository: address.repository.clone(),

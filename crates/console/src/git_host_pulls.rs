@@ -1,7 +1,7 @@
 //! Pull requests of git hosts, for the plans on them.
 
 use async_trait::async_trait;
-use plural_app::ports::git_host_pulls::{HostCheck, HostPull, HostPulls};
+use plural_app::ports::git_host_pulls::{HostCheck, HostPullHead, HostPulls};
 use plural_app::ports::git_hosts::HostResult;
 use plural_core::pull_request::PrStatus;
 use plural_core::stack_pull_comment::PullState;
@@ -11,7 +11,7 @@ use crate::git_hosts::{Connected, commit_id, repository, told};
 
 #[async_trait]
 impl HostPulls for Connected {
-    async fn pull(&self, of: &str, number: u64) -> HostResult<HostPull> {
+    async fn pull(&self, of: &str, number: u64) -> HostResult<HostPullHead> {
         let pull = self.host.pull_request(&repository(of)?, number).await.map_err(told)?;
         let status = match pull.state {
             PullRequestState::Open => PrStatus::Open,
@@ -20,7 +20,7 @@ impl HostPulls for Connected {
         };
         // It becomes a part of what git is asked for.
         let sha = commit_id(&pull.head_commit)?.as_str().to_owned();
-        Ok(HostPull {
+        Ok(HostPullHead {
             number: pull.number,
             url: pull.url,
             title: pull.title,

@@ -165,8 +165,8 @@ pub fn pull_request_at(kind: ScmType, url: &str) -> Result<(String, u64)> {
         ScmType::Plain => &[],
     };
     let at = parts.iter().rposition(|part| words.contains(part)).ok_or_else(invalid)?;
-    let number = parts.get(at + 1).and_then(|number| number.parse().ok()).filter(|number| *number > 0);
-    let number: u64 = number.ok_or_else(invalid)?;
+    let number = parts.get(at + 1).and_then(|number| number.parse::<u64>().ok());
+    let number = number.filter(|number| *number > 0).ok_or_else(invalid)?;
     // What stands between repository and number besides, and before the repository: a folder of the host, and its own words.
     let before: Vec<&str> = parts[..at].iter().copied().filter(|part| *part != "-").collect();
     let repository = match (kind, before.as_slice()) {

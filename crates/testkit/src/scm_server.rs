@@ -210,7 +210,7 @@ impl ScmServer {
     }
 
     /// Somebody else opens a pull request of a branch into `main`, from another repository or not; its number. Hosts of GitHub's kind only.
-    pub fn open_by_another(&self, branch: &str, fork: bool) -> u64 {
+    pub fn open_from(&self, branch: &str, fork: bool) -> u64 {
         let mut host = self.shared.host.lock();
         let number = host.add_pull("More".to_owned(), String::new(), branch.to_owned(), "main".to_owned());
         host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.fork = fork);

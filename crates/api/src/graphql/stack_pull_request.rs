@@ -2,7 +2,6 @@
 
 use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use plural_core::ids::StackRunId;
 use plural_core::stack_pull_request::{ReleasedCommit, RunPullRequest, StackPullRequest as CorePullRequest};
 
 use super::{
@@ -113,7 +112,7 @@ impl StackPullRequest {
     /// The run of this commit; absent where there is none, or it was forgotten.
     async fn run(&self, ctx: &Context<'_>) -> Nullable<StackRun> {
         nullable(async {
-            let Some(run): Option<StackRunId> = self.0.run_id else { return Ok(None) };
+            let Some(run) = self.0.run_id else { return Ok(None) };
             let request = request(ctx);
             match request.app.stack_run_get(&request.op, run).await {
                 Ok(run) => Ok(Some(run.into())),

@@ -8,7 +8,7 @@ use crate::ports::git_hosts::HostResult;
 
 /// A pull request as its host tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostPull {
+pub struct HostPullHead {
     /// Its number.
     pub number: u64,
     /// Its page.
@@ -42,7 +42,7 @@ pub struct HostCheck {
 #[async_trait]
 pub trait HostPulls: Send + Sync {
     /// Reads a pull request.
-    async fn pull(&self, repository: &str, number: u64) -> HostResult<HostPull>;
+    async fn pull(&self, repository: &str, number: u64) -> HostResult<HostPullHead>;
     /// Paths that a pull request changes, those too that files had before; and whether there are more than the host lists.
     async fn pull_paths(&self, repository: &str, number: u64) -> HostResult<(Vec<String>, bool)>;
     /// Writes the one comment with this marker (letters, digits, `-`): edits the connection's own, or adds it.

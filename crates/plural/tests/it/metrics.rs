@@ -86,6 +86,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             "share_mirrors",
             "tend_stack_runs",
             "clock_stacks",
+            "poll_stack_pulls",
             "prune_stack_runs",
         ]
         .into_iter()
@@ -102,6 +103,8 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "follow_definition",
                 "hear_scm_webhook",
                 "open_pull_request",
+                "plan_pull_request",
+                "tell_pull_request",
             ]
             .into_iter()
             .filter(|kind| !kinds.contains(kind)),

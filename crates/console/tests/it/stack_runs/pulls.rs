@@ -25,6 +25,11 @@ each_database!(
     only_stacks_that_it_reaches_are_planned,
 );
 
+/// As somebody copies it out of a browser.
+fn url(number: u64) -> String {
+    format!("http://127.0.0.1/plural/fleet/pulls/{number}/files")
+}
+
 /// A stack whose repository is at a git host.
 struct Hosted {
     w: World,
@@ -88,16 +93,12 @@ impl Hosted {
         self.w.t.console.app().stack_plans_for_pull_request(&pull).await.unwrap()
     }
 
-    fn url(&self, number: u64) -> String {
-        format!("http://127.0.0.1/plural/fleet/pulls/{number}")
-    }
-
     async fn plan(&self, by: &Person, number: u64) -> Answer {
-        by.ask(PLAN, json!({"id": self.w.stack, "url": self.url(number)})).await
+        by.ask(PLAN, json!({"id": self.w.stack, "url": url(number)})).await
     }
 
     async fn release(&self, by: &Person, number: u64, sha: &str) -> Answer {
-        by.ask(RELEASE, json!({"id": self.w.stack, "url": self.url(number), "sha": sha})).await
+        by.ask(RELEASE, json!({"id": self.w.stack, "url": url(number), "sha": sha})).await
     }
 
     async fn pulls(&self) -> Vec<Value> {

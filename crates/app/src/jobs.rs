@@ -10,6 +10,7 @@ mod collect_mirrors;
 mod end_stack_run;
 mod fetch_turns;
 mod follow_definition;
+mod follow_gone;
 mod follow_stacks;
 mod follow_upstream;
 mod hear_scm_webhook;
@@ -48,6 +49,7 @@ use fetch_turns::FetchTurns;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
+pub use follow_gone::{FollowGone, LeftStacks};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
@@ -215,6 +217,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<EndStackRun>(),
     JobEntry::of::<FollowUpstream>(),
     JobEntry::of::<FollowDefinition>(),
+    JobEntry::of::<FollowGone>(),
     JobEntry::of::<HearScmWebhook>(),
     JobEntry::of::<OpenPullRequest>(),
     JobEntry::of::<PlanPullRequest>(),

@@ -101,6 +101,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "end_stack_run",
                 "follow_upstream",
                 "follow_definition",
+                "follow_gone",
                 "hear_scm_webhook",
                 "open_pull_request",
                 "plan_pull_request",

@@ -295,17 +295,17 @@ impl App {
             let validation = question.and_then(|question| question.validation.as_ref());
             let (system, scope) = (self.system_ctx(), validation.and_then(|validation| validation.uniq_by));
             match scope.map(|uniq| uniq.scope) {
-                None => {}
-                Some(UniqueIn::Cluster) => {
-                    if self.is_cluster(&system, &value).await? {
-                        known.clusters.insert(value);
-                    }
+                Some(UniqueIn::Cluster) if self.is_cluster(&system, &value).await? => {
+                    known.clusters.insert(value);
                 }
-                Some(UniqueIn::Project) => {
-                    if is_there(self.get::<Project>(&system, &ProjectSelector::Name(value.clone())).await)? {
-                        known.projects.insert(value);
-                    }
+                Some(UniqueIn::Project)
+                    if is_there(
+                        self.get::<Project>(&system, &ProjectSelector::Name(value.clone())).await,
+                    )? =>
+                {
+                    known.projects.insert(value);
                 }
+                None | Some(UniqueIn::Cluster | UniqueIn::Project) => {}
             }
         }
         Ok(known)

@@ -342,7 +342,8 @@ impl GitHost for Bitbucket {
         };
         let mut key = status.context.clone();
         if key.chars().count() > KEY {
-            key = hex::encode(Sha256::digest(&key))[..KEY].to_owned();
+            key = hex::encode(Sha256::digest(&key));
+            key.truncate(KEY);
         }
         let description: String = status.description.chars().take(DESCRIPTION).collect();
         // It takes no status without a page.

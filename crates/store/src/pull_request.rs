@@ -183,24 +183,21 @@ impl PullRequestStore for Database {
         };
         let doing = "recording a pull request";
         let mut entry = by.entry().clone();
-        let row = match known {
-            Some(known) => {
-                // The id that it was to have is nobody's.
-                entry.target.id = Some(known.id);
-                row.id = ActiveValue::Unchanged(known.id);
-                row.update(&write.tx).await.map_err(unique(doing, UNIQUE))?
-            }
-            None => {
-                row.id = set(id.uuid());
-                row.project_id = set(project_id.uuid());
-                row.connection_id = set(connection_id.uuid());
-                row.automation_id = set(automation_id.map(PrAutomationId::uuid));
-                row.creator = set(creator.clone());
-                row.url = set(url.clone());
-                row.created_at = set(*created_at);
-                row.phase = set(PrPhase::Opened.as_str().to_owned());
-                row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
-            }
+        let row = if let Some(known) = known {
+            // The id that it was to have is nobody's.
+            entry.target.id = Some(known.id);
+            row.id = ActiveValue::Unchanged(known.id);
+            row.update(&write.tx).await.map_err(unique(doing, UNIQUE))?
+        } else {
+            row.id = set(id.uuid());
+            row.project_id = set(project_id.uuid());
+            row.connection_id = set(connection_id.uuid());
+            row.automation_id = set(automation_id.map(PrAutomationId::uuid));
+            row.creator = set(creator.clone());
+            row.url = set(url.clone());
+            row.created_at = set(*created_at);
+            row.phase = set(PrPhase::Opened.as_str().to_owned());
+            row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
         };
         write.audit(&entry).await?;
         write.commit().await?;

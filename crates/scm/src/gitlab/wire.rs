@@ -94,17 +94,17 @@ impl MergeRequest {
 pub(super) struct File {
     old_path: String,
     new_path: String,
-    #[serde(default)]
-    new_file: bool,
-    #[serde(default)]
-    renamed_file: bool,
-    #[serde(default)]
-    deleted_file: bool,
+    #[serde(default, rename = "new_file")]
+    added: bool,
+    #[serde(default, rename = "renamed_file")]
+    renamed: bool,
+    #[serde(default, rename = "deleted_file")]
+    removed: bool,
 }
 
 impl File {
     pub(super) fn told(self) -> ChangedFile {
-        let status = match (self.new_file, self.deleted_file, self.renamed_file) {
+        let status = match (self.added, self.removed, self.renamed) {
             (true, ..) => FileStatus::Added,
             (_, true, _) => FileStatus::Removed,
             (.., true) => FileStatus::Renamed,

@@ -195,6 +195,12 @@ impl ScmServer {
         host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.closed = true);
     }
 
+    /// Somebody else opens a pull request again that was closed.
+    pub fn reopen_by_another(&self, number: u64) {
+        let mut host = self.shared.host.lock();
+        host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.closed = false);
+    }
+
     /// Somebody else writes another text for a pull request.
     pub fn edit_by_another(&self, number: u64, body: &str) {
         let mut host = self.shared.host.lock();
@@ -202,6 +208,18 @@ impl ScmServer {
             .iter_mut()
             .filter(|pull| pull.number == number)
             .for_each(|pull| body.clone_into(&mut pull.body));
+    }
+
+    /// Somebody else opens a pull request of a branch into `main`; its number.
+    pub fn open_by_another(&self, title: &str, body: &str, head: &str) -> u64 {
+        let mut host = self.shared.host.lock();
+        host.add_pull(title.to_owned(), body.to_owned(), head.to_owned(), "main".to_owned())
+    }
+
+    /// Somebody else tells a check's state, as GitHub and Gitea call it.
+    pub fn report(&self, commit: &str, context: &str, state: &str) {
+        let status = json!({"context": context, "state": state});
+        self.shared.host.lock().statuses.push((commit.to_owned(), status));
     }
 
     /// Somebody else pushes a commit to a branch, which git knows by this id: with these files over those of `main`.

@@ -86,6 +86,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             "share_mirrors",
             "tend_stack_runs",
             "clock_stacks",
+            "poll_pull_requests",
             "poll_stack_pulls",
             "prune_stack_runs",
         ]
@@ -104,6 +105,9 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "follow_gone",
                 "hear_scm_webhook",
                 "open_pull_request",
+                "hear_pull_request",
+                "read_pull_request",
+                "follow_merge",
                 "plan_pull_request",
                 "tell_pull_request",
             ]

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::port::{ChangedFile, EntryKind, FileStatus, PullRequest, PullRequestState, TreeEntry, Verdict};
+use crate::port::{
+    ChangedFile, Check, EntryKind, FileStatus, PullRequest, PullRequestState, StatusState, TreeEntry, Verdict,
+};
 
 #[derive(Deserialize)]
 pub(super) struct Project {
@@ -167,5 +169,28 @@ impl Entry {
     pub(super) fn told(self) -> Option<TreeEntry> {
         let kind = EntryKind::of_mode(&self.mode)?;
         Some(TreeEntry { path: self.path, kind })
+    }
+}
+
+/// Without being asked for all, it tells the newest of each name.
+#[derive(Deserialize)]
+pub(super) struct Status {
+    name: String,
+    #[serde(rename = "status")]
+    state: String,
+    #[serde(default)]
+    allow_failure: bool,
+}
+
+impl Status {
+    pub(super) fn told(self) -> Check {
+        let state = match self.state.as_str() {
+            "success" | "skipped" | "manual" => StatusState::Success,
+            "failed" | "canceled" if self.allow_failure => StatusState::Success,
+            "failed" => StatusState::Failure,
+            "canceled" => StatusState::Error,
+            _ => StatusState::Pending,
+        };
+        Check { context: self.name, state }
     }
 }

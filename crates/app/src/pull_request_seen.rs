@@ -39,9 +39,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_merge_is_followed_once() {
-        let of = |status| PullRequest {
+    fn of(status: PrStatus) -> PullRequest {
+        PullRequest {
             id: PullRequestId::from_uuid(uuid::Uuid::nil()),
             project_id: ProjectId::from_uuid(uuid::Uuid::nil()),
             connection_id: ScmConnectionId::from_uuid(uuid::Uuid::nil()),
@@ -59,7 +58,11 @@ mod tests {
             life: PrLife::default(),
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,
-        };
+        }
+    }
+
+    #[test]
+    fn a_merge_is_followed_once() {
         let kinds = |before, after| -> Vec<&'static str> {
             let jobs = App::pull_request_seen(&of(before), &of(after)).unwrap();
             jobs.into_iter().map(|job| job.kind).collect()
@@ -74,5 +77,27 @@ mod tests {
         ] {
             assert!(kinds(before, after).is_empty(), "{before:?} {after:?}");
         }
+    }
+
+    #[test]
+    fn stacks_are_planned_where_its_head_or_its_status_is_news() {
+        let at = |status, head: Option<&str>| {
+            let mut pull = of(status);
+            pull.told.url = String::from("https://git.example.com/acme/fleet/pulls/7");
+            pull.life.head = head.map(String::from);
+            pull
+        };
+        let is_planned = |before: &PullRequest, after: &PullRequest| {
+            let jobs = App::pull_request_seen(before, after).unwrap();
+            jobs.iter().any(|job| job.kind == "plan_pull_request")
+        };
+        let (unread, one) = (at(PrStatus::Open, None), at(PrStatus::Open, Some("a1")));
+        assert!(is_planned(&unread, &one));
+        assert!(!is_planned(&one, &one));
+        assert!(is_planned(&one, &at(PrStatus::Open, Some("b2"))));
+        // What was planned of it ends.
+        let closed = at(PrStatus::Closed, Some("a1"));
+        assert!(is_planned(&one, &closed));
+        assert!(is_planned(&closed, &one));
     }
 }

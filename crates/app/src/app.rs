@@ -42,6 +42,7 @@ use crate::replica::Replicas;
 use crate::shared_counts::ServiceCounts;
 use crate::sign_in_link::SignInLink;
 use crate::stack_clock::ClockPasses;
+use crate::stack_pull_poll::SeenPulls;
 use crate::stack_run_turns::SilentRuns;
 use crate::stack_state::LOOKS;
 use crate::store::Store;
@@ -88,6 +89,8 @@ pub struct Ports {
 /// What an operator decides.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Where people reach the console, for links that others show; no links where it is not known.
+    pub public_url: Option<String>,
     /// Repositories may be folders of the console's machine. Whoever may create repositories can then
     /// read every git repository there, so it is off unless asked for.
     pub allow_local_repositories: bool,
@@ -125,9 +128,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Defaults: no local repositories, a minute between fetches, a day per login.
+    /// Defaults: no address of its own, no local repositories, a minute between fetches, a day per login.
     pub fn new(webhook_secret: SecretString) -> Self {
         Self {
+            public_url: None,
             allow_local_repositories: false,
             credentials_over_http: false,
             poll_seconds: 60,
@@ -176,6 +180,7 @@ pub struct App {
     pub(crate) throttle: Throttle,
     pub(crate) sign_in_link: SignInLink,
     pub(crate) silent_runs: SilentRuns,
+    pub(crate) seen_pulls: SeenPulls,
     pub(crate) clock_passes: ClockPasses,
     pub(crate) questions: PlanLimiter,
     pub(crate) proxy: GrantCache,
@@ -252,6 +257,7 @@ impl App {
             throttle: Throttle::default(),
             sign_in_link: SignInLink::default(),
             silent_runs: SilentRuns::default(),
+            seen_pulls: SeenPulls::default(),
             clock_passes: ClockPasses::default(),
             questions: PlanLimiter::default(),
             proxy,

@@ -10,12 +10,14 @@ mod collect_mirrors;
 mod end_stack_run;
 mod fetch_turns;
 mod follow_definition;
+mod follow_gone;
 mod follow_stacks;
 mod follow_upstream;
 mod hear_scm_webhook;
 mod loops;
 mod move_secrets;
 mod open_pull_request;
+mod plan_pull_request;
 mod prepare_stack_run;
 mod pull_request_parts;
 mod read_pull_request;
@@ -26,6 +28,7 @@ mod stack_rules;
 mod sync_global_services;
 mod sync_repository;
 mod sync_sources;
+mod tell_pull_request;
 mod watch_repositories;
 mod watch_sources;
 mod worker;
@@ -48,10 +51,12 @@ use fetch_turns::FetchTurns;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
+pub use follow_gone::{FollowGone, LeftStacks};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
+pub use plan_pull_request::PlanPullRequest;
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub(crate) use pull_request_parts::{Fetched, Parts};
 pub use read_pull_request::{
@@ -61,6 +66,7 @@ pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRep
 pub(crate) use reseal::reseal_job;
 pub use reseal::{Reseal, Resealed, ResealedWith};
 pub(crate) use sync_global_services::GlobalServicesChanged;
+pub use tell_pull_request::TellPullRequest;
 pub(crate) use watch_sources::DirtySources;
 
 /// Repositories that the feed told of and the job has not looked at yet. A set: many tellings are one.
@@ -217,11 +223,14 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<EndStackRun>(),
     JobEntry::of::<FollowUpstream>(),
     JobEntry::of::<FollowDefinition>(),
+    JobEntry::of::<FollowGone>(),
     JobEntry::of::<HearScmWebhook>(),
     JobEntry::of::<OpenPullRequest>(),
     JobEntry::of::<HearPullRequest>(),
     JobEntry::of::<ReadPullRequest>(),
     JobEntry::of::<FollowMerge>(),
+    JobEntry::of::<PlanPullRequest>(),
+    JobEntry::of::<TellPullRequest>(),
 ];
 
 /// Which one ended, and how.

@@ -18,10 +18,11 @@ use crate::access::{Audited, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
-use crate::jobs::{HeardPullRequest, KnownPullRequest, ReadPullRequest};
+use crate::jobs::{HeardPullRequest, KnownPullRequest, PlanPullRequest, ReadPullRequest};
 use crate::ports::git_hosts::{Host, HostCause, HostError, HostPull, HostResult};
 use crate::scm_connection::ScmConnectionSelector;
 use crate::scm_webhook::{ScmWebhookRow, ScmWebhookSelector};
+use crate::stack_pull_request::PullAddress;
 
 /// How long nobody lists the open pull requests of a repository again. Webhooks tell sooner.
 const POLLED_EVERY: TimeDelta = TimeDelta::minutes(5);
@@ -102,6 +103,12 @@ impl App {
         };
         if !webhook.is_believed(&connection, slug) {
             return Ok(());
+        }
+        if let Some(number) = number {
+            // Which stacks it reaches is no matter of its record, which it may not have.
+            let pull =
+                PullAddress { connection_id: connection.id, repository: slug.clone(), number: *number };
+            self.store.jobs_enqueue(&[NewJob::of::<PlanPullRequest>(&pull)?], self.now()).await?;
         }
         let known = self.store.pull_requests_heard(connection.id, slug, *number, head.as_deref()).await?;
         if let (true, Some(number)) = (known.is_empty(), number) {

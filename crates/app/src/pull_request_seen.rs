@@ -5,7 +5,8 @@ use plural_core::pull_request::{PrStatus, PullRequest};
 
 use crate::app::App;
 use crate::job::NewJob;
-use crate::jobs::{FollowMerge, MergedPullRequest};
+use crate::jobs::{FollowMerge, MergedPullRequest, PlanPullRequest};
+use crate::stack_pull_request::PullAddress;
 
 impl App {
     /// The jobs of what follows from a change, or from the first look at one: its head was not known before. They are enqueued in the transaction that records `after`, or nothing is: this itself changes nothing.
@@ -17,6 +18,13 @@ impl App {
         let mut jobs = Vec::new();
         if after.told.status == PrStatus::Merged && before.told.status != PrStatus::Merged {
             jobs.push(NewJob::of::<FollowMerge>(&MergedPullRequest { id: after.id })?);
+        }
+        let is_news = before.told.status != after.told.status || before.life.head != after.life.head;
+        if is_news && let Some(number) = after.told.number() {
+            let PullRequest { connection_id, told, .. } = after;
+            let pull =
+                PullAddress { connection_id: *connection_id, repository: told.repository.clone(), number };
+            jobs.push(NewJob::of::<PlanPullRequest>(&pull)?);
         }
         Ok(jobs)
     }
@@ -31,9 +39,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_merge_is_followed_once() {
-        let of = |status| PullRequest {
+    fn of(status: PrStatus) -> PullRequest {
+        PullRequest {
             id: PullRequestId::from_uuid(uuid::Uuid::nil()),
             project_id: ProjectId::from_uuid(uuid::Uuid::nil()),
             connection_id: ScmConnectionId::from_uuid(uuid::Uuid::nil()),
@@ -51,7 +58,11 @@ mod tests {
             life: PrLife::default(),
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,
-        };
+        }
+    }
+
+    #[test]
+    fn a_merge_is_followed_once() {
         let kinds = |before, after| -> Vec<&'static str> {
             let jobs = App::pull_request_seen(&of(before), &of(after)).unwrap();
             jobs.into_iter().map(|job| job.kind).collect()
@@ -66,5 +77,27 @@ mod tests {
         ] {
             assert!(kinds(before, after).is_empty(), "{before:?} {after:?}");
         }
+    }
+
+    #[test]
+    fn stacks_are_planned_where_its_head_or_its_status_is_news() {
+        let at = |status, head: Option<&str>| {
+            let mut pull = of(status);
+            pull.told.url = String::from("https://git.example.com/acme/fleet/pulls/7");
+            pull.life.head = head.map(String::from);
+            pull
+        };
+        let is_planned = |before: &PullRequest, after: &PullRequest| {
+            let jobs = App::pull_request_seen(before, after).unwrap();
+            jobs.iter().any(|job| job.kind == "plan_pull_request")
+        };
+        let (unread, one) = (at(PrStatus::Open, None), at(PrStatus::Open, Some("a1")));
+        assert!(is_planned(&unread, &one));
+        assert!(!is_planned(&one, &one));
+        assert!(is_planned(&one, &at(PrStatus::Open, Some("b2"))));
+        // What was planned of it ends.
+        let closed = at(PrStatus::Closed, Some("a1"));
+        assert!(is_planned(&one, &closed));
+        assert!(is_planned(&closed, &one));
     }
 }

@@ -94,6 +94,7 @@ use crate::stack::StackStore;
 use crate::stack_clock::StackClockStore;
 use crate::stack_definition::StackDefinitionStore;
 use crate::stack_drift::StackDriftStore;
+use crate::stack_pull_request::StackPullRequestStore;
 use crate::stack_run::StackRunStore;
 use crate::stack_state::StackStateStore;
 use crate::sync::SyncStore;
@@ -169,6 +170,7 @@ stores! {
     StackClockStore,
     StackDefinitionStore,
     StackDriftStore,
+    StackPullRequestStore,
     StackRunStore,
     StackStateStore,
     AuditStore,

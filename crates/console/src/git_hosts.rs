@@ -144,8 +144,8 @@ fn number(text: &str) -> Result<u64> {
     text.parse().map_err(|_| invalid("has an App whose number is none"))
 }
 
-struct Connected {
-    host: Arc<dyn GitHost>,
+pub(crate) struct Connected {
+    pub(crate) host: Arc<dyn GitHost>,
     /// Why no commit is made: the connection's are to be signed, and the host takes none that is.
     unsigned: Option<HostError>,
 }
@@ -159,7 +159,7 @@ fn unsigned(kind: HostKind) -> HostError {
     HostError { cause: HostCause::Refused, message }
 }
 
-fn told(error: plural_scm::Error) -> HostError {
+pub(crate) fn told(error: plural_scm::Error) -> HostError {
     let cause = match error.cause {
         Cause::RateLimited { .. } | Cause::HalfAnswer | Cause::Temporary => HostCause::Later,
         Cause::NotFound => HostCause::NotFound,
@@ -264,7 +264,7 @@ fn counted(reviews: &[Review]) -> PrReviews {
     counted
 }
 
-fn repository(name: &str) -> HostResult<Repository> {
+pub(crate) fn repository(name: &str) -> HostResult<Repository> {
     Repository::parse(name).map_err(told)
 }
 
@@ -272,7 +272,7 @@ fn branch(name: &str) -> HostResult<BranchName> {
     BranchName::parse(name).map_err(told)
 }
 
-fn commit_id(text: &str) -> HostResult<CommitId> {
+pub(crate) fn commit_id(text: &str) -> HostResult<CommitId> {
     CommitId::parse(text).map_err(told)
 }
 

@@ -29,6 +29,7 @@ use crate::{
     repository::{Caches, Repository},
     sessions::Sessions,
     signature::Signers,
+    single::What,
     watch::RefWatch,
 };
 
@@ -241,20 +242,20 @@ impl Mirrors {
             return turn.result.clone();
         }
         let number = mirror.started.fetch_add(1, Ordering::SeqCst) + 1;
-        let result = self.fetch_now(remote, &mirror, None).await;
+        let result = self.fetch_now(remote, &mirror, &What::All).await;
         *turn = Some(Turn { number, fingerprint, result: result.clone() });
         result
     }
 
-    /// Fetches one commit that no branch or tag leads to, for services pinned to it. Not every server gives such commits.
-    pub async fn fetch_commit(&self, remote: &Remote, commit: Oid) -> Result<Fetched> {
+    /// Fetches one thing alone.
+    pub(crate) async fn fetch_single(&self, remote: &Remote, what: &What) -> Result<Fetched> {
         remote.check(self.inner.options.credentials_over_http)?;
         if let Some(path) = self.read_in_place(remote)? {
             return self.look_at(remote, path).await;
         }
         let mirror = self.mirror(&remote.key);
         let _turn = mirror.turn.lock().await;
-        self.fetch_now(remote, &mirror, Some(commit)).await
+        self.fetch_now(remote, &mirror, what).await
     }
 
     /// A repository as it was fetched last; asks nobody.
@@ -478,7 +479,7 @@ impl Mirrors {
         }
     }
 
-    async fn fetch_now(&self, remote: &Remote, mirror: &Arc<Mirror>, commit: Option<Oid>) -> Result<Fetched> {
+    async fn fetch_now(&self, remote: &Remote, mirror: &Arc<Mirror>, what: &What) -> Result<Fetched> {
         let started = Instant::now();
         let options = &self.inner.options;
         let url = remote.url.to_string();
@@ -502,9 +503,10 @@ impl Mirrors {
             mirror.layout.begin()?;
             let limit = if empty { options.clone_timeout } else { options.timeout };
             let run = OwnedRun { room, first: empty, ..self.run(remote, &mirror.layout, limit) };
-            let fetched = match commit {
-                Some(commit) if !empty => run.fetch_commit(&commit.to_hex()).await,
-                Some(_) | None => run.fetch_all().await,
+            let fetched = match what {
+                What::Commit(commit) if !empty => run.fetch_commit(&commit.to_hex()).await,
+                What::Reference(reference) if !empty => run.fetch_reference(reference).await,
+                What::Commit(_) | What::Reference(_) | What::All => run.fetch_all().await,
             };
             match fetched {
                 // What sounds like damage may be the other side's: only a mirror that is not whole is made anew, and once.
@@ -664,6 +666,10 @@ impl OwnedRun<'_> {
 
     async fn fetch_commit(&self, commit: &str) -> Result<()> {
         self.run().fetch_commit(commit).await
+    }
+
+    async fn fetch_reference(&self, reference: &str) -> Result<()> {
+        self.run().fetch_reference(reference).await
     }
 
     async fn is_whole(&self) -> Result<bool> {

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use plural_app::access::{Admin, Audited, Grant, Write};
+use plural_app::job::NewJob;
 use plural_app::seal::Sealed;
 use plural_app::stack::{Dependents, StackFilter, StackSelector, StackStore, forgets};
 use plural_app::stack_run::{MadeRun, SealedInputs};
@@ -515,6 +516,7 @@ impl StackStore for Database {
         by: Audited<'_, Stack, Admin>,
         forget: Option<StateVersionId>,
         dependents: Dependents,
+        follows: &[NewJob],
     ) -> Result<()> {
         let id = by.target().id;
         let mut write = self.write().await?;
@@ -562,6 +564,7 @@ impl StackStore for Database {
         // Its row, its states and its runs go with its policy.
         policy::forget_in_tx(&write, id).await?;
         write.audit(by.entry()).await?;
+        write.enqueue(follows, by.entry().at).await?;
         write.commit().await
     }
 }

@@ -1,6 +1,7 @@
 //! Definitions of stacks.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, Installation, Write};
 use plural_app::job::NewJob;
 use plural_app::records::Search;
@@ -194,6 +195,7 @@ impl StackDefinitionStore for Database {
         &self,
         by: Audited<'_, StackDefinition, Write>,
         is: &NewStackDefinition,
+        unchanged_since: Option<DateTime<Utc>>,
         follow: &NewJob,
     ) -> Result<StackDefinition> {
         let NewStackDefinition { name, description, configuration, steps, delete_steps } = is;
@@ -203,6 +205,13 @@ impl StackDefinitionStore for Database {
         let was = row::Entity::find_by_id(by.target().id.uuid()).lock_exclusive().one(&write.tx).await;
         let was =
             was.map_err(db("reading a definition of stacks"))?.ok_or(Error::not_found("stack definition"))?;
+        // As precise as both databases are.
+        let moved = |since: DateTime<Utc>| since.timestamp_micros() != was.updated_at.timestamp_micros();
+        if unchanged_since.is_some_and(moved) {
+            return Err(Error::conflict(
+                "somebody else changed the definition since you read it: look at it and try again",
+            ));
+        }
         let is_same = StackDefinition::try_from(was)?.runs_as(is);
         let row = row::ActiveModel {
             id: ActiveValue::Unchanged(by.target().id.uuid()),

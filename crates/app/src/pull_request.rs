@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use plural_core::Result;
 use plural_core::ids::{PrAutomationId, ProjectId, PullRequestId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
-use plural_core::pull_request::{HostPullRequest, PrProgress, PrStatus, PrWork, PullRequest};
+use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
 use plural_core::scm_connection::ScmConnection;
 
 use crate::access::{Audited, CreatePr, actor_name, noun};
@@ -24,6 +24,12 @@ pub struct PullRequestFilter {
     pub project_id: Option<ProjectId>,
     /// How they stand.
     pub status: Option<PrStatus>,
+    /// How far the console is with opening them.
+    pub phase: Option<PrPhase>,
+    /// Of this repository.
+    pub repository: Option<String>,
+    /// Opened with this automation.
+    pub automation_id: Option<PrAutomationId>,
     /// Title, repository or address contains this.
     pub q: Option<String>,
 }

@@ -117,7 +117,7 @@ impl Table for PullRequest {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &PullRequestFilter) -> Select<row::Entity> {
-        let PullRequestFilter { project_id, status, q } = filter;
+        let PullRequestFilter { project_id, status, phase, repository, automation_id, q } = filter;
         let columns = [row::Column::Title, row::Column::Repository, row::Column::Url];
         let mut rows = search(rows, &columns, q.as_deref());
         if let Some(id) = project_id {
@@ -127,6 +127,15 @@ impl Table for PullRequest {
             rows = rows
                 .filter(row::Column::Phase.eq(PrPhase::Opened.as_str()))
                 .filter(row::Column::Status.eq(status.as_str()));
+        }
+        if let Some(phase) = phase {
+            rows = rows.filter(row::Column::Phase.eq(phase.as_str()));
+        }
+        if let Some(repository) = repository {
+            rows = rows.filter(row::Column::Repository.eq(repository.as_str()));
+        }
+        if let Some(id) = automation_id {
+            rows = rows.filter(row::Column::AutomationId.eq(id.uuid()));
         }
         rows
     }

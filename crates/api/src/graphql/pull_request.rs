@@ -166,12 +166,21 @@ impl PullRequestQuery {
         last: Option<i32>,
         #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
         #[graphql(desc = "Only those that stand so.")] status: Option<PrStatus>,
+        #[graphql(desc = "Only those with whose opening the console is so far.")] phase: Option<PrPhase>,
+        #[graphql(desc = "Only of this repository, as `acme/shop`.")] repository: Option<String>,
+        #[graphql(desc = "Only those that were opened with this automation.")] automation_id: Option<ID>,
         #[graphql(desc = "Only with this in their title, repository or address.")] q: Option<String>,
     ) -> Nullable<PullRequestConnection> {
-        let filter = id_in("projectId", project_id.as_deref()).map(|project_id| PullRequestFilter {
-            project_id,
-            status: status.map(Into::into),
-            q,
+        let automation = id_in("automationId", automation_id.as_deref());
+        let filter = id_in("projectId", project_id.as_deref()).and_then(|project_id| {
+            Ok(PullRequestFilter {
+                project_id,
+                status: status.map(Into::into),
+                phase: phase.map(Into::into),
+                repository: repository.filter(|repository| !repository.is_empty()),
+                automation_id: automation?,
+                q,
+            })
         });
         page_of::<plural_core::pull_request::PullRequest, _>(
             ctx,

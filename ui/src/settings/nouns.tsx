@@ -77,6 +77,7 @@ export const pages: Record<Setting, Pages> = {
   },
   'pull-requests': {
     List: lazy(async () => ({ default: (await import('../pullrequest/page')).List })),
+    One: lazy(async () => ({ default: (await import('../pullrequest/one')).One })),
   },
   projects: {
     List: lazy(async () => ({ default: (await import('../project/page')).List })),

@@ -1,0 +1,132 @@
+import { Select, TextInput } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useState, type ComponentType } from 'react';
+
+import { graphql } from '../generated';
+import type { ConfigurationType } from '../generated/graphql';
+import { ask } from '../lib/client';
+import { visible } from '../lib/text';
+import type { InputProps } from '../parts/values';
+
+const Clusters = graphql(/* GraphQL */ `
+  query ClustersToPick($q: String) {
+    clusters(first: 50, q: $q) {
+      edges {
+        node {
+          handle
+          name
+        }
+      }
+    }
+  }
+`);
+const Projects = graphql(/* GraphQL */ `
+  query ProjectsToPick($q: String) {
+    projects(first: 50, q: $q) {
+      edges {
+        node {
+          name
+        }
+      }
+    }
+  }
+`);
+const Groups = graphql(/* GraphQL */ `
+  query GroupsToPick($q: String) {
+    groups(first: 50, q: $q) {
+      edges {
+        node {
+          name
+        }
+      }
+    }
+  }
+`);
+const Users = graphql(/* GraphQL */ `
+  query UsersToPick($q: String) {
+    users(first: 50, q: $q) {
+      edges {
+        node {
+          name
+          email
+        }
+      }
+    }
+  }
+`);
+
+interface Choice {
+  value: string;
+  label: string;
+}
+type Find = (q: string | null, signal: AbortSignal) => Promise<Choice[]>;
+interface Page<Node> {
+  edges?: readonly ({ node?: Node | null } | null)[] | null;
+}
+
+const choicesOf = <Node,>(page: Page<Node> | null | undefined, choice: (node: Node) => Choice[]) =>
+  (page?.edges ?? []).flatMap((edge) => (edge?.node == null ? [] : choice(edge.node)));
+const named = ({ name }: { name: string }): Choice[] => [{ value: name, label: visible(name) }];
+
+const finds: Partial<Record<ConfigurationType, Find>> = {
+  CLUSTER: async (q, signal) =>
+    choicesOf((await ask(Clusters, { q }, signal)).clusters, ({ handle, name }) =>
+      handle == null ? [] : [{ value: handle, label: visible(name === handle ? handle : `${handle} (${name})`) }],
+    ),
+  PROJECT: async (q, signal) => choicesOf((await ask(Projects, { q }, signal)).projects, named),
+  GROUP: async (q, signal) => choicesOf((await ask(Groups, { q }, signal)).groups, named),
+  USER: async (q, signal) =>
+    choicesOf((await ask(Users, { q }, signal)).users, ({ name, email }) => [
+      { value: email, label: visible(`${name} (${email})`) },
+    ]),
+};
+
+/** One of those that there are, found by what is typed. Where they cannot be read, it is written. */
+function picker(type: ConfigurationType, find: Find): ComponentType<InputProps> {
+  return function Pick({ value, onChange, ...common }: InputProps) {
+    const [typed, setTyped] = useState('');
+    const [q] = useDebouncedValue(typed.trim(), 80);
+    const query = useQuery({
+      queryKey: ['pick', type, q],
+      queryFn: ({ signal }) => find(q === '' ? null : q, signal),
+      placeholderData: keepPreviousData,
+      refetchInterval: false,
+    });
+    if (query.isError)
+      return (
+        <TextInput
+          {...common}
+          value={value}
+          autoComplete="off"
+          spellCheck={false}
+          onChange={({ currentTarget }) => onChange(currentTarget.value)}
+        />
+      );
+    const found = query.data ?? [];
+    const chosen = value === '' || found.some((choice) => choice.value === value) ? [] : [{ value, label: visible(value) }];
+    return (
+      <Select
+        {...common}
+        data={[...chosen, ...found]}
+        value={value === '' ? null : value}
+        clearable
+        searchable
+        // The server found them.
+        filter={({ options }) => options}
+        nothingFoundMessage={query.isFetching ? 'Looking…' : 'There is none, as far as you may see'}
+        onSearchChange={(text) => {
+          // What is chosen stands in the box, too.
+          const isChoice = [...chosen, ...found].some(({ label }) => label === text);
+          setTyped(isChoice ? '' : text);
+        }}
+        onChange={(next) => onChange(next ?? '')}
+      />
+    );
+  };
+}
+
+/** Inputs of questions whose answer is the name of something. */
+export const pickers: Partial<Record<ConfigurationType, ComponentType<InputProps>>> = Object.fromEntries(
+  Object.entries(finds).map(([type, find]) => [type, picker(type as ConfigurationType, find)]),
+);

@@ -3,10 +3,9 @@ import { useMediaQuery } from '@mantine/hooks';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, useNavigate } from '@tanstack/react-router';
 import { IconGitPullRequest } from '@tabler/icons-react';
-import { useRef, useState, type SyntheticEvent } from 'react';
+import { useEffect, useRef, useState, type SyntheticEvent } from 'react';
 
 import { ApiError, ask, explain, isLost } from '../lib/client';
-import { counted } from '../lib/text';
 import { Command } from '../parts/action';
 import { Fields, initialValues, type Values } from '../parts/form';
 import { Empty, Fault, Page, Panel, Waiting } from '../parts/page';
@@ -83,6 +82,7 @@ function Wizard({ automation }: { automation: Asking }) {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const form = useRef<HTMLFormElement>(null);
+  const looksForFault = useRef(false);
   const isNarrow = useMediaQuery('(max-width: 760px)', false, { getInitialValueInEffect: false });
   const all = stepsOf(automation);
   // Answers are in this page alone: not in its address, and in nothing that the browser keeps.
@@ -95,13 +95,20 @@ function Wizard({ automation }: { automation: Asking }) {
   const place = at === REVIEW ? steps.length : Math.max(0, at === undefined ? 0 : steps.findIndex(({ key }) => key === at));
   const step = steps[place];
   const boxes = (automation.confirmation?.checklist ?? []).flatMap((box) => box ?? []);
-  const isSure = ticked.length === boxes.length;
+  const open = boxes.length - ticked.length;
+  const isSure = open === 0;
 
   const go = (to: number, tries = false) => {
     setTried(tries);
     setAt(steps[to]?.key ?? REVIEW);
-    if (tries) requestAnimationFrame(() => form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus());
+    looksForFault.current = tries;
   };
+  // Once the page with it is drawn.
+  useEffect(() => {
+    if (!looksForFault.current) return;
+    looksForFault.current = false;
+    form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  });
   const pageOf = (error: Error) => {
     const said = toldOf(error);
     return steps.findIndex(({ fields }) => fields.some(({ name }) => said[name] !== undefined));
@@ -251,7 +258,7 @@ function Wizard({ automation }: { automation: Asking }) {
           </Group>
           {!step && mayOpen && isTried && !isSure && (
             <Text size="sm" role="alert" style={{ color: 'var(--tone-bad)' }}>
-              {counted(boxes.length - ticked.length, 'box')} above {boxes.length - ticked.length === 1 ? 'is' : 'are'} not ticked.
+              {open === 1 ? '1 box above is' : `${open} boxes above are`} not ticked.
             </Text>
           )}
         </Stack>

@@ -79,7 +79,7 @@ function turns({ phase, commit }: Opened): [string, Turn][] {
 
 const signs: Record<Turn, ReactNode> = {
   done: <IconCheck size={16} aria-label="done" color="var(--tone-good)" />,
-  now: <Loader size={14} aria-label="going on" />,
+  now: <Loader size={14} role="img" aria-label="going on" />,
   later: <IconCircleDashed size={16} aria-label="not yet" color="var(--tone-none)" />,
   failed: <IconCircleX size={16} aria-label="failed" color="var(--tone-bad)" />,
 };

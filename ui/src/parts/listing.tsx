@@ -25,6 +25,8 @@ interface ListingProps<Row, Data, Variables> {
   /** How to make one by command line. */
   how?: string;
   isSearched?: boolean;
+  /** Its document takes `before`. */
+  isNewestFirst?: boolean;
   actions?: ReactNode;
   filters?: ReactNode;
 }
@@ -33,11 +35,23 @@ interface ListingProps<Row, Data, Variables> {
 export function Listing<Row extends { id?: string | null }, Data extends Lists<Row>, Variables>(
   props: ListingProps<Row, Data, Variables>,
 ) {
-  const { title, noun, document, variables = {}, columns, teaches, how, isSearched = true, actions, filters } = props;
+  const {
+    title,
+    noun,
+    document,
+    variables = {},
+    columns,
+    teaches,
+    how,
+    isSearched = true,
+    isNewestFirst = false,
+    actions,
+    filters,
+  } = props;
   const { q } = route.useSearch();
   const navigate = route.useNavigate();
   const list = useInfiniteQuery({
-    ...listQuery<Data, Variables>(noun, document, { ...variables, ...(isSearched && { q: q ?? null }) }),
+    ...listQuery<Data, Variables>(noun, document, { ...variables, ...(isSearched && { q: q ?? null }) }, isNewestFirst),
     placeholderData: keepPreviousData,
   });
   const next = useNext(list);

@@ -78,6 +78,7 @@ export function List() {
     <Listing
       title="Pull requests"
       noun="pull requests"
+      isNewestFirst
       document={PullRequests}
       variables={{
         status: isStatus(state) ? state : null,

@@ -6,10 +6,10 @@ import { ask } from '../lib/client';
 import { again } from '../lib/poll';
 
 export const PullRequests = graphql(/* GraphQL */ `
-  query PullRequests($after: String, $status: PrStatus, $phase: PrPhase, $repository: String, $automationId: ID, $q: String) {
+  query PullRequests($before: String, $status: PrStatus, $phase: PrPhase, $repository: String, $automationId: ID, $q: String) {
     list: pullRequests(
-      first: 100
-      after: $after
+      last: 100
+      before: $before
       status: $status
       phase: $phase
       repository: $repository
@@ -17,8 +17,8 @@ export const PullRequests = graphql(/* GraphQL */ `
       q: $q
     ) {
       pageInfo {
-        hasNextPage
-        endCursor
+        hasPreviousPage
+        startCursor
       }
       edges {
         node {

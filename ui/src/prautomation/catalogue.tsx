@@ -102,7 +102,7 @@ function None({ isFiltered }: { isFiltered: boolean }) {
 }
 
 /** Pixels of a card with what is around it. */
-const HIGH = 132;
+const HIGH = 142;
 const WIDE = 320;
 
 /** Cards side by side, of which those in sight are drawn. */
@@ -110,7 +110,7 @@ function Cards({ cards, next: { more, failed } }: { cards: Card[]; next: Next })
   const scroller = useRef<HTMLDivElement>(null);
   const { ref: sized, width } = useElementSize<HTMLDivElement>();
   const ref = useMergedRef(scroller, sized);
-  const columns = Math.max(1, Math.floor(width / WIDE));
+  const columns = width === 0 ? 3 : Math.max(1, Math.floor(width / WIDE));
   const virtual = useVirtualizer({
     count: Math.ceil(cards.length / columns),
     getScrollElement: () => scroller.current,

@@ -172,7 +172,7 @@ function Wizard({ automation }: { automation: Asking }) {
     <Panel title={step?.title ?? 'Review'}>
       <form ref={form} onSubmit={submit} noValidate autoComplete="off">
         <Stack gap="md" p="md" maw={step ? 760 : 1200}>
-          {place === 0 && step && (
+          {place === 0 && (
             <Text size="sm" style={{ whiteSpace: 'pre-line' }}>
               <Name
                 of={

@@ -14,7 +14,7 @@ const MOST_WHOLE = 2n ** 63n - 1n;
 
 /** The whole number that a text is, as the server reads it. */
 export function whole(text: string): bigint | undefined {
-  if (!/^[+-]?\d{1,40}$/.test(text)) return undefined;
+  if (!/^[+-]?\d+$/.test(text)) return undefined;
   const number = BigInt(text.replace(/^\+/, ''));
   return number < LEAST_WHOLE || number > MOST_WHOLE ? undefined : number;
 }

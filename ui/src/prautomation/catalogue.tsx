@@ -5,42 +5,19 @@ import { getRouteApi, Link } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
 
-import { graphql } from '../generated';
 import type { PrRole } from '../generated/graphql';
 import { explain } from '../lib/client';
-import { listQuery, useNext, type Next, type RowOf } from '../lib/list';
+import { useNext, type Next, type RowOf } from '../lib/list';
 import { counted, visible } from '../lib/text';
 import { Facets, Search } from '../parts/filter';
 import { Empty, Page, Waiting } from '../parts/page';
 import { Shown } from '../parts/shown';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
+import { catalogueQuery, type Catalogue } from './catalogue-query';
 import classes from './catalogue.module.css';
 import { roleChoices, roles, signOf } from './roles';
 
-const Catalogue = graphql(/* GraphQL */ `
-  query Catalogue($after: String, $role: PrRole, $q: String) {
-    list: prAutomations(first: 100, after: $after, role: $role, q: $q) {
-      pageInfo {
-        hasNextPage
-        endCursor
-      }
-      edges {
-        node {
-          id
-          name
-          role
-          addon
-          identifier
-          documentation
-          project {
-            name
-          }
-        }
-      }
-    }
-  }
-`);
 type Card = RowOf<typeof Catalogue>;
 
 const route = getRouteApi('/self-service');
@@ -50,7 +27,7 @@ export function CataloguePage() {
   const { q, role } = route.useSearch();
   const navigate = route.useNavigate();
   const list = useInfiniteQuery({
-    ...listQuery('automations', Catalogue, { role: role ?? null, q: q ?? null }),
+    ...catalogueQuery({ role, q }),
     placeholderData: keepPreviousData,
   });
   const next = useNext(list);

@@ -1,4 +1,4 @@
-import { Select, TextInput } from '@mantine/core';
+import { Select, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState, type ComponentType } from 'react';
@@ -7,6 +7,7 @@ import { graphql } from '../generated';
 import type { ConfigurationType } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { visible } from '../lib/text';
+import { Name } from '../parts/text';
 import type { InputProps } from '../parts/values';
 
 const Clusters = graphql(/* GraphQL */ `
@@ -58,7 +59,8 @@ const Users = graphql(/* GraphQL */ `
 
 interface Choice {
   value: string;
-  label: string;
+  /** By which people know it, too. */
+  called?: string;
 }
 type Find = (q: string | null, signal: AbortSignal) => Promise<Choice[]>;
 interface Page<Node> {
@@ -67,19 +69,17 @@ interface Page<Node> {
 
 const choicesOf = <Node,>(page: Page<Node> | null | undefined, choice: (node: Node) => Choice[]) =>
   (page?.edges ?? []).flatMap((edge) => (edge?.node == null ? [] : choice(edge.node)));
-const named = ({ name }: { name: string }): Choice[] => [{ value: name, label: visible(name) }];
+const named = ({ name }: { name: string }): Choice[] => [{ value: name }];
 
 const finds: Partial<Record<ConfigurationType, Find>> = {
   CLUSTER: async (q, signal) =>
     choicesOf((await ask(Clusters, { q }, signal)).clusters, ({ handle, name }) =>
-      handle == null ? [] : [{ value: handle, label: visible(name === handle ? handle : `${handle} (${name})`) }],
+      handle == null ? [] : [{ value: handle, ...(name !== handle && { called: name }) }],
     ),
   PROJECT: async (q, signal) => choicesOf((await ask(Projects, { q }, signal)).projects, named),
   GROUP: async (q, signal) => choicesOf((await ask(Groups, { q }, signal)).groups, named),
   USER: async (q, signal) =>
-    choicesOf((await ask(Users, { q }, signal)).users, ({ name, email }) => [
-      { value: email, label: visible(`${name} (${email})`) },
-    ]),
+    choicesOf((await ask(Users, { q }, signal)).users, ({ name, email }) => [{ value: email, called: name }]),
 };
 
 /** One of those that there are, found by what is typed. Where they cannot be read, it is written. */
@@ -104,22 +104,34 @@ function picker(type: ConfigurationType, find: Find): ComponentType<InputProps> 
         />
       );
     const found = query.data ?? [];
-    const chosen = value === '' || found.some((choice) => choice.value === value) ? [] : [{ value, label: visible(value) }];
+    const values = [...new Set([...(value === '' ? [] : [value]), ...found.map((choice) => choice.value)])];
     return (
       <Select
         {...common}
-        data={[...chosen, ...found]}
+        // A label stays what it is whatever was found: another one would take the place of what is typed.
+        data={values.map((one) => ({ value: one, label: visible(one) }))}
         value={value === '' ? null : value}
         clearable
         searchable
         // The server found them.
         filter={({ options }) => options}
         nothingFoundMessage={query.isFetching ? 'Looking…' : 'There is none, as far as you may see'}
-        onSearchChange={(text) => {
-          // What is chosen stands in the box, too.
-          const isChoice = [...chosen, ...found].some(({ label }) => label === text);
-          setTyped(isChoice ? '' : text);
+        renderOption={({ option }) => {
+          const called = found.find((choice) => choice.value === option.value)?.called;
+          return (
+            <span>
+              <Name of={option.value} />
+              {called !== undefined && (
+                <Text span size="xs" c="dimmed">
+                  {' '}
+                  <Name of={called} />
+                </Text>
+              )}
+            </span>
+          );
         }}
+        // What is chosen stands in the box, too.
+        onSearchChange={(text) => setTyped(values.some((one) => visible(one) === text) ? '' : text)}
         onChange={(next) => onChange(next ?? '')}
       />
     );

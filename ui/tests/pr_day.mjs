@@ -57,8 +57,8 @@ async function isTold(page) {
   await page.getByLabel(/^name/).fill('Not a name');
   await page.getByText('Must match ^[a-z]+$.').waitFor();
   await judge(page, 'a bad answer');
-  // It is good by all that the page knows; the console knows who has it.
   await page.getByLabel(/^name/).fill('default');
+  await page.getByText('Must be new: a project has this name.').waitFor();
   assert.equal(await page.getByLabel(/^host/).count(), 0, 'a question is asked that hangs on another answer');
   await chooses(page, /^public/, 'true');
   await page.getByLabel(/^host/).fill('shop.example.com');
@@ -66,7 +66,9 @@ async function isTold(page) {
   await chooses(page, /^project/, 'default');
   await page.getByLabel(/^key/).first().fill(secret);
   await button(page, 'Show what would change').click();
-  await page.getByText('Must be new: a project has this name.').waitFor(PATIENCE);
+  // The console has the last word: it leads back to the field.
+  await page.waitForFunction(() => document.activeElement?.value === 'default', undefined, PATIENCE);
+  await page.getByText('Must be new: a project has this name.').waitFor();
   await page.getByLabel(/^name/).fill('shop');
   await page.getByText('Must be new').waitFor({ state: 'detached' });
 }

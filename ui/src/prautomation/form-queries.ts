@@ -38,6 +38,9 @@ const Form = graphql(/* GraphQL */ `
         validation {
           regex
           json
+          uniqBy {
+            scope
+          }
         }
       }
       confirmation {

@@ -99,6 +99,9 @@ const Automation = graphql(/* GraphQL */ `
         validation {
           regex
           json
+          uniqBy {
+            scope
+          }
         }
       }
       confirmation {

@@ -4,7 +4,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState, type ComponentType } from 'react';
 
 import { graphql } from '../generated';
-import type { ConfigurationType } from '../generated/graphql';
+import type { ConfigurationType, ValidationUniqScope } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { visible } from '../lib/text';
 import { Name } from '../parts/text';
@@ -137,6 +137,42 @@ function picker(type: ConfigurationType, find: Find): ComponentType<InputProps> 
     );
   };
 }
+
+const finders: Record<ValidationUniqScope, { find: Find | undefined; what: string }> = {
+  CLUSTER: { find: finds.CLUSTER, what: 'cluster' },
+  PROJECT: { find: finds.PROJECT, what: 'project' },
+};
+
+/** A name that nothing has, as far as one may see: the console knows of what one may not. */
+function newName(scope: ValidationUniqScope): ComponentType<InputProps> {
+  const { find, what } = finders[scope];
+  return function NewName({ value, onChange, error, ...common }: InputProps) {
+    const [q] = useDebouncedValue(value, 200);
+    const query = useQuery({
+      queryKey: ['pick', scope, q],
+      queryFn: ({ signal }) => find?.(q, signal) ?? [],
+      enabled: q !== '' && q.length <= 200,
+      refetchInterval: false,
+    });
+    const isTaken = q === value && (query.data ?? []).some((choice) => choice.value === value);
+    return (
+      <TextInput
+        {...common}
+        value={value}
+        error={error ?? (isTaken ? `Must be new: a ${what} has this name.` : undefined)}
+        autoComplete="off"
+        spellCheck={false}
+        onChange={({ currentTarget }) => onChange(currentTarget.value)}
+      />
+    );
+  };
+}
+
+/** Inputs of questions whose answer is a new name. */
+export const newNames: Record<ValidationUniqScope, ComponentType<InputProps>> = {
+  CLUSTER: newName('CLUSTER'),
+  PROJECT: newName('PROJECT'),
+};
 
 /** Inputs of questions whose answer is the name of something. */
 export const pickers: Partial<Record<ConfigurationType, ComponentType<InputProps>>> = Object.fromEntries(

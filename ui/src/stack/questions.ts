@@ -2,7 +2,7 @@ import { visible } from '../lib/text';
 import type { Field, Values } from '../parts/values';
 import { faultOf, whole } from './answer';
 import type { Question } from './custom-queries';
-import { pickers } from './pick';
+import { newNames, pickers } from './pick';
 
 /** What a form shows of a text, without what is not there. */
 const some = (text: string | null | undefined): string | undefined => (text == null || text === '' ? undefined : text);
@@ -78,7 +78,8 @@ export function fieldsOf(questions: readonly Question[]): Field[] {
     // It is taken where the field is empty, and cannot be taken away.
     const fallback = initial === undefined ? [] : [`Empty: ${initial}.`];
     const hint = some(visible([...(told.length === 0 ? [hints[type] ?? ''] : told), ...fallback].join(' ').trim()));
-    const input = pickers[type];
+    const scope = question.validation?.uniqBy?.scope;
+    const input = pickers[type] ?? (scope == null || type !== 'STRING' ? undefined : newNames[scope]);
     return {
       name,
       label: visible(some(question.displayName) ?? name),

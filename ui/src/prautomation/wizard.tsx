@@ -148,6 +148,8 @@ function Wizard({ automation }: { automation: Asking }) {
   };
   const look = () => {
     opening.reset();
+    // What was confirmed was another look.
+    setTicked([]);
     preview.mutate();
   };
   const submit = (event: SyntheticEvent) => {
@@ -184,7 +186,7 @@ function Wizard({ automation }: { automation: Asking }) {
           )}
           <Stepper
             active={place}
-            onStepClick={(to) => to < place && go(to)}
+            onStepClick={(to) => to < place && !opening.isPending && go(to)}
             size="xs"
             orientation={isNarrow ? 'vertical' : 'horizontal'}
             allowNextStepsSelect={false}

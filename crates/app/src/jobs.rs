@@ -9,6 +9,7 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod end_stack_run;
 mod fetch_turns;
+mod fleet_plans;
 mod follow_definition;
 mod follow_stacks;
 mod follow_upstream;
@@ -45,6 +46,7 @@ use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
+pub use fleet_plans::{BegunFleetPlan, EndFleetPlan, LookFleetPlan};
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
@@ -213,6 +215,8 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<FollowDefinition>(),
     JobEntry::of::<HearScmWebhook>(),
     JobEntry::of::<OpenPullRequest>(),
+    JobEntry::of::<LookFleetPlan>(),
+    JobEntry::of::<EndFleetPlan>(),
 ];
 
 /// Which one ended, and how.

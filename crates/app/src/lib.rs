@@ -34,6 +34,7 @@ pub mod federated_credential;
 mod feed;
 mod fingerprints;
 pub mod fleet;
+pub mod fleet_plan;
 pub mod global_service;
 pub mod group;
 pub mod harness;

@@ -25,6 +25,7 @@ pub mod dependency;
 pub mod destination;
 pub mod error;
 pub mod federated_credential;
+pub mod fleet_plan;
 pub mod form;
 pub mod global_service;
 pub mod group;

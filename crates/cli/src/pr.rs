@@ -12,6 +12,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     pr_automations::{self, PrAutomationsArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
+    pr_plan::{self, PrPlanArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
     terminal::Terminal,
 };
@@ -34,6 +35,7 @@ enum PrCommand {
     List(PrListArgs),
     Create(PrCreateArgs),
     Preview(PrPreviewArgs),
+    Plan(PrPlanArgs),
     Automations(PrAutomationsArgs),
     Test(TestArgs),
     Template(TemplateArgs),
@@ -127,6 +129,7 @@ pub(crate) async fn run(
         PrCommand::Preview(args) => {
             pr_open::preview(args, &connect(&connection, terminal)?.client, terminal).await
         }
+        PrCommand::Plan(args) => pr_plan::plan(args, &connect(&connection, terminal)?.client, terminal).await,
         PrCommand::Automations(args) => {
             pr_automations::run(args, &connect(&connection, terminal)?.client, terminal).await
         }

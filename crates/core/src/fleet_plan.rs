@@ -1,5 +1,7 @@
 //! What a commit that is not merged yet would do on every cluster that it reaches.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
@@ -285,6 +287,69 @@ pub struct FleetPlanPart {
     pub answered_at: Option<DateTime<Utc>>,
 }
 
+/// What a plan says of one cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterSum {
+    /// The cluster.
+    pub cluster_id: ClusterId,
+    /// Its handle when the plan was made.
+    pub cluster: String,
+    /// Services that the commit reaches.
+    pub services: u32,
+    /// Of those, the ones whose agent has not answered yet.
+    pub waiting: u32,
+    /// Those that cannot be planned.
+    pub failed: u32,
+    /// Those whose agent was not connected.
+    pub away: u32,
+    /// Those whose agent has not answered in time.
+    pub late: u32,
+    /// What would happen.
+    pub counts: PlanCounts,
+}
+
+impl ClusterSum {
+    fn of(part: &FleetPlanPart) -> Self {
+        Self {
+            cluster_id: part.cluster_id,
+            cluster: part.cluster.clone(),
+            services: 0,
+            waiting: 0,
+            failed: 0,
+            away: 0,
+            late: 0,
+            counts: PlanCounts::default(),
+        }
+    }
+
+    fn add(&mut self, part: &FleetPlanPart) {
+        self.services += 1;
+        self.counts = self.counts.and(part.counts);
+        match part.state {
+            FleetPartState::Planned => {}
+            FleetPartState::Waiting => self.waiting += 1,
+            FleetPartState::Failed => self.failed += 1,
+            FleetPartState::Away => self.away += 1,
+            FleetPartState::Late => self.late += 1,
+        }
+    }
+}
+
+/// Parts in sum, by cluster, in the order of their handles.
+pub fn by_cluster(parts: &[FleetPlanPart]) -> Vec<ClusterSum> {
+    let mut sums: BTreeMap<(&str, ClusterId), ClusterSum> = BTreeMap::new();
+    for part in parts {
+        let sum = sums.entry((&part.cluster, part.cluster_id)).or_insert_with(|| ClusterSum::of(part));
+        sum.add(part);
+    }
+    sums.into_values().collect()
+}
+
+/// All parts in sum.
+pub fn total(parts: &[FleetPlanPart]) -> PlanCounts {
+    parts.iter().fold(PlanCounts::default(), |sum, part| sum.and(part.counts))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -333,6 +398,41 @@ mod tests {
         }
     }
 
+    fn part(cluster: (&str, ClusterId), state: FleetPartState, created: u32) -> FleetPlanPart {
+        FleetPlanPart {
+            id: FleetPartId::new(),
+            plan_id: FleetPlanId::new(),
+            service_id: ServiceId::new(),
+            cluster_id: cluster.1,
+            service: "shop".to_owned(),
+            cluster: cluster.0.to_owned(),
+            project_id: ProjectId::new(),
+            state,
+            counts: PlanCounts { created, ..PlanCounts::default() },
+            error: None,
+            answered_at: None,
+        }
+    }
+
+    #[test]
+    fn parts_add_up_by_cluster() {
+        let (blue, red) = (("blue", ClusterId::new()), ("red", ClusterId::new()));
+        let parts = [
+            part(red, FleetPartState::Away, 0),
+            part(blue, FleetPartState::Planned, 2),
+            part(blue, FleetPartState::Planned, 1),
+            part(blue, FleetPartState::Waiting, 0),
+            part(red, FleetPartState::Late, 0),
+            part(red, FleetPartState::Failed, 0),
+        ];
+        let sums = by_cluster(&parts);
+        let told: Vec<(&str, u32, u32)> =
+            sums.iter().map(|sum| (sum.cluster.as_str(), sum.services, sum.counts.created)).collect();
+        assert_eq!(told, [("blue", 3, 3), ("red", 3, 0)]);
+        assert_eq!((sums[0].waiting, sums[1].away, sums[1].late, sums[1].failed), (1, 1, 1, 1));
+        assert_eq!(total(&parts).created, 3);
+    }
+
     #[test]
     fn objects_are_counted_by_what_happens_to_them() {
         let planned = |action| PlannedObject {
@@ -366,15 +466,8 @@ mod tests {
             error: None,
         };
         let counts = PlanCounts::of(&plan, 2);
-        let expected = PlanCounts {
-            created: 1,
-            changed: 2,
-            deleted: 1,
-            hooks: 1,
-            unchanged: 9,
-            blocked: 4,
-            omitted: 3,
-        };
+        let expected =
+            PlanCounts { created: 1, changed: 2, deleted: 1, hooks: 1, unchanged: 9, blocked: 4, omitted: 3 };
         assert_eq!(counts, expected);
         assert_eq!(counts.and(PlanCounts::default()), counts);
         assert_eq!(counts.and(counts).blocked, 8);

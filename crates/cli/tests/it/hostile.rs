@@ -430,6 +430,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr contracts", None),
     ("pr create", Some("add-service --set name=shop")),
     ("pr list", Some("")),
+    ("pr plan", Some("https://git.example.com/acme/apps.git --commit main")),
     // Its patch is a file.
     ("pr preview", Some("add-service --set name=shop -o name")),
     ("pr template", None),

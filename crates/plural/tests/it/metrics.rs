@@ -102,6 +102,8 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "follow_definition",
                 "hear_scm_webhook",
                 "open_pull_request",
+                "look_fleet_plan",
+                "end_fleet_plan",
             ]
             .into_iter()
             .filter(|kind| !kinds.contains(kind)),

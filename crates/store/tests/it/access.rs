@@ -14,6 +14,7 @@ mod binding;
 mod cluster;
 mod custom_stack_run;
 mod delta;
+mod fleet_plan;
 mod global_service;
 mod group;
 mod helm_repository;
@@ -90,7 +91,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 34] = [
+const CASES: [fn() -> Vec<Case>; 35] = [
     project::cases,
     user::cases,
     group::cases,
@@ -104,6 +105,7 @@ const CASES: [fn() -> Vec<Case>; 34] = [
     scm_webhook::cases,
     pr_automation::cases,
     pull_request::cases,
+    fleet_plan::cases,
     service::cases,
     sync_window::cases,
     recording::cases,

@@ -192,6 +192,7 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("repository_webhook_rotate", &["update repository/{repository}"]),
     ("repository_delete", &["delete repository/{repository}"]),
     ("repository_kick", &["refresh repository/{repository}"]),
+    ("fleet_plan_create", &["update repository/{repository}"]),
     ("get::<CustomRole>", &["get role/{role}"]),
     ("list::<CustomRole>", &["list roles"]),
     ("role_create", &["create roles"]),

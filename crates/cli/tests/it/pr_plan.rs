@@ -12,7 +12,7 @@ fn counts(created: u32, blocked: u32) -> Value {
 
 fn plan(phase: &str) -> Value {
     let part = |name: &str, state: &str, error: Option<&str>| json!({"id": ID, "name": name, "handle": "blue", "state": state, "error": error, "answeredAt": null, "counts": counts(2, 1)});
-    let parts = [part("web", "PLANNED", None), part("db", "FAILED", Some("render: it is\u{1b}[2J broken"))];
+    let parts = [part("web", "PLANNED", None), part("db", "FAILED", Some("render: it is\u{1b}[J broken"))];
     let cluster = json!({"handle": "blue", "services": 2, "waiting": 0, "failed": 1, "away": 0, "late": 0, "counts": counts(2, 1)});
     json!({
         "id": ID, "phase": phase, "error": (phase == "FAILED").then_some("cannot find gone"), "ref": "feature", "base": "main",
@@ -23,7 +23,9 @@ fn plan(phase: &str) -> Value {
 }
 
 async fn server(phase: &str) -> Server {
-    let repository = json!({"id": ID, "url": REPOSITORY});
+    let repository = json!({
+        "id": ID, "url": REPOSITORY, "authMethod": null, "signedCommits": false, "health": null, "error": null, "pulledAt": null,
+    });
     Server::start()
         .await
         .data("GetGitRepository", "gitRepository", &repository)

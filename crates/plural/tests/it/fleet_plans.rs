@@ -61,6 +61,7 @@ async fn a_commit_is_planned_on_its_cluster_and_nothing_moves(cluster: TestClust
     let lookup = "{{ (lookup \"v1\" \"Namespace\" \"\" \"default\") | len }}/{{ (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"a\") | len }}";
     let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  key: \"LOOKUP\"\n"
         .replace("LOOKUP", lookup);
+    w.remote.set_ref("refs/heads/feature", "main")?;
     let head = w
         .remote
         .commit("feature")
@@ -118,6 +119,7 @@ async fn a_commit_is_planned_on_its_cluster_and_nothing_moves(cluster: TestClust
     }
 
     // A commit that cannot be rendered is told for the service, and a merge of it is nobody's surprise.
+    w.remote.set_ref("refs/heads/broken", "main")?;
     let broken = w.remote.commit("broken").file("app/a.yaml", "kind: [").push()?;
     let plan = planned(&admin, &w, &broken, Some("main")).await?;
     let part = &plan["reach"]["parts"][0];
@@ -143,6 +145,7 @@ async fn a_cluster_that_is_away_is_a_result(cluster: TestCluster) -> anyhow::Res
         if details.service.sha.is_some() { Ok(()) } else { Err("it is not fetched yet".to_owned()) }
     })
     .await;
+    w.remote.set_ref("refs/heads/feature", "main")?;
     let head = w.remote.commit("feature").file("app/a.yaml", map("a", "2")).push()?;
     let started = std::time::Instant::now();
     let plan = planned(&admin, &w, &head, None).await?;

@@ -80,7 +80,9 @@ mod stack_dependency;
 mod stack_exec;
 mod stack_input;
 mod stack_policy;
+mod stack_pull_request;
 mod stack_run;
+mod stack_run_plan;
 mod stack_run_step;
 mod stack_spec;
 mod stack_spec_input;
@@ -176,6 +178,7 @@ part! { DeliveryQueries, DeliveryMutations:
     stack_definition(query StackDefinitionQuery; mutation StackDefinitionMutation);
     stack_dependency(query StackDependencyQuery);
     stack_exec(mutation StackExecMutation);
+    stack_pull_request(mutation StackPullRequestMutation);
     stack_run(query StackRunQuery; mutation StackRunMutation);
     stack_state(query StackStateQuery; mutation StackStateMutation);
     sync(query SyncQuery; mutation SyncMutation);

@@ -99,7 +99,7 @@ impl App {
             let project = self.get::<Project>(&system, &ProjectSelector::Id(run.project_id)).await?;
             jobs.push(RunJob {
                 stack: stack.name.to_string(),
-                limits: run_limits(&project),
+                limits: run_limits(&project).map(|limits| limits_of(&run, limits)),
                 project: project.name.to_string(),
                 image: image(run.snapshot.tool, &run.snapshot.spec.configuration),
                 run,
@@ -228,6 +228,11 @@ impl App {
 
 fn run_limits(project: &Project) -> Option<RunLimits> {
     Some(project.limits.of_runs()).filter(|limits| !limits.is_of_no_job())
+}
+
+/// What a fork wrote runs as nobody, whoever plans the rest of the project.
+fn limits_of(run: &StackRun, limits: RunLimits) -> RunLimits {
+    if run.is_checked_only() { RunLimits { plan_account: None, ..limits } } else { limits }
 }
 
 fn ended(state: ReportedRunState, exit_code: i32, message: &str) -> String {

@@ -88,6 +88,8 @@ pub struct Ports {
 /// What an operator decides.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Where people reach the console, for links that others show; no links where it is not known.
+    pub public_url: Option<String>,
     /// Repositories may be folders of the console's machine. Whoever may create repositories can then
     /// read every git repository there, so it is off unless asked for.
     pub allow_local_repositories: bool,
@@ -125,9 +127,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Defaults: no local repositories, a minute between fetches, a day per login.
+    /// Defaults: no address of its own, no local repositories, a minute between fetches, a day per login.
     pub fn new(webhook_secret: SecretString) -> Self {
         Self {
+            public_url: None,
             allow_local_repositories: false,
             credentials_over_http: false,
             poll_seconds: 60,

@@ -120,7 +120,12 @@ impl App {
         if !is_state_token(token) || token.len() > 256 {
             return Err(Error::Unauthenticated);
         }
-        Ok(actor(&self.run_credential(token).await?.run))
+        let run = self.run_credential(token).await?.run;
+        // What a fork wrote reads no state, whatever it finds in its Job.
+        if run.is_checked_only() {
+            return Err(Error::Unauthenticated);
+        }
+        Ok(actor(&run))
     }
 
     /// By the credential of the run itself, of which nothing is stored.

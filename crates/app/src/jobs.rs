@@ -17,6 +17,7 @@ mod hear_scm_webhook;
 mod loops;
 mod move_secrets;
 mod open_pull_request;
+mod plan_pull_request;
 mod prepare_stack_run;
 mod renew_services;
 mod reseal;
@@ -25,6 +26,7 @@ mod stack_rules;
 mod sync_global_services;
 mod sync_repository;
 mod sync_sources;
+mod tell_pull_request;
 mod watch_repositories;
 mod watch_sources;
 mod worker;
@@ -52,11 +54,13 @@ pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
+pub use plan_pull_request::PlanPullRequest;
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub(crate) use reseal::reseal_job;
 pub use reseal::{Reseal, Resealed, ResealedWith};
 pub(crate) use sync_global_services::GlobalServicesChanged;
+pub use tell_pull_request::TellPullRequest;
 pub(crate) use watch_sources::DirtySources;
 
 /// Repositories that the feed told of and the job has not looked at yet. A set: many tellings are one.
@@ -217,6 +221,8 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<OpenPullRequest>(),
     JobEntry::of::<LookFleetPlan>(),
     JobEntry::of::<EndFleetPlan>(),
+    JobEntry::of::<PlanPullRequest>(),
+    JobEntry::of::<TellPullRequest>(),
 ];
 
 /// Which one ended, and how.

@@ -113,6 +113,8 @@ pub mod stack_dependency;
 pub mod stack_drift;
 mod stack_exec;
 mod stack_inputs;
+pub mod stack_pull_request;
+mod stack_pull_told;
 pub mod stack_run;
 mod stack_run_made;
 mod stack_run_open;

@@ -5,6 +5,7 @@ pub mod agents;
 pub mod blobs;
 pub mod charts;
 pub mod git;
+pub mod git_host_pulls;
 pub mod git_hosts;
 pub mod identity;
 pub mod key_encryption;

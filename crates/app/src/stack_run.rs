@@ -549,6 +549,9 @@ impl App {
         if run.kind == RunKind::Commands {
             return Err(Error::conflict("it ran commands that somebody gave it: give them to a new run"));
         }
+        if run.pull_request().is_some() {
+            return Err(Error::conflict("it planned a pull request: plan that again"));
+        }
         self.stack_run_create(ctx, stack.id, NewRun { kind: run.kind, trigger: RunTrigger::Manual }).await
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use plural_core::ids::StackId;
 use plural_core::page::{Direction, Page, PageRequest};
 use plural_core::stack::Stack;
-use plural_core::stack_run::StackRun;
+use plural_core::stack_run::{RunTrigger, StackRun};
 use plural_core::{Error, Result};
 
 use crate::access::Read;
@@ -20,7 +20,9 @@ const WAITING: u32 = 100;
 impl App {
     /// Refuses one more run of a stack that has so many under way: each that no agent starts takes its time.
     pub(crate) async fn stack_has_room(&self, stack: StackId) -> Result<()> {
-        if self.store.stack_runs_open_of(stack).await?.len() < MAX_OPEN {
+        let open = self.store.stack_runs_open_of(stack).await?;
+        // Anybody may open a pull request: those have a limit of their own.
+        if open.iter().filter(|run| run.trigger != RunTrigger::PullRequest).count() < MAX_OPEN {
             return Ok(());
         }
         Err(Error::conflict(format!(

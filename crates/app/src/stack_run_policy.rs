@@ -46,8 +46,13 @@ impl App {
     /// What was found of the plan of a run.
     pub async fn stack_run_findings(&self, ctx: &OpCtx, id: StackRunId) -> Result<PlanFindings> {
         let (_, run) = self.stack_run_for::<Read>(ctx, id).await?;
+        self.plan_findings(run.id).await
+    }
+
+    /// The same, for the console itself.
+    pub(crate) async fn plan_findings(&self, run: StackRunId) -> Result<PlanFindings> {
         let mut found = PlanFindings::default();
-        for (kind, value) in self.findings_of(run.id).await? {
+        for (kind, value) in self.findings_of(run).await? {
             match kind {
                 FindingKind::Policy => found.violations = read::<CheckedPlan>(value)?.violations,
                 // It is judged with the rest.
@@ -113,7 +118,7 @@ impl App {
         let Some(plan) = run.plan.as_ref().filter(|_| ended_well && run.phase == RunPhase::Plan) else {
             return Ok(None);
         };
-        if changes_nothing(run, plan) {
+        if changes_nothing(run, plan) || run.is_checked_only() {
             // There is nothing that could be applied.
             return Ok(None);
         }

@@ -17,8 +17,9 @@ use crate::access::{Admin, WriteState};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::job::NewJob;
-use crate::jobs::{FollowUpstream, FollowedRun, PrepareStackRun, PreparedRun};
+use crate::jobs::{FollowUpstream, FollowedRun, PrepareStackRun, PreparedRun, TellPullRequest};
 use crate::stack::{Dependents, StackSelector};
+use crate::stack_pull_request::PullAddress;
 use crate::stack_run::{RunMove, SealedOutput};
 
 /// So many passes in a row find a Job silent, and at the same sign of life, before it counts as lost. A clock that jumps, or differs from
@@ -321,8 +322,11 @@ impl App {
     }
 }
 
-/// What comes after the end of a run: stacks that depend on its own may wait for it.
+/// What comes after the end of a run: stacks that depend on its own may wait for it, and the host of a pull request is told.
 pub(crate) fn follows(run: &StackRun) -> Result<Vec<NewJob>> {
+    if let Some(pull) = run.pull_request() {
+        return Ok(vec![NewJob::of::<TellPullRequest>(&PullAddress::of(pull))?]);
+    }
     match run.kind {
         RunKind::DryRun | RunKind::Drift | RunKind::Commands => Ok(Vec::new()),
         RunKind::Apply | RunKind::Destroy => {

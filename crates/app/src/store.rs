@@ -93,6 +93,7 @@ use crate::stack::StackStore;
 use crate::stack_clock::StackClockStore;
 use crate::stack_definition::StackDefinitionStore;
 use crate::stack_drift::StackDriftStore;
+use crate::stack_pull_request::StackPullRequestStore;
 use crate::stack_run::StackRunStore;
 use crate::stack_state::StackStateStore;
 use crate::sync::SyncStore;
@@ -167,6 +168,7 @@ stores! {
     StackClockStore,
     StackDefinitionStore,
     StackDriftStore,
+    StackPullRequestStore,
     StackRunStore,
     StackStateStore,
     AuditStore,

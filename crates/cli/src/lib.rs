@@ -92,6 +92,7 @@ mod stack_given;
 mod stack_graph;
 mod stack_logs;
 mod stack_policy;
+mod stack_pulls;
 mod stack_run_args;
 mod stack_runs;
 mod stack_states;

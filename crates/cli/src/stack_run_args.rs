@@ -13,15 +13,23 @@ use crate::{
 ///
 /// Waits for the plan and prints it. With --detailed-exitcode: 0 where nothing would change, 2 where something would, 1 where the
 /// plan failed, as `terraform plan` has it.
+///
+/// With --pull-request, the head commit of that pull request is planned, and its host is told. The commit of a fork is only checked
+/// until somebody releases it: `plural cd stacks release`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks plan network
+  plural cd stacks plan network --pull-request https://github.com/acme/infra/pull/7
   plural cd stacks plan network --detailed-exitcode --timeout 30m
   plural cd stacks plan network --no-wait -o name")]
 pub(crate) struct StackPlanArgs {
     /// The stack: its name or id
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
+
+    /// Plan the head commit of this pull request: the address of its page
+    #[arg(long, value_name = "URL")]
+    pub(crate) pull_request: Option<String>,
 
     /// Print the run, and do not wait for its plan
     #[arg(long, conflicts_with = "detailed_exitcode")]

@@ -5,9 +5,9 @@ use std::{fmt::Write as _, time::Duration};
 use chrono::{DateTime, Utc};
 use plural_wire::{
     ApproveStackRun, CancelStackRun, Client, ClientError, GetStackOutputs, GetStackRun, GetStackRunText,
-    ListStackRuns, ListStackRunsWaiting, PAGE_SIZE, RejectStackRun, RestartStackRun, RunStep, StackOutput,
-    StackPolicyViolation, StackRun, StackRunCost, StackRunDetails, StackRunKind, StackRunPhase, StackRunPlan,
-    StackRunPlanText, StackRunText, StackStatus, TriggerRun, all_pages,
+    ListStackRuns, ListStackRunsWaiting, PAGE_SIZE, PlanStackPullRequest, RejectStackRun, RestartStackRun,
+    RunStep, StackOutput, StackPolicyViolation, StackRun, StackRunCost, StackRunDetails, StackRunKind,
+    StackRunPhase, StackRunPlan, StackRunPlanText, StackRunText, StackStatus, TriggerRun, all_pages,
 };
 
 use crate::{
@@ -200,12 +200,15 @@ pub(crate) async fn describe(
 }
 
 pub(crate) async fn plan(
-    StackPlanArgs { stack, no_wait, timeout, detailed_exitcode, output }: StackPlanArgs,
+    StackPlanArgs { stack, pull_request, no_wait, timeout, detailed_exitcode, output }: StackPlanArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let id = stacks::find(&stack, client).await?.id;
-    let made = client.send(&TriggerRun { id, dry_run: Some(true), destroy: None }).await?;
+    let made = match pull_request {
+        Some(url) => client.send(&PlanStackPullRequest { id, url }).await?,
+        None => client.send(&TriggerRun { id, dry_run: Some(true), destroy: None }).await?,
+    };
     if no_wait {
         return output::item(&made, &output.output, terminal);
     }

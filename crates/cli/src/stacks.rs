@@ -23,6 +23,7 @@ use crate::{
     stack_graph::{self, StackGraphArgs},
     stack_logs::{self, StackLogsArgs},
     stack_policy::{self, StackPolicyArgs},
+    stack_pulls::{self, StackReleaseArgs},
     stack_run_args::{
         StackApproveArgs, StackCancelArgs, StackOutputsArgs, StackPlanArgs, StackRejectArgs,
         StackRestartArgs, StackRunArgs, StackRunsArgs, StackTriggerArgs, StackWaitingArgs,
@@ -59,6 +60,7 @@ pub(crate) enum StackCommand {
     Reject(StackRejectArgs),
     Cancel(StackCancelArgs),
     Restart(StackRestartArgs),
+    Release(StackReleaseArgs),
     Exec(StackExecArgs),
     Commands(StackCommandsArgs),
     Outputs(StackOutputsArgs),
@@ -387,6 +389,7 @@ pub(crate) async fn run(
         StackCommand::Reject(args) => stack_runs::reject(args, client, terminal).await,
         StackCommand::Cancel(args) => stack_runs::cancel(args, client, terminal).await,
         StackCommand::Restart(args) => stack_runs::restart(args, client, terminal).await,
+        StackCommand::Release(args) => stack_pulls::release(args, client, terminal).await,
         StackCommand::Exec(args) => stack_exec::run(args, client, terminal).await,
         StackCommand::Commands(args) => stack_commands::run(args, client, terminal).await,
         StackCommand::Outputs(args) => stack_runs::outputs(args, client, terminal).await,

@@ -1,7 +1,7 @@
 //! Git as the use cases need it: mirrors and closures of `plural-git`, artifacts into the blob store.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Instant,
 };
@@ -16,8 +16,8 @@ use plural_app::ports::git::{
 use plural_core::ids::RepositoryId;
 use plural_core::module_code::is_module_code;
 use plural_git::{
-    BlobStore, Credentials, Digest, HostKeys, MirrorKey, Mirrors, RefSpec, Remote, Repository, ServiceSource,
-    Signers, SourceFile,
+    BlobStore, Credentials, Digest, HostKeys, MirrorKey, Mirrors, Oid, RefSpec, Remote, Repository,
+    ServiceSource, Signers, SourceFile,
 };
 use secrecy::ExposeSecret;
 use tokio::{
@@ -165,6 +165,48 @@ impl GitPort for Git {
             emails: vec![author_line(&commit.author_email), author_line(&commit.committer_email)],
             at,
         })
+    }
+
+    async fn fetch_commit(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        reference: Option<&str>,
+    ) -> Result<(), GitError> {
+        let remote = remote(access)?;
+        let fetched = match reference {
+            Some(reference) => {
+                let reference = RefSpec::parse(reference).map_err(explain)?;
+                self.mirrors.fetch_reference(&remote, &reference).await
+            }
+            None => {
+                let commit = sha.parse::<Oid>().map_err(explain)?;
+                self.mirrors.fetch_commit(&remote, commit).await
+            }
+        };
+        fetched.map(drop).map_err(explain)
+    }
+
+    async fn reached(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        sources: &[SourceSpec],
+        paths: &[String],
+    ) -> Result<Vec<Result<bool, GitError>>, GitError> {
+        let repository = self.repository(access).await?;
+        let commit = RefSpec::parse(sha).map_err(explain)?;
+        let (sources, paths) = (sources.to_vec(), paths.to_vec());
+        blocking(move || {
+            let commit = repository.resolve(&commit)?.commit;
+            let paths: HashSet<String> = paths.into_iter().collect();
+            let reaches = |source: &SourceSpec| -> plural_git::Result<bool> {
+                let closure = repository.closure(commit, &service_source(source)?)?;
+                Ok(closure.entries.iter().any(|entry| paths.contains(&entry.path)))
+            };
+            Ok(sources.iter().map(|source| reaches(source).map_err(explain)).collect::<Vec<_>>())
+        })
+        .await
     }
 
     async fn closures(

@@ -96,11 +96,11 @@ fn number(text: &str) -> Result<u64> {
     text.parse().map_err(|_| invalid("has an App whose number is none"))
 }
 
-struct Connected {
-    host: Arc<dyn GitHost>,
+pub(crate) struct Connected {
+    pub(crate) host: Arc<dyn GitHost>,
 }
 
-fn told(error: plural_scm::Error) -> HostError {
+pub(crate) fn told(error: plural_scm::Error) -> HostError {
     let cause = match error.cause {
         Cause::RateLimited { .. } | Cause::HalfAnswer | Cause::Temporary => HostCause::Later,
         Cause::NotFound => HostCause::NotFound,
@@ -130,7 +130,7 @@ fn found(pull: PullRequest, existed: bool) -> HostOpened {
     }
 }
 
-fn repository(name: &str) -> HostResult<Repository> {
+pub(crate) fn repository(name: &str) -> HostResult<Repository> {
     Repository::parse(name).map_err(told)
 }
 
@@ -138,7 +138,7 @@ fn branch(name: &str) -> HostResult<BranchName> {
     BranchName::parse(name).map_err(told)
 }
 
-fn commit_id(text: &str) -> HostResult<CommitId> {
+pub(crate) fn commit_id(text: &str) -> HostResult<CommitId> {
     CommitId::parse(text).map_err(told)
 }
 

@@ -9,6 +9,7 @@ mod charts;
 mod config;
 mod gateway;
 mod git;
+mod git_host_pulls;
 mod git_hosts;
 mod identity;
 mod key_encryption;

@@ -172,6 +172,8 @@ id!(/// Id of a step of a run.
     RunStepId, "run step");
 id!(/// Id of a resource of a stack that drifted.
     StackDriftId, "drifted resource");
+id!(/// Id of a pull request that reaches a stack.
+    StackPullRequestId, "pull request of a stack");
 
 #[cfg(test)]
 mod tests {

@@ -97,8 +97,8 @@ impl StackSpec {
             spec.configuration = cron.overrides.over(spec.configuration);
             spec.approval.required &= !cron.auto_approve;
         }
-        if kind == RunKind::Commands {
-            // Whoever gives commands does not act as the stack's actor.
+        if kind == RunKind::Commands || trigger == RunTrigger::PullRequest {
+            // Whoever gives commands, or writes a pull request, does not act as the stack's actor.
             spec.actor = None;
         }
         spec

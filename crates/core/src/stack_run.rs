@@ -54,6 +54,8 @@ pub enum RunPhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunTrigger {
+    /// A pull request. Its plan waits for all others of the stack, and none waits for it.
+    PullRequest,
     /// The clock.
     Cron,
     /// The stack was changed.
@@ -122,7 +124,7 @@ macro_rules! words {
 
 words!(RunKind: Apply = "apply", DryRun = "dry_run", Destroy = "destroy", Drift = "drift", Commands = "commands");
 words!(RunPhase: Plan = "plan", Apply = "apply");
-words!(RunTrigger: Cron = "cron", Spec = "spec", Commit = "commit", Upstream = "upstream",
+words!(RunTrigger: PullRequest = "pull_request", Cron = "cron", Spec = "spec", Commit = "commit", Upstream = "upstream",
     Manual = "manual");
 words!(RunStatus: Queued = "queued", Pending = "pending", Running = "running", PendingApproval = "pending_approval",
     Successful = "successful", Failed = "failed", Cancelled = "cancelled");
@@ -227,6 +229,8 @@ pub struct PlanSummary {
     pub change: u64,
     /// Destroyed; those that are replaced count here and among the made ones.
     pub destroy: u64,
+    /// Destroyed, and made again.
+    pub replace: u64,
     /// Values of outputs change, or the tool cannot say what it would do.
     pub other: bool,
 }

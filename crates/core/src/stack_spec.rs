@@ -9,6 +9,7 @@ use crate::stack_cron::{StackCron, StackDriftSettings};
 use crate::stack_dependency::StackDependency;
 use crate::stack_exec::ExecCommands;
 use crate::stack_policy_rules::StackPolicy;
+use crate::stack_pull_request::RunPullRequest;
 
 /// What a stack is made of. Its environment and files are sealed, and elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,9 @@ pub struct StackSpec {
     /// Of a run that somebody made with commands: these. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<ExecCommands>,
+    /// Of a run that plans a pull request: which. A stack has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<RunPullRequest>,
 }
 
 /// Who has to agree to a plan.

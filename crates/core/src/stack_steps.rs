@@ -6,6 +6,7 @@ use crate::run_call::InputStep;
 use crate::stack::StackTool;
 use crate::stack_exec::{ExecCommand, ExecCommands};
 use crate::stack_policy_rules::PolicyEngine;
+use crate::stack_pull_request::can_be_checked;
 use crate::stack_run::{RunKind, RunPhase};
 use crate::stack_spec::{
     AnsibleConfiguration, PulumiConfiguration, StackCommand, StackConfiguration, StackSpec, Stage,
@@ -24,6 +25,9 @@ pub const SCAN_REPORT: &str = ".trivy.json";
 /// # Errors
 /// [`Error::Invalid`] for a stack whose tool cannot do it as the stack is.
 pub fn steps(tool: StackTool, spec: &StackSpec, kind: RunKind, phase: RunPhase) -> Result<Vec<InputStep>> {
+    if spec.is_checked_only() {
+        return checks(tool, spec, phase);
+    }
     let planned = drafts(tool, spec, kind, RunPhase::Plan)?;
     let (first, drafts) = match phase {
         RunPhase::Plan => (0, planned),
@@ -33,6 +37,26 @@ pub fn steps(tool: StackTool, spec: &StackSpec, kind: RunKind, phase: RunPhase) 
     };
     let numbered = (0_u32..).skip(first).zip(drafts);
     Ok(numbered.map(|(index, draft)| draft.at(index)).collect())
+}
+
+/// Of code that nobody vouches for: what the tool says of it without a backend, a state, or anything else of the stack.
+fn checks(tool: StackTool, spec: &StackSpec, phase: RunPhase) -> Result<Vec<InputStep>> {
+    if !can_be_checked(tool) {
+        return Err(Error::invalid(
+            "pullRequest",
+            "is of a fork, and this tool runs what the code says before it checks anything: somebody who may approve the stack's \
+             plans has to release the commit",
+        ));
+    }
+    let program = if runs_tofu(&spec.configuration) { "tofu" } else { "terraform" };
+    let drafts = match phase {
+        RunPhase::Plan => vec![
+            Draft::tool(Stage::Init, program, ["init", "-input=false", "-backend=false"]),
+            Draft::tool(Stage::Verify, program, ["validate"]).named("validate"),
+        ],
+        RunPhase::Apply => Vec::new(),
+    };
+    Ok((0_u32..).zip(drafts).map(|(index, draft)| draft.at(index)).collect())
 }
 
 /// The image that the tool is in. Empty where none is known: then it is the agent's own, which has no tool.

@@ -106,6 +106,14 @@ impl Run<'_> {
         self.remotely(&["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin", &spec]).await
     }
 
+    /// Fetches a reference of the remote that is no branch and no tag, such as the head of a pull request; a later fetch of it takes the
+    /// place of this one.
+    pub(crate) async fn fetch_reference(&self, reference: &str) -> Result<()> {
+        let name = reference.strip_prefix("refs/").unwrap_or(reference);
+        let spec = format!("+{reference}:refs/plural/{name}");
+        self.remotely(&["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin", &spec]).await
+    }
+
     /// Writes everything that references lead to into one file.
     pub(crate) async fn bundle(&self, file: &Path) -> Result<()> {
         let file =

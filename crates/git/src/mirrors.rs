@@ -24,6 +24,7 @@ use crate::{
     fetch::Run,
     objects::Oid,
     quota::{Quota, Room, Sizes},
+    refspec::{Kind, RefSpec},
     remote::{MirrorKey, Remote},
     repair::Layout,
     repository::{Caches, Repository},
@@ -166,6 +167,16 @@ pub(crate) struct Mirror {
     references: Mutex<Option<[u8; 32]>>,
 }
 
+/// What is fetched.
+enum What {
+    /// All branches and tags.
+    All,
+    /// A commit.
+    Commit(Oid),
+    /// A reference, by its full name.
+    Reference(String),
+}
+
 /// The fetch that ended last.
 pub(crate) struct Turn {
     number: u64,
@@ -241,7 +252,7 @@ impl Mirrors {
             return turn.result.clone();
         }
         let number = mirror.started.fetch_add(1, Ordering::SeqCst) + 1;
-        let result = self.fetch_now(remote, &mirror, None).await;
+        let result = self.fetch_now(remote, &mirror, &What::All).await;
         *turn = Some(Turn { number, fingerprint, result: result.clone() });
         result
     }
@@ -254,7 +265,24 @@ impl Mirrors {
         }
         let mirror = self.mirror(&remote.key);
         let _turn = mirror.turn.lock().await;
-        self.fetch_now(remote, &mirror, Some(commit)).await
+        self.fetch_now(remote, &mirror, &What::Commit(commit)).await
+    }
+
+    /// Fetches one reference that is no branch and no tag, such as the head of a pull request.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] for what is no full name of one.
+    pub async fn fetch_reference(&self, remote: &Remote, reference: &RefSpec) -> Result<Fetched> {
+        if !matches!(reference.kind(), Kind::FullName) {
+            return Err(Error::bad("reference", reference.as_str(), "it is no full name of a reference"));
+        }
+        remote.check(self.inner.options.credentials_over_http)?;
+        if let Some(path) = self.read_in_place(remote)? {
+            return self.look_at(remote, path).await;
+        }
+        let mirror = self.mirror(&remote.key);
+        let _turn = mirror.turn.lock().await;
+        self.fetch_now(remote, &mirror, &What::Reference(reference.as_str().to_owned())).await
     }
 
     /// A repository as it was fetched last; asks nobody.
@@ -478,7 +506,7 @@ impl Mirrors {
         }
     }
 
-    async fn fetch_now(&self, remote: &Remote, mirror: &Arc<Mirror>, commit: Option<Oid>) -> Result<Fetched> {
+    async fn fetch_now(&self, remote: &Remote, mirror: &Arc<Mirror>, what: &What) -> Result<Fetched> {
         let started = Instant::now();
         let options = &self.inner.options;
         let url = remote.url.to_string();
@@ -502,9 +530,10 @@ impl Mirrors {
             mirror.layout.begin()?;
             let limit = if empty { options.clone_timeout } else { options.timeout };
             let run = OwnedRun { room, first: empty, ..self.run(remote, &mirror.layout, limit) };
-            let fetched = match commit {
-                Some(commit) if !empty => run.fetch_commit(&commit.to_hex()).await,
-                Some(_) | None => run.fetch_all().await,
+            let fetched = match what {
+                What::Commit(commit) if !empty => run.fetch_commit(&commit.to_hex()).await,
+                What::Reference(reference) if !empty => run.fetch_reference(reference).await,
+                What::Commit(_) | What::Reference(_) | What::All => run.fetch_all().await,
             };
             match fetched {
                 // What sounds like damage may be the other side's: only a mirror that is not whole is made anew, and once.
@@ -664,6 +693,10 @@ impl OwnedRun<'_> {
 
     async fn fetch_commit(&self, commit: &str) -> Result<()> {
         self.run().fetch_commit(commit).await
+    }
+
+    async fn fetch_reference(&self, reference: &str) -> Result<()> {
+        self.run().fetch_reference(reference).await
     }
 
     async fn is_whole(&self) -> Result<bool> {

@@ -8,17 +8,25 @@ pub(crate) fn of_terraform(plan: &Value) -> PlanSummary {
     let mut summary = PlanSummary::default();
     for resource in plan["resource_changes"].as_array().into_iter().flatten() {
         let change = &resource["change"];
+        let mut does = (false, false);
         for action in change["actions"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             match action {
                 // Both where a resource is replaced.
-                "create" => summary.add += 1,
-                "delete" => summary.destroy += 1,
+                "create" => {
+                    summary.add += 1;
+                    does.0 = true;
+                }
+                "delete" => {
+                    summary.destroy += 1;
+                    does.1 = true;
+                }
                 "update" => summary.change += 1,
                 "no-op" | "read" => {}
                 // Forgotten, opened, or what a later version does.
                 _ => summary.other = true,
             }
         }
+        summary.replace += u64::from(does == (true, true));
         // It is taken into the state, or has another address there.
         summary.other |= !change["importing"].is_null() || !resource["previous_address"].is_null();
     }
@@ -69,6 +77,7 @@ pub(crate) fn of_pulumi(text: &str) -> PlanSummary {
             "to replace" => {
                 summary.add += count;
                 summary.destroy += count;
+                summary.replace += count;
             }
             _ => summary.other = true,
         }
@@ -105,7 +114,7 @@ mod tests {
     use super::*;
 
     fn summary(add: u64, change: u64, destroy: u64, other: bool) -> PlanSummary {
-        PlanSummary { add, change, destroy, other }
+        PlanSummary { add, change, destroy, replace: 0, other }
     }
 
     #[test]
@@ -118,7 +127,7 @@ mod tests {
             ],
             "output_changes": {"a": {"actions": ["no-op"]}},
         });
-        assert_eq!(of_terraform(&plan), summary(3, 1, 3, false));
+        assert_eq!(of_terraform(&plan), PlanSummary { replace: 2, ..summary(3, 1, 3, false) });
     }
 
     #[test]
@@ -156,7 +165,7 @@ mod tests {
     fn the_resources_of_pulumi_are_read() {
         let text = "Previewing update (dev)\n\nResources:\n    + 3 to create\n    ~ 1 to update\n    - 2 to delete\n    \
                     +-1 to replace\n    7 changes. 4 unchanged\n\nResources: none\n";
-        assert_eq!(of_pulumi(text), summary(4, 1, 3, false));
+        assert_eq!(of_pulumi(text), PlanSummary { replace: 1, ..summary(4, 1, 3, false) });
         assert_eq!(of_pulumi("Resources:\n    4 unchanged\n"), summary(0, 0, 0, false));
         assert_eq!(of_pulumi("Outputs:\n  + a: 1\n\nResources:\n    4 unchanged\n"), summary(0, 0, 0, true));
         assert_eq!(of_pulumi("error"), summary(0, 0, 0, true));

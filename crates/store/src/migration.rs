@@ -85,6 +85,7 @@ mod m0108_pr_automations;
 mod m0109_pull_requests;
 mod m0110_pull_request_phases;
 mod m0113_fleet_plans;
+mod m0114_stack_pull_requests;
 #[cfg(test)]
 mod tests;
 
@@ -181,6 +182,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0109_pull_requests::Migration),
             Box::new(m0110_pull_request_phases::Migration),
             Box::new(m0113_fleet_plans::Migration),
+            Box::new(m0114_stack_pull_requests::Migration),
         ]
     }
 }

@@ -10,6 +10,7 @@ mod moves;
 mod open;
 mod plan;
 mod prune;
+mod pull;
 mod row;
 
 use async_trait::async_trait;

@@ -204,6 +204,19 @@ impl ScmServer {
             .for_each(|pull| body.clone_into(&mut pull.body));
     }
 
+    /// Somebody else pushes a commit to a branch, which git knows by this id: with these files over those of `main`.
+    pub fn push_commit(&self, branch: &str, commit: &str, files: &[(&str, &str)]) {
+        self.shared.host.lock().set_head(branch, commit, files);
+    }
+
+    /// Somebody else opens a pull request of a branch into `main`, from another repository or not; its number. Hosts of GitHub's kind only.
+    pub fn open_from(&self, branch: &str, fork: bool) -> u64 {
+        let mut host = self.shared.host.lock();
+        let number = host.add_pull("More".to_owned(), String::new(), branch.to_owned(), "main".to_owned());
+        host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.fork = fork);
+        number
+    }
+
     /// Whether a request was left without an answer.
     pub fn is_held(&self) -> bool {
         self.shared.held.load(Ordering::SeqCst)

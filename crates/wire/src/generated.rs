@@ -314,6 +314,8 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (RejectStackRun::NAME, RejectStackRun::DOCUMENT),
     (CancelStackRun::NAME, CancelStackRun::DOCUMENT),
     (RestartStackRun::NAME, RestartStackRun::DOCUMENT),
+    (PlanStackPullRequest::NAME, PlanStackPullRequest::DOCUMENT),
+    (ReleasePullRequestCommit::NAME, ReleasePullRequestCommit::DOCUMENT),
     (SyncService::NAME, SyncService::DOCUMENT),
     (PromoteService::NAME, PromoteService::DOCUMENT),
     (GetServiceGateUrl::NAME, GetServiceGateUrl::DOCUMENT),

@@ -66,6 +66,9 @@ export const commands = {
   reject: (run: RunName, reason: string) =>
     `plural cd stacks reject ${runName(run)} --reason ${quoted(reason === '' ? 'REASON' : reason)}`,
   cancel: (run: RunName) => `plural cd stacks cancel ${runName(run)}`,
+  planPull: (name: string, url: string) => `plural cd stacks plan ${quoted(name)} --pull-request ${quoted(url)}`,
+  release: (name: string, url: string, sha: string) =>
+    `plural cd stacks release ${quoted(name)} --pull-request ${quoted(url)} --commit ${sha}`,
   restart: (run: RunName) => `plural cd stacks restart ${runName(run)}`,
   describeRun: (run: RunName) => `plural cd stacks run ${runName(run)}`,
   logs: (run: RunName, step: number, follows: boolean) =>

@@ -15,6 +15,7 @@ import { CustomRuns } from './custom-runs';
 import { Drift } from './drift';
 import { Outputs } from './outputs';
 import { Overview, runsOf } from './overview';
+import { PullRequests } from './pulls';
 import { BUSY, isBusy, stackQuery, type StackOne } from './queries';
 import { Runs } from './runs';
 import { StackSettings } from './settings';
@@ -90,6 +91,7 @@ export function StackPage() {
           <Overview stack={stack} />
         </Tabs.Panel>
         <Tabs.Panel value="runs">
+          <PullRequests stack={stack} />
           <Runs stack={stack} />
         </Tabs.Panel>
         <Tabs.Panel value="commands">

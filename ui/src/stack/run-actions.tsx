@@ -126,7 +126,7 @@ export function RunActions({ run, stack }: { run: Run; stack: string }) {
           done="Asked for the end of the run"
         />
       )}
-      {isOver(run.status) && run.kind !== 'COMMANDS' && (
+      {isOver(run.status) && run.kind !== 'COMMANDS' && run.pullRequest == null && (
         <Action
           noun="stack"
           label="Run again"

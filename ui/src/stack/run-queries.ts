@@ -10,6 +10,14 @@ const Run = graphql(/* GraphQL */ `
     stackRun(id: $id) {
       ...RunFacts
       cancelAsked
+      pullRequest {
+        url
+        title
+        repository
+        number
+        fork
+        checkedOnly
+      }
       commitAuthor
       approval
       requiredApprovals

@@ -211,6 +211,18 @@ function Head({ run }: { run: Run }) {
           ['What', kinds[run.kind]],
           ['Made by', run.trigger === 'MANUAL' ? <Name of={run.author} /> : triggers[run.trigger]],
           [
+            'Pull request',
+            run.pullRequest && (
+              <>
+                <Outside address={run.pullRequest.url}>
+                  <Name of={`${run.pullRequest.repository} #${run.pullRequest.number}`} />
+                </Outside>{' '}
+                <Name of={run.pullRequest.title} />
+                {run.pullRequest.checkedOnly && ' (of a fork: checked with nothing of the stack, and not planned)'}
+              </>
+            ),
+          ],
+          [
             'Commit',
             run.sha == null ? (
               !isOver(run.status) && 'its code is being put together'

@@ -79,8 +79,9 @@ export const driftActions: Record<StackDriftAction, Look> = {
   DELETED: { word: 'Gone', tone: 'bad', Icon: IconTrash },
 };
 
-export type RunTrigger = 'CRON' | 'SPEC' | 'COMMIT' | 'UPSTREAM' | 'MANUAL';
+export type RunTrigger = 'PULL_REQUEST' | 'CRON' | 'SPEC' | 'COMMIT' | 'UPSTREAM' | 'MANUAL';
 export const triggers: Record<RunTrigger, string> = {
+  PULL_REQUEST: 'a pull request',
   CRON: 'the schedule',
   SPEC: 'a change of the stack',
   COMMIT: 'a commit',

@@ -77,6 +77,7 @@ const COSTLY: [(&str, &str, u64); 38] = [
     ("InfrastructureStack", "environment", 50),
     ("InfrastructureStack", "files", 50),
     ("InfrastructureStack", "output", 50),
+    ("InfrastructureStack", "pullRequests", 100),
     ("ServiceImport", "outputs", 50),
     ("Project", "stackRules", 50),
     ("StackRun", "output", 50),

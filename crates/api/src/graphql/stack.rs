@@ -25,6 +25,7 @@ use super::{
     stack_dependency::{StackDependency, dependents},
     stack_input::{StackAttributes, StackType},
     stack_policy::PolicyEngine,
+    stack_pull_request::StackPullRequest,
     stack_run::{StackRunConnection, StackStatus},
     stack_spec::{CustomRunStep, JobGateSpec, StackConfiguration},
     stack_state::{StackLock, StackState, StackStateVersion},
@@ -323,6 +324,16 @@ impl InfrastructureStack {
             let page = page_args(after, first, before, last).request().into_graphql(ctx)?;
             let found = request.app.stack_drift(&request.op, self.0.id, &page).await;
             Ok(Some(found.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// The open pull requests that reach it, oldest first.
+    async fn pull_requests(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackPullRequest>>> {
+        nullable(async {
+            let request = request(ctx);
+            let found = request.app.stack_pull_requests(&request.op, self.0.id).await.into_graphql(ctx)?;
+            Ok(limited(ctx, found.into_iter().map(StackPullRequest::from)))
         })
         .await
     }

@@ -9,7 +9,7 @@ use plural_core::access::Actor;
 use plural_core::service_error::ServiceError as CoreError;
 use plural_core::stack::Stack;
 use plural_core::stack_dependency::{stand_ins, with_names};
-use plural_core::stack_run::{JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunStatus, RunTrigger};
+use plural_core::stack_run::{JobRef, RunApproval, RunKind, RunPhase, RunStatus, RunTrigger};
 use plural_core::{Error, Result};
 use plural_specs::Map;
 use secrecy::ExposeSecret as _;
@@ -26,6 +26,8 @@ use super::{
     stack::{InfrastructureStack, StackEnvironment, StackFile, StackOutput, outputs},
     stack_input::StackType,
     stack_policy::{PolicyEngine, StackPolicyViolation, StackRunCost},
+    stack_pull_request::StackRunPullRequest,
+    stack_run_plan::StackRunPlan,
     stack_run_step::RunStep,
     stack_spec::{JobGateSpec, StackConfiguration},
     stack_state::StackState,
@@ -82,6 +84,8 @@ pub(crate) enum StackRunPhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_run::RunTrigger")]
 pub(crate) enum StackRunTrigger {
+    /// A pull request.
+    PullRequest,
     /// The clock.
     Cron,
     /// The stack was changed.
@@ -140,6 +144,11 @@ impl StackRun {
     /// What made it.
     async fn trigger(&self) -> StackRunTrigger {
         self.0.trigger.into()
+    }
+
+    /// The pull request that it plans, and nothing else; absent for all other runs.
+    async fn pull_request(&self) -> Option<StackRunPullRequest> {
+        self.0.pull_request().cloned().map(StackRunPullRequest::from)
     }
 
     /// The run of another stack whose outputs made it; absent when something else did, and when you may not see it.
@@ -244,7 +253,7 @@ impl StackRun {
 
     /// What it planned; absent until it has.
     async fn plan(&self) -> Option<StackRunPlan> {
-        self.0.plan.clone().map(|plan| StackRunPlan { run: self.0.id, plan })
+        self.0.plan.clone().map(|plan| StackRunPlan::of(self.0.id, plan))
     }
 
     /// The plan as text and as JSON.
@@ -428,55 +437,6 @@ impl StackRun {
 /// The console's own address, without a final slash; empty where it is not known.
 fn console<'a>(ctx: &Context<'a>) -> &'a str {
     request(ctx).options.public_url.as_deref().unwrap_or_default().trim_end_matches('/')
-}
-
-/// What a run planned.
-pub(crate) struct StackRunPlan {
-    run: plural_core::ids::StackRunId,
-    plan: RunPlan,
-}
-
-/// What a run planned.
-#[Object]
-impl StackRunPlan {
-    /// SHA-256 over the plan's file, JSON and text: what people approve.
-    async fn digest(&self) -> &str {
-        &self.plan.digest
-    }
-
-    /// Resources that it makes.
-    async fn add(&self) -> i32 {
-        counted(self.plan.summary.add)
-    }
-
-    /// Resources that it changes in their place.
-    async fn change(&self) -> i32 {
-        counted(self.plan.summary.change)
-    }
-
-    /// Resources that it destroys; those that are replaced count here and among the made ones.
-    async fn destroy(&self) -> i32 {
-        counted(self.plan.summary.destroy)
-    }
-
-    /// Values of outputs change, or the tool cannot say what it would do.
-    async fn other(&self) -> bool {
-        self.plan.summary.other
-    }
-
-    /// When it was stored.
-    async fn at(&self) -> Option<DateTime<Utc>> {
-        Some(self.plan.at)
-    }
-
-    /// What the tool printed of it; the values of secret variables are hidden in it.
-    async fn text(&self, ctx: &Context<'_>) -> Nullable<String> {
-        nullable(async {
-            let request = request(ctx);
-            request.app.stack_run_plan_text(&request.op, self.run).await.into_graphql(ctx)
-        })
-        .await
-    }
 }
 
 /// Somebody agreed to a plan.

@@ -12,6 +12,7 @@ use plural_core::stack_turns::Turn;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use super::plan_pull_request::bring;
 use crate::app::App;
 use crate::harness::run_steps;
 use crate::job::{Job, JobFailure};
@@ -118,12 +119,13 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
     let git = &run.snapshot.git;
     // What was applied last is what there is to destroy, and to compare with the world, unless nobody has that commit any more.
     let applied = stack.sha.as_deref().filter(|_| matches!(run.kind, RunKind::Destroy | RunKind::Drift));
-    let commit = match applied {
-        Some(sha) => match app.git.resolve(&access, sha).await {
+    let commit = match (run.pull_request(), applied) {
+        (Some(pull), _) => bring(app, &access, &pull.sha, pull.reference.as_deref()).await,
+        (None, Some(sha)) => match app.git.resolve(&access, sha).await {
             Ok(commit) => Ok(commit),
             Err(_) => app.git.resolve(&access, &git.reference).await,
         },
-        None => app.git.resolve(&access, &git.reference).await,
+        (None, None) => app.git.resolve(&access, &git.reference).await,
     };
     let commit = match commit {
         Ok(commit) => commit,

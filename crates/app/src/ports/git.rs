@@ -152,6 +152,24 @@ pub trait GitPort: Send + Sync + 'static {
     /// The commit of a branch, tag, commit id or semver range of tags, as of the last fetch.
     async fn resolve(&self, access: &GitAccess, reference: &str) -> Result<CommitInfo, GitError>;
 
+    /// Brings the head of a pull request, by the name that its host has for it, or, where there is none, the commit itself. Not every
+    /// server gives commits that no branch leads to.
+    async fn fetch_commit(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        reference: Option<&str>,
+    ) -> Result<(), GitError>;
+
+    /// Which of these sources reach one of these paths at a commit, each for itself.
+    async fn reached(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        sources: &[SourceSpec],
+        paths: &[String],
+    ) -> Result<Vec<Result<bool, GitError>>, GitError>;
+
     /// The closures of many sources at one commit, each for itself: one broken folder does not stop the others.
     async fn closures(
         &self,

@@ -8,6 +8,8 @@ use plural_core::scm_connection::ScmConnection;
 use plural_core::{Error, Result};
 use secrecy::SecretString;
 
+use crate::ports::git_host_pulls::HostPulls;
+
 /// What a connection signs in with, opened for one use.
 pub struct HostSecrets {
     /// Token or password.
@@ -123,7 +125,7 @@ pub struct HostOpened {
 
 /// A git host through one connection.
 #[async_trait]
-pub trait Host: Send + Sync {
+pub trait Host: HostPulls {
     /// The commit that a branch is at.
     async fn head(&self, repository: &str, branch: &str) -> HostResult<String>;
     /// All paths of a commit.

@@ -385,6 +385,10 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd stacks plan", Some("network --timeout 1s")),
     ("cd stacks policy test", None),
     ("cd stacks reject", Some("network --reason no --yes")),
+    (
+        "cd stacks release",
+        Some("network --pull-request https://git.example.com/acme/infra/pulls/1 --commit 00 --yes"),
+    ),
     ("cd stacks restart", Some("network")),
     ("cd stacks restore", Some("network")),
     ("cd stacks run", Some("network")),

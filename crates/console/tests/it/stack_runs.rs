@@ -17,6 +17,7 @@ mod exec;
 mod imports;
 mod limits;
 mod policy;
+mod pulls;
 mod runners;
 mod schedules;
 mod states;

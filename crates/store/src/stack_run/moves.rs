@@ -60,6 +60,22 @@ pub(crate) async fn active_in_tx(write: &transaction::Write<'_>, stack: StackId)
         .map_err(db("looking for a run that is under way"))
 }
 
+/// Whether a run has the queue of a stack whose row is locked, and whether a plan of a pull request is under way beside it.
+async fn holders_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<(bool, bool)> {
+    let causes: Vec<String> = run::Entity::find()
+        .select_only()
+        .column(run::Column::Cause)
+        .filter(run::Column::StackId.eq(stack.uuid()))
+        .filter(run::Column::FinishedAt.is_null())
+        .filter(run::Column::Status.is_in([RunStatus::Pending.as_str(), RunStatus::Running.as_str()]))
+        .into_tuple()
+        .all(&write.tx)
+        .await
+        .map_err(db("looking for runs that are under way"))?;
+    let is_pull = |cause: &String| cause == RunTrigger::PullRequest.as_str();
+    Ok((!causes.iter().all(is_pull), causes.iter().any(is_pull)))
+}
+
 /// What the row of a stack says of its runs follows what they are now.
 pub(super) async fn stack_follows_in_tx(
     write: &transaction::Write<'_>,
@@ -223,7 +239,12 @@ impl Database {
     pub(super) async fn run_next(&self, stack: StackId, at: DateTime<Utc>) -> Result<Option<StackRun>> {
         let mut write = self.write().await?;
         let known = stack::row::Entity::find_by_id(stack.uuid()).lock_exclusive().one(&write.tx).await;
-        if known.map_err(db("reading a stack"))?.is_none() || active_in_tx(&write, stack).await?.is_some() {
+        if known.map_err(db("reading a stack"))?.is_none() {
+            return Ok(None);
+        }
+        // A plan of a pull request waits for all others, also for one of its kind, and holds up none of the others.
+        let (is_held, is_pulled) = holders_in_tx(&write, stack).await?;
+        if is_held {
             return Ok(None);
         }
         let queued: Vec<(Uuid, String, String, i64)> = run::Entity::find()
@@ -241,6 +262,9 @@ impl Database {
         for (id, phase, cause, number) in queued {
             let phase = word(RunPhase::parse(&phase), "the phase of a run")?;
             let trigger = word(RunTrigger::parse(&cause), "what made a run")?;
+            if is_pulled && trigger == RunTrigger::PullRequest {
+                continue;
+            }
             next = next.max(Some(((phase, trigger, Reverse(number)), id)));
         }
         let Some((_, id)) = next else { return Ok(None) };

@@ -18,17 +18,17 @@ const ROWS: u64 = 64;
 /// Pieces of plans that one write removes, each with 256 KiB.
 const PIECES: u64 = 16;
 
-/// Of each stack the newest runs that are not among its newest `$1`: of those that look for drift, and of all others. Clocks look often, and
-/// push out nothing that was applied. Older ones are behind these.
+/// Of each stack the newest runs that are not among its newest `$1`: of those that look for drift or plan a pull request, and of all others. Clocks
+/// look often, and anybody may open pull requests: neither pushes out what was applied. Older ones are behind these.
 pub(crate) const BEHIND: &str = "behind AS MATERIALIZED (SELECT s.id, \
-    (SELECT k.number FROM stack_runs k WHERE k.stack_id = s.id AND k.number > 0 AND k.kind = 'drift' \
+    (SELECT k.number FROM stack_runs k WHERE k.stack_id = s.id AND k.number > 0 AND (k.kind = 'drift' OR k.cause = 'pull_request') \
      ORDER BY k.number DESC LIMIT 1 OFFSET $1) AS drifts, \
-    (SELECT k.number FROM stack_runs k WHERE k.stack_id = s.id AND k.number > 0 AND k.kind <> 'drift' \
+    (SELECT k.number FROM stack_runs k WHERE k.stack_id = s.id AND k.number > 0 AND k.kind <> 'drift' AND k.cause <> 'pull_request' \
      ORDER BY k.number DESC LIMIT 1 OFFSET $1) AS others \
     FROM stacks s)";
 /// The last number that is behind, for a run `r` and its stack `b` of these; 0 where none is.
 pub(crate) const LAST_BEHIND: &str =
-    "COALESCE(CASE WHEN r.kind = 'drift' THEN b.drifts ELSE b.others END, 0)";
+    "COALESCE(CASE WHEN r.kind = 'drift' OR r.cause = 'pull_request' THEN b.drifts ELSE b.others END, 0)";
 
 const DOING: &str = "forgetting old runs";
 

@@ -142,6 +142,27 @@ impl GitPort for FakeGit {
         })
     }
 
+    async fn fetch_commit(
+        &self,
+        access: &GitAccess,
+        _sha: &str,
+        _reference: Option<&str>,
+    ) -> Result<(), GitError> {
+        self.read(access, |_| Ok(()))
+    }
+
+    async fn reached(
+        &self,
+        access: &GitAccess,
+        _sha: &str,
+        sources: &[SourceSpec],
+        paths: &[String],
+    ) -> Result<Vec<Result<bool, GitError>>, GitError> {
+        let is_below =
+            |source: &SourceSpec| paths.iter().any(|path| path.starts_with(source.folder.as_str()));
+        self.read(access, |_| Ok(sources.iter().map(|source| Ok(is_below(source))).collect()))
+    }
+
     async fn closures(
         &self,
         access: &GitAccess,

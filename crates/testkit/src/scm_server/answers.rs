@@ -431,6 +431,7 @@ impl Host {
         let head = self.branches.get(&pull.head).or(gone);
         let is_over = pull.closed || pull.merged.is_some();
         let repository = json!({"full_name": "plural/fleet"});
+        let of = json!({"full_name": if pull.fork { "mallory/fleet" } else { "plural/fleet" }});
         json!({
             "number": pull.number,
             "html_url": format!("{}/plural/fleet/pulls/{}", self.url, pull.number),
@@ -440,7 +441,7 @@ impl Host {
             "draft": false,
             "merged_at": pull.merged.as_ref().map(|_| "2026-01-01T00:00:00Z"),
             "merge_commit_sha": pull.merged.as_ref().map(|(commit, _)| commit),
-            "head": {"ref": pull.head, "sha": head.cloned().unwrap_or_default(), "repo": repository},
+            "head": {"ref": pull.head, "sha": head.cloned().unwrap_or_default(), "repo": of},
             "base": {"ref": pull.base, "sha": self.branches.get(&pull.base), "repo": repository},
             "user": {"login": SELF},
             "labels": pull.labels.iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),

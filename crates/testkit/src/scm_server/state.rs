@@ -23,6 +23,8 @@ pub(super) struct Pull {
     pub(super) head: String,
     pub(super) base: String,
     pub(super) closed: bool,
+    /// It comes from another repository.
+    pub(super) fork: bool,
     /// The commit that merged it, and the head that it had.
     pub(super) merged: Option<(String, String)>,
     /// The head that was looked at for conflicts, where a host takes its time for that.
@@ -123,6 +125,17 @@ impl Host {
         }
     }
 
+    /// A branch is at a commit that is known elsewhere by this id, with further files over those of `main`.
+    pub(super) fn set_head(&mut self, branch: &str, commit: &str, changes: &[(&str, &str)]) {
+        let parent = self.branches.get("main").cloned();
+        let mut files = parent.as_ref().map(|parent| self.commits[parent].files.clone()).unwrap_or_default();
+        for (path, content) in changes {
+            files.insert((*path).to_owned(), content.as_bytes().to_vec());
+        }
+        self.commits.insert(commit.to_owned(), Commit { parent, files });
+        self.branches.insert(branch.to_owned(), commit.to_owned());
+    }
+
     /// A commit that no branch is at yet.
     pub(super) fn store(&mut self, parent: Option<String>, files: Files) -> String {
         let serial = self.next_id();
@@ -154,6 +167,7 @@ impl Host {
             head,
             base,
             closed: false,
+            fork: false,
             merged: None,
             checked: None,
             labels,

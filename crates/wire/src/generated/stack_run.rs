@@ -337,6 +337,8 @@ pub enum StackRunTrigger {
     Cron,
     /// A person.
     Manual,
+    /// A pull request.
+    PullRequest,
     /// The stack was changed.
     Spec,
     /// Another stack gives other outputs.
@@ -353,6 +355,7 @@ impl StackRunTrigger {
             Self::Commit => "COMMIT",
             Self::Cron => "CRON",
             Self::Manual => "MANUAL",
+            Self::PullRequest => "PULL_REQUEST",
             Self::Spec => "SPEC",
             Self::Upstream => "UPSTREAM",
             Self::Unknown => "UNKNOWN",
@@ -692,6 +695,56 @@ impl Operation for RestartStackRun {
     const FIELD: &'static str = "restartStackRun";
     const DOCUMENT: &'static str = "mutation RestartStackRun($id: ID!) {
   restartStackRun(id: $id) { ...StackRun }
+}
+fragment JobReference on JobReference { name namespace }
+fragment StackRef on InfrastructureStack { id name }
+fragment StackRun on StackRun { id number kind trigger status phase approval requiredApprovals cancelAsked error sha message author createdAt startedAt finishedAt stack { ...StackRef } plan { ...StackRunPlan } approvals { ...StackRunApproval } job { ...JobReference } }
+fragment StackRunApproval on StackRunApproval { approver digest at }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
+}
+
+/// Plans an open pull request for a stack, at its head commit. The commit of a fork that nobody released is checked only.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlanStackPullRequest {
+    /// The id of the stack.
+    pub id: String,
+    /// The address of the pull request's page.
+    pub url: String,
+}
+
+impl Operation for PlanStackPullRequest {
+    type Data = StackRun;
+    const NAME: &'static str = "PlanStackPullRequest";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "planStackPullRequest";
+    const DOCUMENT: &'static str = "mutation PlanStackPullRequest($id: ID!, $url: String!) {
+  planStackPullRequest(id: $id, url: $url) { ...StackRun }
+}
+fragment JobReference on JobReference { name namespace }
+fragment StackRef on InfrastructureStack { id name }
+fragment StackRun on StackRun { id number kind trigger status phase approval requiredApprovals cancelAsked error sha message author createdAt startedAt finishedAt stack { ...StackRef } plan { ...StackRunPlan } approvals { ...StackRunApproval } job { ...JobReference } }
+fragment StackRunApproval on StackRunApproval { approver digest at }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
+}
+
+/// Lets this commit of a fork be planned with what each plan of the stack has: read it before. Needs the action `approve` on the stack.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReleasePullRequestCommit {
+    /// The id of the stack.
+    pub id: String,
+    /// The address of the pull request's page.
+    pub url: String,
+    /// The commit that you read, whole: another head is refused.
+    pub sha: String,
+}
+
+impl Operation for ReleasePullRequestCommit {
+    type Data = StackRun;
+    const NAME: &'static str = "ReleasePullRequestCommit";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "releasePullRequestCommit";
+    const DOCUMENT: &'static str = "mutation ReleasePullRequestCommit($id: ID!, $url: String!, $sha: String!) {
+  releasePullRequestCommit(id: $id, url: $url, sha: $sha) { ...StackRun }
 }
 fragment JobReference on JobReference { name namespace }
 fragment StackRef on InfrastructureStack { id name }

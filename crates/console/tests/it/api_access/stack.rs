@@ -146,6 +146,19 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"id": w.sourced["run"]}),
     },
     Line {
+        field: "planStackPullRequest",
+        // It has no source.
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { planStackPullRequest(id: $id, url: \"https://git.example.com/acme/infra/pulls/1\") { id } }",
+        variables: |w| json!({"id": w.stack["id"]}),
+    },
+    Line {
+        field: "releasePullRequestCommit",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { releasePullRequestCommit(id: $id, url: \"https://git.example.com/acme/infra/pulls/1\", sha: \"00\") { id } }",
+        variables: |w| json!({"id": w.stack["id"]}),
+    },
+    Line {
         field: "restoreStack",
         // Nobody deletes it.
         expected: MEMBERS_CONFLICT,

@@ -52,13 +52,18 @@ pub(super) struct World {
 impl World {
     /// A CUSTOM stack, with further attributes.
     pub(super) async fn new(database: &TestDatabase, attributes: Value) -> Self {
-        let t = TestServer::on(database).await;
-        let remote = GitRemote::new().unwrap();
+        let (t, remote) = (TestServer::on(database).await, GitRemote::new().unwrap());
+        let url = remote.path().to_str().unwrap().to_owned();
+        Self::at(t, remote, &url, attributes).await
+    }
+
+    /// The same of a console and a repository at an address.
+    pub(super) async fn at(t: TestServer, remote: GitRemote, url: &str, attributes: Value) -> Self {
         let module = "module \"net\" {\n  source = \"../modules/net\"\n}\n";
         let files = [("infra/main.sh", "echo 1\n"), ("infra/main.tf", module), ("docs/a.md", "one\n")];
         remote.push_files(files.into_iter().chain([("modules/net/main.tf", "# 1\n")])).unwrap();
         let cluster = t.admin.cluster("blue").await;
-        let repository = t.admin.repository(remote.path().to_str().unwrap()).await;
+        let repository = t.admin.repository(url).await;
         let agent = t.console.app().agent_authenticate(cluster["deployToken"].as_str().unwrap()).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let (cluster, repository) = (text(&cluster["id"]), text(&repository["id"]));

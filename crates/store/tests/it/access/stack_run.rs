@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use plural_app::stack::Dependents;
 use plural_app::stack_run::{NewRun, RunMove, StackRunStore as _};
-use plural_core::PageArgs;
 use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
 use plural_core::page::PageRequest;
@@ -14,6 +13,7 @@ use plural_core::stack::{NewStack, Stack, StackSource, StackTool};
 use plural_core::stack_exec::ExecCommand;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
+use plural_core::{Error, PageArgs, Result};
 
 use super::{Case, World, fresh};
 use crate::stack_run::{plan, step};
@@ -34,11 +34,24 @@ pub(super) fn cases() -> Vec<Case> {
         case!("stack_run_reject", "uhdaaa", w, c => async { w.door.app.stack_run_reject(c, waiting(w).await.0, "not now").await }),
         case!("stack_run_cancel", "uhdaaa", w, c => async { w.door.app.stack_run_cancel(c, run(w).await.id).await }),
         case!("stack_run_restart", "uhdaaa", w, c => async { w.door.app.stack_run_restart(c, applied(w).await.id).await }),
+        case!("stack_pull_requests", "uhaaaa", w, c => async { w.door.app.stack_pull_requests(c, sourced(w).await.id).await }),
+        // No connection is one to their host: whoever may, hears that.
+        case!("stack_pull_request_plan", "uhdaaa", w, c => async { unreached(w.door.app.stack_pull_request_plan(c, sourced(w).await.id, PULL).await) }),
+        case!("stack_pull_request_release", "uhdaaa", w, c => async { unreached(w.door.app.stack_pull_request_release(c, sourced(w).await.id, PULL, &"a".repeat(40)).await) }),
         case!("stack_outputs", "uhaaaa", w, c => async { w.door.app.stack_outputs(c, sourced(w).await.id).await }),
         case!("stack_inputs_shown", "uhaaaa", w, c => async { w.door.app.stack_inputs_shown(c, sourced(w).await.id).await }),
         case!("stack_detach", "uhddaa", w, c => async { w.door.app.stack_detach(c, sourced(w).await.id, None, Dependents::Refuse).await }),
         case!("stack_restore", "uhddaa", w, c => async { w.door.app.stack_restore(c, deleted(w).await.id).await }),
     ]
+}
+
+const PULL: &str = "https://git.example.com/acme/infra/pulls/1";
+
+fn unreached(run: Result<StackRun>) -> Result<()> {
+    match run {
+        Err(Error::Invalid { field, .. }) if field == "url" => Ok(()),
+        run => run.map(drop),
+    }
 }
 
 fn page() -> PageRequest {

@@ -1,0 +1,232 @@
+//! Plans a pull request for the stacks that it reaches: what it changes is read from its host, and what that reaches from git.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use plural_core::ids::{RepositoryId, StackId};
+use plural_core::pull_request::PrStatus;
+use plural_core::scm_connection::ScmConnection;
+use plural_core::scm_webhook::identities;
+use plural_core::stack::{Stack, StackSource};
+use plural_core::stack_pull_request::{RunPullRequest, follows_branch};
+use plural_core::{Error, Result};
+
+use super::prepare_stack_run::{closure, told};
+use crate::access::Write;
+use crate::app::App;
+use crate::job::{Job, JobFailure};
+use crate::ports::git::{CommitInfo, GitAccess, GitError, SourceSpec};
+use crate::stack::StackSelector;
+use crate::stack_pull_request::{PullAddress, run_pull};
+
+/// Plans a pull request for the stacks that it reaches. Whoever hears of one enqueues this.
+#[derive(Debug)]
+pub enum PlanPullRequest {}
+
+impl Job for PlanPullRequest {
+    const KIND: &'static str = "plan_pull_request";
+    type Payload = PullAddress;
+
+    fn key(pull: &PullAddress) -> String {
+        pull.key()
+    }
+
+    async fn run(app: &Arc<App>, pull: PullAddress) -> Result<(), JobFailure> {
+        Box::pin(app.stack_plans_for_pull_request(&pull)).await?;
+        Ok(())
+    }
+}
+
+/// What a pull request changes.
+struct Changed {
+    paths: Vec<String>,
+    /// There is more than the host lists.
+    cut: bool,
+    /// The branch that it goes into.
+    base: String,
+}
+
+impl App {
+    /// Has a pull request planned for each stack that it reaches, as its host tells it now; how many runs were made. One that is over ends
+    /// the runs that it has. Twice is once.
+    pub async fn stack_plans_for_pull_request(&self, address: &PullAddress) -> Result<u64> {
+        let (connection, host) = match self.scm_host(address.connection_id).await {
+            Ok(connected) => connected,
+            Err(Error::NotFound { .. }) => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        // What a connection may not touch, it is not believed about either.
+        if !connection.spec.allows(&address.repository) {
+            return Ok(0);
+        }
+        let known = self.store.stack_pull_requests(address).await?;
+        let repositories = repositories(self, &connection, &address.repository).await?;
+        if known.is_empty() && repositories.is_empty() {
+            return Ok(0);
+        }
+        let pull = host.pull(&address.repository, address.number).await?;
+        if pull.status != PrStatus::Open {
+            for seen in &known {
+                self.stack_pull_ends(seen, false).await?;
+            }
+            return Ok(0);
+        }
+        let (paths, cut) = host.pull_paths(&address.repository, address.number).await?;
+        let changed = Changed { paths, cut, base: pull.base.clone() };
+        let pull = run_pull(address, connection.kind, pull);
+        let (mut reached, mut later) = (BTreeSet::new(), None);
+        for repository in repositories {
+            match reaches(self, &connection, repository, &pull, &changed).await {
+                Ok(stacks) => reached.extend(stacks),
+                // What one repository fails with does not hold up the others.
+                Err(error) => later = Some(error),
+            }
+        }
+        if later.is_none() {
+            for seen in known.iter().filter(|seen| !reached.contains(&seen.stack_id)) {
+                self.stack_pull_ends(seen, true).await?;
+            }
+        }
+        let (system, mut made) = (self.system_ctx(), 0);
+        for stack in reached {
+            let planned = async {
+                let by = StackSelector::Id(stack);
+                let stack = self.authorized::<Stack, Write>(&system, &by).await?;
+                Box::pin(self.stack_pull_planned(&system, &stack, pull.clone(), false)).await
+            };
+            match planned.await {
+                Ok((_, run)) => made += u64::from(run.is_some()),
+                // It went a moment ago.
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => {
+                    let told = error.log_text();
+                    tracing::warn!(stack.id = %stack, error = told, "cannot plan a pull request of a stack; trying again");
+                    later = Some(error);
+                }
+            }
+        }
+        later.map_or(Ok(made), Err)
+    }
+}
+
+/// The repositories that are cloned from where this one is: of the connection's project, or of all.
+async fn repositories(app: &App, connection: &ScmConnection, slug: &str) -> Result<Vec<RepositoryId>> {
+    let own = identities(connection.kind, &connection.spec, slug);
+    let all = app.store.scm_webhook_repositories(connection.project_id).await?;
+    Ok(all.into_iter().filter(|(_, url)| own.contains(&url.identity())).map(|(id, _)| id).collect())
+}
+
+/// The stacks of a repository that a pull request reaches.
+async fn reaches(
+    app: &App,
+    connection: &ScmConnection,
+    repository: RepositoryId,
+    pull: &RunPullRequest,
+    changed: &Changed,
+) -> Result<Vec<StackId>> {
+    let is_own = |stack: &Stack| connection.project_id.is_none_or(|project| project == stack.project_id);
+    let stacks = app.store.stack_sources(repository).await?.into_iter().filter(is_own);
+    let stacks: Vec<(StackId, StackSource)> =
+        stacks.filter_map(|stack| Some((stack.id, stack.source?))).collect();
+    if stacks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(work) = app.store.repository_work(repository).await? else { return Ok(Vec::new()) };
+    if work.repository.pulled_at.is_none() {
+        return Err(Error::unavailable("the repository was not fetched yet"));
+    }
+    let access = app.git_access(&work).await?;
+    let later = |error: GitError| Error::unavailable(error.message);
+    app.mirror_renew(&access).await.map_err(|error| later(told("cannot fetch the repository", error)))?;
+    let base = app.git.resolve(&access, &format!("refs/heads/{}", changed.base)).await.ok();
+    let mut following = Vec::new();
+    for (stack, source) in stacks {
+        let reference = source.git.reference.as_str();
+        let is_default = reference == "HEAD" && {
+            let head = app.git.resolve(&access, "HEAD").await.ok();
+            head.is_some() && head.map(|head| head.sha) == base.as_ref().map(|base| base.sha.clone())
+        };
+        if is_default || follows_branch(reference, &changed.base) {
+            following.push((stack, SourceSpec::from(&source.git)));
+        }
+    }
+    if following.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Where it cannot be had, the run says so.
+    if let Err(error) = bring(app, &access, &pull.sha, pull.reference.as_deref()).await {
+        tracing::debug!(repository.id = %repository, error = error.message, "cannot have the head of a pull request");
+    }
+    let _turn = app.repositories.turns.build(connection.project_id).await;
+    let specs: Vec<SourceSpec> = following.iter().map(|(_, spec)| spec.clone()).collect();
+    let at_head = app.git.reached(&access, &pull.sha, &specs, &changed.paths).await;
+    let at_base = match &base {
+        Some(base) => app.git.reached(&access, &base.sha, &specs, &changed.paths).await,
+        None => Ok(Vec::new()),
+    };
+    let says = |found: &Result<Vec<Result<bool, GitError>>, GitError>, place: usize| {
+        found.as_ref().ok().and_then(|all| all.get(place)).and_then(|one| one.as_ref().ok()).copied()
+    };
+    let mut reached = Vec::new();
+    for (place, (stack, spec)) in following.iter().enumerate() {
+        let (head, base_says) = (says(&at_head, place), says(&at_base, place));
+        let mut is_reached = head == Some(true) || base_says == Some(true);
+        // A folder that cannot be read at the head is news where something of it changes: it may be gone.
+        is_reached |= head.is_none() && changed.paths.iter().any(|path| is_below(path, &spec.folder));
+        if !is_reached && changed.cut {
+            let before = match &base {
+                Some(base) => closure(app, &access, &base.sha, spec).await.ok(),
+                None => None,
+            };
+            is_reached = closure(app, &access, &pull.sha, spec).await.ok() != before;
+        }
+        if is_reached {
+            reached.push(*stack);
+        }
+    }
+    Ok(reached)
+}
+
+/// A path lies in a folder; all lie in that without a name.
+fn is_below(path: &str, folder: &str) -> bool {
+    folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The commit of a pull request, fetched where the mirror does not have it.
+pub(super) async fn bring(
+    app: &App,
+    access: &GitAccess,
+    sha: &str,
+    reference: Option<&str>,
+) -> Result<CommitInfo, GitError> {
+    if let Ok(commit) = app.git.resolve(access, sha).await {
+        return Ok(commit);
+    }
+    // By its name first: not every server gives what no name leads to. The name may lead elsewhere by now.
+    if reference.is_some()
+        && app.git.fetch_commit(access, sha, reference).await.is_ok()
+        && let Ok(commit) = app.git.resolve(access, sha).await
+    {
+        return Ok(commit);
+    }
+    app.git.fetch_commit(access, sha, None).await?;
+    app.git.resolve(access, sha).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_below_its_folders() {
+        for (path, folder, below) in [
+            ("infra/main.tf", "infra", true),
+            ("infra/net/main.tf", "infra", true),
+            ("infrastructure/main.tf", "infra", false),
+            ("infra", "infra", false),
+            ("main.tf", "", true),
+        ] {
+            assert_eq!(is_below(path, folder), below, "{path} {folder}");
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Plans of stacks on pull requests: a run for each stack that one reaches, at its head commit, and the release of commits of forks.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_core::access::Actor;
+use plural_core::ids::{ScmConnectionId, StackId, StackPullRequestId, StackRunId};
+use plural_core::page::PageArgs;
+use plural_core::pull_request::PrStatus;
+use plural_core::repository::Repository;
+use plural_core::scm_connection::{ScmConnection, ScmType};
+use plural_core::scm_webhook::identities;
+use plural_core::stack::Stack;
+use plural_core::stack_pull_request::{
+    ReleasedCommit, RunPullRequest, StackPullRequest, can_be_checked, follows_branch, head_reference,
+    pull_request_at,
+};
+use plural_core::stack_run::{RunKind, RunStatus, RunTrigger, StackRun};
+use plural_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::access::{Approve, Audited, Authorized, Read, Write, actor_name};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::harness::cut;
+use crate::job::NewJob;
+use crate::jobs::TellPullRequest;
+use crate::ports::git_host_pulls::HostPullHead;
+use crate::records::Search;
+use crate::repository::RepositorySelector;
+use crate::stack::StackSelector;
+use crate::stack_inputs::OpenInputs;
+use crate::stack_run::{MadeRun, NewRun, RunMove, user_of};
+
+/// Plans of pull requests of one stack that are under way at once: whoever opens many holds up nobody else.
+const MAX_PULLS: usize = 20;
+/// Letters of a title that are kept.
+const MAX_TITLE: usize = 200;
+/// Connections of one page.
+const CONNECTIONS: u32 = 100;
+
+/// Which pull request, and through which connection its host is asked and told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullAddress {
+    /// The connection.
+    pub connection_id: ScmConnectionId,
+    /// The repository, as `acme/infra`.
+    pub repository: String,
+    /// Its number there.
+    pub number: u64,
+}
+
+impl PullAddress {
+    /// That of what a run plans.
+    pub fn of(pull: &RunPullRequest) -> Self {
+        let RunPullRequest { connection_id, repository, number, .. } = pull;
+        Self { connection_id: *connection_id, repository: repository.clone(), number: *number }
+    }
+
+    /// What tells one from all others, in a key.
+    pub(crate) fn key(&self) -> String {
+        let Self { connection_id, repository, number } = self;
+        format!("{connection_id}:{}:{number}", repository.to_lowercase())
+    }
+}
+
+/// Pull requests that reach stacks.
+#[async_trait]
+pub trait StackPullRequestStore: Send + Sync + 'static {
+    /// The stacks that a pull request reaches, as they were seen last, oldest first.
+    async fn stack_pull_requests(&self, pull: &PullAddress) -> Result<Vec<StackPullRequest>>;
+    /// The open pull requests that reach a stack, oldest first.
+    async fn stack_pull_requests_of(&self, stack: StackId) -> Result<Vec<StackPullRequest>>;
+    /// A pull request reaches a stack at this head: in the place of what was known of it there, together with its run where there is one,
+    /// and with the job that tells its host. Who released what stays.
+    async fn stack_pull_request_put(
+        &self,
+        by: Audited<'_, Stack, Write>,
+        pull: &StackPullRequest,
+        run: Option<&MadeRun>,
+        tell: &NewJob,
+    ) -> Result<Option<StackRun>>;
+    /// It reaches the stack no more, or is not open any more.
+    async fn stack_pull_request_forget(
+        &self,
+        id: StackPullRequestId,
+        tell: Option<&NewJob>,
+        at: DateTime<Utc>,
+    ) -> Result<()>;
+    /// Somebody lets a commit of it be planned. [`Error::Conflict`] where its head is another one by now.
+    async fn stack_pull_request_release(
+        &self,
+        by: Audited<'_, Stack, Approve>,
+        id: StackPullRequestId,
+        released: &ReleasedCommit,
+    ) -> Result<()>;
+    /// What the host was told of this head.
+    async fn stack_pull_request_told(&self, id: StackPullRequestId, sha: &str, told: &str) -> Result<()>;
+}
+
+impl App {
+    /// The open pull requests that reach a stack, oldest first.
+    pub async fn stack_pull_requests(&self, ctx: &OpCtx, stack: StackId) -> Result<Vec<StackPullRequest>> {
+        let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(stack)).await?;
+        self.store.stack_pull_requests_of(stack.id).await
+    }
+
+    /// Plans a pull request for one stack, as it is now; needs write access to that. The commit of a fork that nobody released is checked
+    /// only.
+    pub async fn stack_pull_request_plan(&self, ctx: &OpCtx, stack: StackId, url: &str) -> Result<StackRun> {
+        let stack = self.authorized::<Stack, Write>(ctx, &StackSelector::Id(stack)).await?;
+        if stack.deleted_at.is_some() {
+            return Err(Error::conflict("the stack is being deleted: restore it first"));
+        }
+        let (address, kind) = self.pull_address(&stack, url).await?;
+        let (_, host) = self.scm_host(address.connection_id).await?;
+        let pull = host.pull(&address.repository, address.number).await?;
+        if pull.status != PrStatus::Open {
+            return Err(Error::conflict("the pull request is not open any more"));
+        }
+        let follows = stack.source.as_ref().map_or("", |source| source.git.reference.as_str());
+        if follows != "HEAD" && !follows_branch(follows, &pull.base) {
+            return Err(Error::invalid(
+                "url",
+                format!("is of a pull request into another branch than the stack follows ({follows})"),
+            ));
+        }
+        let seen = run_pull(&address, kind, pull);
+        match Box::pin(self.stack_pull_planned(ctx, &stack, seen, true)).await? {
+            (_, Some(run)) => Ok(run),
+            (StackPullRequest { problem: Some(problem), .. }, None) => Err(Error::conflict(problem)),
+            (StackPullRequest { problem: None, .. }, None) => Err(Error::conflict(
+                "the pull request comes from a fork, and the stack's tool runs what the code says before it checks anything: \
+                 somebody who may approve the stack's plans has to release the commit first",
+            )),
+        }
+    }
+
+    /// Lets a commit of a fork be planned with what each plan of the stack has; needs the right to approve on the stack. It counts for
+    /// this commit and no other. Answers the run that plans it.
+    pub async fn stack_pull_request_release(
+        &self,
+        ctx: &OpCtx,
+        stack: StackId,
+        url: &str,
+        sha: &str,
+    ) -> Result<StackRun> {
+        let stack = self.authorized::<Stack, Approve>(ctx, &StackSelector::Id(stack)).await?;
+        let Some(user_id) = user_of(ctx) else {
+            return Err(Error::forbidden("only people and service accounts release commits"));
+        };
+        if stack.deleted_at.is_some() {
+            return Err(Error::conflict("the stack is being deleted: restore it first"));
+        }
+        let (address, _) = self.pull_address(&stack, url).await?;
+        let mut known = self.store.stack_pull_requests_of(stack.id).await?.into_iter();
+        let known = known.find(|known| {
+            known.pull.repository.eq_ignore_ascii_case(&address.repository)
+                && known.pull.number == address.number
+        });
+        let Some(known) = known else {
+            return Err(Error::invalid(
+                "url",
+                "is of no open pull request that reaches the stack: plan it first",
+            ));
+        };
+        if !known.pull.fork {
+            return Err(Error::conflict(
+                "the pull request is of the repository's own branch: it is planned without a release",
+            ));
+        }
+        if known.pull.sha != sha {
+            return Err(Error::conflict(format!(
+                "the head of the pull request is {}: read that commit, and release it",
+                known.pull.sha
+            )));
+        }
+        let released = ReleasedCommit {
+            sha: sha.to_owned(),
+            user_id,
+            by: actor_name(ctx.actor()),
+            at: ctx.now(),
+            mac: String::new(),
+        };
+        let released = self.release_signed(stack.id, &known.pull.url, released);
+        let by = stack.audited(ctx, "stack.pullRequest.release");
+        self.store.stack_pull_request_release(by, known.id, &released).await?;
+        // Whoever may approve need not write the stack: that a released commit is planned is the console's.
+        let by = StackSelector::Id(stack.id);
+        let writable = self.authorized::<Stack, Write>(&self.system_ctx(), &by).await?;
+        match Box::pin(self.stack_pull_planned(ctx, &writable, known.pull, true)).await? {
+            (_, Some(run)) => Ok(run),
+            (seen, None) => Err(Error::conflict(
+                seen.problem.unwrap_or_else(|| "the commit is released, and cannot be planned".to_owned()),
+            )),
+        }
+    }
+
+    /// A pull request reaches a stack: the run of its head, unless there is one already. Asked for `again`, it is made anyway.
+    pub(crate) async fn stack_pull_planned(
+        &self,
+        ctx: &OpCtx,
+        stack: &Authorized<Stack, Write>,
+        pull: RunPullRequest,
+        again: bool,
+    ) -> Result<(StackPullRequest, Option<StackRun>)> {
+        let mut known = self.store.stack_pull_requests_of(stack.id).await?.into_iter();
+        let known = known.find(|known| known.pull.url == pull.url);
+        let released = known.as_ref().and_then(|known| known.released.clone());
+        let is_released = released.as_ref().is_some_and(|released| {
+            released.sha == pull.sha && self.is_own_release(stack.id, &pull.url, released)
+        });
+        let checked_only = pull.fork && !is_released;
+        let pull = RunPullRequest { checked_only, ..pull };
+        if let Some(known) = &known
+            && !again
+            && known.problem.is_none()
+            && (known.pull.sha.as_str(), known.pull.checked_only) == (pull.sha.as_str(), checked_only)
+        {
+            return Ok((known.clone(), None));
+        }
+        let former = known.as_ref().and_then(|known| known.run_id);
+        let made = if checked_only && !can_be_checked(stack.tool) {
+            Ok(None)
+        } else {
+            Box::pin(self.pull_run_made(ctx, stack, &pull, former)).await.map(Some)
+        };
+        let (made, problem) = match made {
+            Ok(made) => (made, None),
+            Err(error @ (Error::Invalid { .. } | Error::Conflict { .. })) => {
+                (None, Some(cut(error.to_string())))
+            }
+            Err(error) => return Err(error),
+        };
+        let (id, created_at) = match &known {
+            Some(known) => (known.id, known.created_at),
+            None => (StackPullRequestId::new(), ctx.now()),
+        };
+        let tell = NewJob::of::<TellPullRequest>(&PullAddress::of(&pull))?;
+        let seen = StackPullRequest {
+            id,
+            stack_id: stack.id,
+            pull,
+            run_id: made.as_ref().map(|made| made.run.id),
+            problem,
+            released,
+            told: None,
+            created_at,
+            updated_at: ctx.now(),
+        };
+        let by = stack.audited(ctx, "stack.pullRequest.plan");
+        let run = self.store.stack_pull_request_put(by, &seen, made.as_ref(), &tell).await?;
+        if let Some(former) = former {
+            self.pull_run_ends(former, "a newer plan of the pull request took its place").await?;
+        }
+        Ok((seen, run))
+    }
+
+    /// The run of a pull request that is not stored yet.
+    async fn pull_run_made(
+        &self,
+        ctx: &OpCtx,
+        stack: &Stack,
+        pull: &RunPullRequest,
+        former: Option<StackRunId>,
+    ) -> Result<MadeRun> {
+        let open = self.store.stack_runs_open_of(stack.id).await?;
+        let is_other = |run: &&StackRun| run.trigger == RunTrigger::PullRequest && Some(run.id) != former;
+        if open.iter().filter(is_other).count() >= MAX_PULLS {
+            return Err(Error::conflict(format!(
+                "the stack has {MAX_PULLS} plans of pull requests under way: plan this one when some have ended"
+            )));
+        }
+        let inputs =
+            if pull.checked_only { OpenInputs::default() } else { self.stack_inputs_of(stack).await? };
+        let with = Stack { spec: stack.spec.for_pull_request(pull.clone()), ..stack.clone() };
+        let new = NewRun { kind: RunKind::DryRun, trigger: RunTrigger::PullRequest };
+        self.stack_run_made_with(ctx, &with, new, &inputs).await
+    }
+
+    /// A pull request does not reach a stack any more, or is not open any more.
+    pub(crate) async fn stack_pull_ends(&self, seen: &StackPullRequest, tells: bool) -> Result<()> {
+        let tell = NewJob::of::<TellPullRequest>(&PullAddress::of(&seen.pull))?;
+        self.store.stack_pull_request_forget(seen.id, tells.then_some(&tell), self.now()).await?;
+        match seen.run_id {
+            Some(run) => self.pull_run_ends(run, "the pull request does not reach the stack any more").await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the run of a head that is none any more: at once, or when its tool has stopped.
+    async fn pull_run_ends(&self, id: StackRunId, why: &str) -> Result<()> {
+        let at_once = RunMove {
+            from: vec![RunStatus::Queued, RunStatus::Pending],
+            to: Some(RunStatus::Cancelled),
+            error: Some(why.to_owned()),
+            ends_credential: true,
+            tells_agent: true,
+            ..RunMove::at(self.now())
+        };
+        if let Some(run) = self.store.stack_run_move(&Actor::System, id, &at_once).await? {
+            return Box::pin(self.run_over(&run)).await;
+        }
+        let asks = RunMove {
+            from: vec![RunStatus::Running],
+            cancel: true,
+            tells_agent: true,
+            ..RunMove::at(self.now())
+        };
+        self.store.stack_run_move(&Actor::System, id, &asks).await.map(drop)
+    }
+
+    /// Through which connection the host of a pull request of a stack's repository is asked: one of the stack's project, or else of the
+    /// whole installation, that may touch the repository.
+    async fn pull_address(&self, stack: &Stack, url: &str) -> Result<(PullAddress, ScmType)> {
+        let Some(source) = &stack.source else {
+            return Err(Error::conflict("the stack has no source: give it a repository"));
+        };
+        let system = self.system_ctx();
+        let by = RepositorySelector::Id(source.repository_id);
+        let repository = self.get::<Repository>(&system, &by).await?.url.identity();
+        let (mut found, mut after) = (None::<(PullAddress, ScmType, bool)>, None);
+        loop {
+            let args = PageArgs { after, first: Some(CONNECTIONS), ..PageArgs::default() };
+            let page = self.list::<ScmConnection>(&system, &Search::default(), &args).await?;
+            after = page.edges.last().map(|edge| edge.cursor.clone()).filter(|_| page.has_next_page);
+            for connection in page.into_nodes() {
+                let is_own = connection.project_id == Some(stack.project_id);
+                if !is_own && connection.project_id.is_some() {
+                    continue;
+                }
+                let Ok((slug, number)) = pull_request_at(connection.kind, url) else { continue };
+                let is_it = connection.spec.allows(&slug)
+                    && identities(connection.kind, &connection.spec, &slug).contains(&repository);
+                if is_it && (is_own || found.is_none()) {
+                    let address = PullAddress { connection_id: connection.id, repository: slug, number };
+                    found = Some((address, connection.kind, is_own));
+                }
+            }
+            if after.is_none() || found.as_ref().is_some_and(|(.., is_own)| *is_own) {
+                break;
+            }
+        }
+        found.map(|(address, kind, _)| (address, kind)).ok_or_else(|| {
+            Error::invalid(
+                "url",
+                "is of no pull request of the stack's repository that a connection of its project may touch",
+            )
+        })
+    }
+
+    fn release_signed(&self, stack: StackId, url: &str, released: ReleasedCommit) -> ReleasedCommit {
+        let mac = hex::encode(self.sealer.tag(&release_text(stack, url, &released)));
+        ReleasedCommit { mac, ..released }
+    }
+
+    /// Whether a release was given here, for this stack and pull request.
+    fn is_own_release(&self, stack: StackId, url: &str, released: &ReleasedCommit) -> bool {
+        let given = hex::decode(&released.mac).unwrap_or_default();
+        let is_own = self.sealer.is_tag(&release_text(stack, url, released), &given);
+        if !is_own {
+            tracing::error!(stack.id = %stack, "a release in the store was not given here, and does not count");
+        }
+        is_own
+    }
+}
+
+/// What of a pull request goes into its runs. Whether it is only checked is for its stack to say.
+pub(crate) fn run_pull(address: &PullAddress, kind: ScmType, pull: HostPullHead) -> RunPullRequest {
+    let HostPullHead { number, url, title, status: _, sha, fork, base: _ } = pull;
+    RunPullRequest {
+        connection_id: address.connection_id,
+        repository: address.repository.clone(),
+        number,
+        url,
+        title: title.chars().filter(|c| !c.is_control()).take(MAX_TITLE).collect(),
+        sha,
+        fork,
+        checked_only: fork,
+        reference: head_reference(kind, number),
+    }
+}
+
+/// What the tag of a release is made for. An address and a name end the text, so that no part of it is read as another.
+fn release_text(stack: StackId, url: &str, released: &ReleasedCommit) -> String {
+    let ReleasedCommit { sha, user_id, by, at, mac: _ } = released;
+    format!(
+        "stack pull request release {stack} {user_id} {} {} {sha} {} {url} {by}",
+        at.timestamp_micros(),
+        sha.len(),
+        url.len()
+    )
+}

@@ -1,0 +1,54 @@
+//! `plural cd stacks release`: commits of forks that may be planned.
+
+use clap::Args;
+use plural_wire::{Client, ReleasePullRequestCommit};
+
+use crate::{
+    args::{ConfirmArgs, OutputArgs},
+    error::CliError,
+    output, stacks,
+    terminal::Terminal,
+};
+
+/// Let the commit of a fork's pull request be planned
+///
+/// Needs the action approve. A plan runs what the commit says, with the stack's variables, its files, and the rights of its plans: read
+/// the commit before. It counts for this commit and no other, and makes the run that plans it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd stacks release network --pull-request https://github.com/acme/infra/pull/7 \\
+    --commit 7f3e9b2c5d1a4e8f9b0c2d3e4f5a6b7c8d9e0f1a")]
+pub(crate) struct StackReleaseArgs {
+    /// The stack: its name or id
+    #[arg(value_name = "STACK")]
+    stack: String,
+
+    /// The pull request: the address of its page
+    #[arg(long, value_name = "URL")]
+    pull_request: String,
+
+    /// The commit that you read, with all its digits; where another one is the head by then, nothing is released
+    #[arg(long, value_name = "SHA")]
+    commit: String,
+
+    #[command(flatten)]
+    confirm: ConfirmArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) async fn release(
+    StackReleaseArgs { stack, pull_request, commit, confirm, output }: StackReleaseArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let stack = stacks::find(&stack, client).await?;
+    let what = format!(
+        "let commit {commit} of {pull_request} run with the variables, the files and the plan rights of stack {}",
+        stack.name
+    );
+    terminal.confirm(&what, confirm.yes)?;
+    let release = ReleasePullRequestCommit { id: stack.id, url: pull_request, sha: commit };
+    output::item(&client.send(&release).await?, &output.output, terminal)
+}

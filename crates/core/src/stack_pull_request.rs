@@ -1,0 +1,357 @@
+//! Plans of stacks on pull requests: which pull request a run plans, and how far its commit is trusted.
+//!
+//! A pull request of the repository's own branches is written by those who may push there: its plan has what each plan of the stack has.
+//! One of a fork is written by anybody: until somebody who may approve the stack's plans releases its commit, that is only checked, in a
+//! Job that has nothing of the stack but its tool.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::ids::{ScmConnectionId, StackId, StackPullRequestId, StackRunId, UserId};
+use crate::scm_connection::ScmType;
+use crate::stack::StackTool;
+use crate::stack_run::{RunTrigger, StackRun};
+use crate::stack_spec::{JobSpec, StackApproval, StackConfiguration, StackSpec};
+
+/// The pull request that a run plans.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPullRequest {
+    /// Through which connection its host is asked and told.
+    pub connection_id: ScmConnectionId,
+    /// The repository, as `acme/infra`.
+    pub repository: String,
+    /// Its number there.
+    pub number: u64,
+    /// Its page.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// The head commit that is planned, and no other.
+    pub sha: String,
+    /// It comes from another repository.
+    pub fork: bool,
+    /// Its commit is of a fork, and nobody released it: it is checked, and not planned.
+    pub checked_only: bool,
+    /// Where the host keeps its head, for git.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+/// A pull request that reaches a stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackPullRequest {
+    /// Id.
+    pub id: StackPullRequestId,
+    /// The stack.
+    pub stack_id: StackId,
+    /// The pull request, at its newest head. `checked_only` says what its run did.
+    pub pull: RunPullRequest,
+    /// The run of that head, if there could be one.
+    pub run_id: Option<StackRunId>,
+    /// Why there is none, in words for the stack's readers; absent where it waits for a release.
+    pub problem: Option<String>,
+    /// Which commit was released last, and by whom.
+    pub released: Option<ReleasedCommit>,
+    /// What the host was told last of this head.
+    pub told: Option<String>,
+    /// When it was first seen.
+    pub created_at: DateTime<Utc>,
+    /// When something of it last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// Somebody who may approve the stack's plans lets a commit of a fork be planned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReleasedCommit {
+    /// The commit.
+    pub sha: String,
+    /// Who.
+    pub user_id: UserId,
+    /// As the audit log names them.
+    pub by: String,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// In hex, over all of that, the stack and the pull request. Only the installation can make it: whoever writes the database releases
+    /// nothing.
+    pub mac: String,
+}
+
+impl StackPullRequest {
+    /// Its head is of a fork, and nobody released that commit.
+    pub fn waits_for_release(&self) -> bool {
+        self.pull.fork && self.released.as_ref().is_none_or(|released| released.sha != self.pull.sha)
+    }
+}
+
+impl StackRun {
+    /// The pull request that it plans.
+    pub fn pull_request(&self) -> Option<&RunPullRequest> {
+        self.snapshot.spec.pull_request.as_ref().filter(|_| self.trigger == RunTrigger::PullRequest)
+    }
+
+    /// It checks code that nobody vouches for: nothing of the stack reaches it, neither its state.
+    pub fn is_checked_only(&self) -> bool {
+        self.snapshot.spec.is_checked_only()
+    }
+}
+
+impl StackSpec {
+    /// What runs by it is code that nobody vouches for.
+    pub fn is_checked_only(&self) -> bool {
+        self.pull_request.as_ref().is_some_and(|pull| pull.checked_only)
+    }
+
+    /// What the run of a pull request is made of. Of a stack whose code is only checked that is the tool, and where its Job runs: no
+    /// variables, hooks, policy, state, actor, account, or anything of other stacks.
+    #[must_use]
+    pub fn for_pull_request(&self, pull: RunPullRequest) -> Self {
+        if !pull.checked_only {
+            return Self { pull_request: Some(pull), actor: None, ..self.clone() };
+        }
+        let StackConfiguration { image, version, tag, terraform, .. } = self.configuration.clone();
+        let JobSpec { namespace, node_selector, tolerations, requests, limits, .. } = self.job.clone();
+        Self {
+            workdir: self.workdir.clone(),
+            manage_state: false,
+            approval: StackApproval::default(),
+            configuration: StackConfiguration {
+                image,
+                version,
+                tag,
+                terraform,
+                ..StackConfiguration::default()
+            },
+            job: JobSpec { namespace, node_selector, tolerations, requests, limits, ..JobSpec::default() },
+            timeout_seconds: self.timeout_seconds,
+            pull_request: Some(pull),
+            ..Self::default()
+        }
+    }
+}
+
+/// Whether code of this tool can be checked without anything of its stack. The others run what their own files say before they check
+/// anything.
+pub const fn can_be_checked(tool: StackTool) -> bool {
+    match tool {
+        StackTool::Terraform => true,
+        StackTool::Terragrunt | StackTool::Ansible | StackTool::Pulumi | StackTool::Custom => false,
+    }
+}
+
+/// The repository and the number of a pull request, by the address of its page.
+///
+/// # Errors
+/// [`Error::Invalid`] for what is no such address.
+pub fn pull_request_at(kind: ScmType, url: &str) -> Result<(String, u64)> {
+    let invalid = || {
+        Error::invalid(
+            "url",
+            "must be the address of a pull request, such as https://git.example.com/acme/infra/pulls/7",
+        )
+    };
+    let rest = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let path = rest.and_then(|rest| rest.split_once('/')).map(|(_, path)| path).ok_or_else(invalid)?;
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let words: &[&str] = match kind {
+        ScmType::Github => &["pull"],
+        ScmType::Gitea => &["pulls"],
+        ScmType::Gitlab => &["merge_requests"],
+        ScmType::Bitbucket | ScmType::BitbucketDatacenter => &["pull-requests"],
+        ScmType::AzureDevops => &["pullrequest"],
+        ScmType::Plain => &[],
+    };
+    let at = parts.iter().rposition(|part| words.contains(part)).ok_or_else(invalid)?;
+    let number = parts.get(at + 1).and_then(|number| number.parse::<u64>().ok());
+    let number = number.filter(|number| *number > 0).ok_or_else(invalid)?;
+    // What stands between repository and number besides, and before the repository: a folder of the host, and its own words.
+    let before: Vec<&str> = parts[..at].iter().copied().filter(|part| *part != "-").collect();
+    let repository = match (kind, before.as_slice()) {
+        (ScmType::Gitlab, path) if path.len() >= 2 => path.join("/"),
+        (ScmType::BitbucketDatacenter, [.., "projects", key, "repos", name]) => format!("{key}/{name}"),
+        (ScmType::AzureDevops, [.., project, "_git", name]) => format!("{project}/{name}"),
+        (ScmType::Github | ScmType::Gitea | ScmType::Bitbucket, [.., owner, name]) => {
+            format!("{owner}/{name}")
+        }
+        (
+            ScmType::Github
+            | ScmType::Gitea
+            | ScmType::Bitbucket
+            | ScmType::Gitlab
+            | ScmType::BitbucketDatacenter
+            | ScmType::AzureDevops
+            | ScmType::Plain,
+            _,
+        ) => return Err(invalid()),
+    };
+    Ok((repository, number))
+}
+
+/// Where a host keeps the head of a pull request, for git; absent where it has no such name.
+pub fn head_reference(kind: ScmType, number: u64) -> Option<String> {
+    match kind {
+        ScmType::Github | ScmType::Gitea => Some(format!("refs/pull/{number}/head")),
+        ScmType::Gitlab => Some(format!("refs/merge-requests/{number}/head")),
+        ScmType::BitbucketDatacenter => Some(format!("refs/pull-requests/{number}/from")),
+        ScmType::Bitbucket | ScmType::AzureDevops | ScmType::Plain => None,
+    }
+}
+
+/// Whether a stack that follows this reference is what a branch is merged into. `HEAD` is: whoever asks knows the commits of both.
+pub fn follows_branch(reference: &str, base: &str) -> bool {
+    reference == base || reference.strip_prefix("refs/heads/") == Some(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack_run::{RunKind, RunPhase};
+    use crate::stack_steps::steps;
+
+    fn pull(checked_only: bool) -> RunPullRequest {
+        RunPullRequest {
+            connection_id: ScmConnectionId::new(),
+            repository: "acme/infra".to_owned(),
+            number: 7,
+            url: "https://git.example.com/acme/infra/pulls/7".to_owned(),
+            title: "More".to_owned(),
+            sha: "a".repeat(40),
+            fork: checked_only,
+            checked_only,
+            reference: None,
+        }
+    }
+
+    #[test]
+    fn what_is_only_checked_has_nothing_of_its_stack() {
+        let full = serde_json::json!({
+            "workdir": "prod", "manageState": true, "approval": {"required": true},
+            "configuration": {
+                "image": "example.org/tofu", "tag": "1", "terraform": {"tofu": true},
+                "hooks": [{"cmd": "steal", "afterStage": "init"}],
+            },
+            "job": {"serviceAccount": "admin", "annotations": {"iam.example.org/role": "admin"}, "labels": {"a": "b"}},
+            "commands": [{"cmd": "look"}], "deleteCommands": [{"cmd": "undo"}], "variables": {"password": "hunter2"},
+            "actor": UserId::new(),
+        });
+        let spec: StackSpec = serde_json::from_value(full).unwrap();
+        let checked = spec.for_pull_request(pull(true));
+        assert!(checked.is_checked_only());
+        let expected = StackSpec {
+            workdir: "prod".to_owned(),
+            configuration: StackConfiguration {
+                image: Some("example.org/tofu".to_owned()),
+                tag: Some("1".to_owned()),
+                terraform: spec.configuration.terraform.clone(),
+                ..StackConfiguration::default()
+            },
+            pull_request: checked.pull_request.clone(),
+            ..StackSpec::default()
+        };
+        assert_eq!(checked, expected);
+        let planned = spec.for_pull_request(pull(false));
+        assert_eq!(
+            (planned.variables.len(), planned.manage_state, planned.actor, planned.is_checked_only()),
+            (1, true, None, false)
+        );
+    }
+
+    #[test]
+    fn code_that_nobody_vouches_for_is_checked_without_a_backend() {
+        let spec = StackSpec::default().for_pull_request(pull(true));
+        let lines = |spec: &StackSpec, phase| {
+            let all = steps(StackTool::Terraform, spec, RunKind::DryRun, phase).unwrap();
+            all.iter().map(|step| format!("{} {}", step.cmd, step.args.join(" "))).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&spec, RunPhase::Plan), ["tofu init -input=false -backend=false", "tofu validate"]);
+        assert_eq!(lines(&spec, RunPhase::Apply), [""; 0]);
+        for tool in StackTool::ALL {
+            let checked = steps(tool, &spec, RunKind::DryRun, RunPhase::Plan);
+            assert_eq!(checked.is_ok(), can_be_checked(tool), "{tool:?}");
+        }
+        // A released one is planned as the stack is.
+        let planned = StackSpec::default().for_pull_request(pull(false));
+        assert!(lines(&planned, RunPhase::Plan)[1].starts_with("tofu plan "));
+    }
+
+    #[test]
+    fn addresses_name_a_repository_and_a_number() {
+        for (kind, url, repository, number) in [
+            (ScmType::Github, "https://github.com/acme/infra/pull/7/files#diff", "acme/infra", 7),
+            (ScmType::Gitea, "http://127.0.0.1:3000/git/acme/infra/pulls/12", "acme/infra", 12),
+            (ScmType::Gitlab, "https://gitlab.com/acme/team/infra/-/merge_requests/3", "acme/team/infra", 3),
+            (ScmType::Bitbucket, "https://bitbucket.org/acme/infra/pull-requests/4/x", "acme/infra", 4),
+            (
+                ScmType::BitbucketDatacenter,
+                "https://bb.example.com/projects/ACME/repos/infra/pull-requests/5/overview",
+                "ACME/infra",
+                5,
+            ),
+            (
+                ScmType::AzureDevops,
+                "https://dev.azure.com/org/shop/_git/infra/pullrequest/6?_a=files",
+                "shop/infra",
+                6,
+            ),
+        ] {
+            assert_eq!(pull_request_at(kind, url).unwrap(), (repository.to_owned(), number), "{url}");
+        }
+        for (kind, url) in [
+            (ScmType::Github, "https://github.com/acme/infra/pulls/7"),
+            (ScmType::Github, "https://github.com/pull/7"),
+            (ScmType::Github, "https://github.com/acme/infra/pull/0"),
+            (ScmType::Github, "https://github.com/acme/infra/pull/-7"),
+            (ScmType::Github, "javascript:acme/infra/pull/7"),
+            (ScmType::Plain, "https://github.com/acme/infra/pull/7"),
+        ] {
+            assert!(pull_request_at(kind, url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_release_is_of_one_commit() {
+        let at = DateTime::from_timestamp(0, 0).unwrap_or_default();
+        let released = |sha: &str| ReleasedCommit {
+            sha: sha.to_owned(),
+            user_id: UserId::new(),
+            by: "ada@example.com".to_owned(),
+            at,
+            mac: String::new(),
+        };
+        let mut seen = StackPullRequest {
+            id: StackPullRequestId::new(),
+            stack_id: StackId::new(),
+            pull: pull(true),
+            run_id: None,
+            problem: None,
+            released: None,
+            told: None,
+            created_at: at,
+            updated_at: at,
+        };
+        assert!(seen.waits_for_release());
+        seen.released = Some(released(&"b".repeat(40)));
+        assert!(seen.waits_for_release(), "another commit");
+        seen.released = Some(released(&"a".repeat(40)));
+        assert!(!seen.waits_for_release());
+        seen.released = None;
+        seen.pull.fork = false;
+        assert!(!seen.waits_for_release());
+    }
+
+    #[test]
+    fn a_stack_follows_the_branch_that_it_names() {
+        for (reference, base, follows) in [
+            ("main", "main", true),
+            ("refs/heads/main", "main", true),
+            ("v1", "main", false),
+            ("refs/tags/main", "main", false),
+            ("HEAD", "main", false),
+        ] {
+            assert_eq!(follows_branch(reference, base), follows, "{reference} {base}");
+        }
+    }
+}

@@ -44,6 +44,7 @@ mod preview;
 mod project;
 mod project_limits;
 mod pull_request;
+mod pull_request_life;
 mod question;
 mod record;
 mod recording;
@@ -163,6 +164,7 @@ part! { DeliveryQueries, DeliveryMutations:
     pr_automation(query PrAutomationQuery; mutation PrAutomationMutation);
     preview(query PreviewQuery);
     pull_request(query PullRequestQuery; mutation PullRequestMutation);
+    pull_request_life(mutation PullRequestLifeMutation);
     revision(query RevisionQuery);
     runner(query RunnerQuery; mutation RunnerMutation);
     scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);

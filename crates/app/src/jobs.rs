@@ -19,6 +19,7 @@ mod move_secrets;
 mod open_pull_request;
 mod plan_pull_request;
 mod prepare_stack_run;
+mod read_pull_request;
 mod renew_services;
 mod reseal;
 mod share_mirrors;
@@ -56,6 +57,9 @@ pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
 pub use plan_pull_request::PlanPullRequest;
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
+pub use read_pull_request::{
+    FollowMerge, HearPullRequest, HeardPullRequest, KnownPullRequest, MergedPullRequest, ReadPullRequest,
+};
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub(crate) use reseal::reseal_job;
 pub use reseal::{Reseal, Resealed, ResealedWith};
@@ -223,6 +227,9 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<EndFleetPlan>(),
     JobEntry::of::<PlanPullRequest>(),
     JobEntry::of::<TellPullRequest>(),
+    JobEntry::of::<HearPullRequest>(),
+    JobEntry::of::<ReadPullRequest>(),
+    JobEntry::of::<FollowMerge>(),
 ];
 
 /// Which one ended, and how.

@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::Result;
-use plural_core::ids::{PrAutomationId, ProjectId, PullRequestId};
+use plural_core::ids::{ClusterId, PrAutomationId, ProjectId, PullRequestId, ServiceId, StackId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pull_request::{HostPullRequest, PrProgress, PrStatus, PrWork, PullRequest};
+use plural_core::pull_request_life::PrLife;
 use plural_core::scm_connection::ScmConnection;
 
 use crate::access::{Audited, CreatePr, actor_name, noun};
@@ -24,6 +25,12 @@ pub struct PullRequestFilter {
     pub project_id: Option<ProjectId>,
     /// How they stand.
     pub status: Option<PrStatus>,
+    /// About this service.
+    pub service_id: Option<ServiceId>,
+    /// About this stack.
+    pub stack_id: Option<StackId>,
+    /// About this cluster, or a service on it.
+    pub cluster_id: Option<ClusterId>,
     /// Title, repository or address contains this.
     pub q: Option<String>,
 }
@@ -131,6 +138,7 @@ impl App {
             creator: actor_name(ctx.actor()),
             told,
             progress: PrProgress::OPENED,
+            life: PrLife::default(),
             created_at: at,
             updated_at: at,
         };

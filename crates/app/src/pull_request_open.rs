@@ -16,6 +16,7 @@ use plural_core::project::Project;
 use plural_core::pull_request::{
     HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest, branch_of,
 };
+use plural_core::pull_request_life::PrLife;
 use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::user::User;
 use plural_core::{Error, Result};
@@ -150,6 +151,7 @@ impl App {
                 labels: asked.spec.labels.clone(),
             },
             progress: PrProgress { phase: PrPhase::Pending, commit: None, error: None },
+            life: PrLife::default(),
             created_at: at,
             updated_at: at,
         };
@@ -295,17 +297,17 @@ impl App {
             let validation = question.and_then(|question| question.validation.as_ref());
             let (system, scope) = (self.system_ctx(), validation.and_then(|validation| validation.uniq_by));
             match scope.map(|uniq| uniq.scope) {
-                None => {}
-                Some(UniqueIn::Cluster) => {
-                    if self.is_cluster(&system, &value).await? {
-                        known.clusters.insert(value);
-                    }
+                Some(UniqueIn::Cluster) if self.is_cluster(&system, &value).await? => {
+                    known.clusters.insert(value);
                 }
-                Some(UniqueIn::Project) => {
-                    if is_there(self.get::<Project>(&system, &ProjectSelector::Name(value.clone())).await)? {
-                        known.projects.insert(value);
-                    }
+                Some(UniqueIn::Project)
+                    if is_there(
+                        self.get::<Project>(&system, &ProjectSelector::Name(value.clone())).await,
+                    )? =>
+                {
+                    known.projects.insert(value);
                 }
+                None | Some(UniqueIn::Cluster | UniqueIn::Project) => {}
             }
         }
         Ok(known)
@@ -334,7 +336,14 @@ impl App {
         let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
         let PendingPullRequest { begun, mut work, asked } = pending;
         let stop = match Box::pin(self.pull_request_steps(&begun, &mut work, &asked)).await {
-            Ok(end) => return Ok(self.store.pull_request_end(id, &end, self.now()).await?),
+            Ok(end) => {
+                self.store.pull_request_end(id, &end, self.now()).await?;
+                if matches!(end, PullRequestEnd::Opened { .. }) {
+                    // A poll finds it, too, should the console end right here.
+                    self.pull_requests_ask(vec![id]).await?;
+                }
+                return Ok(());
+            }
             Err(stop) => stop,
         };
         let is_late = self.now() - begun.created_at > PATIENCE;

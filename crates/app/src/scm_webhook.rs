@@ -5,7 +5,7 @@ use plural_core::data_key::KeyOwner;
 use plural_core::ids::{ProjectId, RepositoryId, ScmConnectionId, ScmWebhookId};
 use plural_core::repository::RepositoryUrl;
 use plural_core::scm_connection::{ScmConnection, ScmType};
-use plural_core::scm_webhook::{NewScmWebhook, ScmWebhook, check_secret, identities};
+use plural_core::scm_webhook::{NewScmWebhook, ScmWebhook, check_secret};
 use plural_core::{Error, PageArgs, Result};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::access::{Audited, Authorized, Write, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
-use crate::jobs::{HearScmWebhook, HeardRepository};
+use crate::jobs::{HearPullRequest, HearScmWebhook, HeardPullRequest, HeardRepository};
 use crate::records::{Search, record};
 use crate::scm_connection::ScmConnectionSelector;
 use crate::seal::Sealed;
@@ -182,8 +182,15 @@ impl App {
             return Ok(Some(0));
         };
         // One job for a repository, however often the host tells: what it finds then is what counts.
-        let heard = HeardRepository { webhook_id: webhook.id, slug: slug.to_ascii_lowercase() };
-        self.store.jobs_enqueue(&[NewJob::of::<HearScmWebhook>(&heard)?], self.now()).await?;
+        let slug = slug.to_ascii_lowercase();
+        let pull = pull_request(webhook.kind, &body);
+        let heard = HeardRepository { webhook_id: webhook.id, slug: slug.clone() };
+        let mut jobs = vec![NewJob::of::<HearScmWebhook>(&heard)?];
+        if let Some((number, head)) = pull {
+            let heard = HeardPullRequest { webhook_id: webhook.id, slug, number, head };
+            jobs.push(NewJob::of::<HearPullRequest>(&heard)?);
+        }
+        self.store.jobs_enqueue(&jobs, self.now()).await?;
         Ok(Some(1))
     }
 
@@ -198,10 +205,7 @@ impl App {
         if !webhook.is_believed(&connection, slug) {
             return Ok(());
         }
-        let told = identities(connection.kind, &connection.spec, slug);
-        let all = self.store.scm_webhook_repositories(connection.project_id).await?;
-        let ids: Vec<RepositoryId> =
-            all.into_iter().filter(|(_, url)| told.contains(&url.identity())).map(|(id, _)| id).collect();
+        let ids = self.scm_repositories(&connection, slug).await?;
         if !ids.is_empty() {
             self.store.repository_notify(&ids).await?;
         }
@@ -232,6 +236,29 @@ fn slug(kind: ScmType, body: &Value) -> Option<String> {
     }
 }
 
+/// The pull request that a body is about: its number, or else the commit that a check is of.
+fn pull_request(kind: ScmType, body: &Value) -> Option<(Option<u64>, Option<String>)> {
+    let (numbers, heads): (&[&str], &[&str]) = match kind {
+        ScmType::Github | ScmType::Gitea => {
+            (&["/pull_request/number"], &["/check_run/head_sha", "/check_suite/head_sha", "/sha"])
+        }
+        ScmType::Gitlab if body["object_kind"] == "merge_request" => (&["/object_attributes/iid"], &[]),
+        ScmType::Gitlab => (&["/merge_request/iid"], &["/object_attributes/sha"]),
+        ScmType::Bitbucket => (&["/pullrequest/id"], &["/commit_status/commit/hash"]),
+        ScmType::BitbucketDatacenter => (&["/pullRequest/id"], &[]),
+        ScmType::AzureDevops => (&["/resource/pullRequestId", "/resource/pullRequest/pullRequestId"], &[]),
+        ScmType::Plain => (&[], &[]),
+    };
+    let number = numbers.iter().find_map(|at| body.pointer(at).and_then(Value::as_u64));
+    if number.is_some() {
+        return Some((number, None));
+    }
+    let is_commit =
+        |text: &&str| matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let head = heads.iter().find_map(|at| body.pointer(at).and_then(Value::as_str).filter(is_commit))?;
+    Some((None, Some(head.to_ascii_lowercase())))
+}
+
 fn seal_context(id: ScmWebhookId) -> String {
     format!("scm_webhook:{id}:hmac")
 }
@@ -241,6 +268,35 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn bodies_name_their_pull_request_or_a_commit() {
+        let numbered = |number| Some((Some(number), None));
+        for (kind, body, expected) in [
+            (ScmType::Github, json!({"pull_request": {"number": 7}, "sha": "a".repeat(40)}), numbered(7)),
+            (ScmType::Gitea, json!({"issue": {"number": 8}}), None),
+            (ScmType::Github, json!({"sha": "A".repeat(40)}), Some((None, Some("a".repeat(40))))),
+            (
+                ScmType::Github,
+                json!({"check_run": {"head_sha": "b".repeat(40)}}),
+                Some((None, Some("b".repeat(40)))),
+            ),
+            (ScmType::Github, json!({"sha": "../x", "pull_request": {"number": -1}}), None),
+            (
+                ScmType::Gitlab,
+                json!({"object_kind": "merge_request", "object_attributes": {"iid": 9}}),
+                numbered(9),
+            ),
+            (ScmType::Gitlab, json!({"object_kind": "issue", "object_attributes": {"iid": 9}}), None),
+            (ScmType::Gitlab, json!({"object_kind": "note", "merge_request": {"iid": 3}}), numbered(3)),
+            (ScmType::Bitbucket, json!({"pullrequest": {"id": 4}}), numbered(4)),
+            (ScmType::BitbucketDatacenter, json!({"pullRequest": {"id": 5}}), numbered(5)),
+            (ScmType::AzureDevops, json!({"resource": {"pullRequestId": 6}}), numbered(6)),
+            (ScmType::Plain, json!({"pull_request": {"number": 7}}), None),
+        ] {
+            assert_eq!(pull_request(kind, &body), expected, "{kind:?} {body}");
+        }
+    }
 
     #[test]
     fn bodies_name_their_repository() {

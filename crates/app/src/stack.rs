@@ -353,7 +353,7 @@ impl App {
         let has_made =
             stack.sha.is_some() || stack.state.as_ref().is_some_and(|state| state.resources != Some(0));
         if stack.source.is_none() || !has_made || forget.is_some() {
-            return self.stack_detach(ctx, id, forget, dependents).await;
+            return Box::pin(self.stack_detach(ctx, id, forget, dependents)).await;
         }
         if stack.protect {
             return Err(Error::conflict("the stack is protected: take the protection away first"));
@@ -364,7 +364,7 @@ impl App {
         let writable = self.authorized::<Stack, Write>(ctx, &selector).await?;
         // First: of a stack that cannot be destroyed nothing is said.
         let new = NewRun { kind: RunKind::Destroy, trigger: RunTrigger::Manual };
-        let made = self.stack_run_made(ctx, &writable, new).await.map_err(|error| match error {
+        let made = Box::pin(self.stack_run_made(ctx, &writable, new)).await.map_err(|error| match error {
             Error::Invalid { field, reason } => {
                 Error::invalid(field, format!("{reason}; or detach the stack, which forgets what it made"))
             }
@@ -423,7 +423,7 @@ impl App {
                 ..RunMove::at(ctx.now())
             };
             match self.store.stack_run_move(ctx.actor(), run.id, &change).await? {
-                Some(run) => self.run_over(&run).await?,
+                Some(run) => Box::pin(self.run_over(&run)).await?,
                 None => {
                     return Err(Error::conflict(format!(
                         "run {} destroys the stack: cancel it first, and see what is left",

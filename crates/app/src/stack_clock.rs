@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn all_times_are_compared_at_first_each_hour_and_when_the_clock_is_set_back() {
         let passes = ClockPasses::default();
-        let at = |seconds| DateTime::from_timestamp(1_000_000 + seconds, 0).unwrap();
+        let at = |seconds: i64| DateTime::from_timestamp(1_000_000 + seconds, 0).unwrap();
         for (seconds, compares) in [(0, true), (10, false), (3599, false), (3600, true), (3700, false)] {
             assert_eq!(passes.compares(at(seconds)), compares, "{seconds}");
         }

@@ -89,6 +89,11 @@ impl FindingKind {
         }
     }
 
+    /// The kind of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
     /// Its number in the database.
     pub const fn number(self) -> i64 {
         match self {
@@ -500,7 +505,7 @@ impl App {
         let by = stack.audited(ctx, "stack.run.reject");
         match self.store.stack_run_decide(by, id, &change).await? {
             Some(run) => {
-                self.run_over(&run).await?;
+                Box::pin(self.run_over(&run)).await?;
                 Ok(run)
             }
             None => Err(Error::conflict(format!(
@@ -525,7 +530,7 @@ impl App {
             ..RunMove::at(ctx.now())
         };
         if let Some(run) = self.stack_run_cancelled(ctx, &canceller, id, &at_once).await? {
-            self.run_over(&run).await?;
+            Box::pin(self.run_over(&run)).await?;
             return Ok(run);
         }
         let asks = RunMove {

@@ -67,6 +67,7 @@ use crate::project::ProjectStore;
 use crate::project_stack_rules::ProjectStackRulesStore;
 use crate::proxy::ProxyStore;
 use crate::pull_request::PullRequestStore;
+use crate::pull_request_life::PullRequestLifeStore;
 use crate::recording::RecordingStore;
 use crate::records::{Records, SortedRecords};
 use crate::registration_token::RegistrationTokenStore;
@@ -133,6 +134,7 @@ stores! {
     PolicyStore,
     PrAutomationStore,
     PullRequestStore,
+    PullRequestLifeStore,
     TokenStore,
     ClusterStore,
     ClusterFacetStore,

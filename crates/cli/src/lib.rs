@@ -48,6 +48,7 @@ mod pr;
 mod pr_automation_file;
 mod pr_automations;
 mod pr_files;
+mod pr_life;
 mod pr_open;
 mod pr_plan;
 mod pr_test;

@@ -8,13 +8,16 @@ use crate::{
     args::{ConnectionArgs, ListOutputArgs},
     connect::connect,
     error::CliError,
-    key,
+    key::{self, ClusterKey, ServiceKey},
     output::{self, Row, age, or_dash},
     pr_automations::{self, PrAutomationsArgs},
+    pr_life::{self, PrCloseArgs, PrDescribeArgs, PrMergeArgs, PrRefreshArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
     pr_plan::{self, PrPlanArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
+    stacks,
     terminal::Terminal,
+    watch::watch,
 };
 
 const NOTHING: &str = "no pull requests found";
@@ -33,9 +36,13 @@ pub(crate) struct PrArgs {
 #[derive(Debug, Subcommand)]
 enum PrCommand {
     List(PrListArgs),
+    Describe(PrDescribeArgs),
     Create(PrCreateArgs),
     Preview(PrPreviewArgs),
     Plan(PrPlanArgs),
+    Merge(PrMergeArgs),
+    Close(PrCloseArgs),
+    Refresh(PrRefreshArgs),
     Automations(PrAutomationsArgs),
     Test(TestArgs),
     Template(TemplateArgs),
@@ -69,7 +76,9 @@ impl From<StatusArg> for PrStatus {
     visible_alias = "ls",
     after_help = "Examples:
   plural pr list
-  plural pr list --status open --project shop"
+  plural pr list --status open --project shop
+  plural pr list --service blue/web
+  plural pr list --status open --watch"
 )]
 struct PrListArgs {
     /// Only those that stand so
@@ -80,9 +89,25 @@ struct PrListArgs {
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 
+    /// Only those about this service: CLUSTER/NAME or its id
+    #[arg(long, value_name = "SERVICE")]
+    service: Option<ServiceKey>,
+
+    /// Only those about this stack: its name or id
+    #[arg(long, value_name = "STACK")]
+    stack: Option<String>,
+
+    /// Only those about this cluster, or a service on it: its handle or id
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: Option<ClusterKey>,
+
     /// Only those with this in their title, repository or address
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
+
+    /// Print what changes, until interrupted
+    #[arg(short, long)]
+    watch: bool,
 
     #[command(flatten)]
     output: ListOutputArgs,
@@ -123,6 +148,18 @@ pub(crate) async fn run(
         PrCommand::Template(args) => pr_test::template(args, terminal),
         PrCommand::Contracts(args) => pr_test::contracts(args, terminal),
         PrCommand::List(args) => list(args, &connect(&connection, terminal)?.client, terminal).await,
+        PrCommand::Describe(args) => {
+            pr_life::describe(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Merge(args) => {
+            pr_life::merge(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Close(args) => {
+            pr_life::close(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Refresh(args) => {
+            pr_life::refresh(args, &connect(&connection, terminal)?.client, terminal).await
+        }
         PrCommand::Create(args) => {
             pr_open::create(args, &connect(&connection, terminal)?.client, terminal).await
         }
@@ -137,7 +174,7 @@ pub(crate) async fn run(
 }
 
 async fn list(
-    PrListArgs { status, project, query, output }: PrListArgs,
+    PrListArgs { status, project, service, stack, cluster, query, watch: watching, output }: PrListArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
@@ -145,13 +182,31 @@ async fn list(
         Some(project) => Some(key::project(client, &project).await?.id),
         None => None,
     };
+    let service_id = match service {
+        Some(service) => Some(service.get(client).await?.service.id),
+        None => None,
+    };
+    let stack_id = match stack {
+        Some(stack) => Some(stacks::find(&stack, client).await?.id),
+        None => None,
+    };
+    let cluster_id = match cluster {
+        Some(cluster) => Some(cluster.get(client).await?.id),
+        None => None,
+    };
     let page = |after| ListPullRequests {
         after,
         first: PAGE_SIZE,
         project_id: project_id.clone(),
         status: status.map(PrStatus::from),
+        service_id: service_id.clone(),
+        stack_id: stack_id.clone(),
+        cluster_id: cluster_id.clone(),
         q: query.clone(),
     };
-    let all = all_pages(client, page).await?;
-    output::list(&all, &output, NOTHING, terminal)
+    let look = async || all_pages(client, page).await;
+    if watching {
+        return watch(&output, NOTHING, terminal, look).await;
+    }
+    output::list(&look().await?, &output, NOTHING, terminal)
 }

@@ -1,20 +1,22 @@
 //! Git hosts as the use cases need them, by `plural-scm`.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use plural_app::ports::git_hosts::{
-    GitHosts, Host, HostCause, HostCommit, HostEntry, HostError, HostNewPullRequest, HostOpened, HostResult,
-    HostSecrets,
+    GitHosts, Host, HostCause, HostCommit, HostEntry, HostError, HostNewPullRequest, HostOpened, HostPull,
+    HostResult, HostSecrets,
 };
 use plural_core::pull_request::PrStatus;
+use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::{Error, Result};
 use plural_reach::Reach;
 use plural_scm::{
     BranchName, Cause, Change, CommitId, Connection, Credentials, EntryKind, FilePath, GitHost, HostKind,
-    NewCommit, NewPullRequest, Onto, Options, PullRequest, PullRequestState, Repository,
+    MergeMethod, NewCommit, NewPullRequest, Onto, Options, PullRequest, PullRequestState, Repository, Review,
+    StatusState, Verdict,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -113,12 +115,16 @@ pub(crate) fn told(error: plural_scm::Error) -> HostError {
     HostError { cause, message: error.message }
 }
 
-fn found(pull: PullRequest, existed: bool) -> HostOpened {
-    let status = match pull.state {
+fn status(state: PullRequestState) -> PrStatus {
+    match state {
         PullRequestState::Open => PrStatus::Open,
         PullRequestState::Merged => PrStatus::Merged,
         PullRequestState::Closed => PrStatus::Closed,
-    };
+    }
+}
+
+fn found(pull: PullRequest, existed: bool) -> HostOpened {
+    let status = status(pull.state);
     HostOpened {
         number: pull.number,
         url: pull.url,
@@ -128,6 +134,77 @@ fn found(pull: PullRequest, existed: bool) -> HostOpened {
         status,
         existed,
     }
+}
+
+fn pull(pull: PullRequest) -> HostPull {
+    let PullRequest {
+        number,
+        url,
+        title,
+        body,
+        state,
+        draft,
+        head,
+        head_commit,
+        fork,
+        base,
+        author,
+        labels,
+        merge_commit,
+    } = pull;
+    HostPull {
+        number,
+        url,
+        title,
+        body,
+        author,
+        status: status(state),
+        draft,
+        fork,
+        branch: head,
+        base,
+        head: head_commit,
+        labels,
+        merge_commit,
+    }
+}
+
+/// What a host does not tell is no reason not to read the rest.
+fn if_told<T>(read: plural_scm::Result<T>) -> HostResult<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) => match error.cause {
+            Cause::Unsupported | Cause::Refused | Cause::NotFound => Ok(None),
+            Cause::RateLimited { .. }
+            | Cause::HalfAnswer
+            | Cause::Temporary
+            | Cause::Moved
+            | Cause::Conflict
+            | Cause::Invalid
+            | Cause::TooLarge
+            | Cause::Malformed => Err(told(error)),
+        },
+    }
+}
+
+/// The last word of each reviewer.
+fn counted(reviews: &[Review]) -> PrReviews {
+    let mut last: BTreeMap<&str, Verdict> = BTreeMap::new();
+    for review in reviews {
+        // Who comments after an approval still approves.
+        if review.verdict != Verdict::Commented {
+            last.insert(&review.reviewer, review.verdict);
+        }
+    }
+    let mut counted = PrReviews::default();
+    for verdict in last.into_values() {
+        match verdict {
+            Verdict::Approved => counted.approved += 1,
+            Verdict::ChangesRequested => counted.changes_requested += 1,
+            Verdict::Commented | Verdict::Dismissed => {}
+        }
+    }
+    counted
 }
 
 pub(crate) fn repository(name: &str) -> HostResult<Repository> {
@@ -210,5 +287,47 @@ impl Host for Connected {
 
     async fn add_labels(&self, of: &str, number: u64, labels: &[String]) -> HostResult<()> {
         self.host.add_labels(&repository(of)?, number, labels).await.map_err(told)
+    }
+    async fn pull_request(&self, of: &str, number: u64) -> HostResult<HostPull> {
+        Ok(pull(self.host.pull_request(&repository(of)?, number).await.map_err(told)?))
+    }
+
+    async fn open_pull_requests(&self, of: &str) -> HostResult<Vec<HostPull>> {
+        let all = self.host.pull_requests(&repository(of)?, true).await.map_err(told)?;
+        Ok(all.items.into_iter().map(pull).collect())
+    }
+
+    async fn checks(&self, of: &str, commit: &str) -> HostResult<Option<PrChecks>> {
+        let found = if_told(self.host.checks(&repository(of)?, &commit_id(commit)?).await)?;
+        Ok(found.map(|found| {
+            let mut counted = PrChecks::default();
+            for check in found.items {
+                match check.state {
+                    StatusState::Success => counted.passed += 1,
+                    StatusState::Failure | StatusState::Error => counted.failed += 1,
+                    StatusState::Pending => counted.pending += 1,
+                }
+            }
+            counted
+        }))
+    }
+
+    async fn reviews(&self, of: &str, number: u64) -> HostResult<Option<PrReviews>> {
+        let found = if_told(self.host.reviews(&repository(of)?, number).await)?;
+        Ok(found.map(|found| counted(&found.items)))
+    }
+
+    async fn merge(&self, of: &str, number: u64, head: &str, method: PrMergeMethod) -> HostResult<()> {
+        let method = match method {
+            PrMergeMethod::Merge => MergeMethod::Merge,
+            PrMergeMethod::Squash => MergeMethod::Squash,
+            PrMergeMethod::Rebase => MergeMethod::Rebase,
+        };
+        let merged = self.host.merge(&repository(of)?, number, &commit_id(head)?, method).await;
+        merged.map(drop).map_err(told)
+    }
+
+    async fn close(&self, of: &str, number: u64) -> HostResult<()> {
+        self.host.close(&repository(of)?, number).await.map(drop).map_err(told)
     }
 }

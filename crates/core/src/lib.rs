@@ -55,6 +55,7 @@ pub mod project;
 pub mod project_limits;
 pub mod promotion;
 pub mod pull_request;
+pub mod pull_request_life;
 pub mod question;
 pub mod recording;
 pub mod recording_policy;

@@ -8,13 +8,14 @@ use crate::error::{Error, Result};
 use crate::ids::{PrAutomationId, ProjectId, PullRequestId, ScmConnectionId};
 use crate::page::Keyed;
 use crate::pr_automation_checks::is_branch;
+use crate::pull_request_life::PrLife;
 
 /// Labels of a pull request.
-const MAX_LABELS: usize = 100;
+pub(crate) const MAX_LABELS: usize = 100;
 /// Bytes of an address.
 const MAX_URL: usize = 2048;
 /// Bytes of a title, a branch, a label.
-const MAX_LINE: usize = 1024;
+pub(crate) const MAX_LINE: usize = 1024;
 
 /// How a pull request stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,6 +128,8 @@ pub struct PullRequest {
     pub told: HostPullRequest,
     /// How far the console is with opening it.
     pub progress: PrProgress,
+    /// What was read back of it.
+    pub life: PrLife,
     /// When it was recorded.
     pub created_at: DateTime<Utc>,
     /// When something of it last changed.

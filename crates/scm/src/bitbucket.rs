@@ -20,8 +20,9 @@ use crate::{
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository},
     port::{
-        ChangedFile, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened, PullRequest,
-        PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry, WebhookSpec,
+        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
+        PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
+        WebhookSpec,
     },
 };
 
@@ -333,6 +334,12 @@ impl GitHost for Bitbucket {
         }
     }
 
+    async fn checks(&self, repository: &Repository, commit: &CommitId) -> Result<List<Check>> {
+        let url = self.of(repository, &["commit", commit.as_str(), "statuses"]);
+        let List { items, cut } = self.list::<wire::Status>(url, self.http.pages()).await?;
+        Ok(List { items: items.into_iter().map(wire::Status::told).collect(), cut })
+    }
+
     async fn set_status(&self, repository: &Repository, commit: &CommitId, status: &Status) -> Result<()> {
         let state = match status.state {
             StatusState::Pending => "INPROGRESS",
@@ -342,7 +349,8 @@ impl GitHost for Bitbucket {
         };
         let mut key = status.context.clone();
         if key.chars().count() > KEY {
-            key = hex::encode(Sha256::digest(&key))[..KEY].to_owned();
+            key = hex::encode(Sha256::digest(&key));
+            key.truncate(KEY);
         }
         let description: String = status.description.chars().take(DESCRIPTION).collect();
         // It takes no status without a page.

@@ -18,9 +18,9 @@ use crate::{
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository},
     port::{
-        ChangedFile, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened, PullRequest,
-        PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry, Verdict,
-        WebhookSpec,
+        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
+        PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
+        Verdict, WebhookSpec,
     },
 };
 
@@ -313,6 +313,12 @@ impl GitHost for GitLab {
             None if found.cut => Err(common::too_many_comments(repository, number)),
             None => self.http.send(Method::POST, url, &text).await.map(drop),
         }
+    }
+
+    async fn checks(&self, repository: &Repository, commit: &CommitId) -> Result<List<Check>> {
+        let url = self.of(repository, &["repository", "commits", commit.as_str(), "statuses"]);
+        let List { items, cut } = self.http.list::<wire::Status>(&url, SIZE).await?;
+        Ok(List { items: items.into_iter().map(wire::Status::told).collect(), cut })
     }
 
     async fn set_status(&self, repository: &Repository, commit: &CommitId, status: &Status) -> Result<()> {

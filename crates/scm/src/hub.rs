@@ -20,8 +20,9 @@ use crate::{
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository},
     port::{
-        ChangedFile, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened, PullRequest,
-        PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry, WebhookSpec,
+        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
+        PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
+        WebhookSpec,
     },
 };
 
@@ -319,6 +320,26 @@ impl GitHost for Hub {
             None if found.cut => Err(common::too_many_comments(repository, number)),
             None => self.http.send(Method::POST, url, &text).await.map(drop),
         }
+    }
+
+    async fn checks(&self, repository: &Repository, commit: &CommitId) -> Result<List<Check>> {
+        let (name, most) = self.size();
+        let at = |what: &str| {
+            let mut url = self.of(repository, &["commits", commit.as_str(), what]);
+            url.query_pairs_mut().append_pair(name, &most.to_string());
+            url
+        };
+        let found: wire::Statuses = self.http.get(at("status")).await?.json()?;
+        let mut items: Vec<Check> =
+            found.statuses.unwrap_or_default().into_iter().map(wire::Status::told).collect();
+        let mut cut = items.len() >= most;
+        // What runs as a check is no status at GitHub.
+        if self.dialect == Dialect::GitHub {
+            let found: wire::CheckRuns = self.http.get(at("check-runs")).await?.json()?;
+            cut |= found.check_runs.len() >= most;
+            items.extend(found.check_runs.into_iter().map(wire::CheckRun::told));
+        }
+        Ok(List { items, cut })
     }
 
     async fn set_status(&self, repository: &Repository, commit: &CommitId, status: &Status) -> Result<()> {

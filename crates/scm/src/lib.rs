@@ -30,7 +30,7 @@ pub use error::{Cause, Error, Result};
 pub use names::{BranchName, CommitId, FilePath, Repository};
 pub use plain::{PlainConnection, connect_plain};
 pub use port::{
-    Change, ChangedFile, Committed, EntryKind, FileStatus, GitHost, List, MergeMethod, NewCommit,
+    Change, ChangedFile, Check, Committed, EntryKind, FileStatus, GitHost, List, MergeMethod, NewCommit,
     NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit, PullRequestState, Review, Scope,
     Status, StatusState, TreeEntry, Verdict, WebhookSpec,
 };

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use secrecy::SecretString;
 
 use crate::{
-    error::Result,
+    error::{Cause, Error, Result},
     names::{BranchName, CommitId, FilePath, Repository},
 };
 
@@ -296,6 +296,15 @@ pub struct Status {
     pub url: Option<String>,
 }
 
+/// A check of a commit as a host tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// Its name.
+    pub context: String,
+    /// State.
+    pub state: StatusState,
+}
+
 /// Of what a webhook tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
@@ -368,6 +377,10 @@ pub trait GitHost: Send + Sync + fmt::Debug {
     async fn add_labels(&self, repository: &Repository, number: u64, labels: &[String]) -> Result<()>;
     /// Writes the one comment with this marker (letters, digits, `-`): edits the connection's own, or adds it.
     async fn comment(&self, repository: &Repository, number: u64, marker: &str, body: &str) -> Result<()>;
+    /// The checks of a commit, the newest of each name.
+    async fn checks(&self, repository: &Repository, _commit: &CommitId) -> Result<List<Check>> {
+        Err(Error::new(Cause::Unsupported, format!("checks of {repository} are not read from this host")))
+    }
     /// Tells a check's state.
     async fn set_status(&self, repository: &Repository, commit: &CommitId, status: &Status) -> Result<()>;
     /// Approves this head. Hosts refuse that to the pull request's author.

@@ -65,6 +65,7 @@ mod project;
 mod project_limits;
 mod project_stack_rules;
 mod pull_request;
+mod pull_request_life;
 mod quota;
 mod recording;
 mod recording_policy;

@@ -7,15 +7,18 @@ use plural_app::job::NewJob;
 use plural_app::pull_request::{PendingPullRequest, PullRequestEnd, PullRequestFilter, PullRequestStore};
 use plural_app::seal::Sealed;
 use plural_core::access::Visibility;
-use plural_core::ids::{PrAutomationId, ProjectId, PullRequestId, ScmConnectionId};
+use plural_core::ids::{
+    ClusterId, PrAutomationId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId,
+};
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_automation::PrAutomation;
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
+use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, LockType};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
-    Select,
+    QueryTrait, Select,
 };
 
 use crate::convert::{json, to_json, word};
@@ -24,7 +27,7 @@ use crate::error::{db, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{policy, pr_automation};
+use crate::{policy, pr_automation, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -51,6 +54,13 @@ pub(crate) mod row {
         pub error: Option<String>,
         pub work: Option<Json>,
         pub asked: Option<Vec<u8>>,
+        pub head_sha: Option<String>,
+        pub facts: Option<Json>,
+        pub service_id: Option<Uuid>,
+        pub stack_id: Option<Uuid>,
+        pub cluster_id: Option<Uuid>,
+        pub read_at: Option<DateTimeUtc>,
+        pub polled_at: Option<DateTimeUtc>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -61,7 +71,8 @@ pub(crate) mod row {
 /// What an address begins with that is none yet.
 const PENDING: &str = "pending:";
 const WORK: &str = "the work of a pull request";
-const LABELS: &str = "the labels of a pull request";
+pub(crate) const LABELS: &str = "the labels of a pull request";
+pub(crate) const FACTS: &str = "what is known of a pull request";
 const UNIQUE: &[(&str, &str)] =
     &[("pull_requests_connection_id_url_key", "the pull request is recorded at this moment: try again")];
 
@@ -88,11 +99,24 @@ impl TryFrom<row::Model> for PullRequest {
             error,
             work: _,
             asked: _,
+            head_sha,
+            facts,
+            service_id,
+            stack_id,
+            cluster_id,
+            read_at,
+            polled_at: _,
         } = row;
         let phase = word(PrPhase::parse(&phase), "the phase of a pull request")?;
         let url = if url.starts_with(PENDING) { String::new() } else { url };
         let status = word(PrStatus::parse(&status), "the status of a pull request")?;
         let labels = json(labels, LABELS)?;
+        let facts: PrFacts = facts.map(|facts| json(facts, FACTS)).transpose()?.unwrap_or_default();
+        let links = PrLinks {
+            service: service_id.map(ServiceId::from_uuid),
+            stack: stack_id.map(StackId::from_uuid),
+            cluster: cluster_id.map(ClusterId::from_uuid),
+        };
         Ok(Self {
             id: PullRequestId::from_uuid(id),
             project_id: ProjectId::from_uuid(project_id),
@@ -101,6 +125,7 @@ impl TryFrom<row::Model> for PullRequest {
             creator,
             told: HostPullRequest { url, repository, branch, title, status, labels },
             progress: PrProgress { phase, commit: commit_sha, error },
+            life: PrLife { head: head_sha, facts, links, read_at },
             created_at,
             updated_at,
         })
@@ -117,11 +142,28 @@ impl Table for PullRequest {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &PullRequestFilter) -> Select<row::Entity> {
-        let PullRequestFilter { project_id, status, q } = filter;
+        let PullRequestFilter { project_id, status, service_id, stack_id, cluster_id, q } = filter;
         let columns = [row::Column::Title, row::Column::Repository, row::Column::Url];
         let mut rows = search(rows, &columns, q.as_deref());
         if let Some(id) = project_id {
             rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
+        }
+        if let Some(id) = service_id {
+            rows = rows.filter(row::Column::ServiceId.eq(id.uuid()));
+        }
+        if let Some(id) = stack_id {
+            rows = rows.filter(row::Column::StackId.eq(id.uuid()));
+        }
+        if let Some(id) = cluster_id {
+            let on_it = service::row::Entity::find()
+                .select_only()
+                .column(service::row::Column::Id)
+                .filter(service::row::Column::ClusterId.eq(id.uuid()))
+                .into_query();
+            let about_it = Condition::any()
+                .add(row::Column::ClusterId.eq(id.uuid()))
+                .add(row::Column::ServiceId.in_subquery(on_it));
+            rows = rows.filter(about_it);
         }
         if let Some(status) = status {
             rows = rows
@@ -157,6 +199,7 @@ impl PullRequestStore for Database {
             created_at,
             updated_at,
             progress: _,
+            life: _,
         } = opened;
         let HostPullRequest { url, repository, branch, title, status, labels } = told;
         let write = self.write().await?;
@@ -183,24 +226,21 @@ impl PullRequestStore for Database {
         };
         let doing = "recording a pull request";
         let mut entry = by.entry().clone();
-        let row = match known {
-            Some(known) => {
-                // The id that it was to have is nobody's.
-                entry.target.id = Some(known.id);
-                row.id = ActiveValue::Unchanged(known.id);
-                row.update(&write.tx).await.map_err(unique(doing, UNIQUE))?
-            }
-            None => {
-                row.id = set(id.uuid());
-                row.project_id = set(project_id.uuid());
-                row.connection_id = set(connection_id.uuid());
-                row.automation_id = set(automation_id.map(PrAutomationId::uuid));
-                row.creator = set(creator.clone());
-                row.url = set(url.clone());
-                row.created_at = set(*created_at);
-                row.phase = set(PrPhase::Opened.as_str().to_owned());
-                row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
-            }
+        let row = if let Some(known) = known {
+            // The id that it was to have is nobody's.
+            entry.target.id = Some(known.id);
+            row.id = ActiveValue::Unchanged(known.id);
+            row.update(&write.tx).await.map_err(unique(doing, UNIQUE))?
+        } else {
+            row.id = set(id.uuid());
+            row.project_id = set(project_id.uuid());
+            row.connection_id = set(connection_id.uuid());
+            row.automation_id = set(automation_id.map(PrAutomationId::uuid));
+            row.creator = set(creator.clone());
+            row.url = set(url.clone());
+            row.created_at = set(*created_at);
+            row.phase = set(PrPhase::Opened.as_str().to_owned());
+            row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
         };
         write.audit(&entry).await?;
         write.commit().await?;
@@ -223,6 +263,7 @@ impl PullRequestStore for Database {
             creator,
             told,
             progress: PrProgress { phase, commit, error },
+            life: _,
             created_at,
             updated_at,
         } = begun;
@@ -249,6 +290,7 @@ impl PullRequestStore for Database {
             error: set(error.clone()),
             work: set(Some(to_json(work, WORK)?)),
             asked: set(Some(asked.as_bytes().to_vec())),
+            ..Default::default()
         };
         row.insert(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
         write.enqueue(std::slice::from_ref(job), *created_at).await?;

@@ -217,6 +217,18 @@ impl ScmServer {
         number
     }
 
+    /// Somebody else opens a pull request of a branch into `main`; its number.
+    pub fn open_by_another(&self, title: &str, body: &str, head: &str) -> u64 {
+        let mut host = self.shared.host.lock();
+        host.add_pull(title.to_owned(), body.to_owned(), head.to_owned(), "main".to_owned())
+    }
+
+    /// Somebody else tells a check's state, as GitHub and Gitea call it.
+    pub fn report(&self, commit: &str, context: &str, state: &str) {
+        let status = json!({"context": context, "state": state});
+        self.shared.host.lock().statuses.push((commit.to_owned(), status));
+    }
+
     /// Whether a request was left without an answer.
     pub fn is_held(&self) -> bool {
         self.shared.held.load(Ordering::SeqCst)

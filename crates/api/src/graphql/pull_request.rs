@@ -9,12 +9,16 @@ use plural_specs::Json;
 use serde_json::Value;
 
 use super::{
+    cluster::Cluster,
     error::{IntoGraphql as _, List, Nullable, id, id_in, list, nullable},
     page::{connection, page_args},
     pr_automation::PrAutomation,
     project::Project,
+    pull_request_life::{PullRequestChecks, PullRequestReviews},
     record::{by_id, one, page_of},
     request::request,
+    service::ServiceDeployment,
+    stack::InfrastructureStack,
 };
 
 /// How a pull request stands.
@@ -112,6 +116,94 @@ impl PullRequest {
         list(self.0.told.labels.iter().map(String::as_str))
     }
 
+    /// Its number at the host; absent while it has none.
+    async fn number(&self) -> Option<i32> {
+        self.0.told.number().and_then(|number| i32::try_from(number).ok())
+    }
+
+    /// The commit that it would merge, or that it merged; absent before it was read back.
+    async fn head(&self) -> Option<&str> {
+        self.0.life.head.as_deref()
+    }
+
+    /// The branch that it goes to; absent before it was read back.
+    async fn base(&self) -> Option<&str> {
+        self.0.life.facts.base.as_deref()
+    }
+
+    /// Who opened it, as the host calls them; absent before it was read back.
+    async fn author(&self) -> Option<&str> {
+        self.0.life.facts.author.as_deref()
+    }
+
+    /// Its author says that it is not ready for review.
+    async fn draft(&self) -> Option<bool> {
+        Some(self.0.life.facts.draft)
+    }
+
+    /// It comes from another repository.
+    async fn fork(&self) -> Option<bool> {
+        Some(self.0.life.facts.fork)
+    }
+
+    /// The commit that merged it.
+    async fn merge_commit(&self) -> Option<&str> {
+        self.0.life.facts.merge_commit.as_deref()
+    }
+
+    /// Checks of its head; absent where the host does not tell.
+    async fn checks(&self) -> Option<PullRequestChecks> {
+        self.0.life.facts.checks.map(Into::into)
+    }
+
+    /// What reviewers say; absent where the host does not tell.
+    async fn reviews(&self) -> Option<PullRequestReviews> {
+        self.0.life.facts.reviews.map(Into::into)
+    }
+
+    /// When that was asked for which is recorded here; absent before it was read back.
+    async fn read_at(&self) -> Option<DateTime<Utc>> {
+        self.0.life.read_at
+    }
+
+    /// Why it could not be read back the last time.
+    async fn read_error(&self) -> Option<&str> {
+        self.0.life.facts.error.as_deref()
+    }
+
+    /// The service that its text names and that reads its repository; absent, too, when you may not see it.
+    async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            match self.0.life.links.service {
+                None => Ok(None),
+                Some(id) => by_id::<plural_core::service::Service, _>(ctx, id).await,
+            }
+        })
+        .await
+    }
+
+    /// The stack that its text names and that reads its repository; absent, too, when you may not see it.
+    async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
+        nullable(async {
+            match self.0.life.links.stack {
+                None => Ok(None),
+                Some(id) => by_id::<plural_core::stack::Stack, _>(ctx, id).await,
+            }
+        })
+        .await
+    }
+
+    /// The cluster that its text names and one of whose services reads its repository; absent, too, when you may not see it.
+    async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
+        nullable(async {
+            match self.0.life.links.cluster {
+                None => Ok(None),
+                Some(id) => by_id::<plural_core::cluster::Cluster, _>(ctx, id).await,
+            }
+        })
+        .await
+    }
+
     /// The automation that it was opened with; absent once that is gone, or when you may not see it.
     async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
         nullable(async {
@@ -166,13 +258,22 @@ impl PullRequestQuery {
         last: Option<i32>,
         #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
         #[graphql(desc = "Only those that stand so.")] status: Option<PrStatus>,
+        #[graphql(desc = "Only about this service.")] service_id: Option<ID>,
+        #[graphql(desc = "Only about this stack.")] stack_id: Option<ID>,
+        #[graphql(desc = "Only about this cluster, or a service on it.")] cluster_id: Option<ID>,
         #[graphql(desc = "Only with this in their title, repository or address.")] q: Option<String>,
     ) -> Nullable<PullRequestConnection> {
-        let filter = id_in("projectId", project_id.as_deref()).map(|project_id| PullRequestFilter {
-            project_id,
-            status: status.map(Into::into),
-            q,
-        });
+        let filter = || -> plural_core::Result<PullRequestFilter> {
+            Ok(PullRequestFilter {
+                project_id: id_in("projectId", project_id.as_deref())?,
+                status: status.map(Into::into),
+                service_id: id_in("serviceId", service_id.as_deref())?,
+                stack_id: id_in("stackId", stack_id.as_deref())?,
+                cluster_id: id_in("clusterId", cluster_id.as_deref())?,
+                q,
+            })
+        };
+        let filter = filter();
         page_of::<plural_core::pull_request::PullRequest, _>(
             ctx,
             filter,

@@ -249,6 +249,17 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::INFO,
     },
     Loop {
+        name: "poll_pull_requests",
+        who: Who::Leader,
+        every: Every::About(Duration::from_secs(30)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app, _| Box::pin(app.pull_requests_tend()),
+        ends: Ends::AtOnce,
+        did: "listed open pull requests of repositories",
+        level: Level::DEBUG,
+    },
+    Loop {
         name: "prune_stack_runs",
         who: Who::Leader,
         every: Every::About(Duration::from_hours(1)),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plural_core::pull_request::PrStatus;
+use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::ScmConnection;
 use plural_core::{Error, Result};
 use secrecy::SecretString;
@@ -123,6 +124,37 @@ pub struct HostOpened {
     pub existed: bool,
 }
 
+/// A pull request as it stands at a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPull {
+    /// Its number.
+    pub number: u64,
+    /// Its address.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// Its text.
+    pub body: String,
+    /// Who opened it.
+    pub author: String,
+    /// How it stands.
+    pub status: PrStatus,
+    /// It is not ready for review.
+    pub draft: bool,
+    /// It comes from another repository.
+    pub fork: bool,
+    /// The branch that it comes from.
+    pub branch: String,
+    /// The branch that it goes to.
+    pub base: String,
+    /// Its head commit.
+    pub head: String,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// The commit that merged it.
+    pub merge_commit: Option<String>,
+}
+
 /// A git host through one connection.
 #[async_trait]
 pub trait Host: HostPulls {
@@ -141,6 +173,19 @@ pub trait Host: HostPulls {
     async fn find(&self, repository: &str, head: &str, text: &str) -> HostResult<Option<HostOpened>>;
     /// Adds labels.
     async fn add_labels(&self, repository: &str, number: u64, labels: &[String]) -> HostResult<()>;
+    /// A pull request as it stands now.
+    async fn pull_request(&self, repository: &str, number: u64) -> HostResult<HostPull>;
+    /// The pull requests that are open, as many as are listed.
+    async fn open_pull_requests(&self, repository: &str) -> HostResult<Vec<HostPull>>;
+    /// The checks of a commit; nothing where the host does not tell of them, or the credential may not see them.
+    async fn checks(&self, repository: &str, commit: &str) -> HostResult<Option<PrChecks>>;
+    /// What reviewers say; nothing where the host does not tell, or the credential may not see it.
+    async fn reviews(&self, repository: &str, number: u64) -> HostResult<Option<PrReviews>>;
+    /// Merges while the head is this commit, else [`HostCause::Moved`].
+    async fn merge(&self, repository: &str, number: u64, head: &str, method: PrMergeMethod)
+    -> HostResult<()>;
+    /// Closes without a merge; one that is merged is a conflict.
+    async fn close(&self, repository: &str, number: u64) -> HostResult<()>;
 }
 
 /// Git hosts.

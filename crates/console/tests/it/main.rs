@@ -26,6 +26,7 @@ mod passkeys;
 mod pr_automations;
 mod previous_build;
 mod project_invites;
+mod pull_request_life;
 mod pull_requests;
 mod registration;
 mod reseal;

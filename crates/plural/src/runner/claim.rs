@@ -74,10 +74,8 @@ pub(super) fn claim(
                 grace_seconds = Some(value);
             }
             "PLURAL_CONSOLE_CA_FILE" => wants_ca = true,
-            // Its own folder takes their place.
-            "HOME" | "TMPDIR" | "PLURAL_RUN_DIR" => {}
-            // The console is on this machine.
-            "PLURAL_CONSOLE_PROXY" | "PLURAL_CONSOLE_NO_PROXY" => {}
+            // Its own folder takes the place of the first three; for the other two, the console is on this machine.
+            "HOME" | "TMPDIR" | "PLURAL_RUN_DIR" | "PLURAL_CONSOLE_PROXY" | "PLURAL_CONSOLE_NO_PROXY" => {}
             other => return Err(format!("no agent gives a harness the variable {other}")),
         }
     }

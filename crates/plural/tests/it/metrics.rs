@@ -86,6 +86,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             "share_mirrors",
             "tend_stack_runs",
             "clock_stacks",
+            "poll_pull_requests",
             "prune_stack_runs",
         ]
         .into_iter()
@@ -104,6 +105,9 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "open_pull_request",
                 "look_fleet_plan",
                 "end_fleet_plan",
+                "hear_pull_request",
+                "read_pull_request",
+                "follow_merge",
             ]
             .into_iter()
             .filter(|kind| !kinds.contains(kind)),

@@ -347,7 +347,8 @@ fn take_suffix(body: &mut Body) -> String {
 }
 
 fn remove(body: &mut Body, is_it: impl Fn(&Structure) -> bool) {
-    if let Some(at) = body.iter().position(is_it) {
+    let at = body.iter().position(is_it);
+    if let Some(at) = at {
         remove_at(body, at);
     }
 }

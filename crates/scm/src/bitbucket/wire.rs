@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use crate::port::{
-    ChangedFile, EntryKind, FileStatus, PullRequest, PullRequestState, Review, TreeEntry, Verdict,
+    ChangedFile, Check, EntryKind, FileStatus, PullRequest, PullRequestState, Review, StatusState, TreeEntry,
+    Verdict,
 };
 
 /// A page of a list, and where the next one is.
@@ -202,5 +203,25 @@ impl Entry {
             _ => return None,
         };
         Some(TreeEntry { path: self.path, kind })
+    }
+}
+
+/// It keeps one of each key.
+#[derive(Deserialize)]
+pub(super) struct Status {
+    name: Option<String>,
+    key: String,
+    state: String,
+}
+
+impl Status {
+    pub(super) fn told(self) -> Check {
+        let state = match self.state.as_str() {
+            "SUCCESSFUL" => StatusState::Success,
+            "FAILED" => StatusState::Failure,
+            "STOPPED" => StatusState::Error,
+            _ => StatusState::Pending,
+        };
+        Check { context: self.name.filter(|name| !name.is_empty()).unwrap_or(self.key), state }
     }
 }

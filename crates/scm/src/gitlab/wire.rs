@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::port::{ChangedFile, EntryKind, FileStatus, PullRequest, PullRequestState, TreeEntry, Verdict};
+use crate::port::{
+    ChangedFile, Check, EntryKind, FileStatus, PullRequest, PullRequestState, StatusState, TreeEntry, Verdict,
+};
 
 #[derive(Deserialize)]
 pub(super) struct Project {
@@ -94,17 +96,17 @@ impl MergeRequest {
 pub(super) struct File {
     old_path: String,
     new_path: String,
-    #[serde(default)]
-    new_file: bool,
-    #[serde(default)]
-    renamed_file: bool,
-    #[serde(default)]
-    deleted_file: bool,
+    #[serde(default, rename = "new_file")]
+    added: bool,
+    #[serde(default, rename = "renamed_file")]
+    renamed: bool,
+    #[serde(default, rename = "deleted_file")]
+    removed: bool,
 }
 
 impl File {
     pub(super) fn told(self) -> ChangedFile {
-        let status = match (self.new_file, self.deleted_file, self.renamed_file) {
+        let status = match (self.added, self.removed, self.renamed) {
             (true, ..) => FileStatus::Added,
             (_, true, _) => FileStatus::Removed,
             (.., true) => FileStatus::Renamed,
@@ -167,5 +169,28 @@ impl Entry {
     pub(super) fn told(self) -> Option<TreeEntry> {
         let kind = EntryKind::of_mode(&self.mode)?;
         Some(TreeEntry { path: self.path, kind })
+    }
+}
+
+/// Without being asked for all, it tells the newest of each name.
+#[derive(Deserialize)]
+pub(super) struct Status {
+    name: String,
+    #[serde(rename = "status")]
+    state: String,
+    #[serde(default)]
+    allow_failure: bool,
+}
+
+impl Status {
+    pub(super) fn told(self) -> Check {
+        let state = match self.state.as_str() {
+            "success" | "skipped" | "manual" => StatusState::Success,
+            "failed" | "canceled" if self.allow_failure => StatusState::Success,
+            "failed" => StatusState::Failure,
+            "canceled" => StatusState::Error,
+            _ => StatusState::Pending,
+        };
+        Check { context: self.name, state }
     }
 }

@@ -5,7 +5,8 @@ use serde::Deserialize;
 use crate::{
     names,
     port::{
-        ChangedFile, EntryKind, FileStatus, PullRequest, PullRequestState, Review as Told, TreeEntry, Verdict,
+        ChangedFile, Check, EntryKind, FileStatus, PullRequest, PullRequestState, Review as Told,
+        StatusState, TreeEntry, Verdict,
     },
 };
 
@@ -135,6 +136,55 @@ impl Review {
         };
         let reviewer = self.user.map(|user| user.login).unwrap_or_default();
         Some(Told { reviewer, verdict, commit: self.commit_id.filter(|id| !id.is_empty()) })
+    }
+}
+
+/// The newest status of each name.
+#[derive(Deserialize)]
+pub(super) struct Statuses {
+    pub(super) statuses: Option<Vec<Status>>,
+}
+
+/// GitHub says `state` where Gitea says `status`.
+#[derive(Deserialize)]
+pub(super) struct Status {
+    context: String,
+    #[serde(alias = "status")]
+    state: String,
+}
+
+impl Status {
+    pub(super) fn told(self) -> Check {
+        let state = match self.state.as_str() {
+            "success" | "warning" | "skipped" => StatusState::Success,
+            "failure" => StatusState::Failure,
+            "error" => StatusState::Error,
+            _ => StatusState::Pending,
+        };
+        Check { context: self.context, state }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct CheckRuns {
+    pub(super) check_runs: Vec<CheckRun>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CheckRun {
+    name: String,
+    conclusion: Option<String>,
+}
+
+impl CheckRun {
+    pub(super) fn told(self) -> Check {
+        let state = match self.conclusion.as_deref() {
+            None => StatusState::Pending,
+            Some("success" | "neutral" | "skipped") => StatusState::Success,
+            Some("failure" | "timed_out" | "action_required") => StatusState::Failure,
+            Some(_) => StatusState::Error,
+        };
+        Check { context: self.name, state }
     }
 }
 

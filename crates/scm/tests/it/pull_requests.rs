@@ -148,6 +148,9 @@ async fn statuses_and_approval_reach_the_host(world: World) {
     let told = world.server.statuses(head.as_str());
     assert!(!told.is_empty());
     assert!(told.iter().all(|(context, state)| context == "plural/plan" && state == "failure"), "{told:?}");
+    let checks = world.host.checks(&world.repository, &head).await.unwrap();
+    let told: Vec<_> = checks.items.iter().map(|check| (check.context.as_str(), check.state)).collect();
+    assert_eq!((told, checks.cut), (vec![("plural/plan", StatusState::Failure)], false));
     // The pull request is the connection's own.
     let error = world.host.approve(&world.repository, pull.number, &head, "fine").await.unwrap_err();
     assert_eq!(error.cause, Cause::Refused, "{error}");

@@ -23,7 +23,7 @@ async fn a_delivery_is_proven_by_the_secret_that_was_set_last() {
     }
     let pull = world.pull_request("hooked").await;
     let number = pull.number;
-    let hint = eventually(Duration::from_secs(60), || {
+    let hint = eventually(Duration::from_mins(1), || {
         let seen = deliveries.seen();
         let last = &secrets[1];
         async move {

@@ -40,7 +40,7 @@ async fn a_new_thing_comes_with_its_bindings(database: TestDatabase) {
     let access = || BindingsChange {
         read: Some(vec![subject(&bob), subject(&bob)]),
         write: Some(vec![subject(&ada)]),
-        admin: None,
+        ..BindingsChange::default()
     };
     let new = NewProject { bindings: access(), ..NewProject::named("team".parse().unwrap()) };
     let project = door.app.project_create(&door.admin, &new).await.unwrap();

@@ -41,6 +41,7 @@ mod orders;
 mod policy;
 mod program_login;
 mod pull_request;
+mod pull_request_life;
 mod quota;
 mod recording;
 mod replicas;

@@ -22,7 +22,7 @@ each_database!(
     steps_are_written_down_and_what_was_asked_is_forgotten,
 );
 
-async fn automation(door: &Door) -> PrAutomation {
+pub(crate) async fn automation(door: &Door) -> PrAutomation {
     let project = door.project("team").await;
     let connection = connection(door, Some(project.id)).await;
     automation_of(door, project.id, &connection, "add").await
@@ -67,7 +67,7 @@ async fn automation_of(
     door.app.pr_automation_create(&door.admin, new).await.unwrap()
 }
 
-fn told(number: u32, status: PrStatus) -> HostPullRequest {
+pub(crate) fn told(number: u32, status: PrStatus) -> HostPullRequest {
     HostPullRequest {
         url: format!("https://github.com/acme/shop/pull/{number}"),
         repository: "acme/shop".to_owned(),

@@ -132,6 +132,16 @@ impl Host {
                 self.labels.push(text(&body["name"]));
                 made(json!({"id": self.labels.len() - 1, "name": body["name"]}))
             }
+            ("GET", ["commits", commit, "status"]) => {
+                let key = if self.dialect == ScmDialect::GitHub { "state" } else { "status" };
+                let told = |status: Value| json!({"context": status["context"], key: status["state"]});
+                let told: Vec<Value> =
+                    self.newest_statuses(commit, "context").into_iter().map(told).collect();
+                ok(json!({"state": "pending", "statuses": told}))
+            }
+            ("GET", ["commits", _, "check-runs"]) if self.dialect == ScmDialect::GitHub => {
+                ok(json!({"total_count": 0, "check_runs": []}))
+            }
             ("POST", ["statuses", commit]) => {
                 self.statuses.push(((*commit).to_owned(), body.clone()));
                 made(json!({}))

@@ -71,6 +71,7 @@ impl Host {
                 self.bitbucket_source(commit, &path.join("/"), of("format"))
             }
             ("POST", ["src"]) => self.bitbucket_commit(raw),
+            ("GET", ["commit", commit, "statuses"]) => ok(self.newest_statuses(commit, "key").into()),
             ("POST", ["commit", commit, "statuses", "build"]) => {
                 if !body["url"].is_string() || body["key"].as_str().is_none_or(|key| key.len() > 40) {
                     return refuse(400, "Bad request");

@@ -66,6 +66,10 @@ impl Host {
                 ok(commit.files.keys().map(entry).collect())
             }
             ("POST", ["repository", "commits"]) => self.gitlab_commit(body),
+            ("GET", ["repository", "commits", commit, "statuses"]) => {
+                let told = |status: Value| json!({"name": status["name"], "status": status["state"]});
+                ok(self.newest_statuses(commit, "name").into_iter().map(told).collect())
+            }
             ("POST", ["statuses", commit]) => {
                 let same = |(of, known): &(String, Value)| {
                     of == commit && known["name"] == body["name"] && known["state"] == body["state"]

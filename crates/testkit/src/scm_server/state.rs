@@ -187,6 +187,16 @@ impl Host {
         of.map(|comment| (comment.user.clone(), comment.body.clone())).collect()
     }
 
+    /// The newest status of each name of a commit, as they were written.
+    pub(super) fn newest_statuses(&self, commit: &str, name: &str) -> Vec<Value> {
+        let mut newest: Vec<Value> = Vec::new();
+        for (_, status) in self.statuses.iter().filter(|(of, _)| of == commit) {
+            newest.retain(|known| known[name] != status[name]);
+            newest.push(status.clone());
+        }
+        newest
+    }
+
     pub(super) fn statuses_of(&self, commit: &str) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let of = self.statuses.iter().filter(|(of, _)| of == commit);

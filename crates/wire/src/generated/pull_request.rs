@@ -109,6 +109,12 @@ pub struct ListPullRequests {
     pub project_id: Option<String>,
     /// Only those that stand so.
     pub status: Option<PrStatus>,
+    /// Only about this service.
+    pub service_id: Option<String>,
+    /// Only about this stack.
+    pub stack_id: Option<String>,
+    /// Only about this cluster, or a service on it.
+    pub cluster_id: Option<String>,
     /// Only with this in their title, repository or address.
     pub q: Option<String>,
 }
@@ -118,8 +124,8 @@ impl Operation for ListPullRequests {
     const NAME: &'static str = "ListPullRequests";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "pullRequests";
-    const DOCUMENT: &'static str = "query ListPullRequests($after: String, $first: Int!, $projectId: ID, $status: PrStatus, $q: String) {
-  pullRequests(after: $after, first: $first, projectId: $projectId, status: $status, q: $q) {
+    const DOCUMENT: &'static str = "query ListPullRequests($after: String, $first: Int!, $projectId: ID, $status: PrStatus, $serviceId: ID, $stackId: ID, $clusterId: ID, $q: String) {
+  pullRequests(after: $after, first: $first, projectId: $projectId, status: $status, serviceId: $serviceId, stackId: $stackId, clusterId: $clusterId, q: $q) {
     pageInfo { hasNextPage endCursor }
     edges { node { ...PullRequest } }
   }

@@ -48,7 +48,8 @@ impl Given<'_> {
         let mut refused = Refused::new();
         let Gifts { made, changed, held } = self.gifts(app, clusters, &mut refused).await?;
         let owner = Ownership { owner: self.work.global.id, generation: self.generation.number };
-        let at_once = made.len() > 1 && is_done(Box::pin(app.instances_make(ctx, made.clone(), owner)).await)?;
+        let at_once =
+            made.len() > 1 && is_done(Box::pin(app.instances_make(ctx, made.clone(), owner)).await)?;
         for (cluster, new) in made.into_iter().filter(|_| !at_once) {
             let selector = ClusterSelector::Id(cluster);
             let outcome = app.service_make(ctx, &selector, new, Some(owner)).await;

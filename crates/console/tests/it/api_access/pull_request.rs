@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{Line, MEMBERS_INVALID, MEMBERS_READ, USERS};
+use super::table::{Line, MEMBERS_CONFLICT, MEMBERS_INVALID, MEMBERS_READ, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -29,5 +29,24 @@ pub(super) const ROWS: &[Line] = &[
         expected: MEMBERS_INVALID,
         document: "mutation ($id: ID!) { previewPullRequest(id: $id, context: {}) { patch } }",
         variables: |w| json!({"id": w.automation["id"]}),
+    },
+    // Its address names no number: hosts are asked in `pull_request_life.rs`.
+    Line {
+        field: "refreshPullRequest",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { refreshPullRequest(id: $id) { id } }",
+        variables: |w| json!({"id": w.automation["opened"]}),
+    },
+    Line {
+        field: "mergePullRequest",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { mergePullRequest(id: $id, method: SQUASH) { id } }",
+        variables: |w| json!({"id": w.automation["opened"]}),
+    },
+    Line {
+        field: "closePullRequest",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { closePullRequest(id: $id) { id } }",
+        variables: |w| json!({"id": w.automation["opened"]}),
     },
 ];

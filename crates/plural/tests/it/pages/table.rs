@@ -281,7 +281,15 @@ pub(super) const PAGES: &[Followed] = &[
                  plural cd scm-connections create forge --type github --repository 'acme/*' --token-file token.txt && \
                  echo '{name: add-service, role: SERVICE, identifier: acme/shop, title: Add it, message: Adds it}' > service.yaml",
         swaps: &[("--connection github", "--connection forge")],
-        not_run: &[("plural pr preview", "a git host is asked"), ("plural pr create", "a git host is asked")],
+        not_run: &[
+            ("plural pr preview", "a git host is asked"),
+            ("plural pr create", "a git host is asked"),
+            ("plural pr describe", "a git host is asked before"),
+            ("plural pr list --status open --watch", "it runs until it is stopped"),
+            ("plural pr refresh", "a git host is asked"),
+            ("plural pr merge", "a git host is asked"),
+            ("plural pr close", "a git host is asked"),
+        ],
         ..NOTHING
     },
     Followed {

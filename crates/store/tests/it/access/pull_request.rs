@@ -3,6 +3,7 @@
 use plural_app::pull_request::PullRequestFilter;
 use plural_app::pull_request_open::{PullRequestAsk, PullRequestPreview};
 use plural_core::pull_request::{HostPullRequest, PrStatus, PullRequest};
+use plural_core::pull_request_life::PrMergeMethod;
 use plural_core::{Error, PageArgs, Result};
 
 use super::pr_automation::targeted;
@@ -15,6 +16,9 @@ pub(super) fn cases() -> Vec<Case> {
         case!("list::<PullRequest>", "uaaaaa", w, c => w.door.app.list::<PullRequest>(c, &PullRequestFilter::default(), &PageArgs::default())),
         case!("pull_request_record", "uhdaaa", w, c => async { w.door.app.pull_request_record(c, targeted(w).await.id, told()).await }),
         case!("pull_request_create", "uhdaaa", w, c => async { w.door.app.pull_request_create(c, asked(w).await, false).await }),
+        case!("pull_request_refresh", "uhdaaa", w, c => async { let id = opened(w).await.id; numbered(w.door.app.pull_request_refresh(c, id).await) }),
+        case!("pull_request_merge", "uhdaaa", w, c => async { let id = opened(w).await.id; numbered(w.door.app.pull_request_merge(c, id, None, PrMergeMethod::Merge).await) }),
+        case!("pull_request_close", "uhdaaa", w, c => async { let id = opened(w).await.id; numbered(w.door.app.pull_request_close(c, id).await) }),
         // No host is reached here: whoever may, hears that.
         case!("pull_request_preview", "uhdaaa", w, c => async { reached(w.door.app.pull_request_preview(c, asked(w).await).await) }),
     ]
@@ -33,6 +37,14 @@ fn reached(preview: Result<PullRequestPreview>) -> Result<()> {
     match preview {
         Err(Error::Invalid { field, .. }) if field == "connection" => Ok(()),
         preview => preview.map(drop),
+    }
+}
+
+/// Its address names no number of it: whoever may, hears that.
+fn numbered(read: Result<PullRequest>) -> Result<()> {
+    match read {
+        Err(Error::Conflict { .. }) => Ok(()),
+        read => read.map(drop),
     }
 }
 

@@ -1,0 +1,135 @@
+//! Pull requests after they were opened: checks, reviews, merging and closing.
+
+use async_graphql::{Context, Enum, ID, Object, SimpleObject};
+
+use super::{
+    error::{IntoGraphql as _, Nullable, id, nullable},
+    pull_request::PullRequest,
+    request::request,
+};
+
+/// How the checks of a commit stand together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::pull_request_life::PrCheckState")]
+pub(crate) enum PrCheckState {
+    /// There is none.
+    None,
+    /// Some are not done.
+    Pending,
+    /// All are good.
+    Passed,
+    /// At least one is bad.
+    Failed,
+}
+
+/// How to merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::pull_request_life::PrMergeMethod")]
+pub(crate) enum PrMergeMethod {
+    /// With a merge commit.
+    Merge,
+    /// As one commit with all changes.
+    Squash,
+    /// Its commits on top of the base.
+    Rebase,
+}
+
+/// Checks of a pull request's head, counted.
+#[derive(Debug, Clone, Copy, SimpleObject)]
+pub(crate) struct PullRequestChecks {
+    /// How they stand together.
+    state: Option<PrCheckState>,
+    /// Good ones.
+    passed: Option<i32>,
+    /// Bad ones.
+    failed: Option<i32>,
+    /// Those that are not done.
+    pending: Option<i32>,
+}
+
+impl From<plural_core::pull_request_life::PrChecks> for PullRequestChecks {
+    fn from(checks: plural_core::pull_request_life::PrChecks) -> Self {
+        let plural_core::pull_request_life::PrChecks { passed, failed, pending } = checks;
+        let number = |count: u32| i32::try_from(count).ok();
+        Self {
+            state: Some(checks.state().into()),
+            passed: number(passed),
+            failed: number(failed),
+            pending: number(pending),
+        }
+    }
+}
+
+/// The last word of each reviewer of a pull request, counted.
+#[derive(Debug, Clone, Copy, SimpleObject)]
+pub(crate) struct PullRequestReviews {
+    /// Who approved.
+    approved: Option<i32>,
+    /// Who wants changes.
+    changes_requested: Option<i32>,
+}
+
+impl From<plural_core::pull_request_life::PrReviews> for PullRequestReviews {
+    fn from(reviews: plural_core::pull_request_life::PrReviews) -> Self {
+        let plural_core::pull_request_life::PrReviews { approved, changes_requested } = reviews;
+        let number = |count: u32| i32::try_from(count).ok();
+        Self { approved: number(approved), changes_requested: number(changes_requested) }
+    }
+}
+
+/// What a person does to a pull request.
+#[derive(Default)]
+pub(crate) struct PullRequestLifeMutation;
+
+/// What a person does to a pull request.
+#[Object]
+impl PullRequestLifeMutation {
+    /// Reads a pull request back from its host at once; needs write access to its project. Where it cannot be read, `readError` says why.
+    async fn refresh_pull_request(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] opened: ID,
+    ) -> Nullable<PullRequest> {
+        nullable(async {
+            let request = request(ctx);
+            let opened = id(&opened).into_graphql(ctx)?;
+            let read = Box::pin(request.app.pull_request_refresh(&request.op, opened)).await;
+            Ok(Some(read.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Merges a pull request at its host, with its connection, as long as its head is the given commit; needs write access to its project.
+    async fn merge_pull_request(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] opened: ID,
+        #[graphql(desc = "The commit that it merges; else the head that is recorded.")] head: Option<String>,
+        #[graphql(desc = "How; with a merge commit where nothing is said.")] method: Option<PrMergeMethod>,
+    ) -> Nullable<PullRequest> {
+        nullable(async {
+            let request = request(ctx);
+            let opened = id(&opened).into_graphql(ctx)?;
+            let method = method.unwrap_or(PrMergeMethod::Merge).into();
+            let head = head.filter(|head| !head.is_empty());
+            let merged = Box::pin(request.app.pull_request_merge(&request.op, opened, head, method)).await;
+            Ok(Some(merged.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Closes a pull request at its host without a merge; needs write access to its project.
+    async fn close_pull_request(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] opened: ID,
+    ) -> Nullable<PullRequest> {
+        nullable(async {
+            let request = request(ctx);
+            let opened = id(&opened).into_graphql(ctx)?;
+            let closed = Box::pin(request.app.pull_request_close(&request.op, opened)).await;
+            Ok(Some(closed.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+}

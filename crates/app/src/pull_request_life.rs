@@ -1,0 +1,510 @@
+//! The life of a pull request after it was opened: it is read back from its host, and what is read wins over what anybody told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures::future::join_all;
+use plural_core::ids::{PullRequestId, RepositoryId, ScmConnectionId};
+use plural_core::pr_automation::target_allowed;
+use plural_core::pull_request::{HostPullRequest, PrProgress, PrStatus, PullRequest};
+use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks, PrMergeMethod};
+use plural_core::scm_connection::ScmConnection;
+use plural_core::scm_webhook::identities;
+use plural_core::{Error, Result};
+
+use crate::access::{Audited, Write};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::job::NewJob;
+use crate::jobs::{HeardPullRequest, KnownPullRequest, ReadPullRequest};
+use crate::ports::git_hosts::{Host, HostCause, HostError, HostPull, HostResult};
+use crate::scm_connection::ScmConnectionSelector;
+use crate::scm_webhook::{ScmWebhookRow, ScmWebhookSelector};
+
+/// How long nobody lists the open pull requests of a repository again. Webhooks tell sooner.
+const POLLED_EVERY: TimeDelta = TimeDelta::minutes(5);
+/// How long one that looks unchanged in a list is not read itself: its checks and reviews are in no list.
+const READ_EVERY: TimeDelta = TimeDelta::hours(1);
+/// Of those, so many for each list.
+const READ_AT_A_TIME: usize = 5;
+/// Of those that changed, so many for each list: the next one finds the others.
+const CHANGED_AT_A_TIME: usize = 100;
+/// Repositories that are listed in one pass.
+const REPOSITORIES: u64 = 20;
+/// Bytes of why one could not be read.
+const MAX_ERROR: usize = 1024;
+/// When one is read back after somebody changed it, should the console end before it does so itself.
+const AFTERWARDS: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// What was read of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequestRead {
+    /// What lists show.
+    pub told: HostPullRequest,
+    /// The rest, with when it was asked for.
+    pub life: PrLife,
+}
+
+/// Pull requests after they were opened.
+#[async_trait]
+pub trait PullRequestLifeStore: Send + Sync + 'static {
+    /// The records that a webhook of this connection told of: by number, or by their head.
+    async fn pull_requests_heard(
+        &self,
+        connection: ScmConnectionId,
+        slug: &str,
+        number: Option<u64>,
+        head: Option<&str>,
+    ) -> Result<Vec<PullRequestId>>;
+    /// Records what was read, with jobs of what follows; `false`, and nothing is written, where what is recorded was asked for later, or is
+    /// a merge and this is none.
+    async fn pull_request_read_back(
+        &self,
+        id: PullRequestId,
+        read: &PullRequestRead,
+        jobs: &[NewJob],
+        at: DateTime<Utc>,
+    ) -> Result<bool>;
+    /// Records one that somebody else opened, with jobs of what follows; `false`, and nothing is written, where there is a record of its address, or the console is
+    /// opening one of this branch itself.
+    async fn pull_request_adopt(&self, adopted: &PullRequest, jobs: &[NewJob]) -> Result<bool>;
+    /// Repositories with open pull requests that were not listed since, at most so many.
+    async fn pull_requests_due(
+        &self,
+        since: DateTime<Utc>,
+        most: u64,
+    ) -> Result<Vec<(ScmConnectionId, String)>>;
+    /// The open ones of a repository, which count as listed from now on.
+    async fn pull_requests_polled(
+        &self,
+        connection: ScmConnectionId,
+        repository: &str,
+        at: DateTime<Utc>,
+    ) -> Result<Vec<PullRequest>>;
+    /// Writes down that somebody acts on one, with a job that looks afterwards.
+    async fn pull_request_acted(&self, by: Audited<'_, PullRequest, Write>, job: &NewJob) -> Result<()>;
+}
+
+impl App {
+    /// Has what a webhook told of read back, as far as the webhook is believed by now.
+    pub(crate) async fn pull_request_heard(&self, heard: &HeardPullRequest) -> Result<()> {
+        let HeardPullRequest { webhook_id, slug, number, head } = heard;
+        let by = ScmWebhookSelector::Id(*webhook_id);
+        let Some(ScmWebhookRow { webhook, connection, hmac: _ }) = self.store.scm_webhook_row(&by).await?
+        else {
+            return Ok(());
+        };
+        if !webhook.is_believed(&connection, slug) {
+            return Ok(());
+        }
+        let known = self.store.pull_requests_heard(connection.id, slug, *number, head.as_deref()).await?;
+        if let (true, Some(number)) = (known.is_empty(), number) {
+            return Box::pin(self.pull_request_met(connection.id, slug, *number)).await;
+        }
+        self.pull_requests_ask(known).await
+    }
+
+    /// Has these read back soon.
+    pub(crate) async fn pull_requests_ask(&self, ids: Vec<PullRequestId>) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let jobs: Result<Vec<NewJob>> = ids.into_iter().map(job_of).collect();
+        self.store.jobs_enqueue(&jobs?, self.now()).await
+    }
+
+    /// Looks at a pull request that is not recorded: it is, when what it says that it is about is believed.
+    async fn pull_request_met(&self, connection: ScmConnectionId, slug: &str, number: u64) -> Result<()> {
+        let at = self.now();
+        let (connection, host) = match self.scm_host(connection).await {
+            Ok(found) => found,
+            // It went, or has nothing to sign in with: nobody waits for this.
+            Err(Error::NotFound { .. } | Error::Invalid { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let pull = match host.pull_request(slug, number).await {
+            Ok(pull) => pull,
+            // The host does not have it, or does not show it.
+            Err(error) if error.cause != HostCause::Later => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let (project, links) = self.pull_request_links(&connection, slug, None, &pull).await?;
+        let Some(project_id) = project else { return Ok(()) };
+        let (author, title) = (pull.author.clone(), pull.title.clone());
+        let read = self.pull_request_facts(&host, slug, pull, links, at).await?;
+        let PullRequestRead { told, life } = read;
+        if told.check().is_err() {
+            tracing::warn!(connection.id = %connection.id, number, title, "a pull request is not recorded: the host tells of it what cannot be");
+            return Ok(());
+        }
+        let adopted = PullRequest {
+            id: PullRequestId::new(),
+            project_id,
+            connection_id: connection.id,
+            automation_id: None,
+            creator: author,
+            told,
+            progress: PrProgress::OPENED,
+            life,
+            created_at: at,
+            updated_at: at,
+        };
+        let before = PullRequest { life: PrLife::default(), ..adopted.clone() };
+        let jobs = Self::pull_request_seen(&before, &adopted)?;
+        if self.store.pull_request_adopt(&adopted, &jobs).await? {
+            tracing::info!(pull_request.id = %adopted.id, connection.id = %connection.id, "a pull request names what reads its repository, and is recorded");
+        }
+        Ok(())
+    }
+
+    /// Reads one back. What the host does not have any longer, or does not show, is said in its record.
+    pub(crate) async fn pull_request_read(&self, id: PullRequestId) -> Result<()> {
+        let before = match self.get::<PullRequest>(&self.system_ctx(), &id).await {
+            Ok(before) => before,
+            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        // The host may not have it yet.
+        let Ok(number) = before.number() else { return Ok(()) };
+        self.pull_request_reread(&before, number).await.map(drop)
+    }
+
+    async fn pull_request_reread(&self, before: &PullRequest, number: u64) -> Result<PullRequest> {
+        let at = self.now();
+        let read = match Box::pin(self.pull_request_asked(before, number, at)).await {
+            Ok(read) => read,
+            Err(error @ (Error::Unavailable { .. } | Error::Internal { .. })) => return Err(error),
+            Err(error) => unread(before, &error, at),
+        };
+        self.pull_request_write(before, &read).await
+    }
+
+    /// What its host tells now.
+    async fn pull_request_asked(
+        &self,
+        before: &PullRequest,
+        number: u64,
+        at: DateTime<Utc>,
+    ) -> Result<PullRequestRead> {
+        let (connection, host) = self.scm_host(before.connection_id).await?;
+        let repository = &before.told.repository;
+        // It may be another one's by now, or touch less.
+        target_allowed(before.project_id, &connection, Some(repository))?;
+        let pull = host.pull_request(repository, number).await?;
+        let project = Some(before.project_id);
+        let (_, links) = self.pull_request_links(&connection, repository, project, &pull).await?;
+        let mut read = self.pull_request_facts(&host, repository, pull, links, at).await?;
+        // By these it is known: a repository that has another name now stays what the record says.
+        read.told.url.clone_from(&before.told.url);
+        read.told.repository.clone_from(&before.told.repository);
+        read.told.check()?;
+        Ok(read)
+    }
+
+    /// Completes what a host tells of one by its checks and reviews.
+    async fn pull_request_facts(
+        &self,
+        host: &Arc<dyn Host>,
+        repository: &str,
+        pull: HostPull,
+        links: PrLinks,
+        at: DateTime<Utc>,
+    ) -> Result<PullRequestRead> {
+        let HostPull {
+            number,
+            url,
+            title,
+            body: _,
+            author,
+            status,
+            draft,
+            fork,
+            branch,
+            base,
+            head,
+            labels,
+            merge_commit,
+        } = pull;
+        let reviews = as_told(host.reviews(repository, number).await)?;
+        let checks = if head.is_empty() { None } else { as_told(host.checks(repository, &head).await)? };
+        let head = Some(head).filter(|head| !head.is_empty());
+        let facts = PrFacts {
+            base: Some(base).filter(|base| !base.is_empty()),
+            author: Some(author).filter(|author| !author.is_empty()),
+            draft,
+            fork,
+            merge_commit,
+            checks,
+            reviews,
+            error: None,
+        };
+        let told = HostPullRequest { url, repository: repository.to_owned(), branch, title, status, labels };
+        Ok(PullRequestRead { told: told.tidied(), life: PrLife { head, facts, links, read_at: Some(at) } })
+    }
+
+    /// Records what was read, with what follows; what is recorded then.
+    async fn pull_request_write(&self, before: &PullRequest, read: &PullRequestRead) -> Result<PullRequest> {
+        let after = PullRequest { told: read.told.clone(), life: read.life.clone(), ..before.clone() };
+        let jobs = Self::pull_request_seen(before, &after)?;
+        if self.store.pull_request_read_back(before.id, read, &jobs, self.now()).await? {
+            return Ok(after);
+        }
+        self.get::<PullRequest>(&self.system_ctx(), &before.id).await
+    }
+
+    /// Has the git repositories fetched that a merge changed.
+    pub(crate) async fn pull_request_merged(&self, id: PullRequestId) -> Result<()> {
+        let merged = match self.get::<PullRequest>(&self.system_ctx(), &id).await {
+            Ok(merged) => merged,
+            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let by = ScmConnectionSelector::Id(merged.connection_id);
+        let connection = self.get::<ScmConnection>(&self.system_ctx(), &by).await?;
+        let ids = self.scm_repositories(&connection, &merged.told.repository).await?;
+        if ids.is_empty() { Ok(()) } else { self.store.repository_notify(&ids).await }
+    }
+
+    /// The git repositories that are this one of a host, of the connection's project, or of all where it has none.
+    pub(crate) async fn scm_repositories(
+        &self,
+        connection: &ScmConnection,
+        slug: &str,
+    ) -> Result<Vec<RepositoryId>> {
+        let told = identities(connection.kind, &connection.spec, slug);
+        let all = self.store.scm_webhook_repositories(connection.project_id).await?;
+        Ok(all.into_iter().filter(|(_, url)| told.contains(&url.identity())).map(|(id, _)| id).collect())
+    }
+
+    /// One pass of the poll: lists the open pull requests of repositories that nobody listed for a while, and reads those back that are not
+    /// what is recorded. How many repositories.
+    pub async fn pull_requests_tend(&self) -> Result<u64> {
+        let due = self.store.pull_requests_due(self.now() - POLLED_EVERY, REPOSITORIES).await?;
+        let count = due.len() as u64;
+        let mut of_hosts: BTreeMap<ScmConnectionId, Vec<String>> = BTreeMap::new();
+        for (connection, repository) in due {
+            of_hosts.entry(connection).or_default().push(repository);
+        }
+        // A host that takes its time keeps nobody else waiting.
+        let polls: Vec<_> = of_hosts
+            .into_iter()
+            .map(|(connection, repositories)| Box::pin(self.pull_requests_poll(connection, repositories)))
+            .collect();
+        for polled in join_all(polls).await {
+            polled?;
+        }
+        Ok(count)
+    }
+
+    /// Lists repositories of one host, until it says that it cannot answer now.
+    async fn pull_requests_poll(&self, id: ScmConnectionId, repositories: Vec<String>) -> Result<()> {
+        let mut found = match self.scm_host(id).await {
+            Ok(found) => Some(found),
+            Err(error @ Error::Internal { .. }) => return Err(error),
+            Err(error) => {
+                tracing::warn!(connection.id = %id, %error, "pull requests are not polled");
+                None
+            }
+        };
+        for repository in repositories {
+            // Listed or not, it is not due again at once: a host that is down is not asked all the time.
+            let ours = self.store.pull_requests_polled(id, &repository, self.now()).await?;
+            let Some((connection, host)) = &found else { continue };
+            if ours.is_empty() || !connection.spec.allows(&repository) {
+                continue;
+            }
+            match self.pull_requests_compare(host, &repository, &ours).await {
+                Ok(()) => {}
+                Err(error @ Error::Internal { .. }) => return Err(error),
+                Err(error) => {
+                    tracing::warn!(connection.id = %id, repository, %error, "pull requests are not polled");
+                    if matches!(error, Error::Unavailable { .. }) {
+                        found = None;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads those back that are not what is recorded, and some of the others.
+    async fn pull_requests_compare(
+        &self,
+        host: &Arc<dyn Host>,
+        repository: &str,
+        ours: &[PullRequest],
+    ) -> Result<()> {
+        let listed = host.open_pull_requests(repository).await?;
+        let at = self.now();
+        let (mut changed, mut same) = (Vec::new(), Vec::new());
+        for one in ours {
+            let Some(number) = one.told.number() else { continue };
+            match listed.iter().find(|pull| pull.number == number) {
+                Some(pull) if is_same(one, pull) => same.push((one, number)),
+                Some(_) | None => changed.push((one, number)),
+            }
+        }
+        // Those first that were not read for longest.
+        changed.sort_by_key(|(one, _)| one.life.read_at);
+        changed.truncate(CHANGED_AT_A_TIME);
+        same.retain(|(one, _)| one.life.read_at.is_none_or(|read| at - read > READ_EVERY));
+        same.sort_by_key(|(one, _)| one.life.read_at);
+        same.truncate(READ_AT_A_TIME);
+        for (one, number) in changed.into_iter().chain(same) {
+            self.pull_request_reread(one, number).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads one back at once; needs the right to change it.
+    pub async fn pull_request_refresh(&self, ctx: &OpCtx, id: PullRequestId) -> Result<PullRequest> {
+        let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        let number = known.number()?;
+        let job = job_of(id)?.after(AFTERWARDS);
+        self.store.pull_request_acted(known.audited(ctx, "pullRequest.refresh"), &job).await?;
+        self.pull_request_reread(&known, number).await
+    }
+
+    /// Merges one, as long as its head is this commit, or else the one that is recorded; needs the right to change it.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where the head is another, or the host does not merge it.
+    pub async fn pull_request_merge(
+        &self,
+        ctx: &OpCtx,
+        id: PullRequestId,
+        head: Option<String>,
+        method: PrMergeMethod,
+    ) -> Result<PullRequest> {
+        let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        let number = known.number()?;
+        let head = head.or_else(|| known.life.head.clone()).ok_or_else(|| {
+            Error::conflict("its head is not known yet: read it back first, and look at what is merged")
+        })?;
+        let is_commit = matches!(head.len(), 40 | 64) && head.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_commit {
+            return Err(Error::invalid(
+                "head",
+                "must be the whole id of a commit: 40 or 64 hexadecimal digits",
+            ));
+        }
+        if known.told.status == PrStatus::Closed {
+            return Err(Error::conflict("the pull request is closed: open it again at its host first"));
+        }
+        let host = self.pull_request_host(&known).await?;
+        let job = job_of(id)?.after(AFTERWARDS);
+        self.store.pull_request_acted(known.audited(ctx, "pullRequest.merge"), &job).await?;
+        host.merge(&known.told.repository, number, &head, method).await.map_err(refused)?;
+        self.pull_request_done(&known, number, PrStatus::Merged).await
+    }
+
+    /// Closes one without a merge; needs the right to change it.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where it is merged.
+    pub async fn pull_request_close(&self, ctx: &OpCtx, id: PullRequestId) -> Result<PullRequest> {
+        let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        let number = known.number()?;
+        if known.told.status == PrStatus::Merged {
+            return Err(Error::conflict("the pull request is merged: there is nothing to close"));
+        }
+        let host = self.pull_request_host(&known).await?;
+        let job = job_of(id)?.after(AFTERWARDS);
+        self.store.pull_request_acted(known.audited(ctx, "pullRequest.close"), &job).await?;
+        host.close(&known.told.repository, number).await.map_err(refused)?;
+        self.pull_request_done(&known, number, PrStatus::Closed).await
+    }
+
+    /// The host of one, where its connection may still touch its repository.
+    async fn pull_request_host(&self, known: &PullRequest) -> Result<Arc<dyn Host>> {
+        let (connection, host) = self.scm_host(known.connection_id).await?;
+        target_allowed(known.project_id, &connection, Some(&known.told.repository))?;
+        Ok(host)
+    }
+
+    /// What is recorded after the host did something. Where it cannot be read at this moment, it is what the host was heard to do.
+    async fn pull_request_done(
+        &self,
+        known: &PullRequest,
+        number: u64,
+        status: PrStatus,
+    ) -> Result<PullRequest> {
+        let at = self.now();
+        let read = match Box::pin(self.pull_request_asked(known, number, at)).await {
+            Ok(read) => read,
+            Err(error) => {
+                let error = error.log_text();
+                tracing::warn!(pull_request.id = %known.id, error, "a pull request was changed and could not be read back; trying again");
+                PullRequestRead {
+                    told: HostPullRequest { status, ..known.told.clone() },
+                    life: PrLife { read_at: Some(at), ..known.life.clone() },
+                }
+            }
+        };
+        self.pull_request_write(known, &read).await
+    }
+}
+
+fn job_of(id: PullRequestId) -> Result<NewJob> {
+    NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })
+}
+
+/// Whether a list tells of one what is recorded.
+fn is_same(known: &PullRequest, pull: &HostPull) -> bool {
+    let sorted = |labels: &[String]| {
+        let mut labels = labels.to_vec();
+        labels.sort_unstable();
+        labels
+    };
+    let (told, life) = (&known.told, &known.life);
+    let listed = HostPullRequest {
+        branch: pull.branch.clone(),
+        title: pull.title.clone(),
+        labels: pull.labels.clone(),
+        ..told.clone()
+    };
+    let listed = listed.tidied();
+    told.status == pull.status
+        && told.title == listed.title
+        && told.branch == listed.branch
+        && life.facts.draft == pull.draft
+        && life.facts.error.is_none()
+        // Some hosts shorten commits in lists.
+        && life.head.as_deref().is_some_and(|head| pull.head.len() >= 12 && head.starts_with(&pull.head))
+        && sorted(&told.labels) == sorted(&listed.labels)
+}
+
+/// What is recorded of one that could not be read: it stands as before, and says why.
+fn unread(before: &PullRequest, error: &Error, at: DateTime<Utc>) -> PullRequestRead {
+    let mut why = error.to_string();
+    let mut end = why.len().min(MAX_ERROR);
+    while !why.is_char_boundary(end) {
+        end -= 1;
+    }
+    why.truncate(end);
+    let mut life = PrLife { read_at: Some(at), ..before.life.clone() };
+    life.facts.error = Some(why);
+    PullRequestRead { told: before.told.clone(), life }
+}
+
+/// What is beside the point of reading one: where a host tells it badly, the rest still counts.
+fn as_told<T>(read: HostResult<Option<T>>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(read),
+        Err(error) if error.cause == HostCause::Later => Err(error.into()),
+        Err(error) => {
+            tracing::warn!(%error, "checks or reviews of a pull request are not read");
+            Ok(None)
+        }
+    }
+}
+
+/// A host that says no to whoever asked is no bad input.
+fn refused(error: HostError) -> Error {
+    match error.cause {
+        HostCause::Refused | HostCause::NotFound => Error::conflict(error.message),
+        HostCause::Later | HostCause::Moved | HostCause::Conflict => error.into(),
+    }
+}

@@ -1,0 +1,295 @@
+//! `plural pr describe`, `merge`, `close` and `refresh`: a pull request after it was opened.
+
+use std::fmt::Write as _;
+
+use chrono::{DateTime, Utc};
+use clap::{Args, ValueEnum};
+use plural_wire::{
+    Client, ClosePullRequest, GetPullRequest, ListPullRequests, MergePullRequest, PAGE_SIZE, PrCheckState,
+    PrMergeMethod, PrPhase, PrStatus, PullRequestChecks, PullRequestLife, PullRequestReviews,
+    RefreshPullRequest, all_pages,
+};
+
+use crate::{
+    args::{ConfirmArgs, OutputArgs},
+    error::CliError,
+    key,
+    output::{self, Row, age, or_dash},
+    plain::one_line,
+    terminal::Terminal,
+};
+
+/// Digits of a commit in a table.
+const SHORT: usize = 12;
+
+/// How to merge
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MethodArg {
+    /// With a merge commit
+    Merge,
+    /// As one commit with all changes
+    Squash,
+    /// Its commits on top of the base
+    Rebase,
+}
+
+impl From<MethodArg> for PrMergeMethod {
+    fn from(method: MethodArg) -> Self {
+        match method {
+            MethodArg::Merge => Self::Merge,
+            MethodArg::Squash => Self::Squash,
+            MethodArg::Rebase => Self::Rebase,
+        }
+    }
+}
+
+/// Show how a pull request stands, and what it is about
+///
+/// Shows what was read of it last; `refresh` reads it back first.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural pr describe 0190b8a2-7c11-7def-8000-0123456789ab
+  plural pr describe https://github.com/acme/shop/pull/7 -o json")]
+pub(crate) struct PrDescribeArgs {
+    /// Its id or its address
+    #[arg(value_name = "PULL-REQUEST")]
+    pull_request: String,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Merge a pull request at its git host, with the connection that opened it
+///
+/// Needs write access to its project. It is merged as long as its head is the given commit, or else the one that you are shown before you
+/// confirm: commits that come meanwhile are not merged unseen.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural pr merge 0190b8a2-7c11-7def-8000-0123456789ab
+  plural pr merge https://github.com/acme/shop/pull/7 --method squash --head $(git rev-parse HEAD) --yes")]
+pub(crate) struct PrMergeArgs {
+    /// Its id or its address
+    #[arg(value_name = "PULL-REQUEST")]
+    pull_request: String,
+
+    /// How
+    #[arg(long, value_enum, default_value = "merge", value_name = "METHOD")]
+    method: MethodArg,
+
+    /// The commit that it merges, all digits of it; else the head as it is recorded
+    #[arg(long, value_name = "COMMIT")]
+    head: Option<String>,
+
+    #[command(flatten)]
+    confirm: ConfirmArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Close a pull request at its git host without a merge
+///
+/// Needs write access to its project. Its branch stays.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural pr close 0190b8a2-7c11-7def-8000-0123456789ab --yes")]
+pub(crate) struct PrCloseArgs {
+    /// Its id or its address
+    #[arg(value_name = "PULL-REQUEST")]
+    pull_request: String,
+
+    #[command(flatten)]
+    confirm: ConfirmArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Read a pull request back from its git host at once
+///
+/// Needs write access to its project. The console does so by itself when the host's webhook tells of it, and every few minutes.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural pr refresh 0190b8a2-7c11-7def-8000-0123456789ab
+  plural pr refresh https://github.com/acme/shop/pull/7 -o json")]
+pub(crate) struct PrRefreshArgs {
+    /// Its id or its address
+    #[arg(value_name = "PULL-REQUEST")]
+    pull_request: String,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl Row for PullRequestLife {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["TITLE", "STATUS", "CHECKS", "REVIEWS", "HEAD", "REPOSITORY", "READ", "URL", "ID"], 7);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("pull-request/{}", self.id)
+    }
+
+    fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
+        vec![
+            or_dash(self.title.as_deref()),
+            or_dash(stands(self)),
+            or_dash(self.checks.as_ref().map(checks).as_deref()),
+            or_dash(self.reviews.as_ref().map(reviews).as_deref()),
+            or_dash(self.head.as_deref().map(short)),
+            or_dash(self.repository.as_deref()),
+            age(self.read_at, now),
+            or_dash(Some(&self.url)),
+            self.id.clone(),
+        ]
+    }
+}
+
+pub(crate) async fn describe(
+    PrDescribeArgs { pull_request, output }: PrDescribeArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let known = find(&pull_request, client).await?;
+    output::described(&known, &known, &output.output, terminal, || words(&known))
+}
+
+pub(crate) async fn merge(
+    PrMergeArgs { pull_request, method, head, confirm, output }: PrMergeArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let known = find(&pull_request, client).await?;
+    let head = head.or_else(|| known.head.clone()).ok_or_else(|| {
+        CliError::new("its head is not known yet").hint("`plural pr refresh` reads it back from its host")
+    })?;
+    let title = known.title.as_deref().unwrap_or_default();
+    let ask =
+        format!("merge {title:?} at {} into {}", short(&head), known.base.as_deref().unwrap_or("its base"));
+    terminal.confirm(&ask, confirm.yes)?;
+    let ask = MergePullRequest { id: known.id, head: Some(head), method: Some(method.into()) };
+    let merged = client.send(&ask).await?;
+    output::item(&merged, &output.output, terminal)
+}
+
+pub(crate) async fn close(
+    PrCloseArgs { pull_request, confirm, output }: PrCloseArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let known = find(&pull_request, client).await?;
+    let title = known.title.as_deref().unwrap_or_default();
+    terminal.confirm(&format!("close {title:?} without a merge"), confirm.yes)?;
+    let closed = client.send(&ClosePullRequest { id: known.id }).await?;
+    output::item(&closed, &output.output, terminal)
+}
+
+pub(crate) async fn refresh(
+    PrRefreshArgs { pull_request, output }: PrRefreshArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let known = find(&pull_request, client).await?;
+    let read = client.send(&RefreshPullRequest { id: known.id }).await?;
+    if let Some(why) = &read.read_error {
+        terminal.say(format_args!("it could not be read: {}", one_line(why)));
+    }
+    output::item(&read, &output.output, terminal)
+}
+
+/// The pull request of this id or address.
+async fn find(text: &str, client: &Client) -> Result<PullRequestLife, CliError> {
+    let missing = || {
+        let hint = "`plural pr list -o wide` shows the ids and addresses of those that you may see";
+        CliError::missing(format_args!("pull request {text:?}"), hint)
+    };
+    let bare = key::bare_id("pull-request", text);
+    let id = if key::is_id(bare) {
+        bare.to_owned()
+    } else if text.contains("://") {
+        let page = |after| ListPullRequests {
+            after,
+            first: PAGE_SIZE,
+            project_id: None,
+            status: None,
+            service_id: None,
+            stack_id: None,
+            cluster_id: None,
+            q: Some(text.to_owned()),
+        };
+        let all = all_pages(client, page).await?;
+        // Two connections may have a record of the same one: either tells the same of it.
+        all.into_iter().find(|one| one.url == text).ok_or_else(missing)?.id
+    } else {
+        return Err(CliError::usage(format!("{text:?} is neither an id nor an address"))
+            .hint("`plural pr list -o wide` shows both"));
+    };
+    client.send(&GetPullRequest { id }).await.map_err(|error| CliError::absent(error, missing))
+}
+
+fn stands(known: &PullRequestLife) -> Option<&'static str> {
+    known.status.map(PrStatus::as_str).or(known.phase.map(PrPhase::as_str))
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..SHORT).unwrap_or(commit)
+}
+
+fn checks(checks: &PullRequestChecks) -> String {
+    let count = |count: Option<i64>| count.unwrap_or_default();
+    let (passed, failed, pending) = (count(checks.passed), count(checks.failed), count(checks.pending));
+    match checks.state {
+        None | Some(PrCheckState::None) => "none".to_owned(),
+        Some(PrCheckState::Passed) => format!("{passed} passed"),
+        Some(PrCheckState::Pending) => format!("{pending} of {} pending", passed + failed + pending),
+        Some(PrCheckState::Failed) => format!("{failed} of {} failed", passed + failed + pending),
+        Some(PrCheckState::Unknown) => "unknown".to_owned(),
+    }
+}
+
+fn reviews(reviews: &PullRequestReviews) -> String {
+    let (approved, refused) =
+        (reviews.approved.unwrap_or_default(), reviews.changes_requested.unwrap_or_default());
+    match (approved, refused) {
+        (0, 0) => "none".to_owned(),
+        (_, 0) => format!("{approved} approved"),
+        (0, _) => format!("{refused} want changes"),
+        (_, _) => format!("{approved} approved, {refused} want changes"),
+    }
+}
+
+/// What `describe` says.
+fn words(known: &PullRequestLife) -> String {
+    let mut text = String::new();
+    let mut line = |what: &str, value: Option<&str>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            let _ = writeln!(text, "{what}: {}", one_line(value));
+        }
+    };
+    line("Title", known.title.as_deref());
+    line("Status", stands(known));
+    line("Error", known.error.as_deref());
+    line("Address", Some(&known.url));
+    line("Repository", known.repository.as_deref());
+    line("Branch", known.reference.as_deref());
+    line("Into", known.base.as_deref());
+    line("Head", known.head.as_deref());
+    line("Merged as", known.merge_commit.as_deref());
+    line("Draft", (known.draft == Some(true)).then_some("yes"));
+    line("From a fork", (known.fork == Some(true)).then_some("yes"));
+    line("Checks", known.checks.as_ref().map(checks).as_deref());
+    line("Reviews", known.reviews.as_ref().map(reviews).as_deref());
+    line("Labels", Some(&known.labels.join(", ")));
+    line("Service", known.service.as_ref().map(|service| service.name.as_str()));
+    line("Stack", known.stack.as_ref().map(|stack| stack.name.as_str()));
+    line("Cluster", known.cluster.as_ref().map(|cluster| cluster.name.as_str()));
+    line("Project", known.project.as_ref().map(|project| project.name.as_str()));
+    line("Opened by", known.creator.as_deref());
+    line("Author at the host", known.author.as_deref());
+    line("Read", known.read_at.map(|at| at.to_rfc3339()).as_deref());
+    line("Could not be read", known.read_error.as_deref());
+    text
+}

@@ -1,0 +1,99 @@
+//! `plural pr describe`, `merge`, `close` and `refresh`: what the console is asked, and what a person is told.
+
+use serde_json::{Value, json};
+
+use crate::{answers::ID, run::Person, server::Server};
+
+const URL: &str = "https://git.example.com/acme/shop/pulls/1";
+const HEAD: &str = "0123456789abcdef0123456789abcdef01234567";
+
+fn known() -> Value {
+    json!({
+        "id": ID, "number": 1, "status": "OPEN", "phase": "OPENED", "error": null, "url": URL, "title": "Add\u{1b}[2J shop",
+        "creator": "ada@example.com", "author": "plural-bot", "ref": "add-shop", "base": "main", "repository": "acme/shop",
+        "labels": ["infra"], "head": HEAD, "draft": false, "fork": true, "mergeCommit": null, "readAt": "2026-01-01T00:00:00Z",
+        "readError": null, "insertedAt": null, "updatedAt": null,
+        "checks": {"state": "FAILED", "passed": 2, "failed": 1, "pending": 0},
+        "reviews": {"approved": 1, "changesRequested": 0}, "project": null, "stack": null, "cluster": null,
+        "service": {"id": ID, "name": "shop", "cluster": null},
+    })
+}
+
+async fn server() -> Server {
+    let mut merged = known();
+    merged["status"] = json!("MERGED");
+    let mut unread = known();
+    unread["readError"] = json!("the host says no");
+    let listed = json!({
+        "id": ID, "status": "OPEN", "phase": "OPENED", "error": null, "commit": null, "url": URL, "title": "Add shop", "creator": null,
+        "ref": "add-shop", "repository": "acme/shop", "labels": [], "insertedAt": null, "updatedAt": null, "project": null,
+    });
+    let page = json!({"pageInfo": {"hasNextPage": false, "endCursor": null}, "edges": [{"node": listed}]});
+    Server::start()
+        .await
+        .data("ListPullRequests", "pullRequests", &page)
+        .data("GetPullRequest", "pullRequest", &known())
+        .data("MergePullRequest", "mergePullRequest", &merged)
+        .data("ClosePullRequest", "closePullRequest", &merged)
+        .data("RefreshPullRequest", "refreshPullRequest", &unread)
+}
+
+#[tokio::test]
+async fn one_is_described_by_id_or_address() {
+    let server = server().await;
+    let person = Person::of(&server.url);
+    for name in [ID, &format!("pull-request/{ID}"), URL] {
+        let told = person.run(&format!("pr describe {name}")).await;
+        assert_eq!(told.code, 0, "{name}: {}", told.err);
+        for line in [
+            "Status: OPEN",
+            "Checks: 1 of 3 failed",
+            "Reviews: 1 approved",
+            "Service: shop",
+            "From a fork: yes",
+        ] {
+            assert!(told.out.lines().any(|found| found == line), "{name}: {line}: {}", told.out);
+        }
+        assert!(!told.out.contains('\u{1b}'), "{}", told.out);
+    }
+    assert_eq!(server.asked("ListPullRequests")[0]["q"], URL);
+    let told = person.run(&format!("pr describe {ID} -o json")).await;
+    let told: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((&told["head"], &told["checks"]["state"]), (&json!(HEAD), &json!("FAILED")));
+    let odd = person.run("pr describe add-shop").await;
+    assert_eq!(odd.code, 2, "{}", odd.err);
+    let none = person.run("pr describe https://git.example.com/acme/shop/pulls/11").await;
+    assert_ne!(none.code, 0, "{}", none.out);
+    assert!(none.err.contains("plural pr list"), "{}", none.err);
+}
+
+#[tokio::test]
+async fn a_merge_is_bound_to_the_head_that_is_shown() {
+    let server = server().await;
+    let person = Person::of(&server.url);
+    let asked = person.run(&format!("pr merge {ID}")).await;
+    assert_ne!(asked.code, 0, "nobody confirmed");
+    assert!(server.asked("MergePullRequest").is_empty());
+    let merged = person.run(&format!("pr merge {ID} --method squash --yes")).await;
+    assert_eq!(merged.code, 0, "{}", merged.err);
+    assert!(merged.out.contains("MERGED"), "{}", merged.out);
+    let other = "f".repeat(40);
+    let merged = person.run(&format!("pr merge {ID} --head {other} --yes -o name")).await;
+    assert_eq!(merged.out, format!("pull-request/{ID}\n"), "{}", merged.err);
+    let asked = server.asked("MergePullRequest");
+    assert_eq!(asked[0], json!({"id": ID, "head": HEAD, "method": "SQUASH"}));
+    assert_eq!(asked[1], json!({"id": ID, "head": other, "method": "MERGE"}));
+}
+
+#[tokio::test]
+async fn closing_asks_and_refreshing_tells_what_went_wrong() {
+    let server = server().await;
+    let person = Person::of(&server.url);
+    let closed = person.run(&format!("pr close {ID} --yes")).await;
+    assert_eq!(closed.code, 0, "{}", closed.err);
+    assert_eq!(server.asked("ClosePullRequest"), [json!({"id": ID})]);
+    let read = person.run(&format!("pr refresh {ID}")).await;
+    assert_eq!(read.code, 0, "{}", read.err);
+    assert!(read.err.contains("it could not be read: the host says no"), "{}", read.err);
+    assert_eq!(server.asked("RefreshPullRequest"), [json!({"id": ID})]);
+}

@@ -18,11 +18,11 @@ use plural_core::service_error::ServiceError;
 use plural_core::sync::{PlanCandidate, SyncPlan};
 use plural_core::{Error, Result};
 
-use crate::access::{Audited, Authorized, Read, Write, actor_name, noun};
+use crate::access::{Approve, Audited, Authorized, Read, Write, actor_name, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
-use crate::jobs::{BegunFleetPlan, LookFleetPlan};
+use crate::jobs::{BegunFleetPlan, LookFleetPlan, TellFleetPlan};
 use crate::masking;
 use crate::ports::git::SourceSpec;
 use crate::records::record;
@@ -105,28 +105,51 @@ pub struct FleetPartPlan {
 /// Plans of commits.
 #[async_trait]
 pub trait FleetPlanStore: Send + Sync + 'static {
-    /// Records a plan that is to be made, with the job that begins with it. Earlier ones of the same pull request, or of the same branch
+    /// Records a plan that is to be made, with the jobs that begin with it. Earlier ones of the same pull request, or of the same branch
     /// where there is none, are superseded; the oldest of the repository go.
     async fn fleet_plan_begin(
         &self,
         by: Audited<'_, Repository, Write>,
         plan: &FleetPlan,
-        job: &NewJob,
+        jobs: &[NewJob],
     ) -> Result<()>;
     /// One that the console is to look at; nothing where that was done, or is not to be done any more.
     async fn fleet_plan_to_look_at(&self, id: FleetPlanId) -> Result<Option<FleetPlan>>;
+    /// Whether the newest plan of a pull request for this repository is of this commit, and was not given up.
+    async fn fleet_plan_is_known(
+        &self,
+        repository: RepositoryId,
+        pull_request: PullRequestId,
+        reference: &str,
+    ) -> Result<bool>;
+    /// Lets a plan begin that waits for a person.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Conflict`] where it does not.
+    async fn fleet_plan_release(
+        &self,
+        by: Audited<'_, Repository, Approve>,
+        id: FleetPlanId,
+        jobs: &[NewJob],
+    ) -> Result<FleetPlan>;
     /// The services that are read from a repository and move with it: those that are pinned do not.
     async fn fleet_plan_targets(&self, repository: RepositoryId) -> Result<Vec<FleetTarget>>;
-    /// Records what was found, and has the agents of the services asked. `end` is the job that ends the waiting.
+    /// Records what was found, and has the agents of the services asked.
     async fn fleet_plan_asked(
         &self,
         id: FleetPlanId,
         asked: &FleetAsked,
-        end: &NewJob,
+        jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()>;
     /// It cannot be made.
-    async fn fleet_plan_failed(&self, id: FleetPlanId, error: &str, at: DateTime<Utc>) -> Result<()>;
+    async fn fleet_plan_failed(
+        &self,
+        id: FleetPlanId,
+        error: &str,
+        jobs: &[NewJob],
+        at: DateTime<Utc>,
+    ) -> Result<()>;
     /// Agents have had their time.
     async fn fleet_plan_end(&self, id: FleetPlanId, at: DateTime<Utc>) -> Result<()>;
     /// What is known of its services, by cluster and name.
@@ -152,6 +175,10 @@ impl App {
             if opened.project_id != repository.project_id {
                 return Err(Error::invalid("pullRequestId", "is of another project than the repository"));
             }
+            if opened.life.facts.fork {
+                // Whoever asks for the plan of a fork's commit releases that commit.
+                self.authorized::<Repository, Approve>(ctx, &by).await?;
+            }
         }
         let (id, at) = (FleetPlanId::new(), ctx.now());
         let plan = FleetPlan {
@@ -161,6 +188,7 @@ impl App {
             pull_request_id,
             creator: actor_name(ctx.actor()),
             reference,
+            head_reference: None,
             base,
             phase: FleetPlanPhase::Looking,
             found: None,
@@ -168,9 +196,8 @@ impl App {
             created_at: at,
             updated_at: at,
         };
-        let job = NewJob::of::<LookFleetPlan>(&BegunFleetPlan { id })?;
         let by = repository.audited_new(ctx, "fleetPlan.create", "fleet plan", id, &plan.reference);
-        self.store.fleet_plan_begin(by, &plan, &job).await?;
+        self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await?;
         Ok(plan)
     }
 
@@ -213,4 +240,24 @@ impl FleetAsked {
     pub fn is_any(&self) -> bool {
         self.reached.iter().any(|reached| reached.part.state == FleetPartState::Waiting)
     }
+}
+
+/// The jobs that tell the host of a pull request how its plan stands.
+///
+/// # Errors
+/// When a job has no JSON.
+pub fn fleet_plan_tellers(id: FleetPlanId, pull_request: Option<PullRequestId>) -> Result<Vec<NewJob>> {
+    if pull_request.is_none() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![NewJob::of::<TellFleetPlan>(&BegunFleetPlan { id })?])
+}
+
+/// The jobs that a plan begins with.
+pub(crate) fn beginners(plan: &FleetPlan) -> Result<Vec<NewJob>> {
+    let mut jobs = fleet_plan_tellers(plan.id, plan.pull_request_id)?;
+    if plan.phase == FleetPlanPhase::Looking {
+        jobs.push(NewJob::of::<LookFleetPlan>(&BegunFleetPlan { id: plan.id })?);
+    }
+    Ok(jobs)
 }

@@ -49,7 +49,7 @@ use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
-pub use fleet_plans::{BegunFleetPlan, EndFleetPlan, LookFleetPlan};
+pub use fleet_plans::{BegunFleetPlan, EndFleetPlan, LookFleetPlan, PlanFleetOfPull, TellFleetPlan};
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
@@ -225,6 +225,8 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<OpenPullRequest>(),
     JobEntry::of::<LookFleetPlan>(),
     JobEntry::of::<EndFleetPlan>(),
+    JobEntry::of::<TellFleetPlan>(),
+    JobEntry::of::<PlanFleetOfPull>(),
     JobEntry::of::<PlanPullRequest>(),
     JobEntry::of::<TellPullRequest>(),
     JobEntry::of::<HearPullRequest>(),

@@ -5,7 +5,7 @@ use plural_core::pull_request::{PrStatus, PullRequest};
 
 use crate::app::App;
 use crate::job::NewJob;
-use crate::jobs::{FollowMerge, MergedPullRequest};
+use crate::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, PlanFleetOfPull};
 
 impl App {
     /// The jobs of what follows from a change, or from the first look at one: its head was not known before. They are enqueued in the transaction that records `after`, or nothing is: this itself changes nothing.
@@ -17,6 +17,12 @@ impl App {
         let mut jobs = Vec::new();
         if after.told.status == PrStatus::Merged && before.told.status != PrStatus::Merged {
             jobs.push(NewJob::of::<FollowMerge>(&MergedPullRequest { id: after.id })?);
+        }
+        if after.told.status == PrStatus::Open
+            && after.life.head.is_some()
+            && after.life.head != before.life.head
+        {
+            jobs.push(NewJob::of::<PlanFleetOfPull>(&KnownPullRequest { id: after.id })?);
         }
         Ok(jobs)
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -15,12 +16,16 @@ use crate::sync::{PlanAction, ReportedPlan};
 pub const MOST_PARTS: usize = 2_000;
 /// How long agents have to answer.
 pub const PATIENCE: TimeDelta = TimeDelta::seconds(60);
+/// Kinds of one service that are counted.
+const MOST_KINDS: usize = 50;
 /// Bytes of a branch, tag or commit.
 const MAX_REFERENCE: usize = 255;
 
 /// How far a plan is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FleetPlanPhase {
+    /// The commit comes from a fork: nothing is done with it before a person releases it.
+    Held,
     /// The console looks which services the commit reaches.
     Looking,
     /// Agents were asked.
@@ -35,11 +40,13 @@ pub enum FleetPlanPhase {
 
 impl FleetPlanPhase {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Looking, Self::Asked, Self::Done, Self::Failed, Self::Superseded];
+    pub const ALL: [Self; 6] =
+        [Self::Held, Self::Looking, Self::Asked, Self::Done, Self::Failed, Self::Superseded];
 
     /// The word in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Held => "HELD",
             Self::Looking => "LOOKING",
             Self::Asked => "ASKED",
             Self::Done => "DONE",
@@ -56,7 +63,7 @@ impl FleetPlanPhase {
     /// Nothing more comes.
     pub const fn is_over(self) -> bool {
         match self {
-            Self::Looking | Self::Asked => false,
+            Self::Held | Self::Looking | Self::Asked => false,
             Self::Done | Self::Failed | Self::Superseded => true,
         }
     }
@@ -158,6 +165,8 @@ pub struct FleetPlan {
     pub creator: String,
     /// What was asked for: commit, branch or tag.
     pub reference: String,
+    /// Where the host of the pull request keeps the commit, for git.
+    pub head_reference: Option<String>,
     /// The branch that it goes to.
     pub base: Option<String>,
     /// How far it is.
@@ -260,6 +269,30 @@ impl PlanCounts {
     }
 }
 
+/// How many objects of a kind something happens to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KindCount {
+    /// The kind.
+    pub kind: String,
+    /// Its objects.
+    pub count: u32,
+}
+
+impl KindCount {
+    /// Those of a plan, most first.
+    pub fn of(plan: &ReportedPlan) -> Vec<Self> {
+        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+        for planned in plan.objects.iter().filter(|planned| planned.action != PlanAction::Unchanged) {
+            *counts.entry(&planned.object.kind).or_default() += 1;
+        }
+        let mut kinds: Vec<Self> =
+            counts.into_iter().map(|(kind, count)| Self { kind: kind.to_owned(), count }).collect();
+        kinds.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.kind.cmp(&b.kind)));
+        kinds.truncate(MOST_KINDS);
+        kinds
+    }
+}
+
 /// One service of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetPlanPart {
@@ -281,6 +314,8 @@ pub struct FleetPlanPart {
     pub state: FleetPartState,
     /// What would happen.
     pub counts: PlanCounts,
+    /// Of what kinds the objects are that something happens to, most first.
+    pub kinds: Vec<KindCount>,
     /// Why it is not planned, in words.
     pub error: Option<String>,
     /// When its agent answered.
@@ -409,6 +444,7 @@ mod tests {
             project_id: ProjectId::new(),
             state,
             counts: PlanCounts { created, ..PlanCounts::default() },
+            kinds: Vec::new(),
             error: None,
             answered_at: None,
         }
@@ -471,6 +507,7 @@ mod tests {
         assert_eq!(counts, expected);
         assert_eq!(counts.and(PlanCounts::default()), counts);
         assert_eq!(counts.and(counts).blocked, 8);
+        assert_eq!(KindCount::of(&plan), [KindCount { kind: String::new(), count: 7 }]);
         assert!(counts.is_any() && !PlanCounts { unchanged: 3, ..PlanCounts::default() }.is_any());
     }
 }

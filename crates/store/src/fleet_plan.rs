@@ -4,8 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::access::{Audited, Authorized, Read, Write};
-use plural_app::fleet_plan::{FleetAsked, FleetPartPlan, FleetPlanFilter, FleetPlanStore, FleetTarget};
+use plural_app::access::{Approve, Audited, Authorized, Read, Write};
+use plural_app::fleet_plan::{
+    FleetAsked, FleetPartPlan, FleetPlanFilter, FleetPlanStore, FleetTarget, fleet_plan_tellers,
+};
 use plural_app::job::NewJob;
 use plural_core::access::Visibility;
 use plural_core::fleet_plan::{FleetFound, FleetPartState, FleetPlan, FleetPlanPart, FleetPlanPhase};
@@ -53,6 +55,7 @@ pub(crate) mod row {
         pub pull_request_id: Option<Uuid>,
         pub creator: String,
         pub reference: String,
+        pub head_reference: Option<String>,
         pub base: Option<String>,
         pub phase: String,
         pub sha: Option<String>,
@@ -82,6 +85,7 @@ impl TryFrom<row::Model> for FleetPlan {
             pull_request_id,
             creator,
             reference,
+            head_reference,
             base,
             phase,
             sha,
@@ -109,6 +113,7 @@ impl TryFrom<row::Model> for FleetPlan {
             pull_request_id: pull_request_id.map(PullRequestId::from_uuid),
             creator,
             reference,
+            head_reference,
             base,
             phase: word(FleetPlanPhase::parse(&phase), "the phase of a fleet plan")?,
             found,
@@ -157,7 +162,7 @@ impl FleetPlanStore for Database {
         &self,
         by: Audited<'_, Repository, Write>,
         plan: &FleetPlan,
-        job: &NewJob,
+        jobs: &[NewJob],
     ) -> Result<()> {
         let FleetPlan {
             id,
@@ -166,6 +171,7 @@ impl FleetPlanStore for Database {
             pull_request_id,
             creator,
             reference,
+            head_reference,
             base,
             phase,
             found: _,
@@ -181,7 +187,8 @@ impl FleetPlanStore for Database {
                 .add(row::Column::PullRequestId.is_null())
                 .add(row::Column::Reference.eq(reference.as_str())),
         };
-        let open = [FleetPlanPhase::Looking, FleetPlanPhase::Asked].map(FleetPlanPhase::as_str);
+        let open = FleetPlanPhase::ALL.into_iter().filter(|phase| !phase.is_over());
+        let open = open.map(FleetPlanPhase::as_str);
         // In the order in which everybody locks them.
         let superseded: Vec<Uuid> = earlier
             .clone()
@@ -231,6 +238,7 @@ impl FleetPlanStore for Database {
             pull_request_id: set(pull_request_id.map(PullRequestId::uuid)),
             creator: set(creator.clone()),
             reference: set(reference.clone()),
+            head_reference: set(head_reference.clone()),
             base: set(base.clone()),
             phase: set(phase.as_str().to_owned()),
             sha: set(None),
@@ -244,7 +252,7 @@ impl FleetPlanStore for Database {
             updated_at: set(*updated_at),
         };
         row.insert(&write.tx).await.map_err(db("recording a fleet plan"))?;
-        write.enqueue(std::slice::from_ref(job), *created_at).await?;
+        write.enqueue(jobs, *created_at).await?;
         write.audit(by.entry()).await?;
         write.commit().await
     }
@@ -255,6 +263,51 @@ impl FleetPlanStore for Database {
             .one(&self.reader)
             .await;
         found.map_err(db("reading a fleet plan"))?.map(FleetPlan::try_from).transpose()
+    }
+
+    async fn fleet_plan_is_known(
+        &self,
+        repository: RepositoryId,
+        pull_request: PullRequestId,
+        reference: &str,
+    ) -> Result<bool> {
+        let newest: Option<(String, String)> = row::Entity::find()
+            .select_only()
+            .columns([row::Column::Reference, row::Column::Phase])
+            .filter(row::Column::RepositoryId.eq(repository.uuid()))
+            .filter(row::Column::PullRequestId.eq(pull_request.uuid()))
+            .order_by_desc(row::Column::Id)
+            .limit(1)
+            .into_tuple()
+            .one(&self.reader)
+            .await
+            .map_err(db("reading a fleet plan"))?;
+        let failed = FleetPlanPhase::Failed.as_str();
+        Ok(newest.is_some_and(|(known, phase)| known == reference && phase != failed))
+    }
+
+    async fn fleet_plan_release(
+        &self,
+        by: Audited<'_, Repository, Approve>,
+        id: FleetPlanId,
+        jobs: &[NewJob],
+    ) -> Result<FleetPlan> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let Some(known) = open_in_tx(&write, id, FleetPlanPhase::Held).await? else {
+            return Err(Error::conflict("the plan does not wait for a release"));
+        };
+        let change = row::ActiveModel {
+            id: ActiveValue::Unchanged(known.id),
+            phase: set(FleetPlanPhase::Looking.as_str().to_owned()),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = change.update(&write.tx).await.map_err(db("releasing a fleet plan"))?;
+        write.enqueue(jobs, at).await?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
     }
 
     async fn fleet_plan_targets(&self, repository: RepositoryId) -> Result<Vec<FleetTarget>> {
@@ -319,7 +372,7 @@ impl FleetPlanStore for Database {
         &self,
         id: FleetPlanId,
         asked: &FleetAsked,
-        end: &NewJob,
+        jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()> {
         let mut write = self.write().await?;
@@ -360,14 +413,18 @@ impl FleetPlanStore for Database {
             ..Default::default()
         };
         change.update(&write.tx).await.map_err(db("recording a fleet plan"))?;
-        if asked.is_any() {
-            write.enqueue(std::slice::from_ref(end), at).await?;
-        }
+        write.enqueue(jobs, at).await?;
         write.commit().await
     }
 
-    async fn fleet_plan_failed(&self, id: FleetPlanId, error: &str, at: DateTime<Utc>) -> Result<()> {
-        let write = self.write().await?;
+    async fn fleet_plan_failed(
+        &self,
+        id: FleetPlanId,
+        error: &str,
+        jobs: &[NewJob],
+        at: DateTime<Utc>,
+    ) -> Result<()> {
+        let mut write = self.write().await?;
         let Some(known) = open_in_tx(&write, id, FleetPlanPhase::Looking).await? else { return Ok(()) };
         let change = row::ActiveModel {
             id: ActiveValue::Unchanged(known.id),
@@ -377,11 +434,12 @@ impl FleetPlanStore for Database {
             ..Default::default()
         };
         change.update(&write.tx).await.map_err(db("recording a fleet plan"))?;
+        write.enqueue(jobs, at).await?;
         write.commit().await
     }
 
     async fn fleet_plan_end(&self, id: FleetPlanId, at: DateTime<Utc>) -> Result<()> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
         let Some(known) = open_in_tx(&write, id, FleetPlanPhase::Asked).await? else { return Ok(()) };
         let late = fleet_plan_part::row::ActiveModel {
             state: set(FleetPartState::Late.as_str().to_owned()),
@@ -394,7 +452,7 @@ impl FleetPlanStore for Database {
             .exec(&write.tx)
             .await
             .map_err(db("ending a fleet plan"))?;
-        done_in_tx(&write, known.id, at).await?;
+        done_in_tx(&mut write, &known, at).await?;
         write.commit().await
     }
 
@@ -421,14 +479,22 @@ pub(crate) async fn open_in_tx(
     rows.lock_exclusive().one(&write.tx).await.map_err(db("reading a fleet plan"))
 }
 
-pub(crate) async fn done_in_tx(write: &transaction::Write<'_>, id: Uuid, at: DateTime<Utc>) -> Result<()> {
+/// Ends a plan, and has its host told.
+pub(crate) async fn done_in_tx(
+    write: &mut transaction::Write<'_>,
+    plan: &row::Model,
+    at: DateTime<Utc>,
+) -> Result<()> {
     let change = row::ActiveModel {
-        id: ActiveValue::Unchanged(id),
+        id: ActiveValue::Unchanged(plan.id),
         phase: set(FleetPlanPhase::Done.as_str().to_owned()),
         updated_at: set(at),
         ..Default::default()
     };
-    change.update(&write.tx).await.map(drop).map_err(db("ending a fleet plan"))
+    change.update(&write.tx).await.map_err(db("ending a fleet plan"))?;
+    let id = FleetPlanId::from_uuid(plan.id);
+    let jobs = fleet_plan_tellers(id, plan.pull_request_id.map(PullRequestId::from_uuid))?;
+    write.enqueue(&jobs, at).await
 }
 
 /// Those of these services that there still are.

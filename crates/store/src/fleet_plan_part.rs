@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use chrono::{DateTime, Utc};
 use plural_app::fleet_plan::{FleetPartPlan, FleetReached};
 use plural_app::ports::agents::ServiceReportRow;
-use plural_core::fleet_plan::{FleetPartState, FleetPlanPart, FleetPlanPhase, PlanCounts};
+use plural_core::fleet_plan::{FleetPartState, FleetPlanPart, FleetPlanPhase, KindCount, PlanCounts};
 use plural_core::ids::{ClusterId, FleetPartId, FleetPlanId, PlanId, ProjectId, RevisionId, ServiceId};
 use plural_core::service_error::ServiceError;
 use plural_core::specs::without_nul;
@@ -55,6 +55,7 @@ pub(crate) mod row {
         pub unchanged: i32,
         pub blocked: i32,
         pub omitted: i32,
+        pub kinds: Option<Json>,
         pub error: Option<String>,
         pub revision_id: Option<Uuid>,
         pub objects: Option<Json>,
@@ -94,6 +95,7 @@ struct InSum {
     unchanged: i32,
     blocked: i32,
     omitted: i32,
+    kinds: Option<JsonValue>,
     error: Option<String>,
     answered_at: Option<DateTime<Utc>>,
 }
@@ -118,6 +120,7 @@ impl TryFrom<InSum> for FleetPlanPart {
             unchanged,
             blocked,
             omitted,
+            kinds,
             error,
             answered_at,
         } = row;
@@ -139,6 +142,7 @@ impl TryFrom<InSum> for FleetPlanPart {
                 blocked: blocked.cast_unsigned(),
                 omitted: omitted.cast_unsigned(),
             },
+            kinds: kinds.map(|stored| json(stored, PLAN)).transpose()?.unwrap_or_default(),
             error,
             answered_at,
         })
@@ -146,7 +150,7 @@ impl TryFrom<InSum> for FleetPlanPart {
 }
 
 /// What is read of a part for a list.
-const IN_SUM: [row::Column; 17] = [
+const IN_SUM: [row::Column; 18] = [
     row::Column::Id,
     row::Column::PlanId,
     row::Column::ServiceId,
@@ -162,6 +166,7 @@ const IN_SUM: [row::Column; 17] = [
     row::Column::Unchanged,
     row::Column::Blocked,
     row::Column::Omitted,
+    row::Column::Kinds,
     row::Column::Error,
     row::Column::AnsweredAt,
 ];
@@ -264,6 +269,7 @@ pub(crate) fn new_part(reached: &FleetReached) -> row::ActiveModel {
         project_id,
         state,
         counts: _,
+        kinds: _,
         error,
         answered_at: _,
     } = part;
@@ -287,6 +293,7 @@ pub(crate) fn new_part(reached: &FleetReached) -> row::ActiveModel {
         unchanged: set(0),
         blocked: set(0),
         omitted: set(0),
+        kinds: set(None),
         error: set(error.as_deref().map(without_nul)),
         revision_id: set(None),
         objects: set(None),
@@ -421,7 +428,7 @@ pub(crate) async fn answered_in_tx(
             left -= 1;
         }
         if left == 0 {
-            done_in_tx(write, plan, latest).await?;
+            done_in_tx(write, &known, latest).await?;
         }
     }
     Ok(())
@@ -459,6 +466,7 @@ fn answer(id: Uuid, told: &ReportedCandidate, at: DateTime<Utc>) -> Result<row::
         unchanged: set(number(unchanged)),
         blocked: set(number(blocked)),
         omitted: set(number(omitted)),
+        kinds: set(Some(to_json(&KindCount::of(plan), PLAN)?)),
         revision_id: set(Some(plan.revision_id.uuid())),
         objects: set(Some(to_json(&plan.objects, PLAN)?)),
         problems: set(Some(to_json(&problems, PLAN)?)),

@@ -4,7 +4,7 @@ use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::fleet_plan::{FleetPartPlan, FleetPlanFilter};
 use plural_core::fleet_plan::{ClusterSum, FleetPlanAsk, by_cluster, total};
-use plural_core::ids::FleetPartId;
+use plural_core::ids::{FleetPartId, FleetPlanId};
 
 use super::{
     cluster::Cluster,
@@ -23,6 +23,8 @@ use super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::fleet_plan::FleetPlanPhase")]
 pub(crate) enum FleetPlanPhase {
+    /// The commit comes from a fork: nothing is done with it before a person releases it.
+    Held,
     /// The console looks which services the commit reaches.
     Looking,
     /// Agents were asked.
@@ -437,6 +439,22 @@ impl FleetPlanMutation {
             let request = request(ctx);
             let ask = ask(&repository_id, reference, base, pull_request_id).into_graphql(ctx)?;
             let plan = request.app.fleet_plan_create(&request.op, ask).await.into_graphql(ctx)?;
+            Ok(Some(plan.into()))
+        })
+        .await
+    }
+
+    /// Releases the commit of a fork, whose plan waits for it; needs the right to approve in the repository.
+    async fn release_fleet_plan(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] plan: ID,
+        #[graphql(desc = "The commit that you read.")] sha: String,
+    ) -> Nullable<FleetPlan> {
+        nullable(async {
+            let request = request(ctx);
+            let id = id::<FleetPlanId>(&plan).into_graphql(ctx)?;
+            let plan = request.app.fleet_plan_release(&request.op, id, &sha).await.into_graphql(ctx)?;
             Ok(Some(plan.into()))
         })
         .await

@@ -15,8 +15,10 @@ use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::fetch_turns::Asker;
+use super::plan_pull_request::bring;
+use super::read_pull_request::KnownPullRequest;
 use crate::app::App;
-use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget};
+use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_tellers};
 use crate::job::{Job, JobFailure, NewJob};
 use crate::ports::charts::{ComposeError, Composition, GitPart};
 use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, SourceSpec};
@@ -32,6 +34,14 @@ pub enum LookFleetPlan {}
 /// Ends the waiting for agents.
 #[derive(Debug)]
 pub enum EndFleetPlan {}
+
+/// Tells the host of a pull request how its plan stands.
+#[derive(Debug)]
+pub enum TellFleetPlan {}
+
+/// Plans the services that a pull request reaches, at its head as it was read back.
+#[derive(Debug)]
+pub enum PlanFleetOfPull {}
 
 /// Which plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,10 +64,16 @@ impl Job for LookFleetPlan {
         match Box::pin(look(app, &plan)).await {
             Ok(asked) => {
                 let wait = PATIENCE.to_std().unwrap_or_default();
-                let end = NewJob::of::<EndFleetPlan>(&begun)?.after(wait);
-                app.store.fleet_plan_asked(plan.id, &asked, &end, app.now()).await?;
+                let mut jobs = fleet_plan_tellers(plan.id, plan.pull_request_id)?;
+                if asked.is_any() {
+                    jobs.push(NewJob::of::<EndFleetPlan>(&begun)?.after(wait));
+                }
+                app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
             }
-            Err(Stop::Told(error)) => app.store.fleet_plan_failed(plan.id, &error, app.now()).await?,
+            Err(Stop::Told(error)) => {
+                let jobs = fleet_plan_tellers(plan.id, plan.pull_request_id)?;
+                app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await?;
+            }
             Err(Stop::Internal(error)) => return Err(error.into()),
         }
         Ok(())
@@ -74,6 +90,32 @@ impl Job for EndFleetPlan {
 
     async fn run(app: &Arc<App>, begun: BegunFleetPlan) -> Result<(), JobFailure> {
         Ok(app.store.fleet_plan_end(begun.id, app.now()).await?)
+    }
+}
+
+impl Job for TellFleetPlan {
+    const KIND: &'static str = "tell_fleet_plan";
+    type Payload = BegunFleetPlan;
+
+    fn key(begun: &BegunFleetPlan) -> String {
+        begun.id.to_string()
+    }
+
+    async fn run(app: &Arc<App>, begun: BegunFleetPlan) -> Result<(), JobFailure> {
+        Ok(Box::pin(app.fleet_plan_tell(begun.id)).await?)
+    }
+}
+
+impl Job for PlanFleetOfPull {
+    const KIND: &'static str = "plan_fleet_of_pull";
+    type Payload = KnownPullRequest;
+
+    fn key(pull: &KnownPullRequest) -> String {
+        pull.id.to_string()
+    }
+
+    async fn run(app: &Arc<App>, pull: KnownPullRequest) -> Result<(), JobFailure> {
+        Ok(Box::pin(app.fleet_plans_of_pull_request(pull.id)).await?)
     }
 }
 
@@ -137,7 +179,10 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
     let Some(work) = work else { return Err(Stop::Told("the repository is gone".to_owned())) };
     let access = app.git_access(&work).await?;
     let project = work.repository.project_id;
-    let commit = resolve(app, project, &access, &plan.reference).await?;
+    let commit = match plan.pull_request_id {
+        None => resolve(app, project, &access, &plan.reference).await?,
+        Some(_) => head(app, &access, plan).await?,
+    };
     let mut targets = app.store.fleet_plan_targets(plan.repository_id).await?;
     if let Some(base) = &plan.base {
         targets.retain(|target| follows(&target.git, base));
@@ -146,12 +191,12 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
     targets.retain(|target| !target.is_composed);
     let composed = all - targets.len();
     let own = targets.len();
-    let head = Head { app, project, access: &access, commit: &commit };
-    let (mut reached, sources) = head.reached(targets, plan.base.as_deref()).await?;
+    let at = Head { app, project, access: &access, commit: &commit };
+    let (mut reached, sources) = at.reached(targets, plan.base.as_deref()).await?;
     let untouched = own - reached.len();
     let omitted = reached.len().saturating_sub(MOST_PARTS);
     reached.truncate(MOST_PARTS);
-    let built = head.built(&reached, &sources).await?;
+    let built = at.built(&reached, &sources).await?;
     let away = away(app, &reached).await?;
     let parts = reached.into_iter().map(|reach| {
         let is_away = away.contains(&reach.target.cluster_id);
@@ -195,6 +240,14 @@ async fn resolve(
     fetched.map_err(|error| Stop::Told(format!("cannot fetch the repository: {}", error.message)))?;
     let found = app.git.resolve(access, reference).await;
     found.map_err(|error| Stop::Told(format!("cannot find {reference}: {}", error.message)))
+}
+
+/// The head of a pull request, which no branch of the repository may lead to.
+async fn head(app: &App, access: &GitAccess, plan: &FleetPlan) -> Result<CommitInfo, Stop> {
+    let cannot = |error: GitError| Stop::Told(format!("cannot fetch the repository: {}", error.message));
+    app.mirror_renew(access).await.map_err(cannot)?;
+    let found = bring(app, access, &plan.reference, plan.head_reference.as_deref()).await;
+    found.map_err(|error| Stop::Told(format!("cannot find {}: {}", plan.reference, error.message)))
 }
 
 /// The clusters whose agents are not connected.
@@ -251,6 +304,7 @@ fn part(
         project_id,
         state,
         counts: PlanCounts::default(),
+        kinds: Vec::new(),
         error,
         answered_at: None,
     };

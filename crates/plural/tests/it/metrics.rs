@@ -105,6 +105,8 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "open_pull_request",
                 "look_fleet_plan",
                 "end_fleet_plan",
+                "tell_fleet_plan",
+                "plan_fleet_of_pull",
                 "hear_pull_request",
                 "read_pull_request",
                 "follow_merge",

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{Line, MEMBERS_READ, MEMBERS_WRITE, USERS};
+use super::table::{Line, MEMBERS_CONFLICT, MEMBERS_READ, MEMBERS_WRITE, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -28,5 +28,12 @@ pub(super) const ROWS: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!) { createFleetPlan(repositoryId: $id, ref: \"main\") { id } }",
         variables: |w| json!({"id": w.repository["id"]}),
+    },
+    // It waits for nobody.
+    Line {
+        field: "releaseFleetPlan",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { releaseFleetPlan(id: $id, sha: \"main\") { id } }",
+        variables: |w| json!({"id": w.fleet["id"]}),
     },
 ];

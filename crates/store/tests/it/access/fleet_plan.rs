@@ -1,13 +1,11 @@
 //! Plans of commits: who may do what.
 
 use plural_app::fleet_plan::{FleetAsked, FleetPlanFilter, FleetPlanStore as _, FleetReached};
-use plural_app::job::NewJob;
-use plural_app::jobs::{BegunFleetPlan, EndFleetPlan};
-use plural_core::PageArgs;
 use plural_core::fleet_plan::{
     FleetFound, FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, PlanCounts,
 };
 use plural_core::ids::FleetPartId;
+use plural_core::{Error, PageArgs, Result};
 
 use super::{Case, World, found, fresh};
 
@@ -17,9 +15,18 @@ pub(super) fn cases() -> Vec<Case> {
         case!("get_many::<FleetPlan>", "uhaaaa", w, c => async { let id = planned(w).await.0.id; found(w.door.app.get_many::<FleetPlan>(c, &[id]).await?.contains_key(&id)) }),
         case!("list::<FleetPlan>", "uaaaaa", w, c => w.door.app.list::<FleetPlan>(c, &FleetPlanFilter::default(), &PageArgs::default())),
         case!("fleet_plan_create", "uhdaaa", w, c => w.door.app.fleet_plan_create(c, ask(w))),
+        // It does not wait for a release: whoever may release hears that.
+        case!("fleet_plan_release", "uhdaaa", w, c => async { no_conflict(w.door.app.fleet_plan_release(c, planned(w).await.0.id, "main").await) }),
         case!("fleet_plan_parts", "uhaaaa", w, c => async { w.door.app.fleet_plan_parts(c, planned(w).await.0.id).await }),
         case!("fleet_plan_part", "uhaaaa", w, c => async { w.door.app.fleet_plan_part(c, planned(w).await.1).await }),
     ]
+}
+
+fn no_conflict(released: Result<FleetPlan>) -> Result<()> {
+    match released {
+        Err(Error::Conflict { .. }) => Ok(()),
+        released => released.map(drop),
+    }
 }
 
 fn ask(w: &World<'_>) -> FleetPlanAsk {
@@ -45,6 +52,7 @@ async fn planned(w: &World<'_>) -> (FleetPlan, FleetPartId) {
         project_id: w.project.id,
         state: FleetPartState::Away,
         counts: PlanCounts::default(),
+        kinds: Vec::new(),
         error: None,
         answered_at: None,
     };
@@ -58,7 +66,6 @@ async fn planned(w: &World<'_>) -> (FleetPlan, FleetPartId) {
         deadline: at,
     };
     let asked = FleetAsked { found, reached: vec![FleetReached { part, candidate: None }] };
-    let end = NewJob::of::<EndFleetPlan>(&BegunFleetPlan { id: plan.id }).unwrap();
-    w.door.database.fleet_plan_asked(plan.id, &asked, &end, at).await.unwrap();
+    w.door.database.fleet_plan_asked(plan.id, &asked, &[], at).await.unwrap();
     (plan, id)
 }

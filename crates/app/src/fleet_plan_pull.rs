@@ -33,7 +33,8 @@ impl App {
         let Some(connection) = there(self.get::<ScmConnection>(&system, &by).await)? else { return Ok(()) };
         let reference = head_reference(connection.kind, number);
         for repository in self.scm_repositories(&connection, &opened.told.repository).await? {
-            self.fleet_plan_of_pull(&system, &opened, repository, (&head, reference.as_deref())).await?;
+            self.fleet_plan_of_pull(&system, &opened, repository, (head.as_str(), reference.as_deref()))
+                .await?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::{
     pr_automations::{self, PrAutomationsArgs},
     pr_life::{self, PrCloseArgs, PrDescribeArgs, PrMergeArgs, PrRefreshArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
-    pr_plan::{self, PrPlanArgs},
+    pr_plan::{self, PrPlanArgs, PrReleaseArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
     stacks,
     terminal::Terminal,
@@ -40,6 +40,7 @@ enum PrCommand {
     Create(PrCreateArgs),
     Preview(PrPreviewArgs),
     Plan(PrPlanArgs),
+    Release(PrReleaseArgs),
     Merge(PrMergeArgs),
     Close(PrCloseArgs),
     Refresh(PrRefreshArgs),
@@ -167,6 +168,9 @@ pub(crate) async fn run(
             pr_open::preview(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Plan(args) => pr_plan::plan(args, &connect(&connection, terminal)?.client, terminal).await,
+        PrCommand::Release(args) => {
+            pr_plan::release(args, &connect(&connection, terminal)?.client, terminal).await
+        }
         PrCommand::Automations(args) => {
             pr_automations::run(args, &connect(&connection, terminal)?.client, terminal).await
         }

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     Client, CreateFleetPlan, FleetPlan, FleetPlanCounts, FleetPlanPart, FleetPlanPartState, FleetPlanPhase,
-    GetFleetPlan,
+    GetFleetPlan, ListFleetPlans, PAGE_SIZE, ReleaseFleetPlan, all_pages,
 };
 
 use crate::{
@@ -51,6 +51,26 @@ pub(crate) struct PrPlanArgs {
     /// How long to wait with --watch: 90s, 5m, 1h
     #[arg(long, default_value = "5m", value_parser = parse_duration, value_name = "DURATION")]
     timeout: Duration,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Release the commit of a fork, so that the services that its pull request reaches are planned
+///
+/// What a fork wrote is not rendered with the values of your services before somebody has read it. Needs the action approve in the
+/// repository's project. Releases this commit, and none that comes after it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural pr release 0190b8a2-7c11-7def-8000-0123456789ab --commit 4f2c1e9a7b21d3c5e6f708192a3b4c5d6e7f8091")]
+pub(crate) struct PrReleaseArgs {
+    /// The id of the pull request
+    #[arg(value_name = "PULL-REQUEST")]
+    pull_request: String,
+
+    /// The commit that you read, in full
+    #[arg(long, value_name = "COMMIT")]
+    commit: String,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -119,6 +139,28 @@ pub(crate) async fn plan(
     print(&plan, &output.output, terminal)
 }
 
+pub(crate) async fn release(
+    PrReleaseArgs { pull_request, commit, output }: PrReleaseArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let page =
+        |after| ListFleetPlans { after, first: PAGE_SIZE, pull_request_id: Some(pull_request.clone()) };
+    let all = all_pages(client, page).await?;
+    let waits = |plan: &&FleetPlan| plan.phase == Some(FleetPlanPhase::Held);
+    let held: Vec<&FleetPlan> = all.iter().filter(waits).collect();
+    let Some(plan) = held.iter().find(|plan| plan.reference.as_deref() == Some(commit.as_str())) else {
+        let heads: Vec<String> = held.iter().map(|plan| or_dash(plan.reference.as_deref())).collect();
+        return Err(match heads.as_slice() {
+            [] => CliError::new("no plan of this pull request waits for a release"),
+            heads => CliError::new(format!("another commit waits for a release: {}", heads.join(", ")))
+                .hint("read that commit, and release it"),
+        });
+    };
+    let released = client.send(&ReleaseFleetPlan { id: plan.id.clone(), sha: commit }).await?;
+    print(&released, &output.output, terminal)
+}
+
 async fn watched(
     plan: FleetPlan,
     timeout: Duration,
@@ -137,9 +179,13 @@ async fn watched(
             Some(FleetPlanPhase::Superseded) => Observed::Never(CliError::new(
                 "a newer plan of the same commit, branch or tag took its place",
             )),
-            Some(FleetPlanPhase::Looking | FleetPlanPhase::Asked | FleetPlanPhase::Unknown) | None => {
-                Observed::NotYet(standing(&now))
-            }
+            Some(
+                FleetPlanPhase::Held
+                | FleetPlanPhase::Looking
+                | FleetPlanPhase::Asked
+                | FleetPlanPhase::Unknown,
+            )
+            | None => Observed::NotYet(standing(&now)),
         })
     })
     .await

@@ -441,6 +441,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     // Its patch is a file.
     ("pr preview", Some("add-service --set name=shop -o name")),
     ("pr refresh", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
+    ("pr release", Some("0190b8a2-7c11-7def-8000-0123456789ab --commit main")),
     ("pr template", None),
     ("pr test", None),
     ("tokens create", Some("--valid-for 1h")),

@@ -77,3 +77,31 @@ async fn what_cannot_be_planned_is_an_error() {
     assert_eq!((told.code, told.out.as_str()), (0, format!("fleet-plan/{ID}\n").as_str()), "{}", told.err);
     assert_eq!(server.asked("GetFleetPlan").len(), 1);
 }
+
+#[tokio::test]
+async fn only_the_commit_that_somebody_read_is_released() {
+    let page =
+        json!({"pageInfo": {"hasNextPage": false, "endCursor": null}, "edges": [{"node": plan("HELD")}]});
+    let server = server("HELD").await.data("ListFleetPlans", "fleetPlans", &page).data(
+        "ReleaseFleetPlan",
+        "releaseFleetPlan",
+        &plan("LOOKING"),
+    );
+    let person = Person::of(&server.url);
+    let refused = person.run(&format!("pr release {ID} --commit other")).await;
+    assert!(
+        refused.code != 0 && refused.err.contains("another commit waits for a release: feature"),
+        "{}",
+        refused.err
+    );
+    assert!(server.asked("ReleaseFleetPlan").is_empty());
+    let released = person.run(&format!("pr release {ID} --commit feature -o name")).await;
+    assert_eq!(
+        (released.code, released.out.as_str()),
+        (0, format!("fleet-plan/{ID}\n").as_str()),
+        "{}",
+        released.err
+    );
+    let asked = server.asked("ReleaseFleetPlan").remove(0);
+    assert_eq!((&asked["id"], &asked["sha"]), (&json!(ID), &json!("feature")));
+}

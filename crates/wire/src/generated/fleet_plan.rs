@@ -5,7 +5,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{document::Operation, document::OperationKind, shared::list};
+use crate::{Connection, document::Operation, document::OperationKind, shared::list};
 
 /// How many objects of each kind of change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +158,8 @@ pub enum FleetPlanPhase {
     Done,
     /// It cannot be made.
     Failed,
+    /// The commit comes from a fork: nothing is done with it before a person releases it.
+    Held,
     /// The console looks which services the commit reaches.
     Looking,
     /// A newer commit took its place.
@@ -174,6 +176,7 @@ impl FleetPlanPhase {
             Self::Asked => "ASKED",
             Self::Done => "DONE",
             Self::Failed => "FAILED",
+            Self::Held => "HELD",
             Self::Looking => "LOOKING",
             Self::Superseded => "SUPERSEDED",
             Self::Unknown => "UNKNOWN",
@@ -203,6 +206,59 @@ impl Operation for CreateFleetPlan {
     const FIELD: &'static str = "createFleetPlan";
     const DOCUMENT: &'static str = "mutation CreateFleetPlan($repositoryId: ID!, $ref: String!, $base: String, $pullRequestId: ID) {
   createFleetPlan(repositoryId: $repositoryId, ref: $ref, base: $base, pullRequestId: $pullRequestId) { ...FleetPlan }
+}
+fragment FleetPlan on FleetPlan { id phase error ref base sha message untouched composed omitted deadlineAt creator insertedAt updatedAt reach { ...FleetPlanReach } }
+fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
+fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
+fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
+fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }";
+}
+
+/// Releases the commit of a fork, whose plan waits for it.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReleaseFleetPlan {
+    pub id: String,
+    /// The commit that you read.
+    pub sha: String,
+}
+
+impl Operation for ReleaseFleetPlan {
+    type Data = FleetPlan;
+    const NAME: &'static str = "ReleaseFleetPlan";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "releaseFleetPlan";
+    const DOCUMENT: &'static str = "mutation ReleaseFleetPlan($id: ID!, $sha: String!) {
+  releaseFleetPlan(id: $id, sha: $sha) { ...FleetPlan }
+}
+fragment FleetPlan on FleetPlan { id phase error ref base sha message untouched composed omitted deadlineAt creator insertedAt updatedAt reach { ...FleetPlanReach } }
+fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
+fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
+fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
+fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }";
+}
+
+/// The plans of a pull request, by pages.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListFleetPlans {
+    /// The page after this cursor.
+    pub after: Option<String>,
+    /// Items of the page, from the front.
+    pub first: i64,
+    /// Only of this pull request.
+    pub pull_request_id: Option<String>,
+}
+
+impl Operation for ListFleetPlans {
+    type Data = Connection<FleetPlan>;
+    const NAME: &'static str = "ListFleetPlans";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "fleetPlans";
+    const DOCUMENT: &'static str = "query ListFleetPlans($after: String, $first: Int!, $pullRequestId: ID) {
+  fleetPlans(after: $after, first: $first, pullRequestId: $pullRequestId) {
+    pageInfo { hasNextPage endCursor }
+    edges { node { ...FleetPlan } }
+  }
 }
 fragment FleetPlan on FleetPlan { id phase error ref base sha message untouched composed omitted deadlineAt creator insertedAt updatedAt reach { ...FleetPlanReach } }
 fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }

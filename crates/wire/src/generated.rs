@@ -217,6 +217,8 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (GetProject::NAME, GetProject::DOCUMENT),
     (SetProjectLimits::NAME, SetProjectLimits::DOCUMENT),
     (ListPullRequests::NAME, ListPullRequests::DOCUMENT),
+    (CreatePullRequest::NAME, CreatePullRequest::DOCUMENT),
+    (PreviewPullRequest::NAME, PreviewPullRequest::DOCUMENT),
     (GetAccessDecision::NAME, GetAccessDecision::DOCUMENT),
     (ListAccessHolders::NAME, ListAccessHolders::DOCUMENT),
     (ListRecordings::NAME, ListRecordings::DOCUMENT),

@@ -83,6 +83,8 @@ const Automation = graphql(/* GraphQL */ `
         name
         default
         documentation
+        longform
+        page
         displayName
         placeholder
         optional
@@ -91,6 +93,10 @@ const Automation = graphql(/* GraphQL */ `
           operation
           field
           value
+        }
+        validation {
+          regex
+          json
         }
       }
       confirmation {

@@ -86,7 +86,7 @@ pub enum ConfigurationType {
     Enum,
     /// Not asked here.
     File,
-    /// Not asked here.
+    /// The name of a flow.
     Flow,
     /// Not asked here.
     Function,

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, Id, PrConfiguration, ProjectRef, document::Operation, document::OperationKind, shared::list,
+    Connection, Id, PrConfiguration, ProjectRef, document::Operation, document::OperationKind,
+    shared::list,
 };
 
 /// What somebody is asked, and which files of a repository a pull request then changes.

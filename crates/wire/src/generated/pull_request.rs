@@ -5,7 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, ProjectRef, document::Operation, document::OperationKind, shared::list};
+use crate::{
+    Connection, ProjectRef, document::Operation, document::OperationKind, shared::list,
+};
 
 /// A pull request that the console opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +43,43 @@ pub struct PullRequest {
     pub updated_at: Option<DateTime<Utc>>,
     /// Where it belongs.
     pub project: Option<ProjectRef>,
+}
+
+/// A file that a pull request would change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullRequestFile {
+    /// Its path.
+    pub path: Option<String>,
+    /// What would happen to it.
+    pub change: Option<PullRequestFileChange>,
+    /// The difference, as `git diff` shows it.
+    pub diff: Option<String>,
+}
+
+/// What a pull request would be. Nothing of it is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullRequestPreview {
+    /// The repository.
+    pub repository: Option<String>,
+    /// The branch that it would go to.
+    pub base: Option<String>,
+    /// The commit of that branch that was looked at.
+    pub commit: Option<String>,
+    /// Its title.
+    pub title: Option<String>,
+    /// Its text.
+    pub message: Option<String>,
+    /// All differences, as `git apply` takes them.
+    pub patch: Option<String>,
+    /// Files that are not made, as their condition does not hold.
+    #[serde(default, deserialize_with = "list")]
+    pub skipped: Vec<String>,
+    /// What a person should look at.
+    #[serde(default, deserialize_with = "list")]
+    pub warnings: Vec<String>,
+    /// The files that it would change.
+    #[serde(default, deserialize_with = "list")]
+    pub files: Vec<PullRequestFile>,
 }
 
 /// How far the console is with opening a pull request.
@@ -97,6 +136,33 @@ impl PrStatus {
     }
 }
 
+/// What would happen to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum PullRequestFileChange {
+    /// It would be another.
+    Changed,
+    /// It would be new.
+    Created,
+    /// It would be gone.
+    Deleted,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl PullRequestFileChange {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Changed => "CHANGED",
+            Self::Created => "CREATED",
+            Self::Deleted => "DELETED",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// The pull requests of the projects that you may see, by pages.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -132,70 +198,6 @@ impl Operation for ListPullRequests {
 }
 fragment ProjectRef on Project { id name }
 fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt project { ...ProjectRef } }";
-}
-
-/// A file that a pull request would change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PullRequestFile {
-    /// Its path.
-    pub path: Option<String>,
-    /// What would happen to it.
-    pub change: Option<PullRequestFileChange>,
-    /// The difference, as `git diff` shows it.
-    pub diff: Option<String>,
-}
-
-/// What would happen to a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum PullRequestFileChange {
-    /// It would be another.
-    Changed,
-    /// It would be new.
-    Created,
-    /// It would be gone.
-    Deleted,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl PullRequestFileChange {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Changed => "CHANGED",
-            Self::Created => "CREATED",
-            Self::Deleted => "DELETED",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
-}
-
-/// What a pull request would be. Nothing of it is written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PullRequestPreview {
-    /// The repository.
-    pub repository: Option<String>,
-    /// The branch that it would go to.
-    pub base: Option<String>,
-    /// The commit of that branch that was looked at.
-    pub commit: Option<String>,
-    /// Its title.
-    pub title: Option<String>,
-    /// Its text.
-    pub message: Option<String>,
-    /// All differences, as `git apply` takes them.
-    pub patch: Option<String>,
-    /// Files that are not made, as their condition does not hold.
-    #[serde(default, deserialize_with = "list")]
-    pub skipped: Vec<String>,
-    /// What a person should look at.
-    #[serde(default, deserialize_with = "list")]
-    pub warnings: Vec<String>,
-    /// The files that it would change.
-    #[serde(default, deserialize_with = "list")]
-    pub files: Vec<PullRequestFile>,
 }
 
 /// Opens a pull request with an automation.

@@ -98,7 +98,6 @@ function Standing({ plan, reached }: { plan: Plan; reached: number }) {
     case 'ASKED':
     case 'DONE':
     case null:
-    case undefined:
       return reached === 0 ? <Text size="sm">It reaches no service that you may see.</Text> : null;
   }
 }

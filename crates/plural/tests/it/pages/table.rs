@@ -293,6 +293,14 @@ pub(super) const PAGES: &[Followed] = &[
         ..NOTHING
     },
     Followed {
+        page: "docs/pr-plans.md",
+        not_run: &[
+            ("plural pr plan", "agents of clusters are asked"),
+            ("plural pr release", "a pull request of a fork is needed"),
+        ],
+        ..NOTHING
+    },
+    Followed {
         page: "docs/saved-views.md",
         swaps: &[(
             "0190b8a2-7c11-7def-8000-0123456789ab",

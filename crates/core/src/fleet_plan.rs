@@ -374,7 +374,8 @@ impl ClusterSum {
 pub fn by_cluster(parts: &[FleetPlanPart]) -> Vec<ClusterSum> {
     let mut sums: BTreeMap<(&str, ClusterId), ClusterSum> = BTreeMap::new();
     for part in parts {
-        let sum = sums.entry((&part.cluster, part.cluster_id)).or_insert_with(|| ClusterSum::of(part));
+        let sum =
+            sums.entry((part.cluster.as_str(), part.cluster_id)).or_insert_with(|| ClusterSum::of(part));
         sum.add(part);
     }
     sums.into_values().collect()

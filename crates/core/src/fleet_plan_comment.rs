@@ -37,7 +37,7 @@ pub fn comment(plan: &FleetPlan, parts: &[FleetPlanPart], link: Option<&str>) ->
         FleetPlanPhase::Asked | FleetPlanPhase::Done => told(&mut text, plan, parts),
     }
     if let Some(link) = link.filter(|link| is_link(link)) {
-        let _ = write!(text, "\n[The plan in the console]({link})\n");
+        let _ = writeln!(text, "\n[The plan in the console]({link})");
     }
     text.push_str(
         "\nNothing of this is applied. Values are in the console, for those who may read the service.\n",
@@ -70,7 +70,7 @@ fn told(text: &mut String, plan: &FleetPlan, parts: &[FleetPlanPart]) {
         text.push_str("\n</details>\n");
     }
     if !others.is_empty() {
-        let _ = write!(text, "\nServices of other projects that it reaches: {}\n", others.len());
+        let _ = writeln!(text, "\nServices of other projects that it reaches: {}", others.len());
     }
     if let Some(FleetFound { composed, omitted, .. }) = &plan.found {
         for (count, words) in [
@@ -78,7 +78,7 @@ fn told(text: &mut String, plan: &FleetPlan, parts: &[FleetPlanPart]) {
             (omitted, "that it reaches and that are too many for one plan"),
         ] {
             if *count > 0 {
-                let _ = write!(text, "\nServices {words}: {count}\n");
+                let _ = writeln!(text, "\nServices {words}: {count}");
             }
         }
     }
@@ -141,7 +141,7 @@ fn kinds(kinds: &[KindCount]) -> String {
 
 fn more(text: &mut String, all: usize, most: usize, noun: &str) {
     if all > most {
-        let _ = write!(text, "\n{} more {noun} are in the console.\n", all - most);
+        let _ = writeln!(text, "\n{} more {noun} are in the console.", all - most);
     }
 }
 

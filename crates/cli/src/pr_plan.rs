@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     Client, CreateFleetPlan, FleetPlan, FleetPlanCounts, FleetPlanPart, FleetPlanPartState, FleetPlanPhase,
-    GetFleetPlan, ListFleetPlans, PAGE_SIZE, ReleaseFleetPlan, all_pages,
+    GetFleetPlan, ListFleetPlans, ReleaseFleetPlan, all_pages,
 };
 
 use crate::{
@@ -20,6 +20,9 @@ use crate::{
     terminal::Terminal,
     wait::{self, Observed},
 };
+
+/// Plans of one page: each has its services with it.
+const FEW: i64 = 10;
 
 /// Show what a commit would do on every cluster that it reaches, before it is merged
 ///
@@ -144,8 +147,7 @@ pub(crate) async fn release(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let page =
-        |after| ListFleetPlans { after, first: PAGE_SIZE, pull_request_id: Some(pull_request.clone()) };
+    let page = |after| ListFleetPlans { after, first: FEW, pull_request_id: Some(pull_request.clone()) };
     let all = all_pages(client, page).await?;
     let waits = |plan: &&FleetPlan| plan.phase == Some(FleetPlanPhase::Held);
     let held: Vec<&FleetPlan> = all.iter().filter(waits).collect();

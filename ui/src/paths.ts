@@ -53,6 +53,7 @@ export const settingGroups = {
     'scm-webhooks',
     'pr-automations',
     'pull-requests',
+    'pr-instances',
     'stack-definitions',
   ],
   Access: [

@@ -115,6 +115,17 @@ export function nouns(clusters, rows, named) {
       creator: 'ada@example.com',
       insertedAt: ago(at),
     })),
+    prInstances: named('instance', (at) => ({
+      id: `pi${at}`,
+      state: ['ACTIVE', 'PENDING', 'REMOVED'][at % 3],
+      repository: 'acme/shop',
+      path: HOSTILE,
+      revision: at + 1,
+      outdated: at % 3 === 0 ? at % 2 === 0 : null,
+      insertedAt: ago(at),
+      automation: { id: `pa${at}`, name: `automation-${at}` },
+      pullRequest: { id: `pr${at}`, url: `https://github.com/acme/shop/pull/${at}` },
+    })),
     prAutomations: named('automation', (at) => ({
       id: `pa${at}`,
       name: `automation-${at}`,

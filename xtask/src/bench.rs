@@ -42,6 +42,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if names("stacks") {
         install::install(go_programs::needs(User::TestsLater)?, true)?;
     }
+    if names("pr") {
+        install::install(debian::database(), true)?;
+        install::install(go_programs::needs(User::PullRequests)?, true)?;
+    }
     command.env(go_programs::FOLDER_ENV, go_programs::link()?);
     let failed = command.exec();
     anyhow::bail!("cannot run {}: {failed}", program.display())

@@ -60,6 +60,11 @@ pub(crate) fn browser() -> Vec<Need> {
     missing(|package| ["npm", "chromium"].contains(&package.name))
 }
 
+/// A database server.
+pub(crate) fn database() -> Vec<Need> {
+    missing(|package| package.name == "postgresql")
+}
+
 fn missing(wanted: impl Fn(&Package) -> bool) -> Vec<Need> {
     PACKAGES.iter().filter(|package| wanted(package) && !(package.is_installed)()).map(need).collect()
 }

@@ -37,6 +37,8 @@ pub(crate) enum User {
     TestsLater,
     /// Those that compare rendering.
     Benches,
+    /// The one of pull requests.
+    PullRequests,
 }
 
 /// A Go module of this repository, and what is built from it.
@@ -63,7 +65,8 @@ const fn program(name: &'static str, package: &'static str, seconds: u32) -> Pro
 const CONTROL_PLANE: &str = "the suites run on the simulated API server alone";
 const PEERS: &str = "nothing is compared with what the originals render";
 
-/// Gitea's module: it needs a C compiler for its database, and files beside the program.
+/// Gitea's module. Its own builds hold SQLite, which is C: minutes of a C compiler, and not one package that another program here
+/// has compiled already, as all of them are built without C. So it is built without, and its database is in the tests' PostgreSQL.
 const GITEA: &str = "tools/gitea";
 const GITEA_PACKAGE: &str = "code.gitea.io/gitea";
 /// What Gitea reads while it runs, from its module to beside its program.
@@ -123,8 +126,8 @@ const MODULES: [Module; 10] = [
     },
     Module {
         folder: GITEA,
-        programs: &[program("gitea", GITEA_PACKAGE, 700)],
-        users: &[User::TestsLater],
+        programs: &[program("gitea", GITEA_PACKAGE, 500)],
+        users: &[User::TestsLater, User::PullRequests],
         without: "no git host that people run makes pull requests in tests",
     },
     Module {
@@ -237,10 +240,6 @@ impl Module {
     fn inputs(&self) -> anyhow::Result<String> {
         let packages: Vec<&str> = self.programs.iter().map(|program| program.package).collect();
         let mut inputs = format!("{}\n{}\n", self.linker_flags(), packages.join(" "));
-        if let Some(tags) = self.tags() {
-            inputs.push_str(tags);
-            inputs.push('\n');
-        }
         for file in ["go.mod", "go.sum", "main.go"] {
             let path = self.source().join(file);
             match fs::read_to_string(&path) {
@@ -271,11 +270,6 @@ impl Module {
             }
         }
         flags
-    }
-
-    /// Its build tags, where it has some. What is built with them has C in it.
-    fn tags(&self) -> Option<&'static str> {
-        (self.folder == GITEA).then_some("sqlite sqlite_unlock_notify")
     }
 
     /// Copies what Gitea reads while it runs. It is there before the program is, and so whole for whoever finds that.
@@ -312,12 +306,11 @@ impl Module {
                 shell::run(
                     Command::new(go)
                         .args(["build", "-trimpath", "-ldflags", &self.linker_flags()])
-                        .args(self.tags().into_iter().flat_map(|tags| ["-tags", tags]))
                         .arg("-o")
                         .arg(&partial)
                         .arg(package)
                         .current_dir(self.source())
-                        .env("CGO_ENABLED", if self.tags().is_some() { "1" } else { "0" })
+                        .env("CGO_ENABLED", "0")
                         .env("GOFLAGS", "-mod=readonly")
                         .env("GOWORK", "off"),
                 )

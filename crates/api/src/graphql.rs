@@ -40,6 +40,7 @@ mod passkey;
 mod persona;
 mod pr_automation;
 mod pr_automation_spec;
+mod pr_instance;
 mod preview;
 mod project;
 mod project_limits;
@@ -153,7 +154,6 @@ part! { FleetQueries, FleetMutations:
 }
 
 part! { DeliveryQueries, DeliveryMutations:
-    custom_stack_run(query CustomStackRunQuery; mutation CustomStackRunMutation);
     dependency(query DeletionQuery);
     fleet_plan(query FleetPlanQuery; mutation FleetPlanMutation);
     git_repository(query GitRepositoryQuery; mutation GitRepositoryMutation);
@@ -161,20 +161,21 @@ part! { DeliveryQueries, DeliveryMutations:
     health_change(query HealthChangeQuery);
     helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
     managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
-    pr_automation(query PrAutomationQuery; mutation PrAutomationMutation);
     preview(query PreviewQuery);
-    pull_request(query PullRequestQuery; mutation PullRequestMutation);
-    pull_request_life(mutation PullRequestLifeMutation);
     revision(query RevisionQuery);
-    runner(query RunnerQuery; mutation RunnerMutation);
-    scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);
-    scm_webhook(query ScmWebhookQuery; mutation ScmWebhookMutation);
     service(query ServiceQuery; mutation ServiceMutation);
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);
     service_life(mutation ServiceLifeMutation);
     service_list(query ServiceListQuery);
     service_status(query ServiceStatusQuery);
+    sync(query SyncQuery; mutation SyncMutation);
+    sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
+}
+
+part! { StackQueries, StackMutations:
+    custom_stack_run(query CustomStackRunQuery; mutation CustomStackRunMutation);
+    runner(query RunnerQuery; mutation RunnerMutation);
     stack(query StackQuery; mutation StackMutation);
     stack_clock(mutation StackClockMutation);
     stack_definition(query StackDefinitionQuery; mutation StackDefinitionMutation);
@@ -183,8 +184,15 @@ part! { DeliveryQueries, DeliveryMutations:
     stack_pull_request(mutation StackPullRequestMutation);
     stack_run(query StackRunQuery; mutation StackRunMutation);
     stack_state(query StackStateQuery; mutation StackStateMutation);
-    sync(query SyncQuery; mutation SyncMutation);
-    sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
+}
+
+part! { SelfServiceQueries, SelfServiceMutations:
+    pr_automation(query PrAutomationQuery; mutation PrAutomationMutation);
+    pr_instance(query PrInstanceQuery; mutation PrInstanceMutation);
+    pull_request(query PullRequestQuery; mutation PullRequestMutation);
+    pull_request_life(mutation PullRequestLifeMutation);
+    scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);
+    scm_webhook(query ScmWebhookQuery; mutation ScmWebhookMutation);
 }
 
 part! { OperationQueries, OperationMutations:
@@ -199,12 +207,26 @@ part! { OperationQueries, OperationMutations:
 /// Reading.
 #[derive(MergedObject, Default)]
 #[graphql(name = "RootQueryType")]
-pub(crate) struct Query(IdentityQueries, FleetQueries, DeliveryQueries, OperationQueries);
+pub(crate) struct Query(
+    IdentityQueries,
+    FleetQueries,
+    DeliveryQueries,
+    StackQueries,
+    SelfServiceQueries,
+    OperationQueries,
+);
 
 /// Changing.
 #[derive(MergedObject, Default)]
 #[graphql(name = "RootMutationType")]
-pub(crate) struct Mutation(IdentityMutations, FleetMutations, DeliveryMutations, OperationMutations);
+pub(crate) struct Mutation(
+    IdentityMutations,
+    FleetMutations,
+    DeliveryMutations,
+    StackMutations,
+    SelfServiceMutations,
+    OperationMutations,
+);
 
 /// The schema that requests are executed with.
 pub(crate) fn schema() -> Schema {

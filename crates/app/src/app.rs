@@ -42,6 +42,7 @@ use crate::replica::Replicas;
 use crate::shared_counts::ServiceCounts;
 use crate::sign_in_link::SignInLink;
 use crate::stack_clock::ClockPasses;
+use crate::stack_pull_poll::SeenPulls;
 use crate::stack_run_turns::SilentRuns;
 use crate::stack_state::LOOKS;
 use crate::store::Store;
@@ -179,6 +180,7 @@ pub struct App {
     pub(crate) throttle: Throttle,
     pub(crate) sign_in_link: SignInLink,
     pub(crate) silent_runs: SilentRuns,
+    pub(crate) seen_pulls: SeenPulls,
     pub(crate) clock_passes: ClockPasses,
     pub(crate) questions: PlanLimiter,
     pub(crate) proxy: GrantCache,
@@ -255,6 +257,7 @@ impl App {
             throttle: Throttle::default(),
             sign_in_link: SignInLink::default(),
             silent_runs: SilentRuns::default(),
+            seen_pulls: SeenPulls::default(),
             clock_passes: ClockPasses::default(),
             questions: PlanLimiter::default(),
             proxy,

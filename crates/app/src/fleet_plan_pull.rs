@@ -2,7 +2,7 @@
 //! waits for a person.
 
 use plural_core::access::Actor;
-use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase};
+use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, follows};
 use plural_core::fleet_plan_comment::{CHECK, check, comment};
 use plural_core::ids::{FleetPlanId, PullRequestId, RepositoryId};
 use plural_core::pr_automation::target_allowed;
@@ -53,6 +53,13 @@ impl App {
         if self.store.fleet_plan_is_known(repository, opened.id, head).await? {
             return Ok(());
         }
+        // Nobody is told of a plan of nothing.
+        let targets = self.store.fleet_plan_targets(repository).await?;
+        let is_followed = |base: &String| targets.iter().any(|target| follows(&target.git, base));
+        let base = opened.life.facts.base.clone();
+        if !base.as_ref().map_or(!targets.is_empty(), is_followed) {
+            return Ok(());
+        }
         let (id, at) = (FleetPlanId::new(), self.now());
         let phase = if opened.life.facts.fork { FleetPlanPhase::Held } else { FleetPlanPhase::Looking };
         let plan = FleetPlan {
@@ -63,7 +70,7 @@ impl App {
             creator: actor_name(system.actor()),
             reference: head.to_owned(),
             head_reference: reference.map(str::to_owned),
-            base: opened.life.facts.base.clone(),
+            base,
             phase,
             found: None,
             error: None,

@@ -49,6 +49,12 @@ pub trait Job: Send + Sync + 'static {
 
     /// One attempt.
     fn run(app: &Arc<App>, payload: Self::Payload) -> impl Future<Output = Result<(), JobFailure>> + Send;
+
+    /// Tells whoever waits that it is dead, before that is recorded: an attempt that panics, takes too long or ends its console says
+    /// nothing itself. `why` is what administrators read. Where this fails it comes again; so twice is once.
+    fn died(_app: &Arc<App>, _payload: Self::Payload, _why: &str) -> impl Future<Output = Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
 }
 
 /// Why an attempt failed.
@@ -112,14 +118,16 @@ pub struct JobEntry {
     pub(crate) attempts: u32,
     pub(crate) deadline: Duration,
     pub(crate) run: Run,
+    pub(crate) died: Died,
 }
 
+type Died = for<'a> fn(&'a Arc<App>, serde_json::Value, &'a str) -> BoxFuture<'a, Result<()>>;
 type Run = for<'a> fn(&'a Arc<App>, serde_json::Value) -> BoxFuture<'a, Result<(), JobFailure>>;
 
 impl JobEntry {
     /// The entry of a kind.
     pub const fn of<J: Job>() -> Self {
-        Self { kind: J::KIND, attempts: J::ATTEMPTS, deadline: J::DEADLINE, run: run::<J> }
+        Self { kind: J::KIND, attempts: J::ATTEMPTS, deadline: J::DEADLINE, run: run::<J>, died: died::<J> }
     }
 }
 
@@ -129,6 +137,20 @@ fn run<J: Job>(app: &Arc<App>, payload: serde_json::Value) -> BoxFuture<'_, Resu
         let payload = serde_json::from_value(payload)
             .map_err(|cause| JobFailure::Terminal(Error::internal("reading the payload of a job", cause)))?;
         J::run(app, payload).await
+    })
+}
+
+fn died<'a, J: Job>(
+    app: &'a Arc<App>,
+    payload: serde_json::Value,
+    why: &'a str,
+) -> BoxFuture<'a, Result<()>> {
+    Box::pin(async move {
+        match serde_json::from_value(payload) {
+            Ok(payload) => J::died(app, payload, why).await,
+            // Nobody knows whom to tell.
+            Err(_) => Ok(()),
+        }
     })
 }
 

@@ -11,6 +11,7 @@ mod end_stack_run;
 mod fetch_turns;
 mod fleet_plans;
 mod follow_definition;
+mod follow_gone;
 mod follow_stacks;
 mod follow_upstream;
 mod hear_scm_webhook;
@@ -19,6 +20,7 @@ mod move_secrets;
 mod open_pull_request;
 mod plan_pull_request;
 mod prepare_stack_run;
+mod pull_request_parts;
 mod read_pull_request;
 mod renew_services;
 mod reseal;
@@ -51,12 +53,14 @@ use fetch_turns::FetchTurns;
 pub use end_stack_run::{EndStackRun, EndedRun};
 pub use fleet_plans::{BegunFleetPlan, EndFleetPlan, LookFleetPlan, PlanFleetOfPull, TellFleetPlan};
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
+pub use follow_gone::{FollowGone, LeftStacks};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
 pub use plan_pull_request::PlanPullRequest;
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
+pub(crate) use pull_request_parts::{Fetched, Parts};
 pub use read_pull_request::{
     FollowMerge, HearPullRequest, HeardPullRequest, KnownPullRequest, MergedPullRequest, ReadPullRequest,
 };
@@ -221,17 +225,18 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<EndStackRun>(),
     JobEntry::of::<FollowUpstream>(),
     JobEntry::of::<FollowDefinition>(),
+    JobEntry::of::<FollowGone>(),
     JobEntry::of::<HearScmWebhook>(),
     JobEntry::of::<OpenPullRequest>(),
     JobEntry::of::<LookFleetPlan>(),
     JobEntry::of::<EndFleetPlan>(),
     JobEntry::of::<TellFleetPlan>(),
     JobEntry::of::<PlanFleetOfPull>(),
-    JobEntry::of::<PlanPullRequest>(),
-    JobEntry::of::<TellPullRequest>(),
     JobEntry::of::<HearPullRequest>(),
     JobEntry::of::<ReadPullRequest>(),
     JobEntry::of::<FollowMerge>(),
+    JobEntry::of::<PlanPullRequest>(),
+    JobEntry::of::<TellPullRequest>(),
 ];
 
 /// Which one ended, and how.

@@ -108,6 +108,7 @@ impl App {
             role,
             links,
             spec,
+            revision: 1,
             created_at: at,
             updated_at: at,
         };
@@ -155,7 +156,9 @@ impl App {
             let project = self.get::<Project>(&self.system_ctx(), &by).await?;
             self.pr_links_allowed(ctx, &project, Some(&automation.links), &links).await?;
         }
+        let is_new_version = spec.digest()? != automation.spec.digest()?;
         let after = PrAutomation {
+            revision: automation.revision + i64::from(is_new_version),
             name: name.unwrap_or_else(|| automation.name.clone()),
             role: role.or(automation.role),
             links,

@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
 use crate::pr_automation::PrAutomationSelector;
+use crate::pr_instance::PrLedger;
 use crate::records::record;
 use crate::scm_connection::ScmConnectionSelector;
 use crate::seal::Sealed;
@@ -84,13 +85,15 @@ pub trait PullRequestStore: Send + Sync + 'static {
         by: Audited<'_, PrAutomation, CreatePr>,
         opened: &PullRequest,
     ) -> Result<PullRequest>;
-    /// Records one that is to be opened, with the job that does so.
+    /// Records one that is to be opened, with what it generates and the job that does so; [`plural_core::Error::Conflict`] where the
+    /// automation, or what it changes, is another one since it was read.
     async fn pull_request_begin(
         &self,
         by: Audited<'_, PrAutomation, CreatePr>,
         begun: &PullRequest,
         work: &PrWork,
         asked: &Sealed,
+        ledger: &PrLedger,
         job: &NewJob,
     ) -> Result<()>;
     /// One that is being opened; nothing where it is done, or gone.

@@ -1,6 +1,6 @@
 //! The life of a pull request after it was opened: it is read back from its host, and what is read wins over what anybody told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use futures::future::join_all;
 use plural_core::ids::{PullRequestId, RepositoryId, ScmConnectionId};
 use plural_core::pr_automation::target_allowed;
 use plural_core::pull_request::{HostPullRequest, PrProgress, PrStatus, PullRequest};
-use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks, PrMergeMethod};
+use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks, PrMarkers, PrMergeMethod};
 use plural_core::scm_connection::ScmConnection;
 use plural_core::scm_webhook::identities;
 use plural_core::{Error, Result};
@@ -18,10 +18,11 @@ use crate::access::{Audited, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
-use crate::jobs::{HeardPullRequest, KnownPullRequest, ReadPullRequest};
+use crate::jobs::{HeardPullRequest, KnownPullRequest, PlanPullRequest, ReadPullRequest};
 use crate::ports::git_hosts::{Host, HostCause, HostError, HostPull, HostResult};
 use crate::scm_connection::ScmConnectionSelector;
 use crate::scm_webhook::{ScmWebhookRow, ScmWebhookSelector};
+use crate::stack_pull_request::PullAddress;
 
 /// How long nobody lists the open pull requests of a repository again. Webhooks tell sooner.
 const POLLED_EVERY: TimeDelta = TimeDelta::minutes(5);
@@ -31,6 +32,10 @@ const READ_EVERY: TimeDelta = TimeDelta::hours(1);
 const READ_AT_A_TIME: usize = 5;
 /// Of those that changed, so many for each list: the next one finds the others.
 const CHANGED_AT_A_TIME: usize = 100;
+/// Open ones that no open record is of, so many of each list: hosts list the newest first.
+const OTHERS_AT_A_TIME: usize = 50;
+/// Of those that say what they are about, so many.
+const MET_AT_A_TIME: usize = 10;
 /// Repositories that are listed in one pass.
 const REPOSITORIES: u64 = 20;
 /// Bytes of why one could not be read.
@@ -98,6 +103,12 @@ impl App {
         };
         if !webhook.is_believed(&connection, slug) {
             return Ok(());
+        }
+        if let Some(number) = number {
+            // Which stacks it reaches is no matter of its record, which it may not have.
+            let pull =
+                PullAddress { connection_id: connection.id, repository: slug.clone(), number: *number };
+            self.store.jobs_enqueue(&[NewJob::of::<PlanPullRequest>(&pull)?], self.now()).await?;
         }
         let known = self.store.pull_requests_heard(connection.id, slug, *number, head.as_deref()).await?;
         if let (true, Some(number)) = (known.is_empty(), number) {
@@ -315,7 +326,7 @@ impl App {
             if ours.is_empty() || !connection.spec.allows(&repository) {
                 continue;
             }
-            match self.pull_requests_compare(host, &repository, &ours).await {
+            match self.pull_requests_compare((id, host), &repository, &ours).await {
                 Ok(()) => {}
                 Err(error @ Error::Internal { .. }) => return Err(error),
                 Err(error) => {
@@ -329,10 +340,11 @@ impl App {
         Ok(())
     }
 
-    /// Reads those back that are not what is recorded, and some of the others.
+    /// Reads those back that are not what is recorded, and some of the others; those, too, that are open again, and meets those that nobody
+    /// told of.
     async fn pull_requests_compare(
         &self,
-        host: &Arc<dyn Host>,
+        (connection, host): (ScmConnectionId, &Arc<dyn Host>),
         repository: &str,
         ours: &[PullRequest],
     ) -> Result<()> {
@@ -354,6 +366,22 @@ impl App {
         same.truncate(READ_AT_A_TIME);
         for (one, number) in changed.into_iter().chain(same) {
             self.pull_request_reread(one, number).await?;
+        }
+        let known: BTreeSet<u64> = ours.iter().filter_map(|one| one.told.number()).collect();
+        let mut claims = Vec::new();
+        let others = listed.iter().filter(|pull| !known.contains(&pull.number)).take(OTHERS_AT_A_TIME);
+        for HostPull { number, title, body, .. } in others {
+            let slug = repository.to_lowercase();
+            let again = self.store.pull_requests_heard(connection, &slug, Some(*number), None).await?;
+            if again.is_empty() && !PrMarkers::of(title, body).is_empty() {
+                claims.push(*number);
+            }
+            for id in again {
+                self.pull_request_read(id).await?;
+            }
+        }
+        for number in claims.into_iter().take(MET_AT_A_TIME) {
+            Box::pin(self.pull_request_met(connection, repository, number)).await?;
         }
         Ok(())
     }

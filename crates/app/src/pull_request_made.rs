@@ -8,23 +8,26 @@ use base64::engine::general_purpose::STANDARD;
 use futures::{StreamExt as _, stream};
 use plural_core::form::{FormQuestion, answers};
 use plural_core::pr_automation_spec::PrAutomationSpec;
+use plural_core::pr_instance::{PrGenerated, PrInstanceFile, file_digest};
 use plural_core::pr_tree::Needed;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::App;
+use crate::jobs::{Fetched, Parts};
 use crate::ports::git_hosts::{Host, HostCause, HostChange, HostEntry, HostError};
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded};
+use crate::pr_instance_made::AskedChange;
 
 /// The argument that has the answers.
 pub(crate) const CONTEXT: &str = "context";
 /// Files that one run may look at: each is a request to the host.
-const MAX_FILES: usize = 2_000;
+pub(crate) const MAX_FILES: usize = 2_000;
 /// Bytes of them.
-const MAX_BYTES: usize = 64 << 20;
+pub(crate) const MAX_BYTES: usize = 64 << 20;
 /// Files that are read at a time.
-const AT_ONCE: usize = 8;
+pub(crate) const AT_ONCE: usize = 8;
 /// Shortest secret that is looked for.
 const MIN_SECRET: usize = 4;
 
@@ -35,12 +38,60 @@ pub(crate) struct Asked {
     pub(crate) answers: Map<String, Value>,
     pub(crate) seed: String,
     pub(crate) clock_ms: i64,
+    /// What it takes from elsewhere.
+    #[serde(default)]
+    pub(crate) parts: Parts,
+    /// What it changes, where it changes what was generated before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) change: Option<AskedChange>,
+}
+
+/// As it is sealed. What changes something has a shape of its own: a console of a release that knows of no changes does not read it, and so
+/// does not write the new version over what people changed.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Kept {
+    Change {
+        #[serde(rename = "changeOf")]
+        change_of: Box<Asked>,
+    },
+    New(Box<Asked>),
+}
+
+impl Asked {
+    /// What is sealed of it.
+    pub(crate) fn into_json(self) -> Result<Vec<u8>> {
+        let asked = Box::new(self);
+        let kept = if asked.change.is_some() { Kept::Change { change_of: asked } } else { Kept::New(asked) };
+        serde_json::to_vec(&kept).map_err(|_| Error::internal("writing what was asked", "it has no JSON"))
+    }
+
+    /// What was sealed.
+    pub(crate) fn from_json(json: &[u8]) -> Result<Self> {
+        // The parser's own message could quote an answer.
+        match serde_json::from_slice(json) {
+            Ok(Kept::Change { change_of: asked } | Kept::New(asked)) => Ok(*asked),
+            Err(_) => Err(Error::internal("reading what was asked", "it is not what was sealed")),
+        }
+    }
+}
+
+/// What an automation is run on.
+pub(crate) struct Commits<'a> {
+    /// The commit whose files it finds.
+    pub(crate) files: &'a str,
+    /// The commit that it finds its own templates in.
+    pub(crate) templates: &'a str,
 }
 
 /// What is changed, over what was there.
 pub(crate) struct Made {
     pub(crate) before: BTreeMap<String, ScaffoldEntry>,
     pub(crate) after: Scaffolded,
+    /// What the ledger keeps of it, where that is something else than the changes.
+    pub(crate) generated: Option<PrGenerated>,
+    /// What a person has to settle: one line for each file.
+    pub(crate) conflicts: Vec<String>,
 }
 
 /// Why it goes no further.
@@ -89,7 +140,7 @@ impl From<Stop> for Error {
 }
 
 impl App {
-    /// Runs what was asked for on a commit of a repository. Files that the automation cannot look at are there without their content.
+    /// What was asked for makes of a commit of a repository.
     pub(crate) async fn pull_request_made(
         &self,
         host: &Arc<dyn Host>,
@@ -97,10 +148,36 @@ impl App {
         commit: &str,
         asked: &Asked,
     ) -> Result<Made, Stop> {
+        match &asked.change {
+            None => {
+                let on = Commits { files: commit, templates: commit };
+                Box::pin(self.pull_request_run(host, repository, &on, asked)).await
+            }
+            Some(change) => Box::pin(self.pr_instance_made(host, repository, commit, asked, change)).await,
+        }
+    }
+
+    /// Runs an automation on a commit of a repository. Files that it cannot look at are there without their content.
+    pub(crate) async fn pull_request_run(
+        &self,
+        host: &Arc<dyn Host>,
+        repository: &str,
+        on: &Commits<'_>,
+        asked: &Asked,
+    ) -> Result<Made, Stop> {
         let needed = Needed::of(&asked.spec)?;
         let mut before = BTreeMap::new();
         let mut wanted = Vec::new();
-        for (path, entry) in host.tree(repository, commit).await? {
+        let tree = host.tree(repository, on.files).await?.into_iter();
+        let mut listed: Vec<(String, HostEntry, &str)> =
+            tree.map(|(path, entry)| (path, entry, on.files)).collect();
+        if on.templates != on.files {
+            listed.retain(|(path, ..)| !asked.spec.is_own_template(path));
+            let tree = host.tree(repository, on.templates).await?.into_iter();
+            let own = tree.filter(|(path, _)| asked.spec.is_own_template(path));
+            listed.extend(own.map(|(path, entry)| (path, entry, on.templates)));
+        }
+        for (path, entry, commit) in listed {
             let executable = match entry {
                 HostEntry::Link => {
                     before.insert(path, ScaffoldEntry::Link);
@@ -110,7 +187,7 @@ impl App {
                 HostEntry::Executable => true,
             };
             if needed.has(&path) {
-                wanted.push((path, executable));
+                wanted.push((path, executable, commit));
             } else {
                 before.insert(path, ScaffoldEntry::File { bytes: Vec::new(), executable });
             }
@@ -122,7 +199,7 @@ impl App {
             )));
         }
         let mut reads = Vec::with_capacity(wanted.len());
-        for (path, executable) in wanted {
+        for (path, executable, commit) in wanted {
             let (host, repository, commit) = (Arc::clone(host), repository.to_owned(), commit.to_owned());
             reads.push(async move {
                 let read = host.read(&repository, &commit, &path).await;
@@ -140,18 +217,19 @@ impl App {
             })?;
             before.insert(path, ScaffoldEntry::File { bytes, executable });
         }
+        let Fetched { external, chart } =
+            Box::pin(self.pull_request_fetched(&asked.spec, &asked.parts)).await?;
         let run = ScaffoldRun {
             spec: asked.spec.clone(),
             answers: asked.answers.clone(),
             tree: before.clone(),
+            external,
+            chart,
             clock_ms: asked.clock_ms,
             seed: asked.seed.clone(),
         };
         let after = self.scaffolds.run(run).await?.map_err(Stop::Failed)?;
-        if after.changes.is_empty() {
-            return Err(Stop::Failed(format!("nothing changes: {repository} has all of it already")));
-        }
-        let made = Made { before, after };
+        let made = Made { before, after, generated: None, conflicts: Vec::new() };
         if let Some((name, path)) = leaked(&asked.spec.configuration, &asked.answers, &made)? {
             return Err(Stop::Failed(format!(
                 "the answer to {name} would be written to {path}, where everybody reads it: have the automation name a Secret instead"
@@ -162,6 +240,28 @@ impl App {
 }
 
 impl Made {
+    /// Refuses what changes nothing.
+    pub(crate) fn check(&self, repository: &str) -> Result<(), Stop> {
+        if self.after.changes.is_empty() {
+            return Err(Stop::Failed(format!("nothing changes: {repository} has all of it already")));
+        }
+        Ok(())
+    }
+
+    /// The changes as the ledger keeps them.
+    pub(crate) fn files(&self) -> Vec<PrInstanceFile> {
+        let digest = |entry: &ScaffoldEntry| match entry {
+            ScaffoldEntry::File { bytes, executable: _ } => file_digest(bytes),
+            ScaffoldEntry::Link => file_digest(b""),
+        };
+        let one = |(path, after): (&String, &Option<ScaffoldEntry>)| PrInstanceFile {
+            path: path.clone(),
+            digest: after.as_ref().map(digest),
+            is_new: after.is_some() && !self.before.contains_key(path),
+        };
+        self.after.changes.iter().map(one).collect()
+    }
+
     /// The changes as a host takes them.
     pub(crate) fn changes(&self) -> Vec<HostChange> {
         let content = |entry: &ScaffoldEntry| match entry {
@@ -171,6 +271,17 @@ impl Made {
         let one = |(path, after): (&String, &Option<ScaffoldEntry>)| HostChange {
             path: path.clone(),
             content: after.as_ref().map(content),
+            executable: match (self.before.get(path), after) {
+                (
+                    Some(ScaffoldEntry::File { executable: was, .. }),
+                    Some(ScaffoldEntry::File { executable, .. }),
+                ) => (was != executable).then_some(*executable),
+                // A new file may not be run where nobody says so.
+                (None | Some(ScaffoldEntry::Link), Some(ScaffoldEntry::File { executable, .. })) => {
+                    executable.then_some(true)
+                }
+                (_, None | Some(ScaffoldEntry::Link)) => None,
+            },
         };
         self.after.changes.iter().map(one).collect()
     }
@@ -231,9 +342,40 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::pr_instance_made::AskedKind;
 
     fn file(text: &str) -> ScaffoldEntry {
         ScaffoldEntry::File { bytes: text.as_bytes().to_vec(), executable: false }
+    }
+
+    #[test]
+    fn what_changes_something_is_read_by_nothing_that_knows_no_changes() {
+        let asked = |change| Asked {
+            spec: PrAutomationSpec::default(),
+            answers: json!({"name": "shop"}).as_object().unwrap().clone(),
+            seed: "seed".to_owned(),
+            clock_ms: 7,
+            parts: Parts::default(),
+            change,
+        };
+        let change = AskedChange {
+            spec: PrAutomationSpec::default(),
+            answers: Map::new(),
+            commit: "a".to_owned(),
+            templates: "b".to_owned(),
+            seed: "another".to_owned(),
+            clock_ms: 3,
+            files: vec![],
+            kind: AskedKind::Upgrade { allow_conflicts: true },
+        };
+        let new = asked(None).into_json().unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&new).unwrap()["seed"], "seed", "as it was before");
+        assert!(Asked::from_json(&new).unwrap().change.is_none());
+        let changing = asked(Some(change)).into_json().unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&changing).unwrap().get("seed"), None);
+        let read = Asked::from_json(&changing).unwrap();
+        assert_eq!((read.clock_ms, read.change.unwrap().templates.as_str()), (7, "b"));
+        assert!(Asked::from_json(b"{\"answers\": {}}").is_err());
     }
 
     #[test]
@@ -253,7 +395,7 @@ mod tests {
                 skipped: vec![],
                 warnings: vec![],
             };
-            leaked(&questions, &given, &Made { before, after }).unwrap()
+            leaked(&questions, &given, &Made { before, after, generated: None, conflicts: vec![] }).unwrap()
         };
         let coded = STANDARD.encode("s3cr3t-key");
         assert_eq!(found("a", None, "key: s3cr3t-key\n"), Some(("key".to_owned(), "a".to_owned())));

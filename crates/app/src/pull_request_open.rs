@@ -9,9 +9,10 @@ use plural_core::cluster::Cluster;
 use plural_core::data_key::KeyOwner;
 use plural_core::form::{FormQuestion, Known, QuestionType, UniqueIn, answers, context, told};
 use plural_core::group::Group;
-use plural_core::ids::{PrAutomationId, PullRequestId};
+use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_automation_spec::PrAutomationSpec;
+use plural_core::pr_instance::PrGenerated;
 use plural_core::project::Project;
 use plural_core::pull_request::{
     HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest, branch_of,
@@ -34,6 +35,7 @@ use crate::jobs::{BegunPullRequest, OpenPullRequest};
 use crate::ports::git_hosts::{Host, HostCause, HostCommit, HostNewPullRequest, HostOpened};
 use crate::ports::scaffolds::ScaffoldEntry;
 use crate::pr_automation::PrAutomationSelector;
+use crate::pr_instance::{PrLedger, begun};
 use crate::project::ProjectSelector;
 use crate::pull_request::{PendingPullRequest, PullRequestEnd};
 use crate::pull_request_made::{Asked, CONTEXT, Made, Stop, secret_in};
@@ -95,6 +97,18 @@ pub struct PreviewedFile {
     pub diff: String,
 }
 
+/// A pull request that is to be opened. It has no `Debug`: answers may be secret.
+pub(crate) struct Begin {
+    pub(crate) id: PullRequestId,
+    pub(crate) repository: String,
+    pub(crate) base: String,
+    pub(crate) branch: String,
+    pub(crate) asked: Asked,
+    pub(crate) ledger: PrLedger,
+    /// As the audit log calls it.
+    pub(crate) action: &'static str,
+}
+
 /// What was asked, allowed and checked.
 struct Prepared {
     automation: Authorized<PrAutomation, CreatePr>,
@@ -136,6 +150,24 @@ impl App {
                 "is the one that the pull request goes to: name another one",
             ));
         }
+        let instance = begun(&automation, (repository.as_str(), base.as_str()), &asked, (id, at))?;
+        let owner = KeyOwner::of(Some(automation.project_id));
+        let seed = self.sealer.seal(owner, &seed_context(instance.id), asked.seed.as_bytes()).await?;
+        let ledger = PrLedger::New { instance: Box::new(instance), seed };
+        let begin = Begin { id, repository, base, branch, asked, ledger, action: "pullRequest.create" };
+        Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
+    }
+
+    /// Records a pull request that is to be opened, and waits for it as long as people do.
+    pub(crate) async fn pull_request_begun(
+        &self,
+        ctx: &OpCtx,
+        automation: &Authorized<PrAutomation, CreatePr>,
+        begin: Begin,
+        wait: bool,
+    ) -> Result<PullRequest> {
+        let Begin { id, repository, base, branch, asked, ledger, action } = begin;
+        let at = ctx.now();
         let begun = PullRequest {
             id,
             project_id: automation.project_id,
@@ -156,14 +188,13 @@ impl App {
             updated_at: at,
         };
         let work = PrWork { base, ..PrWork::default() };
-        let json = serde_json::to_vec(&asked)
-            .map_err(|_| Error::internal("writing what was asked", "it has no JSON"))?;
+        let json = asked.into_json()?;
         let owner = KeyOwner::of(Some(begun.project_id));
         let sealed = self.sealer.seal(owner, &seal_context(id), &json).await?;
         let job = NewJob::of::<OpenPullRequest>(&BegunPullRequest { id })?;
         let name = format!("{} {}", begun.told.repository, begun.told.branch);
-        let by = automation.audited_new(ctx, "pullRequest.create", "pull request", id, &name);
-        self.store.pull_request_begin(by, &begun, &work, &sealed, &job).await?;
+        let by = automation.audited_new(ctx, action, "pull request", id, &name);
+        self.store.pull_request_begin(by, &begun, &work, &sealed, &ledger, &job).await?;
         if !wait {
             return Ok(begun);
         }
@@ -179,10 +210,22 @@ impl App {
     pub async fn pull_request_preview(&self, ctx: &OpCtx, ask: PullRequestAsk) -> Result<PullRequestPreview> {
         let Prepared { automation, repository, base, asked } =
             Box::pin(self.pull_request_prepared(ctx, &ask)).await?;
-        let (_, host) = self.scm_host(automation.links.connection_id).await?;
+        Box::pin(self.pull_request_previewed(automation.links.connection_id, repository, base, &asked)).await
+    }
+
+    /// What would change of what is asked for and allowed.
+    pub(crate) async fn pull_request_previewed(
+        &self,
+        connection: ScmConnectionId,
+        repository: String,
+        base: String,
+        asked: &Asked,
+    ) -> Result<PullRequestPreview> {
+        let (_, host) = self.scm_host(connection).await?;
         let commit = host.head(&repository, &base).await?;
-        let Made { mut before, after } =
-            Box::pin(self.pull_request_made(&host, &repository, &commit, &asked)).await?;
+        let made = Box::pin(self.pull_request_made(&host, &repository, &commit, asked)).await?;
+        made.check(&repository)?;
+        let Made { mut before, after, generated: _, conflicts } = made;
         // Only its path was looked at of what is taken away.
         let gone = after.changes.iter().filter(|(_, after)| after.is_none()).map(|(path, _)| path.clone());
         let gone: Vec<String> = gone.take(MOST_GONE).collect();
@@ -210,7 +253,7 @@ impl App {
             title: after.title,
             message: after.message,
             skipped: after.skipped,
-            warnings: after.warnings,
+            warnings: after.warnings.into_iter().chain(conflicts).collect(),
         })
     }
 
@@ -218,14 +261,7 @@ impl App {
     async fn pull_request_prepared(&self, ctx: &OpCtx, ask: &PullRequestAsk) -> Result<Prepared> {
         let by = PrAutomationSelector::Id(ask.automation);
         let automation = self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
-        // Whoever may open pull requests need not see the connection.
-        let by = ScmConnectionSelector::Id(automation.links.connection_id);
-        let connection = self.get::<ScmConnection>(&self.system_ctx(), &by).await?;
-        if connection.kind == ScmType::Plain {
-            return Err(Error::conflict(
-                "the connection is to git alone, which has no pull requests: give the automation another one",
-            ));
-        }
+        let connection = self.pull_request_connection(automation.links.connection_id).await?;
         let identifier = ask.identifier.as_deref().or(automation.spec.identifier.as_deref());
         let allowed = target_allowed(automation.project_id, &connection, identifier);
         let repository = allowed.map_err(|error| match error {
@@ -245,14 +281,29 @@ impl App {
             answers: ask.context.clone(),
             seed: hex::encode(random::<16>()?),
             clock_ms: ctx.now().timestamp_millis(),
+            parts: Box::pin(self.pull_request_parts(&automation)).await?,
+            change: None,
         };
-        let base = automation.spec.branch.clone().unwrap_or_else(|| "main".to_owned());
+        let base = base_of(&automation.spec);
         Ok(Prepared { automation, repository, base, asked })
+    }
+
+    /// A connection that has pull requests.
+    pub(crate) async fn pull_request_connection(&self, id: ScmConnectionId) -> Result<ScmConnection> {
+        // Whoever may open pull requests need not see the connection.
+        let connection =
+            self.get::<ScmConnection>(&self.system_ctx(), &ScmConnectionSelector::Id(id)).await?;
+        if connection.kind == ScmType::Plain {
+            return Err(Error::conflict(
+                "the connection is to git alone, which has no pull requests: give the automation another one",
+            ));
+        }
+        Ok(connection)
     }
 
     /// Of the names that are answered those that exist: of clusters, projects, groups and users those that the caller may see; and those
     /// that something has where a name has to be new, whoever may see that.
-    async fn pull_request_known(
+    pub(crate) async fn pull_request_known(
         &self,
         ctx: &OpCtx,
         questions: &[FormQuestion],
@@ -372,6 +423,22 @@ impl App {
         }
     }
 
+    /// Ends one whose job is dead, and says so on its record.
+    pub(crate) async fn pull_request_given_up(&self, id: PullRequestId, why: &str) -> Result<()> {
+        let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
+        let PendingPullRequest { begun, work, asked: _ } = pending;
+        let branch = &begun.told.branch;
+        let left = if work.opening {
+            format!("; look at the host, where it may be open for the branch {branch}")
+        } else if work.making {
+            format!("; look at the host, where its branch {branch} may be")
+        } else {
+            String::new()
+        };
+        let error = format!("the console gave it up ({why}){left}");
+        self.store.pull_request_end(id, &PullRequestEnd::Failed { error }, self.now()).await
+    }
+
     async fn pull_request_steps(
         &self,
         begun: &PullRequest,
@@ -379,9 +446,7 @@ impl App {
         sealed: &Sealed,
     ) -> Result<PullRequestEnd, Stop> {
         let json = self.sealer.open(&seal_context(begun.id), sealed).await?;
-        // The parser's own message could quote an answer.
-        let asked: Asked = serde_json::from_slice(&json)
-            .map_err(|_| Error::internal("reading what was asked", "it is not what was sealed"))?;
+        let asked = Asked::from_json(&json)?;
         let (connection, host) = self.scm_host(begun.connection_id).await?;
         let HostPullRequest { repository, branch, labels, .. } = &begun.told;
         // It may be another one's by now, or touch less.
@@ -443,6 +508,7 @@ impl App {
                 head
             };
             let made = Box::pin(self.pull_request_made(host, repository, &parent, asked)).await?;
+            self.pull_request_checked(begun, work, &made, asked).await?;
             if work.commit.is_some() {
                 return Ok(made);
             }
@@ -492,23 +558,55 @@ impl App {
         }
     }
 
+    /// Refuses what must not become a pull request, and notes for the ledger what is generated: the next step writes it down.
+    async fn pull_request_checked(
+        &self,
+        begun: &PullRequest,
+        work: &mut PrWork,
+        made: &Made,
+        asked: &Asked,
+    ) -> Result<(), Stop> {
+        let repository = &begun.told.repository;
+        let refuses = asked.change.as_ref().is_some_and(|change| !change.may_conflict());
+        if refuses && !made.conflicts.is_empty() {
+            return Err(Stop::Failed(format!(
+                "{repository} changed what was generated, and both cannot be had: {}. Allow conflicts to get them between markers",
+                made.conflicts.join("; ")
+            )));
+        }
+        let commit = work.parent.clone().unwrap_or_default();
+        let generated = made.generated.clone();
+        work.generated = Some(generated.unwrap_or_else(|| PrGenerated {
+            templates: commit.clone(),
+            commit,
+            files: made.files(),
+        }));
+        if made.after.changes.is_empty() && asked.change.is_some() {
+            work.unneeded = true;
+            self.pull_request_stepped(begun.id, work).await?;
+            return Err(Stop::Failed(format!(
+                "no pull request is needed: {repository} is so already, which is recorded now"
+            )));
+        }
+        made.check(repository)
+    }
+
     async fn pull_request_stepped(&self, id: PullRequestId, work: &PrWork) -> Result<()> {
         self.store.pull_request_step(id, work, None, self.now()).await
     }
 }
 
+/// The branch that pull requests of an automation go to.
+pub(crate) fn base_of(spec: &PrAutomationSpec) -> String {
+    spec.branch.clone().unwrap_or_else(|| "main".to_owned())
+}
+
 /// What an automation does and the console does not yet is refused, and not left out.
 fn check_built(spec: &PrAutomationSpec) -> Result<()> {
-    let is_external = spec.creates.templates.iter().any(|template| template.external)
-        || spec.lua.as_ref().is_some_and(|script| script.external);
-    for (is_there, what) in [
-        (is_external, "takes templates from another repository"),
-        (spec.vendor.helm.is_some(), "unpacks a chart"),
-        (spec.secrets.is_some(), "needs a Secret of a cluster"),
-    ] {
-        if is_there {
-            return Err(Error::conflict(format!("the automation {what}, which the console does not do yet")));
-        }
+    if spec.secrets.is_some() {
+        return Err(Error::conflict(
+            "the automation needs a Secret of a cluster, which the console does not make yet",
+        ));
     }
     Ok(())
 }
@@ -547,6 +645,11 @@ fn message(made: &Made, name: &str) -> String {
 fn marker(id: PullRequestId, seed: &str) -> String {
     let proof = hex::encode(Sha256::digest(format!("pull request {id} {seed}")));
     format!("<!-- plural-pull-request: {id} {} -->", &proof[..32])
+}
+
+/// What the seed of an instance is sealed for.
+pub(crate) fn seed_context(id: PrInstanceId) -> String {
+    format!("pr_instance:{id}:seed")
 }
 
 fn seal_context(id: PullRequestId) -> String {

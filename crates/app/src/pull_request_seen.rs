@@ -5,7 +5,8 @@ use plural_core::pull_request::{PrStatus, PullRequest};
 
 use crate::app::App;
 use crate::job::NewJob;
-use crate::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, PlanFleetOfPull};
+use crate::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, PlanFleetOfPull, PlanPullRequest};
+use crate::stack_pull_request::PullAddress;
 
 impl App {
     /// The jobs of what follows from a change, or from the first look at one: its head was not known before. They are enqueued in the transaction that records `after`, or nothing is: this itself changes nothing.
@@ -24,6 +25,102 @@ impl App {
         {
             jobs.push(NewJob::of::<PlanFleetOfPull>(&KnownPullRequest { id: after.id })?);
         }
+        let is_news = before.told.status != after.told.status || before.life.head != after.life.head;
+        if is_news && let Some(number) = after.told.number() {
+            let PullRequest { connection_id, told, .. } = after;
+            let pull =
+                PullAddress { connection_id: *connection_id, repository: told.repository.clone(), number };
+            jobs.push(NewJob::of::<PlanPullRequest>(&pull)?);
+        }
         Ok(jobs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use plural_core::ids::{ProjectId, PullRequestId, ScmConnectionId};
+    use plural_core::pull_request::{HostPullRequest, PrProgress};
+    use plural_core::pull_request_life::PrLife;
+
+    use super::*;
+
+    fn of(status: PrStatus) -> PullRequest {
+        PullRequest {
+            id: PullRequestId::from_uuid(uuid::Uuid::nil()),
+            project_id: ProjectId::from_uuid(uuid::Uuid::nil()),
+            connection_id: ScmConnectionId::from_uuid(uuid::Uuid::nil()),
+            automation_id: None,
+            creator: String::new(),
+            told: HostPullRequest {
+                url: String::new(),
+                repository: String::new(),
+                branch: String::new(),
+                title: String::new(),
+                status,
+                labels: Vec::new(),
+            },
+            progress: PrProgress::OPENED,
+            life: PrLife::default(),
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_merge_is_followed_once() {
+        let kinds = |before, after| -> Vec<&'static str> {
+            let jobs = App::pull_request_seen(&of(before), &of(after)).unwrap();
+            jobs.into_iter().map(|job| job.kind).collect()
+        };
+        for before in [PrStatus::Open, PrStatus::Closed] {
+            assert_eq!(kinds(before, PrStatus::Merged), ["follow_merge"]);
+        }
+        for (before, after) in [
+            (PrStatus::Merged, PrStatus::Merged),
+            (PrStatus::Open, PrStatus::Open),
+            (PrStatus::Open, PrStatus::Closed),
+        ] {
+            assert!(kinds(before, after).is_empty(), "{before:?} {after:?}");
+        }
+    }
+
+    #[test]
+    fn stacks_are_planned_where_its_head_or_its_status_is_news() {
+        let at = |status, head: Option<&str>| {
+            let mut pull = of(status);
+            pull.told.url = String::from("https://git.example.com/acme/fleet/pulls/7");
+            pull.life.head = head.map(String::from);
+            pull
+        };
+        let is_planned = |before: &PullRequest, after: &PullRequest| {
+            let jobs = App::pull_request_seen(before, after).unwrap();
+            jobs.iter().any(|job| job.kind == "plan_pull_request")
+        };
+        let (unread, one) = (at(PrStatus::Open, None), at(PrStatus::Open, Some("a1")));
+        assert!(is_planned(&unread, &one));
+        assert!(!is_planned(&one, &one));
+        assert!(is_planned(&one, &at(PrStatus::Open, Some("b2"))));
+        // What was planned of it ends.
+        let closed = at(PrStatus::Closed, Some("a1"));
+        assert!(is_planned(&one, &closed));
+        assert!(is_planned(&closed, &one));
+    }
+
+    #[test]
+    fn services_are_planned_at_each_head_of_an_open_one() {
+        let at = |status, head: Option<&str>| {
+            let mut pull = of(status);
+            pull.life.head = head.map(String::from);
+            pull
+        };
+        let is_planned = |before: &PullRequest, after: &PullRequest| {
+            let jobs = App::pull_request_seen(before, after).unwrap();
+            jobs.iter().any(|job| job.kind == "plan_fleet_of_pull")
+        };
+        let (unread, one) = (at(PrStatus::Open, None), at(PrStatus::Open, Some("a1")));
+        assert!(is_planned(&unread, &one) && is_planned(&one, &at(PrStatus::Open, Some("b2"))));
+        assert!(!is_planned(&one, &one) && !is_planned(&one, &unread));
+        assert!(!is_planned(&one, &at(PrStatus::Merged, Some("b2"))));
     }
 }

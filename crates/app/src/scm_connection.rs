@@ -228,11 +228,11 @@ impl App {
             None => Kept::default(),
         };
         self.check_scm_way(&connection.spec, &kept)?;
-        // Commits are not signed yet.
-        let Kept { token, app_key, signing_key: _, proxy } = kept;
+        let Kept { token, app_key, signing_key, proxy } = kept;
         let secrets = HostSecrets {
             token: token.map(SecretString::from),
             app_key: app_key.map(SecretString::from),
+            signing_key: signing_key.map(SecretString::from),
             proxy: proxy.map(SecretString::from),
         };
         let connection = connection.into_inner();

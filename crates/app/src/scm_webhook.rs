@@ -63,6 +63,8 @@ pub trait ScmWebhookStore: Send + Sync + 'static {
         &self,
         project: Option<ProjectId>,
     ) -> Result<Vec<(RepositoryId, RepositoryUrl)>>;
+    /// Whether the connection has pull requests in the repository with this slug, in any case.
+    async fn scm_webhook_has_pull_requests(&self, connection: ScmConnectionId, slug: &str) -> Result<bool>;
 }
 
 impl App {
@@ -181,6 +183,10 @@ impl App {
         else {
             return Ok(Some(0));
         };
+        // Whoever has the secret could make up names without end, each of which would be a job.
+        if !self.scm_webhook_concerns(&connection, &slug).await? {
+            return Ok(Some(0));
+        }
         // One job for a repository, however often the host tells: what it finds then is what counts.
         let slug = slug.to_ascii_lowercase();
         let pull = pull_request(webhook.kind, &body);
@@ -192,6 +198,16 @@ impl App {
         }
         self.store.jobs_enqueue(&jobs, self.now()).await?;
         Ok(Some(1))
+    }
+
+    /// Whether something here is about a repository of this connection: a git repository, or a pull request.
+    async fn scm_webhook_concerns(&self, connection: &ScmConnection, slug: &str) -> Result<bool> {
+        let told = identities(connection.kind, &connection.spec, slug);
+        let all = self.store.scm_webhook_repositories(connection.project_id).await?;
+        if all.iter().any(|(_, url)| told.contains(&url.identity())) {
+            return Ok(true);
+        }
+        self.store.scm_webhook_has_pull_requests(connection.id, slug).await
     }
 
     /// Has the git repositories fetched that a webhook told of, as far as it is believed by now.
@@ -229,8 +245,12 @@ fn slug(kind: ScmType, body: &Value) -> Option<String> {
             })
         }
         ScmType::AzureDevops => {
-            let project = text("/resource/repository/project/name")?;
-            Some(format!("{project}/{}", text("/resource/repository/name")?))
+            // A comment tells of its pull request, and that of its repository.
+            let at = ["/resource/repository", "/resource/pullRequest/repository"];
+            at.into_iter().find_map(|at| {
+                let project = text(&format!("{at}/project/name"))?;
+                Some(format!("{project}/{}", text(&format!("{at}/name"))?))
+            })
         }
         ScmType::Plain => None,
     }
@@ -314,6 +334,9 @@ mod tests {
         assert_eq!(of(ScmType::BitbucketDatacenter, opened).as_deref(), Some("ACME/shop"));
         let azure = json!({"resource": {"repository": {"name": "web", "project": {"name": "shop"}}}});
         assert_eq!(of(ScmType::AzureDevops, azure).as_deref(), Some("shop/web"));
+        let repository = json!({"name": "web", "project": {"name": "shop"}});
+        let said = json!({"resource": {"pullRequest": {"repository": repository}}});
+        assert_eq!(of(ScmType::AzureDevops, said).as_deref(), Some("shop/web"));
         for kind in ScmType::ALL {
             assert_eq!(of(kind, json!({"repository": {"full_name": 1}, "project": []})), None, "{kind:?}");
         }

@@ -86,11 +86,13 @@ pub enum SealedColumn {
     ScmWebhookHmac,
     /// What somebody answered to an automation, until its pull request is open.
     PullRequestAsked,
+    /// What random filters of a generated instance drew from.
+    PrInstanceSeed,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -121,6 +123,7 @@ impl SealedColumn {
         Self::ScmSecrets,
         Self::ScmWebhookHmac,
         Self::PullRequestAsked,
+        Self::PrInstanceSeed,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -155,7 +158,8 @@ impl SealedColumn {
             | Self::StackDrift
             | Self::ScmSecrets
             | Self::ScmWebhookHmac
-            | Self::PullRequestAsked => false,
+            | Self::PullRequestAsked
+            | Self::PrInstanceSeed => false,
         }
     }
 }

@@ -23,6 +23,8 @@ use crate::access::{Admin, Audited, Bindable, Grant, Noun, Read, Write, actor_na
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
+use crate::job::NewJob;
+use crate::jobs::FollowGone;
 use crate::policy;
 use crate::project::ProjectSelector;
 use crate::records::record;
@@ -138,12 +140,13 @@ pub trait StackStore: Send + Sync + 'static {
     async fn stack_restore(&self, by: Audited<'_, Stack, Admin>) -> Result<()>;
     /// Removes a stack with its policy and all versions of its state; [`Error::Conflict`] for a protected one, one whose state is
     /// locked, one whose state has resources and is not the version `forget`, and one that others need, unless they are left: then they
-    /// depend on it and import it no more.
+    /// depend on it and import it no more. What follows is enqueued with it.
     async fn stack_delete(
         &self,
         by: Audited<'_, Stack, Admin>,
         forget: Option<StateVersionId>,
         dependents: Dependents,
+        follows: &[NewJob],
     ) -> Result<()>;
 }
 
@@ -203,6 +206,7 @@ impl App {
             source_error: None,
             deleted_at: None,
             changed_by: user_of(ctx),
+            changed_as: user_of(ctx).map(|_| actor_name(ctx.actor())),
             lock: None,
             state: None,
             watch,
@@ -398,7 +402,8 @@ impl App {
             )));
         }
         let left: Vec<StackId> = self.stacks_graph().await?.downstream(id).collect();
-        self.store.stack_delete(stack.audited(ctx, "stack.delete"), forget, dependents).await?;
+        let follows = FollowGone::of(id, &left)?;
+        self.store.stack_delete(stack.audited(ctx, "stack.delete"), forget, dependents, &follows).await?;
         // Each says what it has lost. What fails of that is logged: the stack is gone all the same.
         self.dependents_follow(left, None).await.ok();
         Ok(stack.into_inner())

@@ -11,7 +11,7 @@ use plural_core::user::User;
 use plural_core::{Error, Result};
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::access::Assume;
+use crate::access::{Assume, actor_name};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::machine_account::MachineAccountSelector;
@@ -36,8 +36,22 @@ impl App {
         }
     }
 
+    /// Whether whoever asks made a change: as this user, or under the name of a service account that they assumed, then or now.
+    pub(crate) async fn is_who_changed(
+        &self,
+        ctx: &OpCtx,
+        user: Option<UserId>,
+        name: Option<&str>,
+    ) -> Result<bool> {
+        let asks = actor_name(ctx.actor());
+        if name.is_some_and(|name| person(name) == person(&asks)) {
+            return Ok(true);
+        }
+        self.is_who_asks(ctx, user).await
+    }
+
     /// Whether whoever asks is this user, also under the name of a service account that they assumed.
-    pub(crate) async fn is_who_asks(&self, ctx: &OpCtx, user: Option<UserId>) -> Result<bool> {
+    async fn is_who_asks(&self, ctx: &OpCtx, user: Option<UserId>) -> Result<bool> {
         let (Some(user), Actor::User(asks)) = (user, ctx.actor()) else { return Ok(false) };
         if asks.id == user {
             return Ok(true);

@@ -2,6 +2,7 @@
 //! whoever changes one changes what all of its stacks run, so that is for administrators of the installation.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_core::access::Scope;
 use plural_core::ids::{StackDefinitionId, StackId};
 use plural_core::stack::Stack;
@@ -41,11 +42,13 @@ pub trait StackDefinitionStore: Send + Sync + 'static {
         id: StackDefinitionId,
         new: &NewStackDefinition,
     ) -> Result<StackDefinition>;
-    /// A definition that is this from now on. The job is enqueued where its stacks run something else by that.
+    /// A definition that is this from now on; [`Error::Conflict`] where it was changed since then, if that is said. The job is enqueued where
+    /// its stacks run something else by that.
     async fn stack_definition_update(
         &self,
         by: Audited<'_, StackDefinition, Write>,
         is: &NewStackDefinition,
+        unchanged_since: Option<DateTime<Utc>>,
         follow: &NewJob,
     ) -> Result<StackDefinition>;
     /// Removes a definition; [`Error::Conflict`] while a stack names it.
@@ -69,12 +72,14 @@ impl App {
     }
 
     /// A changed definition; administrators only. Where its stacks run something else from then on, each that is not paused plans again:
-    /// a run that waits for approval was made of what the definition said before, and is refused.
+    /// a run that waits for approval was made of what the definition said before, and is refused. Whoever read it first says when it had been
+    /// changed last: else they would take back what somebody else changed meanwhile.
     pub async fn stack_definition_update(
         &self,
         ctx: &OpCtx,
         id: StackDefinitionId,
         is: &NewStackDefinition,
+        unchanged_since: Option<DateTime<Utc>>,
     ) -> Result<StackDefinition> {
         let selector = StackDefinitionSelector::Id(id);
         let was = self.authorized::<StackDefinition, Write>(ctx, &selector).await?;
@@ -82,7 +87,7 @@ impl App {
         let (by, author) = (user_of(ctx), actor_name(ctx.actor()));
         let follow = NewJob::of::<FollowDefinition>(&FollowedDefinition { definition: id, by, author })?;
         let by = was.audited(ctx, "stack_definition.update");
-        self.store.stack_definition_update(by, is, &follow).await
+        self.store.stack_definition_update(by, is, unchanged_since, &follow).await
     }
 
     /// Removes a definition that no stack names; administrators only.
@@ -164,12 +169,12 @@ impl App {
         let (true, Some(id)) = (approval.forbid_self, *definition_id) else { return Ok(()) };
         let by = match self.get::<StackDefinition>(&self.system_ctx(), &StackDefinitionSelector::Id(id)).await
         {
-            Ok(definition) => definition.changed_by,
+            Ok(definition) => (definition.changed_by, definition.changed_as),
             // The plan of a stack whose definition is gone is refused where it would be applied.
             Err(Error::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        if Box::pin(self.is_who_asks(ctx, by)).await? {
+        if Box::pin(self.is_who_changed(ctx, by.0, by.1.as_deref())).await? {
             return Err(Error::forbidden(
                 "you last changed the definition of this stack: somebody else has to approve its plan",
             ));

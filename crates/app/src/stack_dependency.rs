@@ -11,7 +11,7 @@ use plural_core::stack_dependency::{
     Hold, MAX_DEPTH, StackDependency, StackGraph, TakenValue, Upstream, UpstreamNow, hold, lay_values,
     stand_in,
 };
-use plural_core::stack_run::{RunKind, RunStatus, RunTrigger, StackRun};
+use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::stack_turns::Turn;
 use plural_core::{Error, Result};
@@ -453,10 +453,15 @@ impl App {
             return Ok(());
         }
         let Some(newest) = self.store.stack_run_newest(id).await? else { return Ok(()) };
-        if newest.kind == RunKind::Destroy || newest.is_held() {
+        // What ended before anybody agreed to it has destroyed nothing: the stack is there, of whatever it took before that.
+        let is_void = newest.kind == RunKind::Destroy
+            && newest.status == RunStatus::Cancelled
+            && newest.phase == RunPhase::Plan;
+        if (newest.kind == RunKind::Destroy && !is_void) || newest.is_held() {
             return Ok(());
         }
-        let taken = newest.snapshot.upstream.as_ref().and_then(|upstream| upstream.digest.as_ref());
+        let upstream = newest.snapshot.upstream.as_ref().filter(|_| !is_void);
+        let taken = upstream.and_then(|upstream| upstream.digest.as_ref());
         match self.upstream_values(&stack.spec.dependencies, true).await? {
             Ok(values) if taken == Some(&self.values_digest(&values)?) => return Ok(()),
             // It was said, and nothing is other since.

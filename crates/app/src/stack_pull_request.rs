@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::Actor;
-use plural_core::ids::{ScmConnectionId, StackId, StackPullRequestId, StackRunId};
+use plural_core::ids::{ProjectId, RepositoryId, ScmConnectionId, StackId, StackPullRequestId, StackRunId};
 use plural_core::page::PageArgs;
 use plural_core::pull_request::PrStatus;
 use plural_core::repository::Repository;
@@ -63,11 +63,33 @@ impl PullAddress {
     }
 }
 
+/// A repository that stacks of a project follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackRepository {
+    /// Which repository.
+    pub id: RepositoryId,
+    /// The project of the stacks.
+    pub project_id: ProjectId,
+    /// What tells the repository from others, as [`plural_core::repository::RepositoryUrl::identity`] says it.
+    pub identity: String,
+}
+
+impl StackRepository {
+    /// Whether a connection is one of these stacks: of their project, or of the whole installation.
+    pub(crate) fn is_of(&self, connection: &ScmConnection) -> bool {
+        connection.project_id.is_none_or(|project| project == self.project_id)
+    }
+}
+
 /// Pull requests that reach stacks.
 #[async_trait]
 pub trait StackPullRequestStore: Send + Sync + 'static {
     /// The stacks that a pull request reaches, as they were seen last, oldest first.
     async fn stack_pull_requests(&self, pull: &PullAddress) -> Result<Vec<StackPullRequest>>;
+    /// The repositories that stacks follow, each once for each project whose stacks do: not of paused stacks, nor of deleted ones.
+    async fn stack_repositories(&self) -> Result<Vec<StackRepository>>;
+    /// The numbers of those of a repository that reach some stack, as they were seen last.
+    async fn stack_pull_numbers(&self, connection: ScmConnectionId, repository: &str) -> Result<Vec<u64>>;
     /// The open pull requests that reach a stack, oldest first.
     async fn stack_pull_requests_of(&self, stack: StackId) -> Result<Vec<StackPullRequest>>;
     /// A pull request reaches a stack at this head: in the place of what was known of it there, together with its run where there is one,

@@ -89,7 +89,7 @@ impl App {
         let console = self.settings.public_url.as_deref()?.trim_end_matches('/');
         let stack = &stack.name;
         Some(match run {
-            Some(run) => format!("{console}/stacks/{stack}/runs/{}", run.number),
+            Some(run) => format!("{console}/stacks/{stack}/runs/{}", run.id),
             None => format!("{console}/stacks/{stack}"),
         })
     }

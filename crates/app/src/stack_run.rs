@@ -450,7 +450,8 @@ impl App {
             return Err(Error::forbidden("only people and service accounts approve plans"));
         };
         let name = actor_name(ctx.actor());
-        let changed_by = Box::pin(self.is_who_asks(ctx, stack.changed_by)).await?.then_some(user);
+        let is_own = self.is_who_changed(ctx, stack.changed_by, stack.changed_as.as_deref());
+        let changed_by = Box::pin(is_own).await?.then_some(user);
         let approver = Approver { user, name: &name, digest, changed_by };
         check_approver(&run, &approver, ctx.now())?;
         self.stack_definition_approvable(ctx, &run).await?;

@@ -17,7 +17,7 @@ use crate::access::{Admin, WriteState};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::job::NewJob;
-use crate::jobs::{FollowUpstream, FollowedRun, PrepareStackRun, PreparedRun, TellPullRequest};
+use crate::jobs::{FollowGone, FollowUpstream, FollowedRun, PrepareStackRun, PreparedRun, TellPullRequest};
 use crate::stack::{Dependents, StackSelector};
 use crate::stack_pull_request::PullAddress;
 use crate::stack_run::{RunMove, SealedOutput};
@@ -178,7 +178,8 @@ impl App {
             Ok(stack) if stack.deleted_at.is_some() => {
                 let left: Vec<StackId> = self.stacks_graph().await?.downstream(stack.id).collect();
                 let by = stack.audited(&system, "stack.delete");
-                self.store.stack_delete(by, None, Dependents::Leave).await?;
+                let follows = FollowGone::of(stack.id, &left)?;
+                self.store.stack_delete(by, None, Dependents::Leave, &follows).await?;
                 // What fails of that is logged: the stack is gone all the same.
                 self.dependents_follow(left, None).await.ok();
                 Ok(())

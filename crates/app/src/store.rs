@@ -16,6 +16,7 @@ use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::persona::Persona;
 use plural_core::pr_automation::PrAutomation;
+use plural_core::pr_instance::PrInstance;
 use plural_core::project::Project;
 use plural_core::pull_request::PullRequest;
 use plural_core::registration_token::RegistrationToken;
@@ -62,6 +63,7 @@ use crate::persona::PersonaStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
 use crate::pr_automation::PrAutomationStore;
+use crate::pr_instance::PrInstanceStore;
 use crate::program_login::ProgramLoginStore;
 use crate::project::ProjectStore;
 use crate::project_stack_rules::ProjectStackRulesStore;
@@ -116,7 +118,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, FleetPlan, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, FleetPlan, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, PrInstance, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -133,6 +135,7 @@ stores! {
     PersonaStore,
     PolicyStore,
     PrAutomationStore,
+    PrInstanceStore,
     PullRequestStore,
     PullRequestLifeStore,
     TokenStore,

@@ -1,7 +1,7 @@
 //! A repository of many files, commits and services: how fast it comes in, and how fast it goes out again.
 
 mod history;
-mod house;
+pub(crate) mod house;
 mod peer;
 mod warm;
 

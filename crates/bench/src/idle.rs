@@ -156,7 +156,16 @@ pub(crate) const METRICS_TOKEN: &str = "of-the-bench-alone";
 
 /// A console as a process of its own, on SQLite in `folder`.
 pub(crate) fn console(plural: &Path, folder: &Path) -> anyhow::Result<Running> {
-    Program::new(plural, folder)
+    console_with(plural, folder, |program| program)
+}
+
+/// The same with further settings.
+pub(crate) fn console_with(
+    plural: &Path,
+    folder: &Path,
+    more: impl FnOnce(Program) -> Program,
+) -> anyhow::Result<Running> {
+    let program = Program::new(plural, folder)
         .arg("console")
         .flag("listen", "127.0.0.1:0")
         .flag("data-dir", folder.join("data"))
@@ -164,8 +173,8 @@ pub(crate) fn console(plural: &Path, folder: &Path) -> anyhow::Result<Running> {
         .env("PLURAL_ADMIN_EMAIL", ADMIN)
         .env("PLURAL_ADMIN_PASSWORD", PASSWORD)
         .env("PLURAL_METRICS_TOKEN", METRICS_TOKEN)
-        .stopped_by(StopSignal::Terminate)
-        .start()
+        .stopped_by(StopSignal::Terminate);
+    more(program).start()
 }
 
 /// The program itself: beside this one, where the same build put it.

@@ -20,6 +20,7 @@ mod means;
 mod memory;
 mod page;
 mod poll;
+mod pr;
 mod proxy;
 mod proxy_load;
 mod proxy_upstream;
@@ -69,6 +70,8 @@ enum Bench {
     Poll(poll::Options),
     /// Very many agents on one console: connecting at once, resting, being told
     Fleet(crowd::Options),
+    /// Pull requests at Gitea: a form to its difference, to the open pull request, and a merge to its service
+    Pr(pr::Options),
     /// Requests of people through console and agent, beside the same without them
     Proxy(proxy::Options),
     /// A large repository: first clone, fetches, digests of many services, artifacts built and given out, beside git and
@@ -115,6 +118,7 @@ async fn main() -> anyhow::Result<()> {
         Bench::Fleet(options) => ("fleet", Box::pin(crowd::run(&options)).await?),
         Bench::Git(options) => ("git", git::run(&options).await?),
         Bench::Proxy(options) => (options.name(), Box::pin(proxy::run(&options, &metrics)).await?),
+        Bench::Pr(options) => ("pr", Box::pin(pr::run(&options)).await?),
         Bench::Poll(options) => ("poll", poll::run(&options).await?),
         Bench::List(options) => ("list", Box::pin(list::run(&options)).await?),
         Bench::Memory(options) => ("memory", memory::run(&options).await?),

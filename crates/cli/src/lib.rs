@@ -49,6 +49,7 @@ mod pr_automation_file;
 mod pr_automations;
 mod pr_files;
 mod pr_life;
+mod pr_instances;
 mod pr_open;
 mod pr_plan;
 mod pr_test;

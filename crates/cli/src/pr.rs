@@ -12,6 +12,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     pr_automations::{self, PrAutomationsArgs},
     pr_life::{self, PrCloseArgs, PrDescribeArgs, PrMergeArgs, PrRefreshArgs},
+    pr_instances::{self, PrInstancesArgs, PrOutdatedArgs, PrUninstallArgs, PrUpgradeArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
     pr_plan::{self, PrPlanArgs, PrReleaseArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
@@ -45,6 +46,10 @@ enum PrCommand {
     Close(PrCloseArgs),
     Refresh(PrRefreshArgs),
     Automations(PrAutomationsArgs),
+    Instances(PrInstancesArgs),
+    Outdated(PrOutdatedArgs),
+    Upgrade(PrUpgradeArgs),
+    Uninstall(PrUninstallArgs),
     Test(TestArgs),
     Template(TemplateArgs),
     Contracts(ContractsArgs),
@@ -173,6 +178,18 @@ pub(crate) async fn run(
         }
         PrCommand::Automations(args) => {
             pr_automations::run(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Instances(args) => {
+            pr_instances::run(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Outdated(args) => {
+            pr_instances::outdated(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Upgrade(args) => {
+            pr_instances::upgrade(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Uninstall(args) => {
+            pr_instances::uninstall(args, &connect(&connection, terminal)?.client, terminal).await
         }
     }
 }

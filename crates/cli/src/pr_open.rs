@@ -1,7 +1,10 @@
 //! `plural pr create` and `plural pr preview`: an automation is asked, and opens a pull request or tells what that would be.
 
 use clap::Args;
-use plural_wire::{Client, CreatePullRequest, PrPhase, PreviewPullRequest, PullRequestFileChange};
+use plural_wire::{
+    Client, CreatePullRequest, PrPhase, PreviewPullRequest, PullRequest, PullRequestFileChange,
+    PullRequestPreview,
+};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -16,13 +19,9 @@ use crate::{
     terminal::Terminal,
 };
 
-/// What an automation is asked
+/// Answers to an automation
 #[derive(Debug, Args)]
-struct AskArgs {
-    /// The automation: its name or id
-    #[arg(value_name = "AUTOMATION")]
-    automation: String,
-
+pub(crate) struct AnswerArgs {
     /// Answer to a question; may be given several times. For secrets use --secret-set
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
     set: Vec<(String, String)>,
@@ -30,6 +29,31 @@ struct AskArgs {
     /// Secret answer: NAME=@FILE reads it from a file, NAME alone asks for it, or reads a line of standard input
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     secret_set: Vec<SecretVariable>,
+}
+
+impl AnswerArgs {
+    /// As the console takes them.
+    pub(crate) fn read(self, terminal: &mut Terminal<'_>) -> Result<String, CliError> {
+        let Self { set, secret_set } = self;
+        let mut answers: Map<String, Value> =
+            set.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
+        for secret in &secret_set {
+            let (name, value) = secret.read(terminal)?;
+            answers.insert(name, value.into());
+        }
+        Ok(Value::Object(answers).to_string())
+    }
+}
+
+/// What an automation is asked
+#[derive(Debug, Args)]
+struct AskArgs {
+    /// The automation: its name or id
+    #[arg(value_name = "AUTOMATION")]
+    automation: String,
+
+    #[command(flatten)]
+    answers: AnswerArgs,
 
     /// Another repository than the automation's, such as acme/shop: one of those that its connection may touch
     #[arg(long, value_name = "REPOSITORY")]
@@ -86,15 +110,10 @@ struct Ask {
 
 impl AskArgs {
     async fn read(self, client: &Client, terminal: &mut Terminal<'_>) -> Result<Ask, CliError> {
-        let Self { automation, set, secret_set, repository } = self;
-        let mut answers: Map<String, Value> =
-            set.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
-        for secret in &secret_set {
-            let (name, value) = secret.read(terminal)?;
-            answers.insert(name, value.into());
-        }
+        let Self { automation, answers, repository } = self;
+        let context = Some(answers.read(terminal)?);
         let id = pr_automations::find(&automation, client).await?.id;
-        Ok(Ask { id, identifier: repository, context: Some(Value::Object(answers).to_string()) })
+        Ok(Ask { id, identifier: repository, context })
     }
 }
 
@@ -106,11 +125,21 @@ pub(crate) async fn create(
     let Ask { id, identifier, context } = ask.read(client, terminal).await?;
     let asked = CreatePullRequest { id, identifier, branch, context, wait: Some(!no_wait) };
     let made = client.send(&asked).await?;
+    opened(&made, no_wait, &output, terminal)
+}
+
+/// Prints a pull request that is open, or is going to be.
+pub(crate) fn opened(
+    made: &PullRequest,
+    no_wait: bool,
+    output: &OutputArgs,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
     if !no_wait && made.phase == Some(PrPhase::Pending) {
         let why = made.error.as_deref().unwrap_or("the git host takes its time");
         terminal.say(format_args!("it is not open yet, and will be: {}", one_line(why)));
     }
-    output::item(&made, &output.output, terminal)
+    output::item(made, &output.output, terminal)
 }
 
 pub(crate) async fn preview(
@@ -120,6 +149,15 @@ pub(crate) async fn preview(
 ) -> Result<(), CliError> {
     let Ask { id, identifier, context } = ask.read(client, terminal).await?;
     let made = client.send(&PreviewPullRequest { id, identifier, context }).await?;
+    previewed(&made, &output, terminal)
+}
+
+/// Prints what a pull request would be: its patch, and the rest beside it.
+pub(crate) fn previewed(
+    made: &PullRequestPreview,
+    output: &OutputArgs,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
     for warning in &made.warnings {
         terminal.say(format_args!("{}", one_line(warning)));
     }
@@ -147,7 +185,7 @@ pub(crate) async fn preview(
             Ok(terminal.out.write_all(made.patch.as_deref().unwrap_or_default().as_bytes())?)
         }
         Format::Json | Format::Yaml | Format::JsonPath(_) | Format::Columns(_) => {
-            output::program_one(&made, &output.output, terminal)
+            output::program_one(made, &output.output, terminal)
         }
     }
 }

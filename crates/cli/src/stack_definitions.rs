@@ -246,7 +246,9 @@ pub(crate) async fn run(
             }
             lay(settings, &mut given);
             let attributes = StackDefinitionAttributes(given);
-            let changed = client.send(&UpdateStackDefinition { id: is.id, attributes }).await?;
+            // What is left out is as it was then.
+            let update = UpdateStackDefinition { id: is.id, attributes, unchanged_since: is.updated_at };
+            let changed = client.send(&update).await?;
             output::item(&changed, &output.output, terminal)
         }
         StackDefinitionCommand::Delete(StackDefinitionDeleteArgs { definition, confirm }) => {

@@ -45,7 +45,7 @@ pub(crate) async fn release(
 ) -> Result<(), CliError> {
     let stack = stacks::find(&stack, client).await?;
     let what = format!(
-        "let commit {commit} of {pull_request} run with the variables, the files and the plan rights of stack {}",
+        "let commit {commit} run with the variables, the files and the plan rights of stack {}",
         stack.name
     );
     terminal.confirm(&what, confirm.yes)?;

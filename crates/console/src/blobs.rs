@@ -2,9 +2,10 @@
 
 mod s3;
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use flate2::{Compression, write::GzEncoder};
 use futures::{StreamExt, stream};
 use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_core::{Error, Result};
@@ -46,6 +47,19 @@ impl Blobs for Artifacts {
         }
     }
 
+    async fn archive(&self, digest: &str, folder: &str, name: &str) -> Result<Vec<u8>> {
+        let digest: Digest = digest.parse().map_err(|_| Error::not_found("artifact"))?;
+        let artifact = match self.store.get(digest).await {
+            Ok(Some(artifact)) => artifact,
+            Ok(None) => return Err(Error::not_found("artifact")),
+            Err(error) => return Err(away("reading an artifact", error)),
+        };
+        let (folder, name) = (folder.to_owned(), name.to_owned());
+        let doing = "packing an artifact";
+        let packed = tokio::task::spawn_blocking(move || packed(&artifact, &folder, &name)).await;
+        packed.map_err(|error| Error::internal(doing, error))?.map_err(|error| Error::internal(doing, error))
+    }
+
     async fn keep(&self, content: Vec<u8>) -> Result<[u8; 32]> {
         let digest = Digest::of(&content);
         match self.store.put(digest, content).await {
@@ -81,6 +95,25 @@ impl Blobs for Artifacts {
     async fn notes(&self, folder: &str, most: usize) -> Result<Vec<(String, Vec<u8>)>> {
         self.store.notes(folder, most).await.map_err(|error| away("reading notes", error))
     }
+}
+
+/// The files of a tar below a folder of it, in a folder of this name.
+fn packed(artifact: &[u8], folder: &str, name: &str) -> io::Result<Vec<u8>> {
+    let mut out = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for entry in tar::Archive::new(artifact).entries()? {
+        let mut entry = entry?;
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let below = match folder {
+            "" => Some(path.as_str()),
+            folder => path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
+        };
+        let Some(below) = below.filter(|_| entry.header().entry_type().is_file()) else { continue };
+        let mut header = tar::Header::new_gnu();
+        header.set_size(entry.size());
+        header.set_mode(0o644);
+        out.append_data(&mut header, format!("{name}/{below}"), &mut entry)?;
+    }
+    out.into_inner()?.finish()
 }
 
 fn away(doing: &'static str, error: plural_git::Error) -> Error {

@@ -336,7 +336,7 @@ pub struct ConsoleConfig {
     #[arg(skip)]
     pub rules_program: Option<ChildProgram>,
 
-    /// How automations run in a process of their own; in this one where nobody says it, as in tests.
+    /// How automations run in a process of their own; none runs where nobody says it.
     #[arg(skip)]
     pub scaffold_program: Option<ChildProgram>,
 }

@@ -3,21 +3,21 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use chrono::DateTime;
 use parking_lot::Mutex;
 use plural_app::ports::git::{
-    Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
-    KeepMirror, MirrorBundle, SourceSpec,
+    Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
+    GitReach, KeepMirror, MirrorBundle, SourceSpec,
 };
 use plural_core::ids::RepositoryId;
 use plural_core::module_code::is_module_code;
 use plural_git::{
-    BlobStore, Credentials, Digest, HostKeys, MirrorKey, Mirrors, Oid, RefSpec, Remote, Repository,
-    ServiceSource, Signers, SourceFile,
+    BlobStore, Credentials, Digest, HostKeys, ListedKind, MirrorKey, Mirrors, Oid, RefSpec, Remote,
+    Repository, ServiceSource, Signers, SourceFile,
 };
 use secrecy::ExposeSecret;
 use tokio::{
@@ -27,6 +27,8 @@ use tokio::{
     task::JoinSet,
 };
 
+/// How long the mirror of a git host's repository is kept that nobody commits to.
+const HOST_MIRROR: Duration = Duration::from_hours(7 * 24);
 /// Bytes of one file that is named by itself.
 const FILE_BYTES: u64 = 16 << 20;
 /// Bytes of a mirror that is shared with other replicas; a larger one is cloned by each.
@@ -257,6 +259,37 @@ impl GitPort for Git {
         Ok(code.map(|(path, file)| (path, file.content)).collect())
     }
 
+    async fn folder(&self, access: &GitAccess, sha: &str, folder: &str) -> Result<Vec<FolderFile>, GitError> {
+        let repository = self.repository(access).await?;
+        let commit = RefSpec::parse(sha).map_err(explain)?;
+        let folder = folder.trim_matches('/').to_owned();
+        blocking(move || {
+            let commit = repository.resolve(&commit)?.commit;
+            let limits = repository.limits();
+            let (mut files, mut bytes) = (Vec::new(), 0_u64);
+            for listed in repository.walk(commit, &folder, limits.entries)? {
+                let executable = match listed.kind {
+                    ListedKind::File => false,
+                    ListedKind::Executable => true,
+                    ListedKind::Folder | ListedKind::Link | ListedKind::Submodule => continue,
+                };
+                let read = repository.read(commit, &listed.path, limits.file_bytes)?;
+                let Some(content) = read else { continue };
+                bytes = bytes.saturating_add(content.len() as u64);
+                if bytes > limits.total_bytes {
+                    let what = "the size in bytes of the folder up to and with this file";
+                    let limit = limits.total_bytes;
+                    return Err(plural_git::Error::Limit { file: listed.path, what, actual: bytes, limit });
+                }
+                let path = listed.path.strip_prefix(folder.as_str()).unwrap_or(&listed.path);
+                let path = path.trim_start_matches('/').to_owned();
+                files.push(FolderFile { path, bytes: content, executable });
+            }
+            Ok(files)
+        })
+        .await
+    }
+
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError> {
         let started = Instant::now();
         let repository = self.repository(access).await?;
@@ -361,8 +394,8 @@ impl GitPort for Git {
     async fn collect_mirrors(&self, keep: &KeepMirror<'_>) -> Result<u64, GitError> {
         let removed = self.mirrors.retain(|key, unused| match key.as_str().parse() {
             Ok(id) => keep(id, unused),
-            // Whatever that is, it is not ours.
-            Err(_) => true,
+            // Those of git hosts are made anew when a commit needs one. Whatever else that is, it is not ours.
+            Err(_) => !key.as_str().starts_with("scm-") || unused < HOST_MIRROR,
         });
         removed.await.map(|removed| removed as u64).map_err(explain)
     }

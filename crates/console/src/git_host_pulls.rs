@@ -31,6 +31,11 @@ impl HostPulls for Connected {
         })
     }
 
+    async fn pulls_open(&self, of: &str) -> HostResult<(Vec<(u64, String)>, bool)> {
+        let open = self.host.pull_requests(&repository(of)?, true).await.map_err(told)?;
+        Ok((open.items.into_iter().map(|pull| (pull.number, pull.head_commit)).collect(), open.cut))
+    }
+
     async fn pull_paths(&self, of: &str, number: u64) -> HostResult<(Vec<String>, bool)> {
         let files = self.host.files(&repository(of)?, number).await.map_err(told)?;
         let paths = files.items.into_iter().flat_map(|file| [Some(file.path), file.previous]);

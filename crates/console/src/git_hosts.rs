@@ -8,10 +8,12 @@ use plural_app::ports::git_hosts::{
     GitHosts, Host, HostCause, HostCommit, HostEntry, HostError, HostNewPullRequest, HostOpened, HostPull,
     HostResult, HostSecrets,
 };
+use plural_core::address::Address;
 use plural_core::pull_request::PrStatus;
 use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::{Error, Result};
+use plural_git::Mirrors;
 use plural_reach::Reach;
 use plural_scm::{
     BranchName, Cause, Change, CommitId, Connection, Credentials, EntryKind, FilePath, GitHost, HostKind,
@@ -22,6 +24,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 /// How long one request may take: whoever waits for a pull request waits for several.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// Where organizations of Azure DevOps are.
+const AZURE: &str = "https://dev.azure.com";
+/// Characters after which a list of Azure DevOps cuts the texts of its pull requests.
+const CUT: usize = 400;
 
 /// The adapter.
 pub(crate) struct Hosts {
@@ -29,8 +35,18 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    pub(crate) fn new(reach: Reach, credentials_over_http: bool) -> Self {
-        Self { options: Options { reach, credentials_over_http, timeout: TIMEOUT, ..Options::default() } }
+    /// `mirrors` is where commits are made for hosts whose API makes none of several files.
+    pub(crate) fn new(reach: Reach, credentials_over_http: bool, mirrors: Mirrors) -> Self {
+        let mirrors = Some(mirrors);
+        Self {
+            options: Options {
+                reach,
+                credentials_over_http,
+                timeout: TIMEOUT,
+                mirrors,
+                ..Options::default()
+            },
+        }
     }
 }
 
@@ -45,16 +61,22 @@ impl GitHosts for Hosts {
             ScmType::Gitea => HostKind::Gitea,
             ScmType::Plain => return Err(invalid("is to git alone, which has no pull requests")),
         };
+        // GitHub signs what an App commits.
+        let signing_key = secrets.signing_key.clone().filter(|_| connection.spec.github.is_none());
+        let unsigned = (signing_key.is_some() && kind != HostKind::GitHub).then(|| unsigned(kind));
         let connection = Connection {
+            id: connection.id.to_string(),
             kind,
-            api_url: api_url(connection),
+            api_url: api_url(connection)?,
+            signing_key: signing_key.filter(|_| kind == HostKind::GitHub),
             credentials: credentials(connection, &secrets)?,
+            user: connection.spec.bitbucket_datacenter.as_ref().map(|of| of.user_slug.clone()),
             ca_pem: None,
             proxy: secrets.proxy.map(|proxy| proxy.expose_secret().to_owned()),
         };
         let host =
             plural_scm::connect(&connection, &self.options).map_err(|error| invalid(&error.message))?;
-        Ok(Arc::new(Connected { host }))
+        Ok(Arc::new(Connected { host, unsigned }))
     }
 }
 
@@ -62,22 +84,40 @@ fn invalid(why: &str) -> Error {
     Error::invalid("connection", why.to_owned())
 }
 
-/// Where the API of a host is that says only where its pages are.
-fn api_url(connection: &ScmConnection) -> Option<String> {
+/// Where the API of a host is that says only where its pages are, by the rule of each kind of host. Nothing means the public one, which is
+/// meant only where no address is given at all: the token of another host must not go there.
+fn api_url(connection: &ScmConnection) -> Result<Option<String>> {
     let spec = &connection.spec;
     if spec.api_url.is_some() {
-        return spec.api_url.clone();
+        return Ok(spec.api_url.clone());
     }
-    let base = spec.base_url.as_deref()?.trim_end_matches('/');
+    let base = spec.base_url.as_deref().map(|base| base.trim_end_matches('/'));
+    let unknown = || invalid("has an address of which no API is known: give it an apiUrl");
+    if connection.kind == ScmType::AzureDevops {
+        let azure = spec.azure.as_ref().ok_or_else(unknown)?;
+        return Ok(Some(format!("{}/{}", base.unwrap_or(AZURE), azure.organization)));
+    }
+    let Some(base) = base else { return Ok(None) };
+    let address: Address = base.parse().map_err(|_| unknown())?;
+    let host = address.host();
+    let is_root = address.path().trim_matches('/').is_empty();
+    let is_public = |public: &str| is_root && host.strip_prefix("www.").unwrap_or(host) == public;
     let below = match connection.kind {
+        ScmType::Github if is_public("github.com") => return Ok(None),
+        // GitHub's hosts for enterprises have their API at a name of its own.
+        ScmType::Github if is_root && host.ends_with(".ghe.com") => {
+            let scheme = address.scheme().as_str();
+            return Ok(Some(format!("{scheme}://api.{host}")));
+        }
         ScmType::Github => "api/v3",
+        ScmType::Gitlab if is_public("gitlab.com") => return Ok(None),
         ScmType::Gitlab => "api/v4",
         ScmType::Gitea => "api/v1",
-        ScmType::Bitbucket | ScmType::BitbucketDatacenter | ScmType::AzureDevops | ScmType::Plain => {
-            return None;
-        }
+        ScmType::Bitbucket if is_public("bitbucket.org") => return Ok(None),
+        ScmType::BitbucketDatacenter => "rest/api/1.0",
+        ScmType::Bitbucket | ScmType::AzureDevops | ScmType::Plain => return Err(unknown()),
     };
-    Some(format!("{base}/{below}"))
+    Ok(Some(format!("{base}/{below}")))
 }
 
 fn credentials(connection: &ScmConnection, secrets: &HostSecrets) -> Result<Credentials> {
@@ -85,7 +125,13 @@ fn credentials(connection: &ScmConnection, secrets: &HostSecrets) -> Result<Cred
         secret.cloned().ok_or_else(|| invalid("has nothing to sign in with: give it a token"))
     };
     let Some(app) = &connection.spec.github else {
-        return Ok(Credentials::Token(given(secrets.token.as_ref())?));
+        let token = given(secrets.token.as_ref())?;
+        if connection.kind == ScmType::BitbucketDatacenter
+            && let Some(username) = connection.spec.username.clone()
+        {
+            return Ok(Credentials::Basic { username, password: token });
+        }
+        return Ok(Credentials::Token(token));
     };
     Ok(Credentials::App {
         app_id: number(&app.app_id)?,
@@ -100,6 +146,17 @@ fn number(text: &str) -> Result<u64> {
 
 pub(crate) struct Connected {
     pub(crate) host: Arc<dyn GitHost>,
+    /// Why no commit is made: the connection's are to be signed, and the host takes none that is.
+    unsigned: Option<HostError>,
+}
+
+fn unsigned(kind: HostKind) -> HostError {
+    let message = format!(
+        "commits of the connection are to be signed, and the API of {} takes no signed ones: end its signing key \
+         (--no-signing-key)",
+        kind.name()
+    );
+    HostError { cause: HostCause::Refused, message }
 }
 
 pub(crate) fn told(error: plural_scm::Error) -> HostError {
@@ -247,11 +304,17 @@ impl Host for Connected {
     }
 
     async fn commit(&self, of: &str, commit: &HostCommit) -> HostResult<String> {
+        if let Some(unsigned) = &self.unsigned {
+            return Err(unsigned.clone());
+        }
         let mut changes = Vec::with_capacity(commit.changes.len());
         for change in &commit.changes {
             let path = FilePath::parse(&change.path).map_err(told)?;
             changes.push(match &change.content {
-                Some(content) => Change::Write { path, content: Bytes::from(content.clone()) },
+                Some(content) => {
+                    let (content, executable) = (Bytes::from(content.clone()), change.executable);
+                    Change::Write { path, content, executable }
+                }
                 None => Change::Delete { path },
             });
         }
@@ -280,9 +343,18 @@ impl Host for Connected {
 
     async fn find(&self, of: &str, head: &str, text: &str) -> HostResult<Option<HostOpened>> {
         let all = self.host.pull_requests(&repository(of)?, false).await.map_err(told)?;
-        let mut ours = all.items.into_iter();
-        let pull = ours.find(|pull| !pull.fork && pull.head == head && pull.body.contains(text));
-        Ok(pull.map(|pull| found(pull, true)))
+        for pull in all.items.into_iter().filter(|pull| !pull.fork && pull.head == head) {
+            let is_cut = !pull.body.contains(text) && pull.body.chars().count() >= CUT;
+            let pull = if is_cut {
+                self.host.pull_request(&repository(of)?, pull.number).await.map_err(told)?
+            } else {
+                pull
+            };
+            if pull.body.contains(text) {
+                return Ok(Some(found(pull, true)));
+            }
+        }
+        Ok(None)
     }
 
     async fn add_labels(&self, of: &str, number: u64, labels: &[String]) -> HostResult<()> {
@@ -329,5 +401,128 @@ impl Host for Connected {
 
     async fn close(&self, of: &str, number: u64) -> HostResult<()> {
         self.host.close(&repository(of)?, number).await.map(drop).map_err(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use plural_core::ids::ScmConnectionId;
+    use plural_core::scm_connection::{AzureDevops, ScmHeld, ScmSpec};
+
+    use super::*;
+
+    fn connection(kind: ScmType, base_url: Option<&str>, api_url: Option<&str>) -> ScmConnection {
+        ScmConnection {
+            id: ScmConnectionId::new(),
+            project_id: None,
+            name: "forge".parse().unwrap(),
+            kind,
+            is_default: false,
+            spec: ScmSpec {
+                base_url: base_url.map(str::to_owned),
+                api_url: api_url.map(str::to_owned),
+                ..ScmSpec::default()
+            },
+            held: ScmHeld::default(),
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_hosts_api_is_where_its_pages_are() {
+        for (kind, base, expected) in [
+            (ScmType::Github, "https://github.com", None),
+            (ScmType::Github, "https://www.github.com", None),
+            (ScmType::Github, "https://git.example.com", Some("https://git.example.com/api/v3")),
+            (ScmType::Github, "https://acme.ghe.com", Some("https://api.acme.ghe.com")),
+            (
+                ScmType::Github,
+                "https://github.com.example.com",
+                Some("https://github.com.example.com/api/v3"),
+            ),
+            (ScmType::Gitlab, "https://gitlab.com", None),
+            (
+                ScmType::Gitlab,
+                "https://git.example.com/gitlab",
+                Some("https://git.example.com/gitlab/api/v4"),
+            ),
+            (ScmType::Gitea, "http://127.0.0.1:3000/", Some("http://127.0.0.1:3000/api/v1")),
+            (ScmType::Bitbucket, "https://bitbucket.org", None),
+            (
+                ScmType::BitbucketDatacenter,
+                "https://git.example.com:7990",
+                Some("https://git.example.com:7990/rest/api/1.0"),
+            ),
+        ] {
+            let found = api_url(&connection(kind, Some(base), None)).unwrap();
+            assert_eq!(found.as_deref(), expected, "{kind:?} {base}");
+        }
+        let given =
+            connection(ScmType::Github, Some("https://git.example.com"), Some("https://api.example.com"));
+        assert_eq!(api_url(&given).unwrap().as_deref(), Some("https://api.example.com"));
+        assert_eq!(api_url(&connection(ScmType::Github, None, None)).unwrap(), None);
+    }
+
+    #[test]
+    fn the_token_of_another_host_does_not_go_to_the_public_one() {
+        for (kind, base) in [
+            (ScmType::Bitbucket, "https://git.example.com"),
+            (ScmType::AzureDevops, "https://git.example.com"),
+        ] {
+            let error = api_url(&connection(kind, Some(base), None)).unwrap_err();
+            assert!(error.to_string().contains("give it an apiUrl"), "{error}");
+        }
+    }
+
+    fn connection_of(kind: ScmType, spec: ScmSpec) -> ScmConnection {
+        ScmConnection { spec, ..connection(kind, None, None) }
+    }
+
+    #[test]
+    fn the_api_is_where_the_type_has_it() {
+        let azure = |base: Option<&str>| ScmSpec {
+            base_url: base.map(str::to_owned),
+            azure: Some(AzureDevops {
+                username: "bot".into(),
+                organization: "acme".into(),
+                project: "Shop".into(),
+            }),
+            ..ScmSpec::default()
+        };
+        let at = |base: &str| ScmSpec { base_url: Some(base.into()), ..ScmSpec::default() };
+        let own =
+            ScmSpec { api_url: Some("https://api.example.com".into()), ..at("https://git.example.com") };
+        for (kind, spec, expected) in [
+            (ScmType::AzureDevops, azure(None), Some("https://dev.azure.com/acme")),
+            (
+                ScmType::AzureDevops,
+                azure(Some("https://tfs.example.com/tfs/")),
+                Some("https://tfs.example.com/tfs/acme"),
+            ),
+            (
+                ScmType::BitbucketDatacenter,
+                at("https://git.example.com/bitbucket"),
+                Some("https://git.example.com/bitbucket/rest/api/1.0"),
+            ),
+            (ScmType::Gitea, at("https://git.example.com"), Some("https://git.example.com/api/v1")),
+            (ScmType::Gitea, own, Some("https://api.example.com")),
+            (ScmType::Github, ScmSpec::default(), None),
+        ] {
+            assert_eq!(api_url(&connection_of(kind, spec)).unwrap().as_deref(), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_user_of_bitbucket_data_center_signs_in_with_a_password() {
+        let secrets =
+            || HostSecrets { token: Some("t0ken".into()), app_key: None, proxy: None, signing_key: None };
+        let spec = || ScmSpec { username: Some("bot".into()), ..ScmSpec::default() };
+        let of = |kind, spec| credentials(&connection_of(kind, spec), &secrets()).unwrap();
+        let basic = of(ScmType::BitbucketDatacenter, spec());
+        assert!(matches!(basic, Credentials::Basic { username, .. } if username == "bot"));
+        assert!(matches!(of(ScmType::BitbucketDatacenter, ScmSpec::default()), Credentials::Token(_)));
+        assert!(matches!(of(ScmType::Gitea, spec()), Credentials::Token(_)));
     }
 }

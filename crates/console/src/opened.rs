@@ -123,7 +123,8 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
     let identities = identity::Identities::new(Guard::new(reach)).map_err(|cause| {
         StartError::Installation(Error::internal("preparing for identity providers", cause))
     })?;
-    let git = Arc::new(git::Git::new(Mirrors::open(options)?, Arc::clone(&blobs)));
+    let mirrors = Mirrors::open(options)?;
+    let git = Arc::new(git::Git::new(mirrors.clone(), Arc::clone(&blobs)));
     let options = plural_registry::Options {
         reach,
         credentials_over_http: allow_credentials_over_http,
@@ -180,7 +181,7 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         store: Arc::clone(&database) as Arc<dyn Store>,
         previews: Arc::new(previews),
         rules: Arc::new(rules),
-        git_hosts: Arc::new(git_hosts::Hosts::new(reach, allow_credentials_over_http)),
+        git_hosts: Arc::new(git_hosts::Hosts::new(reach, allow_credentials_over_http, mirrors)),
         scaffolds: Arc::new(scaffolder),
         git,
         composer: Arc::new(composer),

@@ -1,7 +1,8 @@
-//! PR automations: templates, edits, scripts and regexes run in a process of their own that reaches nothing, where this program can
-//! start one. The process that holds the keys never runs them.
+//! PR automations: templates, edits, scripts and regexes run in a process of their own that reaches nothing. The process that holds the
+//! keys never runs them: where it cannot start another one, none is run.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -9,7 +10,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use plural_app::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded, Scaffolds};
+use plural_app::ports::scaffolds::{
+    ScaffoldConflict, ScaffoldEntry, ScaffoldMerge, ScaffoldMerged, ScaffoldRun, Scaffolded, Scaffolds,
+};
 use plural_core::{Error, Result};
 use plural_kit::private_folder;
 use plural_sandbox::{Helper, Limits, Program, SandboxError};
@@ -17,9 +20,10 @@ use plural_scaffold::{
     ANSWER_BYTES, Outcome, REQUEST_FILE, Request, ScaffoldError,
     files::{Entry, File, Files},
     read_answer,
+    upgrade::{Conflict, Merged, merge_trees},
 };
 use similar::TextDiff;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::ChildProgram;
 
@@ -29,6 +33,8 @@ const AT_ONCE: usize = 2;
 const DIFFERENCE: usize = 1 << 20;
 /// How long lines of a file are compared before the rest of it counts as changed.
 const DIFFERENCE_TIME: Duration = Duration::from_millis(200);
+/// Lines that are merged at once.
+const MERGED_LINES: usize = 200_000;
 /// How long one waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -50,8 +56,8 @@ impl Scaffolder {
         output_bytes: ANSWER_BYTES,
     };
 
-    /// Keeps requests in `folder` while they run, and removes what an earlier console left there. Without a program, automations run in
-    /// this process.
+    /// Keeps requests in `folder` while they run, and removes what an earlier console left there. Without a program, automations are
+    /// refused.
     ///
     /// # Errors
     /// When the folder cannot be made.
@@ -68,53 +74,80 @@ impl Scaffolder {
     /// # Errors
     /// `Unavailable` when too many automations run already.
     pub async fn run(&self, request: Request) -> Result<std::result::Result<Outcome, ScaffoldError>> {
-        let busy = || Error::unavailable("too many automations run already; retry in a few seconds");
-        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
-            .await
-            .map_err(|_| busy())?
-            .map_err(|_| busy())?;
-        let (program, folder, limits) = (self.program.clone(), self.folder.clone(), self.limits);
+        let Some(program) = self.program.clone() else {
+            return Ok(Err(failed(
+                "automations run in a confined process of their own, which this console cannot start: run it on Linux".to_owned(),
+            )));
+        };
+        let turn = self.turn().await?;
+        let (folder, limits) = (self.folder.clone(), self.limits);
         let ran = tokio::task::spawn_blocking(move || {
             // Given back when the work ends, also where nobody waits for it any more.
             let _turn = turn;
-            match program {
-                Some(program) => confined(&program, &folder, &request, &limits),
-                None => plural_scaffold::run(&request),
-            }
+            confined(&program, &folder, &request, &limits)
         });
         ran.await.map_err(|cause| Error::internal("running an automation", cause))
+    }
+
+    async fn turn(&self) -> Result<OwnedSemaphorePermit> {
+        let busy = || Error::unavailable("too many automations run already; retry in a few seconds");
+        tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
+            .await
+            .map_err(|_| busy())?
+            .map_err(|_| busy())
     }
 }
 
 #[async_trait]
 impl Scaffolds for Scaffolder {
     async fn run(&self, run: ScaffoldRun) -> Result<std::result::Result<Scaffolded, String>> {
-        let ScaffoldRun { spec, answers, tree, clock_ms, seed } = run;
+        let ScaffoldRun { spec, answers, tree, external, chart, clock_ms, seed } = run;
         // What is stored of an automation is what the engine takes.
         let automation = serde_json::to_value(&spec).and_then(serde_json::from_value);
         let automation =
             automation.map_err(|cause| Error::internal("handing an automation to its engine", cause))?;
-        let mut files = Files::default();
-        for (path, entry) in tree {
-            let entry = match entry {
-                ScaffoldEntry::File { bytes, executable } => Entry::File(File { bytes, executable }),
-                ScaffoldEntry::Link => Entry::Link(String::new()),
-            };
-            // A path that automations may not have is left alone.
-            let _ = files.insert(&path, entry);
-        }
-        let request = Request { automation, answers, tree: files, clock_ms, seed, ..Request::default() };
+        let (tree, external) = (files(tree), files(external));
+        let chart = chart.map(|bytes| File { bytes, executable: false });
+        let request =
+            Request { automation, answers, tree, external, chart, clock_ms, seed, ..Request::default() };
         let Outcome { changes, title, message, skipped, warnings } =
             match Box::pin(Scaffolder::run(self, request)).await? {
                 Ok(outcome) => outcome,
                 Err(error) => return Ok(Err(error.to_string())),
             };
-        let entry = |entry: Entry| match entry {
-            Entry::File(File { bytes, executable }) => ScaffoldEntry::File { bytes, executable },
-            Entry::Link(_) => ScaffoldEntry::Link,
-        };
         let changes = changes.into_iter().map(|(path, after)| (path, after.map(entry))).collect();
         Ok(Ok(Scaffolded { changes, title, message, skipped, warnings }))
+    }
+
+    async fn merge(&self, merge: ScaffoldMerge) -> Result<std::result::Result<ScaffoldMerged, String>> {
+        let ScaffoldMerge { base, theirs, ours } = merge;
+        let trees = [files(base), files(theirs), files(ours)];
+        let lines: usize = trees.iter().map(lines_of).sum();
+        if lines > MERGED_LINES {
+            return Ok(Err(format!(
+                "there are {lines} lines to merge, and {MERGED_LINES} are merged at most"
+            )));
+        }
+        let turn = self.turn().await?;
+        let merged = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let [base, theirs, ours] = &trees;
+            merge_trees(base, theirs, ours)
+        });
+        let Merged { changes, conflicts } =
+            merged.await.map_err(|cause| Error::internal("merging files", cause))?;
+        let conflict = |conflict| match conflict {
+            Conflict::Lines => ScaffoldConflict::Lines,
+            Conflict::Binary => ScaffoldConflict::Binary,
+            Conflict::DeletedHere => ScaffoldConflict::DeletedHere,
+            Conflict::ChangedHere => ScaffoldConflict::ChangedHere,
+            Conflict::BothMade => ScaffoldConflict::BothMade,
+            Conflict::TooLarge => ScaffoldConflict::TooLarge,
+        };
+        Ok(Ok(ScaffoldMerged {
+            changes: changes.into_iter().map(|(path, after)| (path, after.map(entry))).collect(),
+            conflicts: conflicts.into_iter().map(|(path, of)| (path, conflict(of))).collect(),
+        }))
     }
 
     fn difference(
@@ -147,14 +180,45 @@ impl Scaffolds for Scaffolder {
     }
 }
 
-/// The same in a process of its own.
+/// A tree as the engine takes it. A path that automations may not have is left alone.
+fn files(tree: BTreeMap<String, ScaffoldEntry>) -> Files {
+    let mut files = Files::default();
+    for (path, entry) in tree {
+        let entry = match entry {
+            ScaffoldEntry::File { bytes, executable } => Entry::File(File { bytes, executable }),
+            ScaffoldEntry::Link => Entry::Link(String::new()),
+        };
+        let _ = files.insert(&path, entry);
+    }
+    files
+}
+
+fn failed(message: String) -> ScaffoldError {
+    ScaffoldError::Step { step: "run".to_owned(), message }
+}
+
+fn entry(entry: Entry) -> ScaffoldEntry {
+    match entry {
+        Entry::File(File { bytes, executable }) => ScaffoldEntry::File { bytes, executable },
+        Entry::Link(_) => ScaffoldEntry::Link,
+    }
+}
+
+fn lines_of(files: &Files) -> usize {
+    let lines = |entry: &Entry| match entry {
+        Entry::File(file) => file.bytes.iter().filter(|byte| **byte == b'\n').count(),
+        Entry::Link(_) => 0,
+    };
+    files.iter().map(|(_, entry)| lines(entry)).sum()
+}
+
+/// Runs the request in a process of its own.
 fn confined(
     program: &ChildProgram,
     folder: &Path,
     request: &Request,
     limits: &Limits,
 ) -> std::result::Result<Outcome, ScaffoldError> {
-    let failed = |message: String| ScaffoldError::Step { step: "run".to_owned(), message };
     // The folder is removed when this ends: the request may hold secrets.
     let input = tempfile::tempdir_in(folder)
         .and_then(|input| {

@@ -144,6 +144,8 @@ id!(/// Id of a plan of a commit for all clusters.
     FleetPlanId, "fleet plan");
 id!(/// Id of what such a plan says of one service.
     FleetPartId, "part of a fleet plan");
+id!(/// Id of what a pull request generated.
+    PrInstanceId, "pr instance");
 id!(/// Id of a stack.
     StackId, "stack");
 id!(/// Id of commands of stacks under a name.

@@ -26,6 +26,8 @@ pub struct PrAutomation {
     pub links: PrAutomationLinks,
     /// What it asks and does.
     pub spec: PrAutomationSpec,
+    /// Counts the versions of what it asks and does, from one.
+    pub revision: i64,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.

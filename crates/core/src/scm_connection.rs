@@ -276,7 +276,9 @@ impl ScmSpec {
     /// # Errors
     /// [`NameError`] for what is no slug.
     pub fn slug(&self, name: &str) -> std::result::Result<String, NameError> {
-        let slug = match &self.owner {
+        // At Azure DevOps the owner is a project.
+        let owner = self.owner.as_ref().or(self.azure.as_ref().map(|azure| &azure.project));
+        let slug = match owner {
             Some(owner) if !name.contains('/') => format!("{owner}/{name}"),
             _ => name.to_owned(),
         };
@@ -599,6 +601,18 @@ mod tests {
         assert_eq!(refused(app("12"), ScmType::Github, ScmHeld { token: true, ..key }), "attributes.token");
         assert_eq!(refused(app("12"), ScmType::Gitlab, key), "attributes.github");
         assert_eq!(refused(app("x"), ScmType::Github, key), "attributes.github.appId");
+    }
+
+    #[test]
+    fn a_repository_without_an_owner_is_the_connections() {
+        let azure =
+            AzureDevops { username: "bot".into(), organization: "acme".into(), project: "My Shop".into() };
+        let of_project = ScmSpec { azure: Some(azure), ..ScmSpec::default() };
+        assert_eq!(of_project.slug("web").unwrap(), "My Shop/web");
+        assert_eq!(of_project.slug("Other/web").unwrap(), "Other/web");
+        let owned = ScmSpec { owner: Some("Team".into()), ..of_project };
+        assert_eq!(owned.slug("web").unwrap(), "Team/web");
+        assert!(ScmSpec::default().slug("web").is_err());
     }
 
     #[test]

@@ -114,8 +114,14 @@ pub fn identities(kind: ScmType, spec: &ScmSpec, slug: &str) -> Vec<String> {
     let given = spec.base_url.as_deref().or(own).or(spec.api_url.as_deref());
     let Some(base) = given.and_then(|text| text.parse::<Address>().ok()) else { return Vec::new() };
     let host = base.host();
-    let folder =
-        if spec.base_url.is_some() { base.path().trim_matches('/').to_owned() } else { String::new() };
+    let path = base.path().trim_matches('/');
+    let folder = match (&spec.base_url, kind) {
+        (Some(_), _) => path,
+        // Its API is below what its pages are below, too.
+        (None, ScmType::BitbucketDatacenter) => path.find("rest/api/").map_or("", |api| &path[..api]),
+        (None, _) => "",
+    };
+    let folder = folder.trim_end_matches('/').to_owned();
     let at = |path: String| {
         let path = if folder.is_empty() { path } else { format!("{folder}/{path}") };
         format!("{host}/{path}").to_lowercase()
@@ -123,11 +129,18 @@ pub fn identities(kind: ScmType, spec: &ScmSpec, slug: &str) -> Vec<String> {
     match kind {
         ScmType::AzureDevops => {
             let organization = spec.azure.as_ref().map_or("", |azure| azure.organization.as_str());
-            let (project, name) = slug.split_once('/').unwrap_or((slug, slug));
-            vec![
+            // Names have spaces, addresses have none.
+            let slug = slug.replace(' ', "%20");
+            let (project, name) = slug.split_once('/').unwrap_or((slug.as_str(), slug.as_str()));
+            let mut all = vec![
                 at(format!("{organization}/{project}/_git/{name}")),
                 format!("ssh.{host}/v3/{organization}/{project}/{name}").to_lowercase(),
-            ]
+            ];
+            // The repository that a project was made with is named once.
+            if project.eq_ignore_ascii_case(name) {
+                all.push(at(format!("{organization}/_git/{name}")));
+            }
+            all
         }
         ScmType::BitbucketDatacenter => {
             vec![at(format!("scm/{slug}")), format!("{host}/{slug}").to_lowercase()]
@@ -235,7 +248,23 @@ mod tests {
                 "https://git.example.com/scm/acme/shop.git",
             ),
             (ScmType::AzureDevops, azure.clone(), "shop/web", "https://dev.azure.com/acme/shop/_git/web"),
-            (ScmType::AzureDevops, azure, "shop/web", "git@ssh.dev.azure.com:v3/acme/shop/web"),
+            (ScmType::AzureDevops, azure.clone(), "shop/web", "git@ssh.dev.azure.com:v3/acme/shop/web"),
+            (
+                ScmType::AzureDevops,
+                azure.clone(),
+                "My Shop/web",
+                "https://dev.azure.com/acme/My%20Shop/_git/web",
+            ),
+            (ScmType::AzureDevops, azure, "Shop/Shop", "https://dev.azure.com/acme/_git/Shop"),
+            (
+                ScmType::BitbucketDatacenter,
+                ScmSpec {
+                    api_url: Some("https://git.example.com/bitbucket/rest/api/1.0".into()),
+                    ..ScmSpec::default()
+                },
+                "ACME/shop",
+                "https://git.example.com/bitbucket/scm/acme/shop.git",
+            ),
         ] {
             assert!(identities(kind, &spec, slug).contains(&identity(url)), "{url}");
         }

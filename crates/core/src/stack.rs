@@ -101,6 +101,8 @@ pub struct Stack {
     pub deleted_at: Option<DateTime<Utc>>,
     /// Who last changed what it is made of.
     pub changed_by: Option<UserId>,
+    /// The same as the audit log names them: a service account together with whoever assumed it.
+    pub changed_as: Option<String>,
     /// Who holds its state, if anybody does.
     pub lock: Option<StateLock>,
     /// The version of its state that counts; absent before the first one.

@@ -34,6 +34,8 @@ pub struct StackDefinition {
     pub delete_steps: Vec<StackCommand>,
     /// Whoever last changed what its stacks run; absent where nobody of this console did.
     pub changed_by: Option<UserId>,
+    /// The same as the audit log names them: a service account together with whoever assumed it.
+    pub changed_as: Option<String>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
@@ -196,6 +198,7 @@ mod tests {
             steps,
             delete_steps,
             changed_by: None,
+            changed_as: None,
             created_at: at,
             updated_at: at,
         };

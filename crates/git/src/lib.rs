@@ -38,6 +38,7 @@ mod route;
 mod semver_range;
 mod sessions;
 mod signature;
+mod single;
 mod stderr;
 mod watch;
 

@@ -24,12 +24,12 @@ use crate::{
     fetch::Run,
     objects::Oid,
     quota::{Quota, Room, Sizes},
-    refspec::{Kind, RefSpec},
     remote::{MirrorKey, Remote},
     repair::Layout,
     repository::{Caches, Repository},
     sessions::Sessions,
     signature::Signers,
+    single::What,
     watch::RefWatch,
 };
 
@@ -167,16 +167,6 @@ pub(crate) struct Mirror {
     references: Mutex<Option<[u8; 32]>>,
 }
 
-/// What is fetched.
-enum What {
-    /// All branches and tags.
-    All,
-    /// A commit.
-    Commit(Oid),
-    /// A reference, by its full name.
-    Reference(String),
-}
-
 /// The fetch that ended last.
 pub(crate) struct Turn {
     number: u64,
@@ -257,32 +247,15 @@ impl Mirrors {
         result
     }
 
-    /// Fetches one commit that no branch or tag leads to, for services pinned to it. Not every server gives such commits.
-    pub async fn fetch_commit(&self, remote: &Remote, commit: Oid) -> Result<Fetched> {
+    /// Fetches one thing alone.
+    pub(crate) async fn fetch_single(&self, remote: &Remote, what: &What) -> Result<Fetched> {
         remote.check(self.inner.options.credentials_over_http)?;
         if let Some(path) = self.read_in_place(remote)? {
             return self.look_at(remote, path).await;
         }
         let mirror = self.mirror(&remote.key);
         let _turn = mirror.turn.lock().await;
-        self.fetch_now(remote, &mirror, &What::Commit(commit)).await
-    }
-
-    /// Fetches one reference that is no branch and no tag, such as the head of a pull request.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`] for what is no full name of one.
-    pub async fn fetch_reference(&self, remote: &Remote, reference: &RefSpec) -> Result<Fetched> {
-        if !matches!(reference.kind(), Kind::FullName) {
-            return Err(Error::bad("reference", reference.as_str(), "it is no full name of a reference"));
-        }
-        remote.check(self.inner.options.credentials_over_http)?;
-        if let Some(path) = self.read_in_place(remote)? {
-            return self.look_at(remote, path).await;
-        }
-        let mirror = self.mirror(&remote.key);
-        let _turn = mirror.turn.lock().await;
-        self.fetch_now(remote, &mirror, &What::Reference(reference.as_str().to_owned())).await
+        self.fetch_now(remote, &mirror, what).await
     }
 
     /// A repository as it was fetched last; asks nobody.

@@ -23,7 +23,7 @@ pub(crate) fn rules_program() -> anyhow::Result<Option<ChildProgram>> {
     Ok(Some(ChildProgram { program, sandbox: agent::SANDBOX, child: RULES }))
 }
 
-/// How a console runs automations; in its own process where programs cannot be confined.
+/// How a console runs automations; not at all where programs cannot be confined.
 pub(crate) fn scaffold_program() -> anyhow::Result<Option<ChildProgram>> {
     Ok(rules_program()?.map(|program| ChildProgram { child: SCAFFOLD, ..program }))
 }

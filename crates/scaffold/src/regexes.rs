@@ -13,3 +13,15 @@ pub(crate) fn regex_of(text: &str) -> Result<Regex, String> {
     }
     go_regex(text).map(|compiled| compiled.regex)
 }
+
+/// A text as a regex, or a part of one, that finds it alone; also where it stands in a class.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if r"\.+*?()|[]{}^$-".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}

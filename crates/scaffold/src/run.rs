@@ -11,6 +11,7 @@ use crate::{
     automation::{Automation, Script},
     edit::{ListMerge, merge},
     files::{Entry, Files},
+    regexes::quoted,
 };
 
 mod creates;
@@ -145,11 +146,12 @@ fn secrets(automation: &Automation, context: &Map<String, Value>) -> Vec<String>
     let mut found: Vec<String> = passwords
         .filter_map(|question| context.get(&question.name)?.as_str())
         .filter(|secret| secret.len() >= MIN_SECRET)
-        // Errors quote what they are about.
+        // Regexes and errors quote what they are about.
+        .flat_map(|secret| [secret.to_owned(), quoted(secret)])
         .flat_map(|secret| {
-            let quoted = format!("{secret:?}");
-            let inside = quoted.get(1..quoted.len() - 1).unwrap_or_default();
-            [secret.to_owned(), inside.to_owned()]
+            let shown = format!("{secret:?}");
+            let inside = shown.get(1..shown.len() - 1).unwrap_or_default().to_owned();
+            [secret, inside]
         })
         .collect();
     // The longest first: one may hold another.

@@ -1,5 +1,7 @@
 //! Tokens of an installation of a GitHub App, for what the App's key signs.
 
+use std::collections::HashMap;
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, TimeDelta, Utc};
 use ring::{
@@ -23,8 +25,9 @@ pub(crate) struct AppToken {
     pub(crate) app_id: u64,
     pub(crate) installation_id: u64,
     key: RsaKeyPair,
-    /// Held over the request for a new one, so that one request is made for many callers.
-    pub(crate) held: Mutex<Option<Token>>,
+    /// By the repository that they open, without its owner. Held over the request for a new one, so that one request is made for many
+    /// callers.
+    pub(crate) held: Mutex<HashMap<Option<String>, Token>>,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +70,7 @@ impl AppToken {
             PrivateKeyDer::Pkcs8(key) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),
             _ => return Err(is_none()),
         };
-        Ok(Self { app_id, installation_id, key: key.map_err(|_| is_none())?, held: Mutex::new(None) })
+        Ok(Self { app_id, installation_id, key: key.map_err(|_| is_none())?, held: Mutex::default() })
     }
 
     /// What proves to be the App.

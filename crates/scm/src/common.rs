@@ -52,6 +52,17 @@ pub(crate) fn is_missing(change: &Change) -> Error {
     Error::new(Cause::Conflict, format!("{} is to be deleted and is not there", change.path()))
 }
 
+/// Refuses a change of who may run a file, for a host whose API has no word for it.
+pub(crate) fn keeps_modes(host: &str, change: &Change) -> Result<()> {
+    match change {
+        Change::Write { path, executable: Some(_), .. } => Err(Error::new(
+            Cause::Unsupported,
+            format!("{host}'s API changes of no file whether it may be run: {path} has to be made by git"),
+        )),
+        Change::Write { executable: None, .. } | Change::Delete { .. } => Ok(()),
+    }
+}
+
 /// How the one comment with a marker begins.
 pub(crate) fn mark(marker: &str) -> Result<String> {
     if marker.is_empty() || !marker.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {

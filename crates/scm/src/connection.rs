@@ -2,18 +2,22 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use plural_git::Mirrors;
 use plural_reach::{Lookup, Reach, SystemLookup};
 use reqwest::Url;
 use secrecy::SecretString;
 
 use crate::{
+    azure::Azure,
     bitbucket::Bitbucket,
+    datacenter::{self, DataCenter},
     error::{Cause, Error, Result},
     gitlab::GitLab,
     http::Http,
     hub::{Dialect, Hub},
     names::printable,
     port::GitHost,
+    signing::Signer,
 };
 
 /// What kind of host it is.
@@ -52,6 +56,13 @@ impl HostKind {
 pub enum Credentials {
     /// A token of a person or service account.
     Token(SecretString),
+    /// A user's name with a password or token.
+    Basic {
+        /// The name.
+        username: String,
+        /// The password, or a token in its place.
+        password: SecretString,
+    },
     /// An installation of a GitHub App.
     App {
         /// The App's id.
@@ -66,12 +77,18 @@ pub enum Credentials {
 /// A git host and the right to use it.
 #[derive(Clone)]
 pub struct Connection {
+    /// Tells its mirrors apart from those of connections with other credentials.
+    pub id: String,
     /// What kind of host.
     pub kind: HostKind,
     /// Where its API is: `https://git.example.com/api/v1`. Nothing means the public one.
     pub api_url: Option<String>,
     /// How to sign in.
     pub credentials: Credentials,
+    /// The private key (Ed25519, as OpenSSH writes it) that commits are signed with; only GitHub's API takes signed commits.
+    pub signing_key: Option<SecretString>,
+    /// Who signs in, by the name in the host's addresses (slug), where the host does not tell: Bitbucket Data Center.
+    pub user: Option<String>,
     /// Certificates (PEM) that are trusted besides the system's.
     pub ca_pem: Option<String>,
     /// Proxy, `http://host:port`.
@@ -113,6 +130,8 @@ pub struct Options {
     pub pages: usize,
     /// What the client calls itself.
     pub user_agent: String,
+    /// Where commits are made for hosts whose API makes none of several files: Bitbucket Data Center.
+    pub mirrors: Option<Mirrors>,
 }
 
 impl fmt::Debug for Options {
@@ -132,6 +151,7 @@ impl Default for Options {
             body_bytes: 16 << 20,
             pages: 30,
             user_agent: concat!("plural/", env!("CARGO_PKG_VERSION")).to_owned(),
+            mirrors: None,
         }
     }
 }
@@ -145,9 +165,8 @@ pub fn connect(connection: &Connection, options: &Options) -> Result<Arc<dyn Git
     let public = match kind {
         HostKind::GitHub => Some("https://api.github.com"),
         HostKind::GitLab => Some("https://gitlab.com/api/v4"),
-        HostKind::Gitea => None,
         HostKind::BitbucketCloud => Some("https://api.bitbucket.org/2.0"),
-        HostKind::BitbucketDataCenter | HostKind::AzureDevOps => return Err(unsupported(kind)),
+        HostKind::Gitea | HostKind::BitbucketDataCenter | HostKind::AzureDevOps => None,
     };
     let address = connection.api_url.as_deref().or(public);
     let address = address
@@ -155,19 +174,29 @@ pub fn connect(connection: &Connection, options: &Options) -> Result<Arc<dyn Git
     if matches!(connection.credentials, Credentials::App { .. }) && kind != HostKind::GitHub {
         return Err(Error::invalid("only GitHub has Apps: give a token"));
     }
-    let http = Http::new(parse_address(address)?, connection, options)?;
-    match kind {
-        HostKind::GitHub => Ok(Arc::new(Hub::new(http, Dialect::GitHub))),
-        HostKind::Gitea => Ok(Arc::new(Hub::new(http, Dialect::Gitea))),
-        HostKind::GitLab => Ok(Arc::new(GitLab::new(http))),
-        HostKind::BitbucketCloud => Ok(Arc::new(Bitbucket::new(http))),
-        HostKind::BitbucketDataCenter | HostKind::AzureDevOps => Err(unsupported(kind)),
+    if connection.signing_key.is_some() && kind != HostKind::GitHub {
+        return Err(Error::invalid(format!("the API of {} takes no signed commits", kind.name())));
     }
-}
-
-fn unsupported(kind: HostKind) -> Error {
-    let why = format!("{} is not connected to yet: only its webhooks are read", kind.name());
-    Error::new(Cause::Unsupported, why)
+    let signer = connection.signing_key.as_ref().map(Signer::new).transpose()?;
+    let address = parse_address(address)?;
+    let http = |address: Url| Http::new(address, connection, options);
+    match kind {
+        HostKind::GitHub => Ok(Arc::new(Hub::new(http(address)?, Dialect::GitHub, signer))),
+        HostKind::Gitea => Ok(Arc::new(Hub::new(http(address)?, Dialect::Gitea, None))),
+        HostKind::GitLab => Ok(Arc::new(GitLab::new(http(address)?))),
+        HostKind::BitbucketCloud => Ok(Arc::new(Bitbucket::new(http(address)?))),
+        HostKind::BitbucketDataCenter => {
+            let missing = || {
+                let what =
+                    "commits at Bitbucket Data Center are made by git, and this program keeps no mirrors";
+                Error::new(Cause::Unsupported, what)
+            };
+            let mirrors = options.mirrors.clone().ok_or_else(missing)?;
+            let root = datacenter::root(address);
+            Ok(Arc::new(DataCenter::new(http(root.clone())?, root, connection, mirrors)))
+        }
+        HostKind::AzureDevOps => Ok(Arc::new(Azure::new(http(address)?))),
+    }
 }
 
 fn parse_address(text: &str) -> Result<Url> {

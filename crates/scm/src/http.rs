@@ -2,6 +2,7 @@
 
 use std::{error::Error as _, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use plural_reach::{Guard, OutOfReach, Reach};
@@ -11,7 +12,7 @@ use reqwest::{
 };
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::{
@@ -26,6 +27,8 @@ use crate::{
 const REDIRECTS: usize = 3;
 /// All answers of a list together are at most so many times the bytes of one.
 const ANSWERS: usize = 8;
+/// Tokens of an App that are held: each is of one repository.
+const TOKENS: usize = 100;
 /// The longest time to wait that is believed.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// The time to wait where a host names none.
@@ -45,6 +48,8 @@ pub(crate) struct Http {
     body_bytes: usize,
     pages: usize,
     accept: &'static str,
+    /// How many pieces of an address, behind the API's own, name the repository.
+    place: usize,
 }
 
 /// What is sent.
@@ -89,7 +94,14 @@ impl Http {
             ));
         }
         let auth = match &connection.credentials {
-            Credentials::Token(token) => Auth::Fixed(bearer(token.expose_secret().trim())?),
+            Credentials::Token(token) => {
+                let token = token.expose_secret().trim();
+                let is_password = connection.kind == HostKind::AzureDevOps && !is_signed(token);
+                Auth::Fixed(if is_password { basic("", token)? } else { bearer(token)? })
+            }
+            Credentials::Basic { username, password } => {
+                Auth::Fixed(basic(username, password.expose_secret().trim())?)
+            }
             Credentials::App { app_id, installation_id, private_key } => {
                 Auth::App(Box::new(AppToken::new(*app_id, *installation_id, private_key)?))
             }
@@ -97,6 +109,16 @@ impl Http {
         let accept = match connection.kind {
             HostKind::GitHub => "application/vnd.github+json",
             _ => "application/json",
+        };
+        let place = match connection.kind {
+            // projects/GROUP%2FNAME
+            HostKind::GitLab => 2,
+            // repos/OWNER/NAME, repositories/WORKSPACE/NAME
+            HostKind::GitHub | HostKind::Gitea | HostKind::BitbucketCloud => 3,
+            // rest/api/1.0/projects/KEY/repos/NAME
+            HostKind::BitbucketDataCenter => 7,
+            // PROJECT/_apis/git/repositories/NAME
+            HostKind::AzureDevOps => 5,
         };
         Ok(Self {
             client: client(connection, options)?,
@@ -107,6 +129,7 @@ impl Http {
             body_bytes: options.body_bytes,
             pages: options.pages.max(1),
             accept,
+            place,
         })
     }
 
@@ -232,7 +255,7 @@ impl Http {
     }
 
     async fn ask(&self, method: Method, url: Url, body: Option<&Payload>, accept: &str) -> Result<Reply> {
-        let authorization = self.authorization().await?;
+        let authorization = self.authorization(&url).await?;
         self.within(method, url, body, accept, &authorization).await
     }
 
@@ -262,6 +285,7 @@ impl Http {
         accept: &str,
         authorization: &HeaderValue,
     ) -> Result<Reply> {
+        let asked = url.clone();
         for _ in 0..=REDIRECTS {
             check_url(self.reach, &url)?;
             let mut call = self
@@ -276,11 +300,24 @@ impl Http {
             let status = response.status();
             if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
                 url = self.next(&method, &response, &url)?;
+                // A name that leads to another repository since that was renamed or transferred: whoever asked may read the one that was
+                // named, and need not the other.
+                if !is_same_place(&self.place_of(&asked), &self.place_of(&url)) {
+                    return Err(Error::new(
+                        Cause::Refused,
+                        format!(
+                            "{} leads to another repository, which is not followed: where it was renamed or transferred, give its name \
+                             of now",
+                            shown(&asked)
+                        ),
+                    ));
+                }
                 continue;
             }
             let headers = response.headers().clone();
             let body = read(response, &url, self.body_bytes).await?;
-            if status.is_success() {
+            // 203 is the page of somebody on the way: Azure DevOps' own, to sign in by hand.
+            if status.is_success() && status != StatusCode::NON_AUTHORITATIVE_INFORMATION {
                 return Ok(Reply { headers, body, at: shown(&url) });
             }
             return Err(refusal(&url, status, &headers, &body, authorization));
@@ -308,24 +345,48 @@ impl Http {
         }
     }
 
-    async fn authorization(&self) -> Result<HeaderValue> {
+    /// What of an address names the repository: no more than that many of its first pieces.
+    fn place_of<'u>(&self, url: &'u Url) -> Vec<&'u str> {
+        let own = self.base.path().trim_end_matches('/').matches('/').count();
+        url.path_segments().into_iter().flatten().take(own + self.place).collect()
+    }
+
+    /// The repository of GitHub that an address is about, without its owner.
+    fn repository_of<'u>(&self, url: &'u Url) -> Option<&'u str> {
+        match self.place_of(url).as_slice() {
+            [.., "repos", _, name] => Some(*name),
+            _ => None,
+        }
+    }
+
+    /// What a request to this address is sent with. The token of an App opens the repository of the request alone, and, for an
+    /// organisation's own things, what its installation opens.
+    async fn authorization(&self, url: &Url) -> Result<HeaderValue> {
         let app = match &self.auth {
             Auth::Fixed(value) => return Ok(value.clone()),
             Auth::App(app) => app,
         };
+        let repository = self.repository_of(url).map(str::to_owned);
         let mut held = app.held.lock().await;
-        if let Some(token) = held.as_ref().filter(|token| token.is_fresh()) {
+        if let Some(token) = held.get(&repository).filter(|token| token.is_fresh()) {
             return bearer(token.token.expose());
+        }
+        held.retain(|_, token| token.is_fresh());
+        if held.len() >= TOKENS {
+            held.clear();
         }
         let assertion = bearer(app.assertion()?.expose_secret())?;
         let id = app.installation_id.to_string();
         let url = self.at(&["app/installations", &id, "access_tokens"]);
-        let empty = Value::Object(serde_json::Map::new());
-        let empty = Payload::json(&empty);
-        let reply = self.within(Method::POST, url, Some(&empty), self.accept, &assertion).await?;
+        let narrowed = match &repository {
+            Some(name) => json!({"repositories": [name]}),
+            None => json!({}),
+        };
+        let narrowed = Payload::json(&narrowed);
+        let reply = self.within(Method::POST, url, Some(&narrowed), self.accept, &assertion).await?;
         let token: Token = reply.json()?;
         let value = bearer(token.token.expose())?;
-        *held = Some(token);
+        held.insert(repository, token);
         Ok(value)
     }
 }
@@ -359,6 +420,30 @@ fn bearer(token: &str) -> Result<HeaderValue> {
     let value = HeaderValue::from_str(&format!("Bearer {token}"));
     let mut value =
         value.map_err(|_| Error::invalid("the connection's token holds a line break or the like"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Whether two addresses name one repository. Hosts know no case in names.
+fn is_same_place(one: &[&str], other: &[&str]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.eq_ignore_ascii_case(other))
+}
+
+/// Whether a token is one of Entra ID, which are signed. Azure DevOps takes its own as passwords.
+fn is_signed(token: &str) -> bool {
+    token.starts_with("eyJ") && token.split('.').count() == 3
+}
+
+fn basic(username: &str, password: &str) -> Result<HeaderValue> {
+    let is_odd = |text: &str| text.contains(char::is_control);
+    if is_odd(username) || is_odd(password) || username.contains(':') {
+        return Err(Error::invalid(
+            "the connection's user holds a colon, or its user or password a line break or the like",
+        ));
+    }
+    let value = format!("Basic {}", STANDARD.encode(format!("{username}:{password}")));
+    let mut value = HeaderValue::from_str(&value)
+        .map_err(|_| Error::invalid("the connection's user or password cannot be sent"))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -439,7 +524,7 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, body: &[u8], sent
         code == 429 || (code == 403 && (wait.is_some() || said.to_ascii_lowercase().contains("rate limit")));
     let cause = match code {
         _ if is_limit => Cause::RateLimited { wait: wait.unwrap_or(SOME_WAIT) },
-        401 | 403 => Cause::Refused,
+        203 | 401 | 403 => Cause::Refused,
         404 | 410 => Cause::NotFound,
         405 | 409 => Cause::Conflict,
         413 => Cause::TooLarge,
@@ -475,11 +560,22 @@ fn said(body: &[u8], sent: &HeaderValue) -> String {
             text.push_str(more);
         }
     }
-    let secret = sent.to_str().unwrap_or_default().trim_start_matches("Bearer ");
-    if !secret.is_empty() {
-        text = text.replace(secret, "(hidden)");
+    for secret in secrets(sent.to_str().unwrap_or_default()) {
+        if !secret.is_empty() {
+            text = text.replace(&secret, "(hidden)");
+        }
     }
     printable(&text)
+}
+
+/// What is secret of a credential, in all forms in which it may be repeated.
+fn secrets(sent: &str) -> Vec<String> {
+    let Some(pair) = sent.strip_prefix("Basic ") else {
+        return vec![sent.trim_start_matches("Bearer ").to_owned()];
+    };
+    let plain = STANDARD.decode(pair).ok().and_then(|plain| String::from_utf8(plain).ok());
+    let password = plain.as_deref().and_then(|plain| plain.split_once(':')).map(|(_, password)| password);
+    vec![pair.to_owned(), password.unwrap_or_default().to_owned()]
 }
 
 /// Every text in a value: hosts tell of errors in lists, and by field.
@@ -557,5 +653,34 @@ mod tests {
         assert!(!format!("{error} {error:?}").contains("s3cr3t"), "{error:?}");
         assert!(!error.message.contains("token=q"), "{error}");
         assert!(error.message.contains("bad token (hidden)"), "{error}");
+    }
+
+    #[test]
+    fn an_error_repeats_no_password() {
+        let url = Url::parse("https://h/x").unwrap();
+        let sent = basic("ada", "pa55:word").unwrap();
+        let pair = STANDARD.encode("ada:pa55:word");
+        let body = format!(r#"{{"message":"not pa55:word, nor Basic {pair}"}}"#);
+        let error = refusal(&url, StatusCode::BAD_REQUEST, &HeaderMap::new(), body.as_bytes(), &sent);
+        assert!(error.message.ends_with("not (hidden), nor Basic (hidden)"), "{error}");
+        assert!(basic("a:b", "c").is_err() && basic("a", "b\nc").is_err());
+        assert!(!format!("{sent:?}").contains(&pair), "{sent:?}");
+    }
+
+    #[test]
+    fn tokens_of_entra_id_are_told_from_others() {
+        assert!(is_signed("eyJ0eXAi.eyJhdWQi.c2ln"));
+        for other in ["", "eyJ0eXAi", "abc.def.ghi", "eyJ0eXAi.x"] {
+            assert!(!is_signed(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_page_to_sign_in_is_no_answer() {
+        let url = Url::parse("https://h/x").unwrap();
+        let status = StatusCode::NON_AUTHORITATIVE_INFORMATION;
+        let sent = basic("", "t0ken").unwrap();
+        let error = refusal(&url, status, &HeaderMap::new(), b"<html>", &sent);
+        assert_eq!(error.cause, Cause::Refused, "{error}");
     }
 }

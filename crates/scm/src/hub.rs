@@ -24,6 +24,7 @@ use crate::{
         PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
         WebhookSpec,
     },
+    signing::Signer,
 };
 
 /// Characters of a status' description.
@@ -39,6 +40,8 @@ pub(crate) enum Dialect {
 pub(crate) struct Hub {
     http: Http,
     dialect: Dialect,
+    /// What commits are signed with.
+    signer: Option<Signer>,
 }
 
 impl fmt::Debug for Hub {
@@ -48,8 +51,8 @@ impl fmt::Debug for Hub {
 }
 
 impl Hub {
-    pub(crate) fn new(http: Http, dialect: Dialect) -> Self {
-        Self { http, dialect }
+    pub(crate) fn new(http: Http, dialect: Dialect, signer: Option<Signer>) -> Self {
+        Self { http, dialect, signer }
     }
 
     /// An address below a repository.

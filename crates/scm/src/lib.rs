@@ -2,20 +2,23 @@
 //!
 //! ```text
 //! Connection + Options ──connect──▶ Arc<dyn GitHost>
-//! headers + body + secret ──webhook::read──▶ Hint ──(state is read back through GitHost)──▶ what follows
 //! ```
 //!
 //! # Guarantees
-//! - A credential goes to the scheme, host and port of its connection only. Redirects to other places are refused.
+//! - A credential goes to the scheme, host and port of its connection only. Redirects to other places, and to
+//!   other repositories, are refused.
+//! - A token of an App opens the repository that a request is about, and no other.
 //! - Every address is checked when it is connected to ([`plural_reach::Reach`]).
 //! - Answers are bounded in bytes, lists in pages and bytes, requests in time. A list that was cut says so.
 //! - What went wrong is typed ([`Cause`]). No error and no `Debug` text holds a credential.
 //! - Opening a pull request for a branch that has an open one gives that one.
 
 mod app_token;
+mod azure;
 mod bitbucket;
 mod common;
 mod connection;
+mod datacenter;
 mod error;
 mod gitlab;
 mod http;
@@ -23,7 +26,7 @@ mod hub;
 mod names;
 mod plain;
 mod port;
-pub mod webhook;
+mod signing;
 
 pub use connection::{Connection, Credentials, HostKind, Options, Proxies, connect};
 pub use error::{Cause, Error, Result};

@@ -20,12 +20,18 @@ impl Repository {
     /// # Errors
     /// When it is no such name.
     pub fn parse(text: &str) -> Result<Self> {
+        // Projects of Azure DevOps have spaces in their names, and those of people at Bitbucket Data Center begin with a tilde.
         let good = |part: &str| {
             !part.is_empty()
                 && part.len() <= 100
                 && !matches!(part, "." | "..")
-                && !part.starts_with('-')
-                && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+                && !part.starts_with(['-', ' '])
+                && !part.ends_with(' ')
+                && part
+                    .strip_prefix('~')
+                    .unwrap_or(part)
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "._- ".contains(c))
         };
         match text.rsplit_once('/') {
             Some((owner, name))
@@ -137,9 +143,10 @@ mod tests {
 
     #[test]
     fn names_that_lead_elsewhere_are_refused() {
-        for bad in
-            ["", "a", "a//c", "/a/b", "a/../c", "../b", "a/..", "a/b?c", "a/%2e", "-a/b", "a b/c", "a/b\n"]
-        {
+        for bad in [
+            "", "a", "a//c", "/a/b", "a/../c", "../b", "a/..", "a/b?c", "a/%2e", "-a/b", " a/c", "a/b\n",
+            "a/~~b", "a /b",
+        ] {
             assert!(Repository::parse(bad).is_err(), "{bad:?}");
         }
         for bad in ["", "-x", "a..b", "a/", "/a", "a b", "a~1", "a.lock", "a//b", "x/.y", "@", "a\nb"] {
@@ -154,7 +161,9 @@ mod tests {
         assert!(Repository::parse("a/".repeat(30).trim_end_matches('/')).is_err());
         let nested = Repository::parse("acme/platform/fleet").unwrap();
         assert_eq!((nested.owner(), nested.name()), ("acme/platform", "fleet"));
-        assert_eq!(Repository::parse("ada/fleet.infra").unwrap().to_string(), "ada/fleet.infra");
+        for good in ["ada/fleet.infra", "My Project/web", "~ada/dotfiles"] {
+            assert_eq!(Repository::parse(good).unwrap().to_string(), good);
+        }
         assert!(BranchName::parse("plural/update-1").is_ok());
         assert!(FilePath::parse("apps/x/values.yaml").is_ok());
         assert!(CommitId::parse(&"a".repeat(40)).is_ok());

@@ -339,12 +339,12 @@ fn file(kinds: &BTreeMap<String, ListedKind>, change: &Change) -> Result<FileCha
             Ok(FileChange { path: path.to_owned(), content: None, executable: false })
         }
         (Change::Write { .. }, Some(ListedKind::Folder | ListedKind::Submodule)) => conflict("a folder"),
-        (Change::Write { content, .. }, _) => {
+        (Change::Write { content, executable, .. }, _) => {
             let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
             if above.any(|folder| kinds.get(folder).is_some_and(|kind| *kind != ListedKind::Folder)) {
                 return conflict("a file");
             }
-            let executable = known == Some(&ListedKind::Executable);
+            let executable = executable.unwrap_or(known == Some(&ListedKind::Executable));
             Ok(FileChange { path: path.to_owned(), content: Some(content.clone()), executable })
         }
     }

@@ -20,6 +20,8 @@ pub enum Change {
         path: FilePath,
         /// Its whole content.
         content: Bytes,
+        /// Whether it may be run from then on; without: as before, and not where it is new. A host whose API cannot say so refuses.
+        executable: Option<bool>,
     },
     /// Remove it. A file that is not there is a conflict.
     Delete {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::error::db;
 use crate::{
-    cluster, custom_stack_run, global_service, group, managed_namespace, pr_automation, project,
+    cluster, custom_stack_run, global_service, group, managed_namespace, pr_automation, pr_instance, project,
     pull_request, repository, saved_view, scm_connection, scm_webhook, service, service_context, stack, user,
 };
 
@@ -46,6 +46,7 @@ async fn state_on(connection: &impl ConnectionTrait, noun: &str, id: Uuid) -> Re
         "group" => row_on::<group::row::Entity>(connection, id).await,
         "managed namespace" => row_on::<managed_namespace::row::Entity>(connection, id).await,
         "pr automation" => row_on::<pr_automation::row::Entity>(connection, id).await,
+        "pr instance" => row_on::<pr_instance::row::Entity>(connection, id).await,
         "project" => row_on::<project::row::Entity>(connection, id).await,
         "pull request" => row_on::<pull_request::row::Entity>(connection, id).await,
         "saved view" => row_on::<saved_view::row::Entity>(connection, id).await,

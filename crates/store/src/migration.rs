@@ -84,9 +84,11 @@ mod m0107_scm_webhooks;
 mod m0108_pr_automations;
 mod m0109_pull_requests;
 mod m0110_pull_request_phases;
+mod m0111_changed_as;
 mod m0112_pull_request_life;
 mod m0113_fleet_plans;
 mod m0114_stack_pull_requests;
+mod m0115_pr_instances;
 #[cfg(test)]
 mod tests;
 
@@ -182,9 +184,11 @@ impl MigratorTrait for Migrator {
             Box::new(m0108_pr_automations::Migration),
             Box::new(m0109_pull_requests::Migration),
             Box::new(m0110_pull_request_phases::Migration),
+            Box::new(m0111_changed_as::Migration),
             Box::new(m0112_pull_request_life::Migration),
             Box::new(m0113_fleet_plans::Migration),
             Box::new(m0114_stack_pull_requests::Migration),
+            Box::new(m0115_pr_instances::Migration),
         ]
     }
 }

@@ -39,6 +39,8 @@ pub(crate) mod row {
         pub spec: Json,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        pub revision: i64,
+        pub digest: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -67,6 +69,8 @@ impl TryFrom<row::Model> for PrAutomation {
             spec,
             created_at,
             updated_at,
+            revision,
+            digest: _,
         } = row;
         Ok(Self {
             id: PrAutomationId::from_uuid(id),
@@ -80,6 +84,7 @@ impl TryFrom<row::Model> for PrAutomation {
                 service_id: service_id.map(ServiceId::from_uuid),
             },
             spec: json(spec, SPEC)?,
+            revision,
             created_at,
             updated_at,
         })
@@ -151,7 +156,8 @@ impl PrAutomationStore for Database {
         automation: &PrAutomation,
         grant: Option<&Grant>,
     ) -> Result<()> {
-        let PrAutomation { id, project_id, name, role, links, spec, created_at, updated_at } = automation;
+        let PrAutomation { id, project_id, name, role, links, spec, revision, created_at, updated_at } =
+            automation;
         let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id } = links;
         let write = self.write().await?;
         // It must not go while something is made in it.
@@ -172,6 +178,8 @@ impl PrAutomationStore for Database {
             spec: set(to_json(spec, SPEC)?),
             created_at: set(*created_at),
             updated_at: set(*updated_at),
+            revision: set(*revision),
+            digest: set(Some(spec.digest()?)),
         };
         row.insert(&write.tx).await.map_err(unique("making an automation", UNIQUE))?;
         policy::grant_in_tx(&write, grant).await?;
@@ -185,7 +193,8 @@ impl PrAutomationStore for Database {
         after: &PrAutomation,
         grant: Option<&Grant>,
     ) -> Result<()> {
-        let PrAutomation { id, project_id: _, name, role, links, spec, created_at: _, updated_at } = after;
+        let PrAutomation { id, project_id: _, name, role, links, spec, revision, created_at: _, updated_at } =
+            after;
         let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id } = links;
         let write = self.write().await?;
         // What it uses is locked before it, as whoever makes one does.
@@ -211,6 +220,8 @@ impl PrAutomationStore for Database {
             role: set(role.map(|role| role.as_str().to_owned())),
             spec: set(to_json(spec, SPEC)?),
             updated_at: set(*updated_at),
+            revision: set(*revision),
+            digest: set(Some(spec.digest()?)),
             ..Default::default()
         };
         let gone = gone_or(NOUN, unique("changing an automation", UNIQUE));

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, CreatePr};
 use plural_app::job::NewJob;
+use plural_app::pr_instance::{PrLedger, PrSettled};
 use plural_app::pull_request::{PendingPullRequest, PullRequestEnd, PullRequestFilter, PullRequestStore};
 use plural_app::seal::Sealed;
 use plural_core::access::Visibility;
@@ -27,7 +28,7 @@ use crate::error::{db, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{policy, pr_automation, service};
+use crate::{policy, pr_automation, pr_instance, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -224,6 +225,7 @@ impl PullRequestStore for Database {
             updated_at: set(*updated_at),
             ..Default::default()
         };
+        let settled = PrSettled { status: *status, commit: None };
         let doing = "recording a pull request";
         let mut entry = by.entry().clone();
         let row = if let Some(known) = known {
@@ -242,6 +244,7 @@ impl PullRequestStore for Database {
             row.phase = set(PrPhase::Opened.as_str().to_owned());
             row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
         };
+        pr_instance::settle_in_tx(&write.tx, PullRequestId::from_uuid(row.id), &settled, *updated_at).await?;
         write.audit(&entry).await?;
         write.commit().await?;
         row.try_into()
@@ -253,6 +256,7 @@ impl PullRequestStore for Database {
         begun: &PullRequest,
         work: &PrWork,
         asked: &Sealed,
+        ledger: &PrLedger,
         job: &NewJob,
     ) -> Result<()> {
         let PullRequest {
@@ -270,7 +274,7 @@ impl PullRequestStore for Database {
         // It has no address yet.
         let HostPullRequest { url: _, repository, branch, title, status, labels } = told;
         let mut write = self.write().await?;
-        hold_automation_in_tx(&write.tx, by.target().id, *connection_id).await?;
+        hold_version_in_tx(&write.tx, by.target()).await?;
         let row = row::ActiveModel {
             id: set(id.uuid()),
             project_id: set(project_id.uuid()),
@@ -293,6 +297,7 @@ impl PullRequestStore for Database {
             ..Default::default()
         };
         row.insert(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
+        pr_instance::begin_in_tx(&write.tx, ledger, *created_at).await?;
         write.enqueue(std::slice::from_ref(job), *created_at).await?;
         write.audit(by.entry()).await?;
         write.commit().await
@@ -335,6 +340,7 @@ impl PullRequestStore for Database {
     ) -> Result<()> {
         let write = self.write().await?;
         let Some(known) = pending_in_tx(&write.tx, id).await? else { return Ok(()) };
+        let work: PrWork = known.work.map(|work| json(work, WORK)).transpose()?.unwrap_or_default();
         // What was answered is not kept any longer.
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(known.id),
@@ -357,6 +363,16 @@ impl PullRequestStore for Database {
             }
         }
         row.update(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
+        let generated = work.generated.as_ref();
+        match end {
+            PullRequestEnd::Opened { url: _, title: _, status } => {
+                pr_instance::opened_in_tx(&write.tx, id, generated, *status, at).await?;
+            }
+            PullRequestEnd::Failed { error: _ } => {
+                let unneeded = generated.filter(|_| work.unneeded);
+                pr_instance::failed_in_tx(&write.tx, id, unneeded, at).await?;
+            }
+        }
         write.commit().await
     }
 }
@@ -366,11 +382,22 @@ async fn hold_automation_in_tx(
     tx: &impl ConnectionTrait,
     id: PrAutomationId,
     connection: ScmConnectionId,
-) -> Result<()> {
+) -> Result<pr_automation::row::Model> {
     let found = pr_automation::row::Entity::find_by_id(id.uuid()).lock(LockType::KeyShare).one(tx).await;
     let found = found.map_err(db("reading an automation"))?.ok_or(Error::not_found("pr automation"))?;
     if found.connection_id != connection.uuid() {
         return Err(Error::conflict("the automation has another connection now: try again"));
+    }
+    Ok(found)
+}
+
+/// As [`hold_automation_in_tx`]; what is generated is of the version that was looked at.
+async fn hold_version_in_tx(tx: &impl ConnectionTrait, automation: &PrAutomation) -> Result<()> {
+    let found = hold_automation_in_tx(tx, automation.id, automation.links.connection_id).await?;
+    if found.revision != automation.revision {
+        return Err(Error::conflict(
+            "somebody changed the automation at the same time: look at it and try again",
+        ));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, Write};
 use plural_app::job::NewJob;
+use plural_app::pr_instance::PrSettled;
 use plural_app::pull_request_life::{PullRequestLifeStore, PullRequestRead};
 use plural_core::ids::{ClusterId, PrAutomationId, PullRequestId, ScmConnectionId, ServiceId, StackId};
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PullRequest};
@@ -20,7 +21,7 @@ use crate::convert::to_json;
 use crate::database::Database;
 use crate::error::{db, unique_constraint};
 use crate::pull_request::{FACTS, LABELS, row};
-use crate::scm_connection;
+use crate::{pr_instance, scm_connection};
 use crate::transaction::set;
 
 /// Open ones of a repository that are looked at in one pass.
@@ -129,6 +130,10 @@ impl PullRequestLifeStore for Database {
         }
         let changed = change.update(&write.tx).await;
         changed.map_err(db(RECORDING))?;
+        if is_news {
+            let settled = PrSettled { status: *status, commit: life.facts.merge_commit.clone() };
+            pr_instance::settle_in_tx(&write.tx, id, &settled, at).await?;
+        }
         write.enqueue(jobs, at).await?;
         write.commit().await?;
         Ok(true)

@@ -12,7 +12,7 @@ use plural_core::repository::RepositoryUrl;
 use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::scm_webhook::ScmWebhook;
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, LockType};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, Func, LockType};
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, Select};
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ use crate::error::{db, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{policy, repository, scm_connection};
+use crate::{policy, pull_request, repository, scm_connection};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -174,5 +174,20 @@ impl ScmWebhookStore for Database {
             .into_iter()
             .map(|(id, url)| (RepositoryId::from_uuid(id), RepositoryUrl::stored(&url)))
             .collect())
+    }
+
+    async fn scm_webhook_has_pull_requests(&self, connection: ScmConnectionId, slug: &str) -> Result<bool> {
+        use pull_request::row::{Column, Entity};
+        let repository = Expr::expr(Func::lower(Expr::col(Column::Repository)));
+        let found: Option<Uuid> = Entity::find()
+            .select_only()
+            .column(Column::Id)
+            .filter(Column::ConnectionId.eq(connection.uuid()))
+            .filter(repository.eq(slug.to_ascii_lowercase()))
+            .into_tuple()
+            .one(&self.reader)
+            .await
+            .map_err(db("looking for pull requests of a repository"))?;
+        Ok(found.is_some())
     }
 }

@@ -121,6 +121,7 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::ScmSecrets => ("scm_connections", "secrets", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::ScmWebhookHmac => ("scm_webhooks", "hmac", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::PullRequestAsked => ("pull_requests", "asked", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::PrInstanceSeed => ("pr_instances", "seed", Some("id"), OWN, KeyPurpose::Secrets),
     };
     Place { table, column, id, project, purpose }
 }
@@ -162,7 +163,8 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::StackDrift
         | SealedColumn::ScmSecrets
         | SealedColumn::ScmWebhookHmac
-        | SealedColumn::PullRequestAsked => ("id", None),
+        | SealedColumn::PullRequestAsked
+        | SealedColumn::PrInstanceSeed => ("id", None),
     };
     Some(Key { id, number })
 }

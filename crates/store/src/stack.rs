@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use plural_app::access::{Admin, Audited, Grant, Write};
+use plural_app::job::NewJob;
 use plural_app::seal::Sealed;
 use plural_app::stack::{Dependents, StackFilter, StackSelector, StackStore, forgets};
 use plural_app::stack_run::{MadeRun, SealedInputs};
@@ -81,6 +82,8 @@ pub(crate) mod row {
         pub clock_error: Option<String>,
         pub drifted_at: Option<DateTimeUtc>,
         pub drift: Option<Json>,
+        /// Whoever changed it, as the audit log names them.
+        pub changed_as: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -148,6 +151,7 @@ impl TryFrom<row::Model> for Stack {
             clock_error,
             drifted_at,
             drift,
+            changed_as,
         } = row;
         Ok(Self {
             id: StackId::from_uuid(id),
@@ -166,6 +170,7 @@ impl TryFrom<row::Model> for Stack {
             source_error,
             deleted_at,
             changed_by: changed_by_id.map(UserId::from_uuid),
+            changed_as,
             lock,
             // It is in a table of its own.
             state: None,
@@ -317,6 +322,7 @@ impl StackStore for Database {
             source_error: _,
             deleted_at: _,
             changed_by,
+            changed_as,
             lock: _,
             state: _,
             watch,
@@ -376,6 +382,7 @@ impl StackStore for Database {
             clock_error: set(None),
             drifted_at: set(None),
             drift: set(None),
+            changed_as: set(changed_as.clone()),
         };
         row.insert(&write.tx).await.map_err(unique("making a stack", UNIQUE))?;
         if !spec.dependencies.is_empty() {
@@ -471,6 +478,7 @@ impl StackStore for Database {
         }
         if source.is_some() || spec.is_some() || is_sealing {
             row.changed_by_id = set(by.entry().user_id.map(UserId::uuid));
+            row.changed_as = set(by.entry().user_id.map(|_| by.entry().actor.clone()));
         }
         let gone = gone_or("stack", unique("changing a stack", UNIQUE));
         row.update(&write.tx).await.map_err(gone)?;
@@ -508,6 +516,7 @@ impl StackStore for Database {
         by: Audited<'_, Stack, Admin>,
         forget: Option<StateVersionId>,
         dependents: Dependents,
+        follows: &[NewJob],
     ) -> Result<()> {
         let id = by.target().id;
         let mut write = self.write().await?;
@@ -555,6 +564,7 @@ impl StackStore for Database {
         // Its row, its states and its runs go with its policy.
         policy::forget_in_tx(&write, id).await?;
         write.audit(by.entry()).await?;
+        write.enqueue(follows, by.entry().at).await?;
         write.commit().await
     }
 }

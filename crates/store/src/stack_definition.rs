@@ -1,6 +1,7 @@
 //! Definitions of stacks.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, Installation, Write};
 use plural_app::job::NewJob;
 use plural_app::records::Search;
@@ -43,6 +44,7 @@ pub(crate) mod row {
         pub changed_by_id: Option<Uuid>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        pub changed_as: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -69,6 +71,7 @@ impl TryFrom<row::Model> for StackDefinition {
             changed_by_id,
             created_at,
             updated_at,
+            changed_as,
         } = row;
         Ok(Self {
             id: StackDefinitionId::from_uuid(id),
@@ -78,6 +81,7 @@ impl TryFrom<row::Model> for StackDefinition {
             steps: json(steps, WHAT)?,
             delete_steps: json(delete_steps, WHAT)?,
             changed_by: changed_by_id.map(UserId::from_uuid),
+            changed_as,
             created_at,
             updated_at,
         })
@@ -179,6 +183,7 @@ impl StackDefinitionStore for Database {
             changed_by_id: set(by.entry().user_id.map(UserId::uuid)),
             created_at: set(at),
             updated_at: set(at),
+            changed_as: set(by.entry().user_id.map(|_| by.entry().actor.clone())),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a definition of stacks", UNIQUE))?;
         write.audit(by.entry()).await?;
@@ -190,6 +195,7 @@ impl StackDefinitionStore for Database {
         &self,
         by: Audited<'_, StackDefinition, Write>,
         is: &NewStackDefinition,
+        unchanged_since: Option<DateTime<Utc>>,
         follow: &NewJob,
     ) -> Result<StackDefinition> {
         let NewStackDefinition { name, description, configuration, steps, delete_steps } = is;
@@ -199,6 +205,13 @@ impl StackDefinitionStore for Database {
         let was = row::Entity::find_by_id(by.target().id.uuid()).lock_exclusive().one(&write.tx).await;
         let was =
             was.map_err(db("reading a definition of stacks"))?.ok_or(Error::not_found("stack definition"))?;
+        // As precise as both databases are.
+        let moved = |since: DateTime<Utc>| since.timestamp_micros() != was.updated_at.timestamp_micros();
+        if unchanged_since.is_some_and(moved) {
+            return Err(Error::conflict(
+                "somebody else changed the definition since you read it: look at it and try again",
+            ));
+        }
         let is_same = StackDefinition::try_from(was)?.runs_as(is);
         let row = row::ActiveModel {
             id: ActiveValue::Unchanged(by.target().id.uuid()),
@@ -214,6 +227,11 @@ impl StackDefinitionStore for Database {
             },
             created_at: ActiveValue::NotSet,
             updated_at: set(at),
+            changed_as: if is_same {
+                ActiveValue::NotSet
+            } else {
+                set(by.entry().user_id.map(|_| by.entry().actor.clone()))
+            },
         };
         let gone = gone_or("stack definition", unique("changing a definition of stacks", UNIQUE));
         let row = row.update(&write.tx).await.map_err(gone)?;

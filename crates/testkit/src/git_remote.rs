@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicI64, Ordering},
@@ -151,6 +151,30 @@ impl GitRemote {
         // When git ends early its own message says more than our broken pipe.
         anyhow::ensure!(output.status.success(), "git failed: {}", stderr.trim());
         written
+    }
+
+    /// The files of a commit: path, content, whether it is executable.
+    ///
+    /// # Errors
+    /// When it is no commit.
+    pub fn files(&self, commit: &str) -> anyhow::Result<Vec<(String, Vec<u8>, bool)>> {
+        let output = git(&self.path()).args(["archive", "--format=tar", commit]).output()?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        anyhow::ensure!(output.status.success(), "git failed: {}", stderr.trim());
+        let mut archive = tar::Archive::new(output.stdout.as_slice());
+        let mut files = Vec::new();
+        for entry in archive.entries()? {
+            let mut entry = entry?;
+            if !entry.header().entry_type().is_file() {
+                continue;
+            }
+            let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+            let executable = entry.header().mode()? & 0o100 != 0;
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content)?;
+            files.push((path, content, executable));
+        }
+        Ok(files)
     }
 
     /// Run git in the repository, apart from the caller's configuration; returns stdout, trimmed.

@@ -45,12 +45,25 @@ pub struct GitServer {
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     root: PathBuf,
     mood: Mutex<Mood>,
     credentials: Mutex<Option<(String, String)>>,
     requests: AtomicU64,
     sent: AtomicU64,
+}
+
+impl Shared {
+    /// The repositories in a folder, for a server that lets in by itself.
+    pub(crate) fn of(root: &Path) -> Arc<Self> {
+        Arc::new(Self {
+            root: root.to_owned(),
+            mood: Mutex::default(),
+            credentials: Mutex::default(),
+            requests: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+        })
+    }
 }
 
 impl GitServer {
@@ -59,13 +72,7 @@ impl GitServer {
     /// # Errors
     /// When no port can be bound.
     pub fn start(root: &Path) -> anyhow::Result<Self> {
-        let shared = Arc::new(Shared {
-            root: root.to_owned(),
-            mood: Mutex::default(),
-            credentials: Mutex::default(),
-            requests: AtomicU64::new(0),
-            sent: AtomicU64::new(0),
-        });
+        let shared = Shared::of(root);
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
         let background = Background::start("git-server", move |listener| async move {
             drop(axum::serve(listener, router).await);
@@ -132,7 +139,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Res
     }
 }
 
-fn plain(status: StatusCode, text: &str) -> Response {
+pub(crate) fn plain(status: StatusCode, text: &str) -> Response {
     let mut response = Response::new(Body::from(format!("{text}\n")));
     *response.status_mut() = status;
     response
@@ -145,7 +152,7 @@ fn admitted(shared: &Shared, headers: &HeaderMap) -> bool {
 }
 
 /// Hand the request to `git http-backend`, which speaks CGI.
-async fn backend(shared: &Arc<Shared>, request: Request<Body>) -> anyhow::Result<Response> {
+pub(crate) async fn backend(shared: &Arc<Shared>, request: Request<Body>) -> anyhow::Result<Response> {
     let (parts, body) = request.into_parts();
     let text = |name: HeaderName| {
         parts.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned()

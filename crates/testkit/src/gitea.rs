@@ -1,11 +1,14 @@
-//! Gitea, as organisations run it, on a database in a folder of the test's own.
+//! Gitea, as organisations run it, on a database of its own in the test run's PostgreSQL: built without C, it has no SQLite.
+
+mod door;
+mod repository;
 
 use std::{
     fmt::Write as _,
     fs, io,
     net::SocketAddr,
     os::unix::process::CommandExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     sync::{
         Arc,
@@ -17,7 +20,6 @@ use std::{
 
 use anyhow::Context as _;
 use axum::{Router, extract::State, routing::post};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::HeaderMap;
 use parking_lot::Mutex;
@@ -26,11 +28,15 @@ use serde_json::{Value, json};
 use crate::{
     background::Background,
     folder::OwnedFolder,
+    missing::Missing,
     port::free_port,
-    postgres::unprivileged_user,
+    postgres::{PostgresServer, unprivileged_user},
     process::{Program, RunAs, Running, isolate},
-    programs::program_or_report,
+    programs::find_program,
 };
+
+pub use door::{GiteaDoor, Unanswered};
+pub use repository::GiteaRepository;
 
 /// How long it may take to start on a busy machine.
 const READY_WITHIN: Duration = Duration::from_mins(2);
@@ -43,6 +49,9 @@ const OTHER: &str = "mallory";
 /// The repository of each organisation.
 const REPOSITORY: &str = "fleet";
 
+/// Entries of a page of a tree in tests, so that every list of files has pages.
+const SMALL_PAGE: usize = 3;
+
 /// A server on a loopback port. Stops on drop.
 #[derive(Debug)]
 pub struct Gitea {
@@ -50,21 +59,73 @@ pub struct Gitea {
     token: String,
     other: String,
     repositories: AtomicU64,
+    // Stopped before its database goes: fields drop in this order.
     running: Mutex<Running>,
+    _database: GiteaDatabase,
     _folder: OwnedFolder,
 }
 
+/// Its database; it goes when this is dropped.
+#[derive(Debug)]
+struct GiteaDatabase {
+    server: &'static PostgresServer,
+    name: String,
+}
+
+impl Drop for GiteaDatabase {
+    fn drop(&mut self) {
+        if let Err(error) = self.server.drop_database(&self.name) {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
 impl Gitea {
-    /// An empty server. Nothing, said on stderr, where its program is missing.
+    /// What it takes is here; where not, that is said on stderr.
+    ///
+    /// # Panics
+    /// When `CI` is set and something is missing.
+    pub fn is_here_or_report() -> bool {
+        Self::parts().inspect_err(Missing::report).is_ok()
+    }
+
+    /// An empty server with pages of three files. Nothing, said on stderr, where what it takes is missing.
     ///
     /// # Errors
     /// When it does not start.
     ///
     /// # Panics
-    /// When `CI` is set and its program is missing.
+    /// When `CI` is set and something is missing.
     pub fn start() -> anyhow::Result<Option<Self>> {
-        let Some(program) = program_or_report("gitea") else { return Ok(None) };
-        let program = fs::canonicalize(&program)?;
+        match Self::parts() {
+            Ok((program, server)) => Self::start_with(&program, server, Some(SMALL_PAGE)).map(Some),
+            Err(missing) => {
+                missing.report();
+                Ok(None)
+            }
+        }
+    }
+
+    /// An empty server with pages as it comes with.
+    ///
+    /// # Errors
+    /// When something is missing, or it does not start.
+    pub fn start_as_shipped() -> anyhow::Result<Self> {
+        let (program, server) = Self::parts()?;
+        Self::start_with(&program, server, None)
+    }
+
+    /// Its program, and the server of its database.
+    fn parts() -> Result<(PathBuf, &'static PostgresServer), Missing> {
+        Ok((find_program("gitea")?, PostgresServer::shared()?))
+    }
+
+    fn start_with(
+        program: &Path,
+        server: &'static PostgresServer,
+        page: Option<usize>,
+    ) -> anyhow::Result<Self> {
+        let program = fs::canonicalize(program)?;
         let folder = OwnedFolder::new("gitea")?;
         // It refuses to be root, and another user may not get to where the program is.
         let user = unprivileged_user()?;
@@ -75,7 +136,8 @@ impl Gitea {
         let files = program.parent().context("the program has no folder")?.join(FILES);
         copy(&files, &folder.path().join("files"))?;
         let port = free_port()?;
-        let settings = folder.write("app.ini", settings(folder.path(), port)?)?;
+        let database = GiteaDatabase { server, name: server.create_database()? };
+        let settings = folder.write("app.ini", settings(folder.path(), port, &database, page)?)?;
         if let Some(user) = user {
             folder.give_to(user)?;
             std::os::unix::fs::chown(&settings, Some(user.uid), Some(user.gid))?;
@@ -104,10 +166,11 @@ impl Gitea {
             other,
             repositories: AtomicU64::new(0),
             running: Mutex::new(web.start()?),
+            _database: database,
             _folder: folder,
         };
         gitea.until_ready()?;
-        Ok(Some(gitea))
+        Ok(gitea)
     }
 
     fn until_ready(&self) -> anyhow::Result<()> {
@@ -120,6 +183,11 @@ impl Gitea {
             thread::sleep(Duration::from_millis(50));
         }
         Ok(())
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// Where its API is.
@@ -147,7 +215,7 @@ impl Gitea {
         let new =
             json!({"name": REPOSITORY, "auto_init": true, "readme": "Default", "default_branch": "main"});
         self.ask("POST", &format!("/orgs/{owner}/repos"), &self.token, &new)?;
-        let repository = GiteaRepository { gitea: self, owner };
+        let repository = GiteaRepository::of(self, owner);
         repository.push("main", "apps/web/values.yaml", "replicas: 1\n")?;
         Ok(repository)
     }
@@ -180,105 +248,20 @@ async fn exchange(method: &str, url: &str, token: &str, body: &Value) -> anyhow:
     Ok(serde_json::from_str(&text).unwrap_or_default())
 }
 
-/// A repository of the server, and what other people do in it.
-#[derive(Debug)]
-pub struct GiteaRepository<'a> {
-    gitea: &'a Gitea,
-    owner: String,
-}
-
-impl GiteaRepository<'_> {
-    /// `OWNER/NAME`.
-    pub fn name(&self) -> String {
-        format!("{}/{REPOSITORY}", self.owner)
-    }
-
-    fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> anyhow::Result<Value> {
-        self.gitea.ask(method, &format!("/repos/{}{path}", self.name()), token, body)
-    }
-
-    fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
-        let found = self.ask("GET", path, &self.gitea.token, &Value::Null)?;
-        found.as_array().cloned().with_context(|| format!("{path} is no list: {found}"))
-    }
-
-    /// Pushes a file to a branch.
-    ///
-    /// # Errors
-    /// When it is refused.
-    pub fn push(&self, branch: &str, path: &str, content: &str) -> anyhow::Result<()> {
-        let known =
-            self.ask("GET", &format!("/contents/{path}?ref={branch}"), &self.gitea.token, &Value::Null);
-        let mut file = json!({"operation": "create", "path": path, "content": STANDARD.encode(content)});
-        if let Ok(known) = known {
-            file["operation"] = "update".into();
-            file["sha"] = known["sha"].clone();
-        }
-        let body = json!({"branch": branch, "message": "Somebody else's", "files": [file]});
-        self.ask("POST", "/contents", &self.gitea.token, &body).map(drop)
-    }
-
-    /// Somebody else comments on a pull request.
-    ///
-    /// # Errors
-    /// When it is refused.
-    pub fn comment_by_another(&self, number: u64, body: &str) -> anyhow::Result<()> {
-        let path = format!("/issues/{number}/comments");
-        self.ask("POST", &path, &self.gitea.other, &json!({"body": body})).map(drop)
-    }
-
-    /// Somebody else reviews a pull request: `APPROVED`, `REQUEST_CHANGES`, `COMMENT`.
-    ///
-    /// # Errors
-    /// When it is refused.
-    pub fn review_by_another(&self, number: u64, event: &str) -> anyhow::Result<()> {
-        let path = format!("/pulls/{number}/reviews");
-        self.ask("POST", &path, &self.gitea.other, &json!({"event": event, "body": "read"})).map(drop)
-    }
-
-    /// Comments of a pull request: who, what.
-    ///
-    /// # Errors
-    /// When they are refused.
-    pub fn comments(&self, number: u64) -> anyhow::Result<Vec<(String, String)>> {
-        let found = self.list(&format!("/issues/{number}/comments"))?;
-        Ok(found.iter().map(|comment| (text(&comment["user"]["login"]), text(&comment["body"]))).collect())
-    }
-
-    /// States of a commit: context, state.
-    ///
-    /// # Errors
-    /// When they are refused.
-    pub fn statuses(&self, commit: &str) -> anyhow::Result<Vec<(String, String)>> {
-        let found = self.list(&format!("/commits/{commit}/statuses"))?;
-        Ok(found.iter().map(|status| (text(&status["context"]), text(&status["status"]))).collect())
-    }
-
-    /// How many webhooks the repository has, and its organisation.
-    ///
-    /// # Errors
-    /// When they are refused.
-    pub fn webhooks(&self) -> anyhow::Result<(usize, usize)> {
-        let path = format!("/orgs/{}/hooks", self.owner);
-        let of_owner = self.gitea.ask("GET", &path, &self.gitea.token, &Value::Null)?;
-        Ok((self.list("/hooks")?.len(), of_owner.as_array().map_or(0, Vec::len)))
-    }
-
-    /// How many pull requests there are.
-    ///
-    /// # Errors
-    /// When they are refused.
-    pub fn pull_requests(&self) -> anyhow::Result<usize> {
-        Ok(self.list("/pulls?state=all")?.len())
-    }
-}
-
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn settings(folder: &Path, port: u16) -> anyhow::Result<String> {
+fn settings(
+    folder: &Path,
+    port: u16,
+    GiteaDatabase { server, name }: &GiteaDatabase,
+    page: Option<usize>,
+) -> anyhow::Result<String> {
     let place = folder.display();
+    let database = server.url().strip_prefix("postgres://").and_then(|rest| rest.split_once('@'));
+    let (person, host) = database.context("the address of the database names nobody")?;
+    let (user, password) = person.split_once(':').context("the address of the database has no password")?;
     let secret = || format!("{:032x}", rand::random::<u128>());
     let mut text = format!("APP_NAME = tests\nRUN_MODE = prod\nWORK_PATH = {place}\n");
     for (section, lines) in [
@@ -292,7 +275,8 @@ fn settings(folder: &Path, port: u16) -> anyhow::Result<String> {
         (
             "database",
             format!(
-                "DB_TYPE = sqlite3\nPATH = {place}/gitea.db\nSQLITE_TIMEOUT = 20000\nSQLITE_JOURNAL_MODE = WAL"
+                "DB_TYPE = postgres\nHOST = {host}\nNAME = {name}\nUSER = {user}\nPASSWD = {password}\n\
+                 SSL_MODE = disable\nMAX_OPEN_CONNS = 20"
             ),
         ),
         ("repository", format!("ROOT = {place}/repositories")),
@@ -302,8 +286,7 @@ fn settings(folder: &Path, port: u16) -> anyhow::Result<String> {
         ("actions", "ENABLED = false".to_owned()),
         ("indexer", "ISSUE_INDEXER_TYPE = db".to_owned()),
         ("cron", "ENABLED = false".to_owned()),
-        // So that every list of files has pages.
-        ("api", "DEFAULT_GIT_TREES_PER_PAGE = 3".to_owned()),
+        ("api", page.map_or_else(String::new, |page| format!("DEFAULT_GIT_TREES_PER_PAGE = {page}"))),
     ] {
         write!(text, "\n[{section}]\n{lines}\n")?;
     }

@@ -59,7 +59,7 @@ pub use fault_proxy::FaultProxy;
 pub use folder::OwnedFolder;
 pub use git_remote::{CommitBuilder, GitRemote};
 pub use git_server::GitServer;
-pub use gitea::{Deliveries, Gitea, GiteaRepository};
+pub use gitea::{Deliveries, Gitea, GiteaDoor, GiteaRepository, Unanswered};
 pub use golden::{WRITE_ENV, golden_file};
 pub use google_kms_server::GoogleKmsServer;
 pub use keycloak::Keycloak;

@@ -118,6 +118,14 @@ impl Program {
         self
     }
 
+    /// Leave out `--name=value`.
+    #[must_use]
+    pub fn without_flag(mut self, name: &str) -> Self {
+        let begin = format!("--{name}=");
+        self.args.retain(|arg| !arg.as_encoded_bytes().starts_with(begin.as_bytes()));
+        self
+    }
+
     /// Run it with no more memory than that.
     #[must_use]
     pub fn within(mut self, memory: &SmallMemory) -> Self {

@@ -3,7 +3,9 @@
 
 mod answers;
 mod app;
+mod azure;
 mod bitbucket;
+mod datacenter;
 mod gitlab;
 mod state;
 
@@ -18,13 +20,14 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use http::{HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::background::Background;
+use crate::{background::Background, git_remote::GitRemote, git_server};
 use state::Host;
 
 /// Whose API the server speaks.
@@ -38,12 +41,20 @@ pub enum ScmDialect {
     GitLab,
     /// Bitbucket Cloud's.
     BitbucketCloud,
+    /// Bitbucket Data Center's, and git below `/scm`.
+    BitbucketDataCenter,
+    /// Azure DevOps'; the API's address is that of an organisation.
+    AzureDevOps,
 }
 
 impl ScmDialect {
     fn repository(self) -> &'static str {
         match self {
-            Self::GitHub | Self::Gitea | Self::BitbucketCloud => "plural/fleet",
+            Self::GitHub
+            | Self::Gitea
+            | Self::BitbucketCloud
+            | Self::BitbucketDataCenter
+            | Self::AzureDevOps => "plural/fleet",
             Self::GitLab => "plural/platform/fleet",
         }
     }
@@ -74,6 +85,7 @@ pub struct ScmServer {
 #[derive(Debug)]
 struct Shared {
     host: Mutex<Host>,
+    git: Option<Arc<git_server::Shared>>,
     mood: Mutex<Option<ScmMood>>,
     race: Mutex<Option<String>>,
     /// How many requests are answered before all are left without an answer.
@@ -84,16 +96,27 @@ struct Shared {
     token: String,
     other: String,
     exchanges: AtomicUsize,
+    /// The repositories that the last token of an App opens; all where nothing is here.
+    narrowed: Mutex<Option<Vec<String>>>,
 }
 
 impl ScmServer {
     /// A server with one repository, whose branch `main` has two files.
     ///
     /// # Errors
-    /// When no port can be bound.
+    /// When no port can be bound, or a dialect needs git and it is missing.
     pub fn start(dialect: ScmDialect) -> anyhow::Result<Self> {
+        let remote = match dialect {
+            ScmDialect::BitbucketDataCenter => Some(GitRemote::named("plural/fleet.git")?),
+            ScmDialect::GitHub
+            | ScmDialect::Gitea
+            | ScmDialect::GitLab
+            | ScmDialect::BitbucketCloud
+            | ScmDialect::AzureDevOps => None,
+        };
         let shared = Arc::new(Shared {
-            host: Mutex::new(Host::new(dialect)),
+            git: remote.as_ref().map(|remote| git_server::Shared::of(remote.root())),
+            host: Mutex::new(Host::new(dialect, remote)),
             mood: Mutex::default(),
             race: Mutex::default(),
             hold: Mutex::default(),
@@ -102,6 +125,7 @@ impl ScmServer {
             token: format!("token-{:032x}", rand::random::<u128>()),
             other: format!("other-{:032x}", rand::random::<u128>()),
             exchanges: AtomicUsize::new(0),
+            narrowed: Mutex::default(),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
         let background = Background::start("scm-server", move |listener| async move {
@@ -113,7 +137,15 @@ impl ScmServer {
 
     /// Where its API is.
     pub fn api_url(&self) -> String {
-        format!("http://{}/api", self.background.address())
+        let below = match self.dialect() {
+            ScmDialect::BitbucketDataCenter => "rest/api/1.0",
+            ScmDialect::GitHub
+            | ScmDialect::Gitea
+            | ScmDialect::GitLab
+            | ScmDialect::BitbucketCloud
+            | ScmDialect::AzureDevOps => "api",
+        };
+        format!("http://{}/{below}", self.background.address())
     }
 
     /// Whose API it speaks.
@@ -144,6 +176,16 @@ impl ScmServer {
     /// How many tokens the App was given.
     pub fn exchanges(&self) -> usize {
         self.shared.exchanges.load(Ordering::SeqCst)
+    }
+
+    /// Commits that came with a signature, as they were asked for.
+    pub fn signed_commits(&self) -> Vec<Value> {
+        self.shared.host.lock().signed.clone()
+    }
+
+    /// The repositories that the last of them opens; nothing where it opens all.
+    pub fn narrowed(&self) -> Option<Vec<String>> {
+        self.shared.narrowed.lock().clone()
     }
 
     /// Behaves so from now on; nothing means well.
@@ -195,6 +237,12 @@ impl ScmServer {
         host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.closed = true);
     }
 
+    /// Somebody else opens a pull request again that was closed.
+    pub fn reopen_by_another(&self, number: u64) {
+        let mut host = self.shared.host.lock();
+        host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.closed = false);
+    }
+
     /// Somebody else writes another text for a pull request.
     pub fn edit_by_another(&self, number: u64, body: &str) {
         let mut host = self.shared.host.lock();
@@ -202,6 +250,23 @@ impl ScmServer {
             .iter_mut()
             .filter(|pull| pull.number == number)
             .for_each(|pull| body.clone_into(&mut pull.body));
+    }
+
+    /// Somebody else opens a pull request of a branch into `main`; its number.
+    pub fn open_by_another(&self, title: &str, body: &str, head: &str) -> u64 {
+        let mut host = self.shared.host.lock();
+        host.add_pull(title.to_owned(), body.to_owned(), head.to_owned(), "main".to_owned())
+    }
+
+    /// Somebody else tells a check's state, as GitHub and Gitea call it.
+    pub fn report(&self, commit: &str, context: &str, state: &str) {
+        let status = json!({"context": context, "state": state});
+        self.shared.host.lock().statuses.push((commit.to_owned(), status));
+    }
+
+    /// Its tokens are of a project from now on, and of no user: what Bitbucket Data Center has.
+    pub fn make_tokens_of_nobody(&self) {
+        self.shared.host.lock().is_nobody = true;
     }
 
     /// Somebody else pushes a commit to a branch, which git knows by this id: with these files over those of `main`.
@@ -215,18 +280,6 @@ impl ScmServer {
         let number = host.add_pull("More".to_owned(), String::new(), branch.to_owned(), "main".to_owned());
         host.pulls.iter_mut().filter(|pull| pull.number == number).for_each(|pull| pull.fork = fork);
         number
-    }
-
-    /// Somebody else opens a pull request of a branch into `main`; its number.
-    pub fn open_by_another(&self, title: &str, body: &str, head: &str) -> u64 {
-        let mut host = self.shared.host.lock();
-        host.add_pull(title.to_owned(), body.to_owned(), head.to_owned(), "main".to_owned())
-    }
-
-    /// Somebody else tells a check's state, as GitHub and Gitea call it.
-    pub fn report(&self, commit: &str, context: &str, state: &str) {
-        let status = json!({"context": context, "state": state});
-        self.shared.host.lock().statuses.push((commit.to_owned(), status));
     }
 
     /// Whether a request was left without an answer.
@@ -278,7 +331,12 @@ impl ScmServer {
     /// Webhooks: of what (`repository`, `organisation`), secret.
     pub fn webhooks(&self) -> Vec<(String, String)> {
         let host = self.shared.host.lock();
-        host.hooks.iter().map(|hook| (hook.scope.clone(), host.secret_of(hook))).collect()
+        // Azure DevOps has one for each kind of event.
+        let counts = |hook: &&state::Hook| {
+            host.dialect != ScmDialect::AzureDevOps || hook.body["eventType"] == "git.push"
+        };
+        let counted = host.hooks.iter().filter(counts);
+        counted.map(|hook| (hook.scope.clone(), host.secret_of(hook))).collect()
     }
 
     /// How many pull requests there are.
@@ -307,10 +365,14 @@ impl Shared {
 }
 
 async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let sent = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let sent = credential(sent.unwrap_or_default());
+    if let Some(git) = &shared.git
+        && request.uri().path().starts_with("/scm/")
+    {
+        return serve_git(&shared, git, &sent, request).await;
+    }
     let (parts, body) = request.into_parts();
-    let sent =
-        parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let sent = sent.trim_start_matches("Bearer ").to_owned();
     let mood = shared.mood.lock().clone();
     match &mood {
         Some(ScmMood::Limited(seconds)) => {
@@ -340,6 +402,11 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         if !app::is_proven(&sent) {
             return answer(401, &json!({"message": "A JSON web token could not be decoded"}));
         }
+        let Ok(body) = to_bytes(body, 1 << 20).await else { return answer(400, &Value::Null) };
+        let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let names = asked["repositories"].as_array();
+        let names = names.map(|names| names.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+        *shared.narrowed.lock() = names;
         shared.exchanges.fetch_add(1, Ordering::SeqCst);
         return answer(201, &json!({"token": shared.token, "expires_at": "2999-01-01T00:00:00Z"}));
     }
@@ -384,6 +451,45 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         response.headers_mut().insert(header::LINK, link);
     }
     response
+}
+
+/// What was sent to sign in: a token, or the password that is one.
+fn credential(sent: &str) -> String {
+    let Some(pair) = sent.strip_prefix("Basic ") else {
+        return sent.trim_start_matches("Bearer ").to_owned();
+    };
+    let pair = STANDARD.decode(pair).ok().and_then(|pair| String::from_utf8(pair).ok()).unwrap_or_default();
+    pair.split_once(':').map_or("", |(_, password)| password).to_owned()
+}
+
+/// What is asked for by git.
+async fn serve_git(
+    shared: &Shared,
+    git: &Arc<git_server::Shared>,
+    sent: &str,
+    mut request: Request,
+) -> Response {
+    if sent != shared.token && sent != shared.other {
+        let mut response = answer(401, &Value::Null);
+        let realm = HeaderValue::from_static("Basic realm=\"git\"");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
+        return response;
+    }
+    if request.method() == http::Method::POST
+        && request.uri().path().ends_with("/git-receive-pack")
+        && let Some(branch) = shared.race.lock().take()
+    {
+        shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
+    }
+    let below = request.uri().path_and_query().map(http::uri::PathAndQuery::as_str).unwrap_or_default();
+    match below.trim_start_matches("/scm").parse::<http::Uri>() {
+        Ok(uri) => *request.uri_mut() = uri,
+        Err(_) => return answer(400, &Value::Null),
+    }
+    match git_server::backend(git, request).await {
+        Ok(response) => response,
+        Err(error) => git_server::plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error:#}")),
+    }
 }
 
 fn answer(status: u16, body: &Value) -> Response {

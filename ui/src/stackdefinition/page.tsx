@@ -58,8 +58,8 @@ const Create = graphql(/* GraphQL */ `
   }
 `);
 const Update = graphql(/* GraphQL */ `
-  mutation UpdateStackDefinition($id: ID!, $attributes: StackDefinitionAttributes!) {
-    updateStackDefinition(id: $id, attributes: $attributes) {
+  mutation UpdateStackDefinition($id: ID!, $attributes: StackDefinitionAttributes!, $unchangedSince: DateTime) {
+    updateStackDefinition(id: $id, attributes: $attributes, unchangedSince: $unchangedSince) {
       id
     }
   }
@@ -206,7 +206,7 @@ export function One({ id: name }: { id: string }) {
             command={(values) =>
               `plural cd stack-definitions update ${quoted(name)} --name ${quoted((values['name'] ?? '').trim())}${options(values, one)}`
             }
-            run={(values) => ask(Update, { id: one.id, attributes: attributes(values, one) })}
+            run={(values) => ask(Update, { id: one.id, attributes: attributes(values, one), unchangedSince: one.updatedAt })}
             done="Changed the definition"
           />
           <Action

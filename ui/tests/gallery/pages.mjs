@@ -28,6 +28,7 @@ const settingLists = [
   'scm-webhooks',
   'pr-automations',
   'pull-requests',
+  'pr-instances',
   'groups',
   'roles',
   'service-accounts',

@@ -116,6 +116,11 @@ impl PrAutomation {
         Some(self.0.spec.patch)
     }
 
+    /// Counts the versions of what it asks and does, from one.
+    async fn revision(&self) -> Option<i64> {
+        Some(self.0.revision)
+    }
+
     /// What is asked.
     async fn configuration(&self) -> List<PrConfiguration> {
         list(self.0.spec.configuration.iter().cloned().map(PrConfiguration::from))

@@ -286,6 +286,12 @@ impl PullRequestQuery {
 /// What a pull request would be.
 pub(crate) struct PullRequestPreview(plural_app::pull_request_open::PullRequestPreview);
 
+impl From<plural_app::pull_request_open::PullRequestPreview> for PullRequestPreview {
+    fn from(preview: plural_app::pull_request_open::PullRequestPreview) -> Self {
+        Self(preview)
+    }
+}
+
 /// What a pull request would be. Nothing of it is written.
 #[Object]
 impl PullRequestPreview {
@@ -433,11 +439,16 @@ fn ask(
     context: Option<Json>,
 ) -> plural_core::Result<PullRequestAsk> {
     let automation: PrAutomationId = id(automation)?;
-    let context = match context {
-        None | Some(Json(Value::Null)) => serde_json::Map::new(),
-        Some(Json(Value::Object(context))) => context,
-        Some(_) => return Err(plural_core::Error::invalid("context", "must be an object of answers")),
-    };
+    let context = given_answers(context)?;
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
     Ok(PullRequestAsk { automation, identifier: given(identifier), branch: given(branch), context })
+}
+
+/// What is answered: an object, or nothing.
+pub(super) fn given_answers(context: Option<Json>) -> plural_core::Result<serde_json::Map<String, Value>> {
+    match context {
+        None | Some(Json(Value::Null)) => Ok(serde_json::Map::new()),
+        Some(Json(Value::Object(context))) => Ok(context),
+        Some(_) => Err(plural_core::Error::invalid("context", "must be an object of answers")),
+    }
 }

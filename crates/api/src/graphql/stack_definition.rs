@@ -172,12 +172,17 @@ impl StackDefinitionMutation {
         ctx: &Context<'_>,
         #[graphql(name = "id")] definition: ID,
         attributes: StackDefinitionAttributes,
+        #[graphql(
+            desc = "What its `updatedAt` was when you read it: where it was changed since, nothing is."
+        )]
+        unchanged_since: Option<DateTime<Utc>>,
     ) -> Nullable<StackDefinition> {
         nullable(async {
             let request = request(ctx);
             let definition = id(&definition).into_graphql(ctx)?;
             let is = attributes.parse().into_graphql(ctx)?;
-            let changed = Box::pin(request.app.stack_definition_update(&request.op, definition, &is)).await;
+            let changed = request.app.stack_definition_update(&request.op, definition, &is, unchanged_since);
+            let changed = Box::pin(changed).await;
             Ok(Some(changed.into_graphql(ctx)?.into()))
         })
         .await

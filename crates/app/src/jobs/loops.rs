@@ -260,6 +260,17 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::DEBUG,
     },
     Loop {
+        name: "poll_stack_pulls",
+        who: Who::Leader,
+        every: Every::About(Duration::from_mins(5)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app, _| Box::pin(app.stack_pulls_poll()),
+        ends: Ends::AtOnce,
+        did: "had pull requests of stacks planned that no webhook told of",
+        level: Level::INFO,
+    },
+    Loop {
         name: "prune_stack_runs",
         who: Who::Leader,
         every: Every::About(Duration::from_hours(1)),

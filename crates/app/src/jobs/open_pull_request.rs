@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plural_core::Result;
 use plural_core::ids::PullRequestId;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,8 @@ pub struct BegunPullRequest {
 
 impl Job for OpenPullRequest {
     const KIND: &'static str = "open_pull_request";
+    // About as long as a host is asked again.
+    const ATTEMPTS: u32 = 9;
     type Payload = BegunPullRequest;
 
     fn key(begun: &BegunPullRequest) -> String {
@@ -29,5 +32,9 @@ impl Job for OpenPullRequest {
 
     async fn run(app: &Arc<App>, begun: BegunPullRequest) -> Result<(), JobFailure> {
         app.pull_request_open(begun.id).await
+    }
+
+    async fn died(app: &Arc<App>, begun: BegunPullRequest, why: &str) -> Result<()> {
+        app.pull_request_given_up(begun.id, why).await
     }
 }

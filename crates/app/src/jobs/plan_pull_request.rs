@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::job::{Job, JobFailure};
 use crate::ports::git::{CommitInfo, GitAccess, GitError, SourceSpec};
 use crate::stack::StackSelector;
-use crate::stack_pull_request::{PullAddress, run_pull};
+use crate::stack_pull_request::{PullAddress, StackRepository, run_pull};
 
 /// Plans a pull request for the stacks that it reaches. Whoever hears of one enqueues this.
 #[derive(Debug)]
@@ -109,11 +109,12 @@ impl App {
     }
 }
 
-/// The repositories that are cloned from where this one is: of the connection's project, or of all.
-async fn repositories(app: &App, connection: &ScmConnection, slug: &str) -> Result<Vec<RepositoryId>> {
+/// The repositories that are cloned from where this one is, and that stacks follow whose connection this can be.
+async fn repositories(app: &App, connection: &ScmConnection, slug: &str) -> Result<BTreeSet<RepositoryId>> {
     let own = identities(connection.kind, &connection.spec, slug);
-    let all = app.store.scm_webhook_repositories(connection.project_id).await?;
-    Ok(all.into_iter().filter(|(_, url)| own.contains(&url.identity())).map(|(id, _)| id).collect())
+    let all = app.store.stack_repositories().await?.into_iter();
+    let is_it = |it: &StackRepository| it.is_of(connection) && own.contains(&it.identity);
+    Ok(all.filter(is_it).map(|it| it.id).collect())
 }
 
 /// The stacks of a repository that a pull request reaches.

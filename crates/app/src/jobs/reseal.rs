@@ -397,5 +397,6 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::ScmSecrets => format!("scm_connection:{of}:secrets"),
         SealedColumn::ScmWebhookHmac => format!("scm_webhook:{of}:hmac"),
         SealedColumn::PullRequestAsked => format!("pull_request:{of}:asked"),
+        SealedColumn::PrInstanceSeed => format!("pr_instance:{of}:seed"),
     }
 }

@@ -40,6 +40,10 @@ const RETURNING: Duration = Duration::from_secs(3);
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// The longest wait after a failed attempt.
 const LONGEST_RETRY: Duration = Duration::from_hours(1);
+/// How long telling of a dead job may take.
+const TELLING: Duration = Duration::from_secs(30);
+/// Until that is tried again.
+const TOLD_AGAIN: Duration = Duration::from_mins(1);
 /// Bytes of an error that are stored.
 const MAX_ERROR: usize = 4096;
 
@@ -220,7 +224,7 @@ async fn attempt(
     cut: ShutdownSignal,
 ) {
     let ClaimedJob { claim, kind, key, payload, attempts } = job;
-    let began = Instant::now();
+    let (began, subject) = (Instant::now(), payload.clone());
     let end = if attempts > entry.attempts {
         // A job that ends every console that runs it must not end them all, one after the other.
         let error = format!(
@@ -254,9 +258,39 @@ async fn attempt(
         }
         end
     };
+    let end = match end {
+        JobEnd::Dead { error } => told(app, entry, &claim, subject, error).await,
+        end @ (JobEnd::Done | JobEnd::Returned | JobEnd::Retry { .. }) => end,
+    };
     metrics::histogram!("plural_job_seconds", "kind" => entry.kind).record(began.elapsed().as_secs_f64());
     let outcome = if record(app, &claim, &end).await { outcome(&end) } else { "lost" };
     metrics::counter!("plural_job_runs_total", "kind" => entry.kind, "outcome" => outcome).increment(1);
+}
+
+/// The end of a job that is dead, once whoever waits for it was told.
+async fn told(
+    app: &Arc<App>,
+    entry: JobEntry,
+    claim: &JobClaim,
+    payload: serde_json::Value,
+    error: String,
+) -> JobEnd {
+    let telling = claim.guard(timeout(TELLING, (entry.died)(app, payload, &error)));
+    let telling = AssertUnwindSafe(telling).catch_unwind().await;
+    let failed = match telling {
+        Ok(Ok(Ok(()))) => return JobEnd::Dead { error },
+        Ok(Ok(Err(failed))) => failed.log_text(),
+        Ok(Err(_)) => format!("it took longer than {TELLING:?}"),
+        Err(_) => {
+            tracing::error!(job.id = %claim.id, job.kind = entry.kind, "telling of a dead job panicked");
+            return JobEnd::Dead { error };
+        }
+    };
+    tracing::warn!(
+        job.id = %claim.id, job.kind = entry.kind, error = failed,
+        "nobody could be told of a dead job; trying again later"
+    );
+    JobEnd::Retry { after: about(TOLD_AGAIN), error }
 }
 
 /// Stores how an attempt ended, however often that has to be tried; `false` when the job was claimed again.

@@ -21,6 +21,12 @@ pub trait Blobs: Send + Sync + 'static {
     /// [`plural_core::Error::NotFound`] when there is none.
     async fn open(&self, digest: &str) -> Result<BlobStream>;
 
+    /// The files of an artifact below a folder of it, as a gzipped tar in which they lie in a folder of this name.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::NotFound`] when there is none.
+    async fn archive(&self, digest: &str, folder: &str, name: &str) -> Result<Vec<u8>>;
+
     /// Stores bytes of ours and answers the digest by which [`Blobs::read`] gives them back.
     ///
     /// # Errors

@@ -110,6 +110,17 @@ impl From<&GitRef> for SourceSpec {
     }
 }
 
+/// A file of a folder at a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderFile {
+    /// Its path below the folder.
+    pub path: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// It may be run.
+    pub executable: bool,
+}
+
 /// The closure of a source at a commit: everything that it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closure {
@@ -185,6 +196,9 @@ pub trait GitPort: Send + Sync + 'static {
         sha: &str,
         source: &SourceSpec,
     ) -> Result<Vec<(String, Vec<u8>)>, GitError>;
+
+    /// The files below a folder at a commit, `""` for the root, and nothing that they lead to. Links are left out.
+    async fn folder(&self, access: &GitAccess, sha: &str, folder: &str) -> Result<Vec<FolderFile>, GitError>;
 
     /// Builds the artifact of a source at a commit and stores it, once per closure.
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError>;

@@ -43,6 +43,8 @@ pub struct HostCheck {
 pub trait HostPulls: Send + Sync {
     /// Reads a pull request.
     async fn pull(&self, repository: &str, number: u64) -> HostResult<HostPullHead>;
+    /// The numbers and heads of pull requests that are open, and whether there are more than the host lists. Some hosts shorten heads there.
+    async fn pulls_open(&self, repository: &str) -> HostResult<(Vec<(u64, String)>, bool)>;
     /// Paths that a pull request changes, those too that files had before; and whether there are more than the host lists.
     async fn pull_paths(&self, repository: &str, number: u64) -> HostResult<(Vec<String>, bool)>;
     /// Writes the one comment with this marker (letters, digits, `-`): edits the connection's own, or adds it.

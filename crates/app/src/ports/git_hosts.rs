@@ -17,6 +17,8 @@ pub struct HostSecrets {
     pub token: Option<SecretString>,
     /// Private key of a GitHub App.
     pub app_key: Option<SecretString>,
+    /// Private key that commits are signed with.
+    pub signing_key: Option<SecretString>,
     /// Proxy, with its user.
     pub proxy: Option<SecretString>,
 }
@@ -77,6 +79,8 @@ pub struct HostChange {
     pub path: String,
     /// Its content from then on; it is taken away without.
     pub content: Option<Vec<u8>>,
+    /// Whether it may be run from then on, where that changes.
+    pub executable: Option<bool>,
 }
 
 /// A commit on a branch that is made with it.

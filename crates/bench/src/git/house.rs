@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use http::{Request, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use plural_testkit::process::Running;
+use plural_testkit::process::{Program, Running};
 use plural_tunnel::{
     Console, ConsoleOptions,
     v1::{Cursor, PollResponse, ServiceMove, work::Item},
@@ -21,7 +21,7 @@ use plural_tunnel::{
 
 use crate::{
     api::Api,
-    idle::{METRICS_TOKEN, address, console, program},
+    idle::{METRICS_TOKEN, address, console_with, program},
     means::Means,
     usage::Usage,
 };
@@ -34,11 +34,11 @@ const ASK: Duration = Duration::from_millis(2);
 const CLUSTER: &str = "bench-1";
 
 /// A console, and what is known of it from outside.
-pub(super) struct House {
-    pub(super) url: String,
-    pub(super) api: Api,
-    pub(super) token: String,
-    pub(super) data: PathBuf,
+pub(crate) struct House {
+    pub(crate) url: String,
+    pub(crate) api: Api,
+    pub(crate) token: String,
+    pub(crate) data: PathBuf,
     host: Host,
     door: Console,
     cursor: Option<Cursor>,
@@ -58,22 +58,30 @@ enum Host {
 
 /// A service as its agent would know it.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
-    pub(super) commit: String,
-    pub(super) digest: String,
+pub(crate) struct Known {
+    pub(crate) commit: String,
+    pub(crate) digest: String,
 }
 
 impl House {
     /// Starts the program with its data in a folder.
-    pub(super) async fn start(folder: &Path) -> anyhow::Result<Self> {
-        let mut running = console(&program()?, folder)?;
+    pub(crate) async fn start(folder: &Path) -> anyhow::Result<Self> {
+        Self::start_with(folder, |program| program).await
+    }
+
+    /// The same with further settings.
+    pub(crate) async fn start_with(
+        folder: &Path,
+        more: impl FnOnce(Program) -> Program,
+    ) -> anyhow::Result<Self> {
+        let mut running = console_with(&program()?, folder, more)?;
         let url = address(&mut running).await?;
         Self::enter(url, folder.join("data"), Host::Process(running)).await
     }
 
     /// A console that runs already.
     #[cfg(test)]
-    pub(super) async fn of(url: String, data: PathBuf) -> anyhow::Result<Self> {
+    pub(crate) async fn of(url: String, data: PathBuf) -> anyhow::Result<Self> {
         Self::enter(url, data, Host::Elsewhere).await
     }
 
@@ -101,12 +109,12 @@ impl House {
     }
 
     /// A service of one folder of the repository.
-    pub(super) async fn service(&self, repository: &str, name: &str, folder: &str) -> anyhow::Result<()> {
+    pub(crate) async fn service(&self, repository: &str, name: &str, folder: &str) -> anyhow::Result<()> {
         self.api.service(CLUSTER, repository, name, folder, super::history::NAMESPACE).await
     }
 
     /// What the console measured of itself so far.
-    pub(super) async fn means(&self) -> anyhow::Result<Means> {
+    pub(crate) async fn means(&self) -> anyhow::Result<Means> {
         let request = Request::get(format!("{}/metrics", self.url))
             .header(header::AUTHORIZATION, format!("Bearer {METRICS_TOKEN}"))
             .body(Full::<Bytes>::default())?;
@@ -115,7 +123,7 @@ impl House {
     }
 
     /// What its process uses.
-    pub(super) fn usage(&self) -> anyhow::Result<Usage> {
+    pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
         Usage::of(match &self.host {
             Host::Process(running) => running.pid(),
             #[cfg(test)]
@@ -124,7 +132,7 @@ impl House {
     }
 
     /// Tells it, as a git host does, that something was pushed.
-    pub(super) async fn push_hook(&self, repository: &str) -> anyhow::Result<()> {
+    pub(crate) async fn push_hook(&self, repository: &str) -> anyhow::Result<()> {
         let secret = fs::read_to_string(self.data.join("webhook.secret"))?;
         let body = serde_json::json!({"project": {"git_http_url": repository}}).to_string();
         let request = Request::post(format!("{}/ext/v1/webhooks/gitlab", self.url))
@@ -137,7 +145,7 @@ impl House {
     }
 
     /// Waits until a repository was fetched again; when that fetch began.
-    pub(super) async fn until_fetched(
+    pub(crate) async fn until_fetched(
         &mut self,
         id: &str,
         before: Option<DateTime<Utc>>,
@@ -154,7 +162,7 @@ impl House {
 
     /// Waits until every one of so many services has an artifact, and one of this commit where it is named in `moved`.
     /// How many services moved meanwhile.
-    pub(super) async fn until_known(
+    pub(crate) async fn until_known(
         &mut self,
         services: usize,
         commit: Option<&str>,
@@ -175,8 +183,20 @@ impl House {
         }
     }
 
+    /// Waits until a service has another artifact than this one.
+    pub(crate) async fn until_moved(&mut self, service: &str, from: &str) -> anyhow::Result<()> {
+        let started = Instant::now();
+        loop {
+            self.look().await?;
+            if self.known.get(service).is_some_and(|known| known.digest != from) {
+                return Ok(());
+            }
+            self.wait(started, "move the service").await?;
+        }
+    }
+
     /// The services as they are known by now, by name.
-    pub(super) fn known(&self) -> &HashMap<String, Known> {
+    pub(crate) fn known(&self) -> &HashMap<String, Known> {
         &self.known
     }
 
@@ -216,7 +236,7 @@ impl House {
     }
 
     /// The folder of the only mirror that it has.
-    pub(super) fn mirror(&self) -> anyhow::Result<PathBuf> {
+    pub(crate) fn mirror(&self) -> anyhow::Result<PathBuf> {
         let folder = self.data.join("git/mirrors");
         let first = fs::read_dir(&folder)?.flatten().next().context("the console has no mirror")?;
         Ok(first.path())

@@ -435,8 +435,13 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr contracts", None),
     ("pr create", Some("add-service --set name=shop")),
     ("pr describe", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
+    ("pr instances describe", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
+    // Its differences are files.
+    ("pr instances diff", Some("0190b8a2-7c11-7def-8000-0123456789ab -o json")),
+    ("pr instances list", Some("")),
     ("pr list", Some("")),
     ("pr merge", Some("0190b8a2-7c11-7def-8000-0123456789ab --yes")),
+    ("pr outdated", Some("")),
     ("pr plan", Some("https://git.example.com/acme/apps.git --commit main")),
     // Its patch is a file.
     ("pr preview", Some("add-service --set name=shop -o name")),
@@ -444,6 +449,8 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr release", Some("0190b8a2-7c11-7def-8000-0123456789ab --commit main")),
     ("pr template", None),
     ("pr test", None),
+    ("pr uninstall", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
+    ("pr upgrade", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
     ("tokens create", Some("--valid-for 1h")),
     ("tokens list", Some("")),
     ("tokens revoke", Some("0190b8a2-7c11-7def-8000-0123456789ab --yes")),

@@ -20,6 +20,7 @@ mod output;
 mod pr;
 mod pr_automations;
 mod pr_life;
+mod pr_instances;
 mod pr_open;
 mod pr_plan;
 mod proof;

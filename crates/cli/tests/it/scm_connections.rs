@@ -54,6 +54,34 @@ async fn secrets_come_from_files_and_one_from_standard_input() {
 }
 
 #[tokio::test]
+async fn hosts_that_want_a_project_or_a_user_are_told_them() {
+    let server = Server::start().await.data("CreateScmConnection", "createScmConnection", &connection());
+    let person = Person::of(&server.url).piping("s3cret\n");
+    for line in [
+        "cd scm-connections create azure --type azure-devops --azure-organization acme --azure-project Shop \
+         --azure-username bot --repository Shop/* --token-file -",
+        "cd scm-connections create dc --type bitbucket-datacenter --base-url https://git.example.com --username bot \
+         --user-slug bot --repository SHOP/* --token-file -",
+    ] {
+        let done = person.run(line).await;
+        assert_eq!(done.code, 0, "{line}: {}", done.text());
+    }
+    let azure = json!({
+        "name": "azure", "type": "AZURE_DEVOPS", "repositories": ["Shop/*"], "token": "s3cret",
+        "azure": {"username": "bot", "organization": "acme", "project": "Shop"},
+    });
+    let data_center = json!({
+        "name": "dc", "type": "BITBUCKET_DATACENTER", "baseUrl": "https://git.example.com", "username": "bot",
+        "bitbucketDatacenter": {"userSlug": "bot"}, "repositories": ["SHOP/*"], "token": "s3cret",
+    });
+    let asked = server.asked("CreateScmConnection");
+    assert_eq!((&asked[0]["attributes"], &asked[1]["attributes"]), (&azure, &data_center));
+    let done =
+        person.run("cd scm-connections create azure --type azure-devops --azure-organization acme").await;
+    assert_eq!(done.code, 2, "{}", done.text());
+}
+
+#[tokio::test]
 async fn what_says_nothing_or_too_much_is_refused_before_the_console_is_asked() {
     let server = Server::start().await;
     let person = Person::of(&server.url).piping("s3cret\n");

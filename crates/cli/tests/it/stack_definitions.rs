@@ -41,7 +41,9 @@ async fn an_update_keeps_what_is_left_out() {
         "name": "names", "description": is["description"], "configuration": is["configuration"],
         "steps": is["steps"], "deleteSteps": is["deleteSteps"],
     });
-    assert_eq!(server.asked("UpdateStackDefinition"), [json!({"id": ID, "attributes": expected})]);
+    let since = is["updatedAt"].clone();
+    let sent = json!({"id": ID, "attributes": expected, "unchangedSince": since});
+    assert_eq!(server.asked("UpdateStackDefinition"), [sent]);
 
     // A version would lose against a tag; commands of both stages are replaced together.
     let command = "cd stack-definitions update stack-definition/dns --tool-version v2 --apply-command make --hook apply=tell";
@@ -54,7 +56,7 @@ async fn an_update_keeps_what_is_left_out() {
     });
     expected["steps"] = json!([{"stage": "APPLY", "cmd": "sh", "args": ["-c", "make"]}]);
     let asked = server.asked("UpdateStackDefinition");
-    assert_eq!(asked.last(), Some(&json!({"id": ID, "attributes": expected})));
+    assert_eq!(asked.last(), Some(&json!({"id": ID, "attributes": expected, "unchangedSince": since})));
 
     let bare = person.run("cd stack-definitions update dns --no-hooks").await;
     assert_eq!(bare.code, 0, "{bare:?}");

@@ -77,6 +77,29 @@ async fn a_plan_is_waited_for_and_printed() {
 }
 
 #[tokio::test]
+async fn a_pull_request_is_planned_and_a_fork_is_released() {
+    const URL: &str = "https://git.example.com/acme/infra/pulls/7";
+    let (made, sha) = (run("QUEUED", &Value::Null), "7".repeat(40));
+    let server = server(&made).await.data("PlanStackPullRequest", "planStackPullRequest", &made).data(
+        "ReleasePullRequestCommit",
+        "releasePullRequestCommit",
+        &made,
+    );
+    let person = Person::of(&server.url);
+    let planned = person.run(&format!("cd stacks plan network --pull-request {URL} --no-wait -o name")).await;
+    assert_eq!((planned.code, planned.out), (0, format!("run/{RUN}\n")));
+    assert_eq!(server.asked("PlanStackPullRequest"), [json!({"id": STACK, "url": URL})]);
+    let release = format!("cd stacks release network --pull-request {URL} --commit {sha}");
+    let declined = Person::of(&server.url).answering("n\n").run(&release).await;
+    assert!(declined.code == 1 && declined.err.contains(&sha), "{declined:?}");
+    assert!(server.asked("ReleasePullRequestCommit").is_empty());
+    let released = person.run(&format!("{release} --yes -o name")).await;
+    assert_eq!((released.code, released.out), (0, format!("run/{RUN}\n")));
+    assert_eq!(server.asked("ReleasePullRequestCommit"), [json!({"id": STACK, "url": URL, "sha": sha})]);
+    assert!(server.asked("TriggerRun").is_empty());
+}
+
+#[tokio::test]
 async fn a_plan_that_failed_says_why() {
     let made = run("QUEUED", &Value::Null);
     let mut failed = run("FAILED", &Value::Null);

@@ -20,6 +20,7 @@ mod installation;
 mod managed_namespace;
 mod persona;
 mod pr_automation;
+mod pr_instance;
 mod project;
 mod pull_request;
 mod question;
@@ -49,7 +50,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 32] = [
+const ROWS: [&[Line]; 33] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -80,6 +81,7 @@ const ROWS: [&[Line]; 32] = [
     stack::ROWS,
     custom_stack_run::ROWS,
     pr_automation::ROWS,
+    pr_instance::ROWS,
     pull_request::ROWS,
     stack_definition::ROWS,
 ];
@@ -436,7 +438,11 @@ async fn make_sourced(t: &TestServer, name: &str, cluster: &Value, repository: &
 async fn make_automation(t: &TestServer) -> Value {
     let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
     let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
-    let attributes = json!({"name": name, "type": "GITHUB", "token": "a-token", "projectId": t.project, "repositories": ["acme/*"]});
+    // Nothing listens there.
+    let attributes = json!({
+        "name": name, "type": "GITEA", "apiUrl": "http://127.0.0.1:9/api/v1", "token": "a-token", "projectId": t.project,
+        "repositories": ["acme/*"],
+    });
     let scm = t.admin.data(create, json!({"a": attributes})).await["createScmConnection"].clone();
     let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id name } }";
     let name = format!("pr-{}", uuid::Uuid::now_v7().simple());
@@ -444,6 +450,7 @@ async fn make_automation(t: &TestServer) -> Value {
     let mut made = t.admin.data(create, json!({"a": attributes})).await["createPrAutomation"].clone();
     made["connection"] = scm["id"].clone();
     made["opened"] = t.plant_pull_request(&made["id"]).await.into();
+    made["instance"] = t.plant_instance(&made["id"], &json!({})).await.into();
     made
 }
 

@@ -10,9 +10,13 @@ use std::{
 };
 
 use plural_app::job::{JobClaimer, JobEnd, JobStore as _, NewJob};
-use plural_console::{ConsoleConfig, Reach, RunningConsole};
+use plural_app::pr_instance::PrInstanceFilter;
+use plural_app::pull_request_open::PullRequestAsk;
+use plural_console::{ChildProgram, ConsoleConfig, Reach, RunningConsole};
+use plural_core::PageArgs;
 use plural_core::access::Actor;
 use plural_core::ids::ReplicaId;
+use plural_core::pr_instance::PrInstance;
 use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::TestDatabase;
@@ -168,6 +172,22 @@ impl TestServer {
         let automation = automation.as_str().unwrap().parse().unwrap();
         let opened = app.pull_request_record(&app.ctx(Actor::System), automation, told).await.unwrap();
         opened.id.to_string()
+    }
+
+    /// What a pull request of an automation is to generate; no host hears of it. Its id.
+    pub(crate) async fn plant_instance(&self, automation: &Value, context: &Value) -> String {
+        let app = self.console.app();
+        let (ctx, automation) = (app.ctx(Actor::System), automation.as_str().unwrap().parse().unwrap());
+        let ask = PullRequestAsk {
+            automation,
+            identifier: Some("acme/shop".into()),
+            branch: None,
+            context: context.as_object().unwrap().clone(),
+        };
+        app.pull_request_create(&ctx, ask, false).await.unwrap();
+        let filter = PrInstanceFilter { automation_id: Some(automation), ..PrInstanceFilter::default() };
+        let found = app.list::<PrInstance>(&ctx, &filter, &PageArgs::default()).await.unwrap();
+        found.into_nodes().remove(0).id.to_string()
     }
 
     /// Three replicas on one PostgreSQL: each request goes to another one than the request before it.
@@ -412,5 +432,10 @@ pub(crate) fn local_config(data_dir: &Path) -> ConsoleConfig {
     config.reach = Some(Reach::Local);
     config.allow_credentials_over_http = true;
     config.webhook_secret = Some(SecretString::from(WEBHOOK_SECRET));
+    config.scaffold_program = Some(ChildProgram {
+        program: env!("CARGO_BIN_EXE_confined-child").into(),
+        sandbox: "sandbox",
+        child: "run-automation",
+    });
     config
 }

@@ -211,6 +211,11 @@ async fn lost_deliveries_are_caught_up_and_rest_is_cheap(database: TestDatabase)
     app.pull_requests_tend().await.unwrap();
     let again = w.until(&other, |now| now["readAt"].as_str().is_some_and(|at| !at.starts_with("2001"))).await;
     assert_eq!((&again["status"], &again["updatedAt"]), (&json!("OPEN"), &read["updatedAt"]), "{again}");
+    // One that was closed here is open again there.
+    w.host.reopen_by_another(1);
+    w.t.sql("UPDATE pull_requests SET polled_at = NULL").await;
+    app.pull_requests_tend().await.unwrap();
+    w.until(&one, |now| now["status"] == "OPEN").await;
     // A host that is down is no error of the pass, and changes nothing.
     w.host.set_mood(Some(ScmMood::Failing(500)));
     w.t.sql("UPDATE pull_requests SET polled_at = NULL").await;
@@ -285,6 +290,15 @@ async fn one_that_somebody_else_opened_is_recorded_when_it_names_what_reads_it(d
     assert_eq!((&node["title"], &node["status"]), (&json!("Scale it"), &json!("OPEN")), "{node}");
     assert_eq!((&node["automation"], &node["service"]["name"]), (&Value::Null, &json!("shop")));
     assert!(node["head"].is_string(), "{node}");
+    // A delivery that was lost is caught up as long as the repository is listed; twice is once.
+    w.host.push("third", "apps/web/values.yaml", "replicas: 5\n");
+    w.host.open_by_another("Scale it again", "Plural Service: blue/shop", "third");
+    for _ in 0..2 {
+        w.t.sql("UPDATE pull_requests SET polled_at = NULL").await;
+        w.t.console.app().pull_requests_tend().await.unwrap();
+    }
+    let all = w.t.admin.data(list, json!({})).await;
+    assert_eq!(all["pullRequests"]["edges"].as_array().unwrap().len(), 2, "{all}");
     // Strangers to the project do not see it.
     let of_stranger = w.t.stranger.data(list, json!({})).await;
     assert_eq!(of_stranger["pullRequests"]["edges"], json!([]));

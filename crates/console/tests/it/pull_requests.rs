@@ -4,8 +4,9 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use flate2::{Compression, write::GzEncoder};
 use plural_console::RunningConsole;
-use plural_testkit::{ScmDialect, ScmMood, ScmServer, eventually};
+use plural_testkit::{GitRemote, ScmDialect, ScmMood, ScmServer, WebFolder, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -34,7 +35,11 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let (t, host) = (TestServer::start().await, ScmServer::start(ScmDialect::Gitea).unwrap());
+        Self::of(TestServer::start().await).await
+    }
+
+    async fn of(t: TestServer) -> Self {
+        let host = ScmServer::start(ScmDialect::Gitea).unwrap();
         host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
         host.push("main", "OLD.md", "Nobody reads it\n");
         let mut w = Self { t, host, automation: Value::Null };
@@ -79,6 +84,10 @@ impl World {
         let mut variables = json!({"id": self.automation, "context": {"name": "shop"}});
         variables.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         by.ask(CREATE, variables).await
+    }
+
+    async fn preview(&self, context: Value) -> Answer {
+        self.t.admin.ask(PREVIEW, json!({"id": self.automation, "context": context})).await
     }
 
     /// One that is opened in the background.
@@ -156,6 +165,21 @@ async fn a_pull_request_is_what_its_preview_says() {
     assert_eq!(w.host.file(branch, "apps/web/values.yaml").as_deref(), Some("replicas: 2\n"));
     assert_eq!((w.host.file(branch, "OLD.md"), w.host.file("main", "apps/shop.yaml")), (None, None));
     assert_eq!(read(&w.t.admin, &made["id"]).await["url"], made["url"]);
+    w.t.stop().await;
+}
+
+#[tokio::test]
+async fn where_no_automation_can_be_confined_none_is_run() {
+    let t = TestServer::with(|config| config.scaffold_program = None).await;
+    let w = World::of(t).await;
+    for refused in [w.create(json!({})).await, w.preview(json!({"name": "shop"})).await] {
+        assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+        assert!(
+            refused.message().contains("which this console cannot start: run it on Linux"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!((w.host.pull_requests(), w.host.branches()), (0, vec!["main".to_owned()]));
     w.t.stop().await;
 }
 
@@ -247,6 +271,149 @@ async fn a_host_that_answers_badly_is_asked_again() {
     }
     assert_eq!(w.host.pull_requests(), 3);
     assert_eq!(w.host.branches().len(), 4, "{:?}", w.host.branches());
+    w.t.stop().await;
+}
+
+#[tokio::test]
+async fn one_that_no_attempt_says_anything_of_has_failed_in_the_end() {
+    let w = World::new().await;
+    w.host.set_mood(Some(ScmMood::Failing(500)));
+    let begun = w.begin(json!({})).await;
+    let now = async || read(&w.t.admin, &begun["id"]).await;
+    eventually(RETRIED, async || {
+        let now = now().await;
+        if now["error"].is_string() { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+    // As after attempts that all panicked, or ended their console.
+    w.t.sql("UPDATE jobs SET attempts = 9 WHERE kind = 'open_pull_request'").await;
+    let failed = eventually(RETRIED, async || {
+        let now = now().await;
+        if now["phase"] == "FAILED" { Ok(now) } else { Err(now.to_string()) }
+    })
+    .await;
+    let why = failed["error"].as_str().unwrap();
+    assert!(why.starts_with("the console gave it up (attempt 9 of 9 ended with its console"), "{failed}");
+    assert_eq!(w.host.pull_requests(), 0);
+    // Asking again is another one.
+    w.host.set_mood(None);
+    assert_eq!(made(&w.create(json!({})).await)["phase"], "OPENED");
+    w.t.stop().await;
+}
+
+/// What a preview says that the file holds, once what it needs is there.
+async fn previewed(w: &World, path: &str) -> String {
+    eventually(RETRIED, async || {
+        let previewed = w.preview(json!({"name": "shop"})).await;
+        let files = previewed.body["data"]["previewPullRequest"]["files"].as_array().cloned();
+        let file = files.into_iter().flatten().find(|file| file["path"] == path);
+        file.map(|file| file["diff"].as_str().unwrap().to_owned()).ok_or_else(|| format!("{previewed:?}"))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn templates_of_another_repository_are_those_of_when_it_was_asked() {
+    let mut w = World::new().await;
+    let remote = GitRemote::new().unwrap();
+    let first = [("shared/app.yaml", "first: {{ context.name }}\n"), ("app.yaml", "not this one\n")];
+    remote.push_files(first).unwrap();
+    let repository = w.t.admin.repository(&remote.path().display().to_string()).await;
+    w.automation = w
+        .automation(json!({
+            "repositoryId": repository["id"], "git": {"ref": "main", "folder": "shared"},
+            "creates": {"templates": [
+                {"source": "app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": true},
+            ]},
+        }))
+        .await;
+    assert!(previewed(&w, "apps/shop.yaml").await.contains("+first: shop"));
+    // It is asked for while the host does not answer, and the templates change meanwhile.
+    w.host.set_mood(Some(ScmMood::Failing(500)));
+    let begun = w.begin(json!({})).await;
+    remote.push_files([("shared/app.yaml", "second: {{ context.name }}\n")]).unwrap();
+    eventually(RETRIED, async || {
+        let now = read(&w.t.admin, &begun["id"]).await;
+        if now["error"].is_string() { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+    w.host.set_mood(None);
+    let now = opened(&w.t.admin, &begun["id"]).await;
+    let branch = now["ref"].as_str().unwrap();
+    assert_eq!(w.host.file(branch, "apps/shop.yaml").as_deref(), Some("first: shop\n"), "{now}");
+    eventually(RETRIED, async || {
+        let diff = previewed(&w, "apps/shop.yaml").await;
+        if diff.contains("+second: shop") { Ok(()) } else { Err(diff) }
+    })
+    .await;
+    // Without a place to take them from, the automation is not even made; a ref that is not there is told.
+    w.automation = w
+        .automation(json!({
+            "repositoryId": repository["id"], "git": {"ref": "gone", "folder": "shared"},
+            "creates": {"templates": [{"source": "app.yaml", "destination": "a.yaml", "external": true}]},
+        }))
+        .await;
+    let refused = w.create(json!({})).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    assert!(refused.message().contains("the templates cannot be found: "), "{refused:?}");
+    w.t.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_host_cannot_make_executable_is_refused() {
+    let mut w = World::new().await;
+    let remote = GitRemote::new().unwrap();
+    remote.commit("main").executable("run.sh", "echo {{ context.name }}\n").push().unwrap();
+    let repository = w.t.admin.repository(&remote.path().display().to_string()).await;
+    let automation = |destination: &str| {
+        json!({
+            "repositoryId": repository["id"], "git": {"ref": "main", "folder": ""},
+            "creates": {"templates": [{"source": "run.sh", "destination": destination, "external": true}]},
+        })
+    };
+    w.automation = w.automation(automation("bin/run.sh")).await;
+    previewed(&w, "bin/run.sh").await;
+    let refused = w.create(json!({})).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    assert!(refused.message().contains("bin/run.sh has to be made by git"), "{refused:?}");
+    assert_eq!((w.host.pull_requests(), w.host.branches()), (0, vec!["main".to_owned()]));
+    w.t.stop().await;
+}
+
+/// A chart as it is published.
+fn chart(name: &str, version: &str) -> Vec<u8> {
+    let mut out = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (path, text) in [
+        ("Chart.yaml", format!("apiVersion: v2\nname: {name}\nversion: {version}\n")),
+        ("values.yaml", "replicas: 1\n".to_owned()),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        out.append_data(&mut header, format!("{name}/{path}"), text.as_bytes()).unwrap();
+    }
+    out.into_inner().unwrap().finish().unwrap()
+}
+
+#[tokio::test]
+async fn a_chart_is_unpacked_into_the_repository() {
+    let mut w = World::new().await;
+    let web = WebFolder::start().unwrap();
+    web.write("redis.tgz", chart("redis", "1.2.3")).unwrap();
+    let index =
+        "apiVersion: v1\nentries:\n  redis:\n  - {name: redis, version: 1.2.3, urls: ['redis.tgz']}\n";
+    web.write("index.yaml", index).unwrap();
+    let vendor = |version: &str| json!({"vendor": {"helm": {"url": web.url(""), "chart": "redis", "version": version, "destination": "charts/redis"}}});
+    w.automation = w.automation(vendor("1.x")).await;
+    let made = made(&w.create(json!({})).await);
+    let branch = made["ref"].as_str().unwrap();
+    assert_eq!(w.host.file(branch, "charts/redis/values.yaml").as_deref(), Some("replicas: 1\n"), "{made}");
+    assert!(w.host.file(branch, "charts/redis/Chart.yaml").unwrap().contains("version: 1.2.3"));
+    assert!(w.host.file(branch, "apps/shop.yaml").is_some(), "the rest is done, too");
+    w.automation = w.automation(vendor("9.9.9")).await;
+    let refused = w.create(json!({})).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    assert!(refused.message().contains("the chart redis 9.9.9 cannot be fetched: "), "{refused:?}");
     w.t.stop().await;
 }
 

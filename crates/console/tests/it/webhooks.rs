@@ -157,6 +157,14 @@ async fn a_webhook_of_a_connection_is_believed_for_its_repositories() {
         let taken = tell(&path, "x-gitea-signature", sign(secret, &body), &body).await;
         assert_eq!((taken.status, &taken.body), (202, &json!({"repositories": count})), "{slug}");
     }
+    // Names that nothing here is about are no work, however many are made up.
+    for at in 0..30 {
+        let body = of(&format!("team/made-up-{at}"));
+        let taken = tell(&path, "x-gitea-signature", sign(secret, &body), &body).await;
+        assert_eq!((taken.status, &taken.body), (202, &json!({"repositories": 0})), "{taken:?}");
+    }
+    let jobs = t.admin.data("{ backgroundJobs(first: 100) { edges { node { key } } } }", json!({})).await;
+    assert!(!jobs.to_string().contains("made-up"), "{jobs}");
     let body = of("team/one");
     for (path, header, signature) in [
         (path.as_str(), "x-gitea-signature", sign("another secret of it", &body)),
@@ -180,6 +188,37 @@ async fn a_webhook_of_a_connection_is_believed_for_its_repositories() {
     let delete = "mutation ($id: ID!) { deleteScmWebhook(id: $id) { id } }";
     t.owner.data(delete, json!({"id": id})).await;
     assert_eq!(tell(&path, "x-gitea-signature", sign(secret, &body), &body).await.status, 401);
+}
+
+/// A repository that nothing is deployed from, and that pull requests were opened in.
+#[tokio::test]
+async fn a_webhook_is_heard_of_repositories_with_pull_requests() {
+    let t = TestServer::start().await;
+    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+    let attributes = json!({
+        "name": "github", "type": "GITHUB", "projectId": t.project, "token": "a-token", "repositories": ["acme/*"],
+    });
+    let connection =
+        t.owner.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone();
+    let secret = "0123456789abcdef";
+    let create =
+        "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { externalId } }";
+    let attributes = json!({"connectionId": connection, "type": "GITHUB", "owner": "acme", "hmac": secret});
+    let made = t.owner.data(create, json!({"a": attributes})).await["createScmWebhookPointer"].clone();
+    let path = format!("/ext/v1/webhooks/github/{}", made["externalId"].as_str().unwrap());
+    let heard = async || {
+        let body = json!({"repository": {"full_name": "Acme/Shop"}}).to_string();
+        send(&t, "github", &path, secret, &body).await.body
+    };
+    assert_eq!(heard().await, json!({"repositories": 0}));
+    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
+    let attributes = json!({
+        "name": "add", "projectId": t.project, "connectionId": connection, "title": "Add", "message": "Adds it.",
+    });
+    let automation = t.owner.data(create, json!({"a": attributes})).await["createPrAutomation"]["id"].clone();
+    t.plant_pull_request(&automation).await;
+    assert_eq!(heard().await, json!({"repositories": 1}));
+    t.stop().await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use plural_core::run_call::{InputStep, InputVariable, RunInput};
 use plural_core::stack::StackTool;
 use plural_core::stack_run::{RunKind, RunPhase};
 use plural_core::stack_spec::{StackSpec, Stage};
-use plural_harness::{HarnessConfig, Outcome, Pace, run};
+use plural_harness::{ConsoleProxy, HarnessConfig, Outcome, Pace, run};
 use plural_kit::Shutdown;
 use plural_testkit::eventually;
 use secrecy::SecretString;
@@ -35,6 +35,8 @@ pub(crate) struct Fixture {
     pub(crate) folder: TempDir,
     pub(crate) shutdown: Shutdown,
     pub(crate) pace: Pace,
+    /// The way to the console that its Job was given.
+    pub(crate) proxy: Option<ConsoleProxy>,
     printed: Printed,
 }
 
@@ -64,6 +66,7 @@ impl Fixture {
             folder: tempfile::tempdir().unwrap(),
             shutdown: Shutdown::new(),
             pace,
+            proxy: None,
             printed: Printed::default(),
         }
     }
@@ -86,7 +89,7 @@ impl Fixture {
             token: SecretString::from(TOKEN),
             ca_pem: None,
             insecure_http: false,
-            proxy: None,
+            proxy: self.proxy.clone(),
             folder: self.folder.path().join("run"),
             pace: self.pace.clone(),
         };

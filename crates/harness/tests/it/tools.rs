@@ -2,11 +2,14 @@
 //! of the whole.
 
 use axum::http::StatusCode;
-use plural_core::run_call::{InputPlan, InputStep, OutputReport, state_token};
+use plural_core::ids::ScmConnectionId;
+use plural_core::run_call::{InputPlan, InputStep, OutputReport, RunInput, state_token};
 use plural_core::stack::StackTool;
+use plural_core::stack_pull_request::RunPullRequest;
 use plural_core::stack_run::{PlanSummary, RunKind, RunPhase};
-use plural_core::stack_spec::Stage;
-use plural_harness::Outcome;
+use plural_core::stack_spec::{StackSpec, Stage};
+use plural_core::stack_steps::steps;
+use plural_harness::{ConsoleProxy, Outcome};
 use serde_json::{Value, json};
 
 use crate::console::TOKEN;
@@ -79,6 +82,45 @@ async fn a_plan_of_terraform_is_handed_in_whole() {
     assert_eq!(read("plural.auto.tfvars.json"), r#"{"size":3}"#);
     assert_eq!(read("plural_backend_override.tf"), "terraform {\n  backend \"http\" {}\n}\n");
     assert!(!f.printed().contains(TOKEN));
+}
+
+/// The code of a fork is a program that prints all it finds, and a harness that does not know of forks runs it as well.
+#[tokio::test]
+async fn a_check_has_nothing_that_could_be_read_out_of_its_environment() {
+    const ENVIRONMENT: &str = "env; cat *.tfvars* *override.tf 2>/dev/null || true";
+    let pull = RunPullRequest {
+        connection_id: ScmConnectionId::new(),
+        repository: "acme/infra".to_owned(),
+        number: 7,
+        url: "https://git.example.com/acme/infra/pulls/7".to_owned(),
+        title: "More".to_owned(),
+        sha: "0123456".to_owned(),
+        fork: true,
+        checked_only: true,
+        reference: None,
+    };
+    let spec = StackSpec::default().for_pull_request(pull);
+    let steps = steps(StackTool::Terraform, &spec, RunKind::DryRun, RunPhase::Plan).unwrap();
+    let input =
+        RunInput { kind: RunKind::DryRun, spec, ..input(StackTool::Terraform, RunPhase::Plan, steps) };
+    let proxy = ConsoleProxy { url: "http://ada:hunter2@proxy.example:3128".into(), except: String::new() };
+    let mut f = Fixture::of(input, &[("app/main.tf", "")]).await;
+    f.proxy = Some(proxy);
+    let path = program(f.folder.path(), "tofu", ENVIRONMENT);
+    f.change(|input| input.environment = vec![variable("PATH", path, false)]);
+    assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+    let printed = f.console.log(0) + &f.console.log(1);
+    assert!(printed.contains("TF_IN_AUTOMATION=1"), "{printed}");
+    for found in
+        ["hunter2", "proxy.example", "TF_HTTP", "PLURAL_CONSOLE", TOKEN, &state_token(TOKEN), "backend"]
+    {
+        assert!(!printed.contains(found), "{found}: {printed}");
+    }
+    f.console.with(|told| {
+        let planned = told.planned.as_ref().unwrap();
+        assert_eq!(planned.summary, PlanSummary { other: true, ..PlanSummary::default() });
+        assert!(planned.file_digest.is_none() && planned.json_digest.is_none());
+    });
 }
 
 #[tokio::test]

@@ -87,6 +87,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             "tend_stack_runs",
             "clock_stacks",
             "poll_pull_requests",
+            "poll_stack_pulls",
             "prune_stack_runs",
         ]
         .into_iter()
@@ -101,6 +102,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "end_stack_run",
                 "follow_upstream",
                 "follow_definition",
+                "follow_gone",
                 "hear_scm_webhook",
                 "open_pull_request",
                 "look_fleet_plan",
@@ -110,6 +112,8 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "hear_pull_request",
                 "read_pull_request",
                 "follow_merge",
+                "plan_pull_request",
+                "tell_pull_request",
             ]
             .into_iter()
             .filter(|kind| !kinds.contains(kind)),

@@ -18,8 +18,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use plural_agent::{Agent, AgentConfig, RunningAgent};
 use plural_console::{ConsoleConfig, RunningConsole};
 use plural_testkit::{
-    Backend, GitRemote, GitServer, OciRegistry, OwnedFolder, TestCluster, each_cluster, exclusive,
-    oci_registry::SignIn, real::RealCluster,
+    Backend, GitRemote, GitServer, OciRegistry, OwnedFolder, ScmDialect, ScmServer, TestCluster,
+    each_cluster, exclusive, oci_registry::SignIn, real::RealCluster,
 };
 use plural_tunnel::ConsoleOptions;
 use tokio::process::Command;
@@ -103,7 +103,7 @@ struct Reader {
     token: String,
     /// The first is that of almost every page.
     remotes: Vec<GitRemote>,
-    _servers: (GitServer, GitServer, OciRegistry, TestCluster),
+    _servers: (GitServer, GitServer, OciRegistry, TestCluster, ScmServer),
 }
 
 impl Reader {
@@ -146,6 +146,10 @@ impl Reader {
         server.require("bot", "correct horse");
         let moved = GitServer::start(remotes[4].root())?;
         moved.require("bot", "correct horse");
+        // What the tutorial of automations has its reader push.
+        let host = ScmServer::start(ScmDialect::Gitea)?;
+        host.push("main", "apps/kustomization.yaml", "resources:\n  - web\n");
+        host.push("main", "templates/app.yaml", &map("{{ context.name }}", "{{ context.greeting }}"));
         let repository = person.repository(&remotes[0].path().display().to_string()).await?;
         let local = |of: usize| remotes[of].path().display().to_string();
         let demo = home.path().join("plural-demo/repository");
@@ -159,6 +163,8 @@ impl Reader {
             ("@MOVED@", moved.url(&remotes[4])),
             ("@CHART@", format!("oci://{}/charts/redis", registry.address())),
             ("@DEMO@", demo.display().to_string()),
+            ("@GITEA@", host.api_url()),
+            ("@GITEA_TOKEN@", host.token()),
             ("repositoryId: 0190b8a2-7c11-7def-8000-0123456789ab", format!("repositoryId: {repository}")),
         ];
         let reader = Self {
@@ -168,7 +174,7 @@ impl Reader {
             names,
             token,
             remotes,
-            _servers: (server, moved, registry, green),
+            _servers: (server, moved, registry, green, host),
             home,
         };
         reader.moves_in(blue)?;

@@ -10,7 +10,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
-use plural_console::{ConsoleConfig, Reach, RunningConsole};
+use plural_console::{ChildProgram, ConsoleConfig, Reach, RunningConsole};
 use plural_testkit::{GitRemote, HeldAddress, TestCluster, eventually};
 use plural_tunnel::ConsoleOptions;
 use plural_wire::{
@@ -330,6 +330,11 @@ pub(crate) fn console_config(folder: &std::path::Path) -> ConsoleConfig {
         allow_credentials_over_http: true,
         poll_seconds: 1,
         drain_seconds: 1,
+        scaffold_program: Some(ChildProgram {
+            program: env!("CARGO_BIN_EXE_plural").into(),
+            sandbox: "sandbox",
+            child: "run-automation",
+        }),
         ..ConsoleConfig::local(folder.join("console"))
     }
 }

@@ -3,6 +3,7 @@
 //! The programs are `peer-helm` and `peer-kustomize`, which `cargo xtask test` builds. `PLURAL_DIFFERENTIAL_SEED` and
 //! `PLURAL_DIFFERENTIAL_COUNT` ask for other cases and more.
 
+mod filters;
 mod overlays;
 mod templates;
 

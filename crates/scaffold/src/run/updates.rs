@@ -9,11 +9,13 @@ use crate::{
     automation::{FileEdit, ListRule, MatchStrategy, RegexReplacement, YamlOverlay},
     edit::{Edit, Format, ListMerge, Path, edit},
     files::{Entry, File},
-    regexes::regex_of,
+    regexes::{quoted, regex_of},
 };
 
 /// Values of an overlay.
 const MAX_VALUES: usize = 100_000;
+/// The filter with which a template quotes for a regex.
+const QUOTES: &str = "regexQuoteMeta";
 
 pub(super) fn run(run: &mut Run<'_>) -> Done {
     let updates = run.automation.updates.clone();
@@ -57,11 +59,24 @@ fn without_groups(context: &Map<String, Value>) -> Map<String, Value> {
     with_texts(context, &|text| text.replace('$', "$$"))
 }
 
+/// A regex that is a template. An answer in it stands for itself: it is no syntax. One that quotes with a filter of its own is left alone,
+/// and so is what a script made.
+fn regex_text(run: &Run<'_>, step: &str, template: &str) -> Done<String> {
+    if template.contains(QUOTES) {
+        return run.expand(step, step, template, &run.context);
+    }
+    let mut answers = run.context.clone();
+    answers.retain(|name, value| run.given.get(name) == Some(&*value));
+    let mut context = run.context.clone();
+    context.extend(with_texts(&answers, &quoted));
+    run.expand(step, step, template, &context)
+}
+
 fn replace(run: &mut Run<'_>, step: &str, replacement: &RegexReplacement) -> Done {
     let path = run.path(step, &replacement.file, &run.context)?;
     let with = run.expand(step, step, &replacement.replacement, &without_groups(&run.context))?;
     // A regex may hold what looks like a template: `a{{2}`.
-    let regex = run.expand(step, step, &replacement.regex, &run.context);
+    let regex = regex_text(run, step, &replacement.regex);
     let regex = regex.unwrap_or_else(|_| replacement.regex.clone());
     let regex = regex_of(&regex).map_err(|why| failed(step, why))?;
     let most = run.request.limits.file_bytes;
@@ -206,7 +221,7 @@ fn old_regexes(run: &mut Run<'_>, updates: &crate::automation::Updates) -> Done 
     let regexes = compiled(&updates.regexes)?;
     let mut names = Vec::new();
     for text in &updates.files {
-        names.push(run.expand(step, step, text, &run.context)?);
+        names.push(regex_text(run, step, text)?);
     }
     let names = compiled(&names)?;
     let paths: Vec<String> = run

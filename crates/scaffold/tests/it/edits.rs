@@ -169,6 +169,14 @@ provider "aws" {
 "#;
 
 #[test]
+fn what_is_deleted_by_its_number_is_the_next_one_when_done_twice() {
+    let first = serde_json::from_value(json!({"op": "delete", "path": "zones[0]"})).unwrap();
+    let once = |text: &str| edit(text, Format::Hcl, &DocumentSelector::default(), &first).unwrap();
+    assert_eq!(once("zones = [\"a\", \"b\"]\n"), "zones = [\"b\"]\n");
+    assert_eq!(once("zones = [\"b\"]\n"), "zones = []\n");
+}
+
+#[test]
 fn hcl_is_edited_in_place() {
     let hcl = |wanted: Value, from: &str, to: &str| {
         check(Format::Hcl, TERRAFORM, wanted, &TERRAFORM.replacen(from, to, 1));
@@ -196,7 +204,6 @@ fn hcl_is_edited_in_place() {
     hcl(json!({"op": "append", "path": "module.net.zones", "value": "c"}), "\"b\"]", "\"b\", \"c\"]");
     hcl(json!({"op": "append", "path": "module.net.zones", "value": "a"}), "", "");
     hcl(json!({"op": "append", "path": "module.net.more", "value": 1}), "\"b\"]\n", "\"b\"]\n  more = [1]\n");
-    hcl(json!({"op": "delete", "path": "module.net.zones[0]"}), "[\"a\", \"b\"]", "[\"b\"]");
     hcl(json!({"op": "delete", "path": format!("{bucket}.tags.tier")}), "    tier = 1\n", "");
     hcl(
         json!({"op": "delete", "path": format!("{bucket}.bucket")}),

@@ -7,8 +7,11 @@ use super::{refused, text, with_context};
 
 fn check(template: &str, expected: &str) {
     let automation = json!({"creates": {"templates": [{"source": "in", "destination": "out"}]}});
-    let context =
-        json!({"list": ["b", "a"], "name": "Ground control", "map": {"a": 1}, "other": {"a": 2, "b": 3}});
+    let context = json!({
+        "list": ["b", "a"], "name": "Ground control", "map": {"a": 1}, "other": {"a": 2, "b": 3}, "gaps": ["a", null, "b"],
+        "animals": ["zebra", "octopus", "giraffe", "Sally Snake"],
+        "items": [{"name": "mop", "room": "hall"}, {"name": "pan", "room": "kitchen"}, {"name": "pot", "room": "kitchen"}],
+    });
     let outcome = run(&with_context(automation, context, &[("in", template)]));
     match outcome {
         Ok(outcome) => assert_eq!(text(&outcome, "out"), expected, "{template}"),
@@ -30,6 +33,65 @@ fn liquid_as_documented() {
         ("{% for i in (1..3) %}{{ i }}{% endfor %}", "123"),
         ("{% if context.list contains 'a' %}yes{% endif %}", "yes"),
         ("{% raw %}{{ .Values.x }}{% endraw %}", "{{ .Values.x }}"),
+    ] {
+        check(template, expected);
+    }
+}
+
+/// Each filter of Liquid by an example of its documentation, but for `slice`: here it is the original's, from and to.
+#[test]
+fn every_filter_of_liquid_as_documented() {
+    for (template, expected) in [
+        ("{{ -17 | abs }}", "17"),
+        ("{{ '/my/fancy/url' | append: '.html' }}", "/my/fancy/url.html"),
+        ("{{ 4 | at_least: 5 }}", "5"),
+        ("{{ 4 | at_most: 3 }}", "3"),
+        ("{{ 'title' | capitalize }}", "Title"),
+        ("{{ 1.2 | ceil }}", "2"),
+        ("{{ context.gaps | compact | join: ',' }}", "a,b"),
+        ("{{ context.list | concat: context.animals | size }}", "6"),
+        ("{{ 'now' | date: '%Y-%m-%d' }}", "1970-01-01"),
+        ("{{ '' | default: 2.99 }}", "2.99"),
+        ("{{ 5 | divided_by: 3 }}", "1"),
+        ("{{ 16 | divided_by: 4 }}", "4"),
+        ("{{ 'Parker Moore' | downcase }}", "parker moore"),
+        ("{{ 'Tetsuro & Co <b>' | escape }}", "Tetsuro &amp; Co &lt;b&gt;"),
+        ("{{ '1 &lt; 2 &amp; 3' | escape_once }}", "1 &lt; 2 &amp; 3"),
+        ("{{ context.animals | first }}", "zebra"),
+        ("{{ 183.357 | floor }}", "183"),
+        ("{{ context.animals | join: ' and ' }}", "zebra and octopus and giraffe and Sally Snake"),
+        ("{{ context.animals | last }}", "Sally Snake"),
+        ("{{ '  So much room   ' | lstrip }}!", "So much room   !"),
+        ("{{ context.items | map: 'room' | join: ',' }}", "hall,kitchen,kitchen"),
+        ("{{ 16 | minus: 4 }}", "12"),
+        ("{{ 24 | modulo: 7 }}", "3"),
+        ("{{ 'Hello\nthere' | newline_to_br }}", "Hello<br />\nthere"),
+        ("{{ 183.357 | plus: 12 }}", "195.357"),
+        ("{{ 'apples, oranges' | prepend: 'Some fruit: ' }}", "Some fruit: apples, oranges"),
+        ("{{ 'I strained to see the train' | remove: 'rain' }}", "I sted to see the t"),
+        ("{{ 'I strained to see the train' | remove_first: 'rain' }}", "I sted to see the train"),
+        ("{{ 'my pills and my helmet' | replace: 'my', 'your' }}", "your pills and your helmet"),
+        ("{{ 'my pills and my helmet' | replace_first: 'my', 'your' }}", "your pills and my helmet"),
+        ("{{ context.list | reverse | join: ',' }}", "a,b"),
+        ("{{ 1.2 | round }}", "1"),
+        ("{{ 183.357 | round: 2 }}", "183.36"),
+        ("{{ '  So much room   ' | rstrip }}!", "  So much room!"),
+        ("{{ 'Ground control to Major Tom.' | size }}", "28"),
+        ("{{ context.list | sort | join: ',' }}", "a,b"),
+        ("{{ context.animals | sort_natural | join: ',' }}", "giraffe,octopus,Sally Snake,zebra"),
+        ("{{ 'John, Paul, George' | split: ', ' | join: '+' }}", "John+Paul+George"),
+        ("{{ '  So much room   ' | strip }}!", "So much room!"),
+        ("{{ 'Have <em>you</em> read <strong>it</strong>?' | strip_html }}", "Have you read it?"),
+        ("{{ '\nHello\nthere\n' | strip_newlines }}", "Hellothere"),
+        ("{{ 24 | times: 7 }}", "168"),
+        ("{{ 'Ground control to Major Tom.' | truncate: 20 }}", "Ground control to..."),
+        ("{{ 'Ground control to Major Tom.' | truncate: 25, ', and so on' }}", "Ground control, and so on"),
+        ("{{ 'Ground control to Major Tom.' | truncatewords: 3 }}", "Ground control to..."),
+        ("{{ 'ants bugs bees bugs ants' | split: ' ' | uniq | join: ',' }}", "ants,bugs,bees"),
+        ("{{ 'Parker Moore' | upcase }}", "PARKER MOORE"),
+        ("{{ '%27Stop%21%27+said+Fred' | url_decode }}", "'Stop!' said Fred"),
+        ("{{ 'john@liquid.com' | url_encode }}", "john%40liquid.com"),
+        ("{{ context.items | where: 'room', 'kitchen' | map: 'name' | join: ',' }}", "pan,pot"),
     ] {
         check(template, expected);
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod automations;
+mod catalogue;
 mod conditions;
 mod edits;
 mod filters;

@@ -1,8 +1,10 @@
 //! Merges of three trees.
 
+use std::time::{Duration, Instant};
+
 use plural_scaffold::{
     files::{Entry, File, Files},
-    upgrade::{Conflict, merge_text, merge_trees},
+    upgrade::{Conflict, Merged, merge_text, merge_trees, merge_trees_until},
 };
 
 #[test]
@@ -15,6 +17,23 @@ fn changes_of_both_sides_meet() {
     assert!(!is_clean);
     assert_eq!(text, "a\n<<<<<<< repository\nO\n=======\nT\n>>>>>>> automation\nc\nd\n");
     assert_eq!(merge_text("", &"a\n".repeat(20_001), ""), None);
+}
+
+#[test]
+fn a_merge_has_an_end() {
+    let tree = |text: &str| Files::of_texts([("f", text)]).unwrap();
+    let (base, theirs, ours) = (tree("a\nb\nc\nd\n"), tree("a\nB\nc\nd\n"), tree("a\nb\nc\nD\n"));
+    let conflict = |merged: &Merged| merged.conflicts.get("f").copied();
+    // What takes too long is told, and the file stays as it is: half a comparison would be another merge.
+    let merged = merge_trees_until(&base, &theirs, &ours, Instant::now());
+    assert_eq!((conflict(&merged), merged.changes.len()), (Some(Conflict::TooLarge), 0));
+    let merged = merge_trees_until(&base, &theirs, &ours, Instant::now() + Duration::from_mins(1));
+    assert_eq!((conflict(&merged), merged.changes.len()), (None, 1));
+    // One long line, twice changed.
+    let long = "x".repeat((4 << 20) + 1);
+    let merged = merge_trees(&base, &tree(&long), &ours);
+    assert_eq!((conflict(&merged), merged.changes.len()), (Some(Conflict::TooLarge), 0));
+    assert_eq!(merge_text("", &long, ""), None);
 }
 
 #[test]

@@ -40,8 +40,9 @@ pub(super) async fn commit(host: &Bitbucket, repository: &Repository, new: &NewC
             }
             (Change::Delete { .. }, None) => return Err(common::is_missing(change)),
             (Change::Delete { .. }, Some(_)) => form.field("files", path.as_bytes()),
-            (Change::Write { content, .. }, known) => {
-                form.file(path, content, matches!(known, Some(Known::File(EntryKind::Executable))));
+            (Change::Write { content, executable, .. }, known) => {
+                let was = matches!(known, Some(Known::File(EntryKind::Executable)));
+                form.file(path, content, executable.unwrap_or(was));
             }
         }
     }

@@ -17,6 +17,11 @@ pub(super) async fn commit(host: &GitLab, repository: &Repository, new: &NewComm
     let mut actions = Vec::new();
     for change in &new.changes {
         actions.push(action(host, repository, new, change).await?);
+        if let Change::Write { path, executable: Some(executable), .. } = change {
+            actions.push(json!({
+                "action": "chmod", "file_path": path.as_str(), "execute_filemode": executable,
+            }));
+        }
     }
     let mut body = json!({
         "branch": new.onto.branch().as_str(), "commit_message": new.message, "actions": actions,

@@ -95,6 +95,7 @@ async fn cause(hub: &Hub, repository: &Repository, new: &NewCommit) -> Result<Ca
 
 async fn file(hub: &Hub, repository: &Repository, new: &NewCommit, change: &Change) -> Result<Value> {
     let path = change.path().as_str();
+    common::keeps_modes("Gitea", change)?;
     let mut url = hub.of(repository, &["contents", path]);
     url.query_pairs_mut().append_pair("ref", new.parent.as_str());
     let known = match hub.http.get(url).await {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use chrono::{SecondsFormat, Utc};
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,9 +11,10 @@ use serde_json::{Value, json};
 use super::{Hub, wire};
 use crate::{
     common::{self, is_missing},
-    error::{Cause, Result},
+    error::{Cause, Error, Result},
     names::Repository,
-    port::{Change, Committed, EntryKind, GitHost as _, List, NewCommit, Onto},
+    port::{Change, Committed, EntryKind, GitHost as _, List, NewCommit, Onto, Person},
+    signing::Signer,
 };
 
 #[derive(Deserialize)]
@@ -35,7 +37,9 @@ pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) 
     let mut body = json!({
         "message": new.message, "tree": tree.sha, "parents": [new.parent.as_str()],
     });
-    if let Some(author) = &new.author {
+    if let Some(signer) = &hub.signer {
+        sign(&mut body, signer, &committer(hub).await?, new, &tree.sha);
+    } else if let Some(author) = &new.author {
         body["author"] = json!({"name": author.name, "email": author.email});
     }
     let made: wire::Sha =
@@ -64,6 +68,49 @@ pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) 
     }
 }
 
+/// Adds people, time and signature to a commit: it is signed as the host will write it.
+fn sign(body: &mut Value, signer: &Signer, committer: &Person, new: &NewCommit, tree: &str) {
+    let (author, at, message) =
+        (new.author.as_ref().unwrap_or(committer), Utc::now(), new.message.trim_end());
+    let line = |person: &Person| format!("{} <{}> {} +0000", person.name, person.email, at.timestamp());
+    let payload = format!(
+        "tree {tree}\nparent {}\nauthor {}\ncommitter {}\n\n{message}",
+        new.parent,
+        line(author),
+        line(committer)
+    );
+    let date = at.to_rfc3339_opts(SecondsFormat::Secs, true);
+    let person = |person: &Person| json!({"name": person.name, "email": person.email, "date": date});
+    body["message"] = message.into();
+    body["author"] = person(author);
+    body["committer"] = person(committer);
+    body["signature"] = signer.sign(payload.as_bytes()).into();
+}
+
+#[derive(Deserialize)]
+struct Me {
+    id: u64,
+    login: String,
+    name: Option<String>,
+    email: Option<String>,
+}
+
+/// The account of the connection: GitHub verifies a signature by the keys of whoever the commit names as its committer.
+async fn committer(hub: &Hub) -> Result<Person> {
+    let Me { id, login, name, email } = hub.http.get(hub.http.at(&["user"])).await?.json()?;
+    let given = |text: Option<String>| {
+        let text = text.map(|text| text.trim().to_owned());
+        text.filter(|text| !text.is_empty() && !text.contains(|c: char| c.is_control() || "<>".contains(c)))
+    };
+    let is_public = hub.http.at(&[]).host_str() == Some("api.github.com");
+    let hidden = is_public.then(|| format!("{id}+{login}@users.noreply.github.com"));
+    let email = given(email).or(hidden).ok_or_else(|| {
+        let why = "the connection's account shows no e-mail address, which a signed commit has to name: have it show one";
+        Error::new(Cause::Refused, why)
+    })?;
+    Ok(Person { name: given(name).unwrap_or(login), email })
+}
+
 /// What a path is in the commit before.
 struct Before {
     kinds: HashMap<String, EntryKind>,
@@ -75,9 +122,10 @@ async fn entry(hub: &Hub, repository: &Repository, before: &Before, change: &Cha
     let path = change.path().as_str();
     let kind = before.kinds.get(path);
     match change {
-        Change::Write { content, .. } => {
+        Change::Write { content, executable, .. } => {
             // An executable file stays one.
-            let mode = if kind == Some(&EntryKind::Executable) { "100755" } else { "100644" };
+            let is_executable = executable.unwrap_or(kind == Some(&EntryKind::Executable));
+            let mode = if is_executable { "100755" } else { "100644" };
             let mut entry = json!({"path": path, "mode": mode, "type": "blob"});
             if let Ok(text) = std::str::from_utf8(content) {
                 entry["content"] = text.into();

@@ -18,6 +18,7 @@ each_stand_in!(
     an_endless_answer_is_cut,
     a_list_of_large_pages_is_cut,
     a_redirect_to_another_host_is_not_followed,
+    a_redirect_to_another_repository_is_not_followed,
 );
 
 async fn a_limit_says_how_long(world: World) {
@@ -83,6 +84,25 @@ async fn a_redirect_to_another_host_is_not_followed(world: World) {
     assert_eq!(error.cause, Cause::Refused, "{error}");
 }
 
+async fn a_redirect_to_another_repository_is_not_followed(world: World) {
+    let (place, own) = match world.server.dialect() {
+        ScmDialect::GitHub | ScmDialect::Gitea => ("repos", "Plural/fleet"),
+        ScmDialect::GitLab => ("projects", "plural%2fplatform%2Ffleet"),
+        ScmDialect::BitbucketCloud => ("repositories", "plural/Fleet"),
+    };
+    let to = |name: &str| ScmMood::Redirecting(format!("{}/{place}/{name}/x", world.server.api_url()));
+    for other in ["plural/other", "evil/fleet", "7", "plural%2Fother"] {
+        world.server.set_mood(Some(to(other)));
+        let error = world.host.pull_request(&world.repository, 1).await.unwrap_err();
+        assert_eq!(error.cause, Cause::Refused, "{error}");
+        assert!(error.message.contains("leads to another repository"), "{other}: {error}");
+    }
+    // Within the repository it is followed, here without an end.
+    world.server.set_mood(Some(to(own)));
+    let error = world.host.pull_request(&world.repository, 1).await.unwrap_err();
+    assert!(error.message.contains("redirects more than"), "{error}");
+}
+
 #[test]
 fn a_connection_that_cannot_be_meant_is_refused() {
     let at = |url: &str, options: &Options| {
@@ -118,7 +138,13 @@ async fn an_app_signs_in_once_and_edits_its_own_comment() {
     for _ in 0..3 {
         host.default_branch(&repository).await.unwrap();
     }
-    assert_eq!(server.exchanges(), 1);
+    assert_eq!((server.exchanges(), server.narrowed()), (1, Some(vec!["fleet".to_owned()])));
+    // Another repository is another token, which opens that one alone.
+    let shop = Repository::parse("plural/shop").unwrap();
+    assert_eq!(host.default_branch(&shop).await.unwrap_err().cause, Cause::NotFound);
+    assert_eq!((server.exchanges(), server.narrowed()), (2, Some(vec!["shop".to_owned()])));
+    host.default_branch(&repository).await.unwrap();
+    assert_eq!(server.exchanges(), 2);
     let another = connect(&with(99, key), &options()).unwrap();
     let error = another.default_branch(&repository).await.unwrap_err();
     assert_eq!(error.cause, Cause::Refused, "{error}");
@@ -126,7 +152,7 @@ async fn an_app_signs_in_once_and_edits_its_own_comment() {
     assert_eq!(error.cause, Cause::Invalid);
     assert!(!error.message.contains("s3cr3t"), "{error}");
     let other = host.clone();
-    let world = World { server: Server::StandIn(server), host, other, repository };
+    let world = World { server: Server::StandIn(server), host, other, repository, _data: None };
     let number = world.pull_request("app").await.number;
     for text in ["first", "second"] {
         world.host.comment(&world.repository, number, "plan", text).await.unwrap();

@@ -1,10 +1,18 @@
 //! Commits without a clone.
 
-use plural_scm::{Cause, Change, EntryKind, Onto};
+use std::{
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use chrono::DateTime;
+use plural_scm::{Cause, Change, CommitId, Connection, EntryKind, Onto, Repository, connect};
+use plural_testkit::{ScmDialect, ScmServer};
+use serde_json::Value;
 
 use crate::{
     each_host,
-    support::{World, branch, commit, delete, file, write},
+    support::{World, branch, commit, connection, delete, file, options, write, write_as},
 };
 
 each_host!(
@@ -14,8 +22,9 @@ each_host!(
     a_base_that_moved_is_told_and_leaves_no_branch,
     a_file_to_delete_that_is_not_there_is_a_conflict,
     what_no_host_can_mean_is_refused,
-    a_branch_is_removed_once_or_twice;
-    stand_ins: a_race_between_look_and_commit_loses_nothing
+    a_branch_is_removed_once_or_twice,
+    a_race_between_look_and_commit_loses_nothing,
+    a_file_is_made_executable_and_plain_again,
 );
 
 async fn a_commit_makes_changes_and_removes_files_at_once(world: World) {
@@ -48,7 +57,7 @@ async fn a_commit_makes_changes_and_removes_files_at_once(world: World) {
 
 async fn bytes_that_are_no_text_stay_as_they_are(world: World) {
     let content = vec![0, 159, 146, 150, 255];
-    let change = Change::Write { path: file("icon.bin"), content: content.clone().into() };
+    let change = Change::Write { path: file("icon.bin"), content: content.clone().into(), executable: None };
     let new = world.on_new_branch("icons", vec![change]).await;
     let done = world.host.commit(&world.repository, &new).await.unwrap();
     let read = world.host.read(&world.repository, &done.commit, &file("icon.bin")).await.unwrap();
@@ -99,6 +108,75 @@ async fn a_race_between_look_and_commit_loses_nothing(world: World) {
             assert_eq!(world.text(&now, "raced.txt").await, "somebody was faster\n");
         }
     }
+}
+
+/// What OpenSSH's own program says of a signature over what git would write.
+#[tokio::test]
+async fn a_commit_is_signed_as_git_writes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str], input: &str| {
+        let mut child = Command::new("ssh-keygen")
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait().unwrap().success()
+    };
+    assert!(run(&["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", "key"], ""));
+    let key = std::fs::read_to_string(folder.path().join("key")).unwrap();
+    let server = ScmServer::start(ScmDialect::GitHub).unwrap();
+    let unsigned = connection(ScmDialect::GitHub, server.api_url(), server.token());
+    let signing = Connection { signing_key: Some(key.into()), ..unsigned };
+    let host = connect(&signing, &options()).unwrap();
+    let repository = Repository::parse("plural/fleet").unwrap();
+    let parent = host.head(&repository, &branch("main")).await.unwrap();
+    let onto = Onto::NewBranch { branch: branch("signed"), base: branch("main") };
+    let new = commit(onto, parent.clone(), vec![write("a.yaml", "a: 1\n")]);
+    host.commit(&repository, &new).await.unwrap();
+    let asked = server.signed_commits().remove(0);
+    let text = |at: &str| asked.pointer(at).and_then(Value::as_str).unwrap().to_owned();
+    let line = |who: &str| {
+        let date = DateTime::parse_from_rfc3339(&text(&format!("/{who}/date"))).unwrap().timestamp();
+        format!("{who} {} <{}> {date} +0000", text(&format!("/{who}/name")), text(&format!("/{who}/email")))
+    };
+    assert!(line("author").starts_with("author Ada <ada@example.com> "), "{asked}");
+    assert!(line("committer").contains("@example.com> "), "{asked}");
+    let (author, committer) = (line("author"), line("committer"));
+    let payload =
+        format!("tree {}\nparent {parent}\n{author}\n{committer}\n\n{}", text("/tree"), text("/message"));
+    std::fs::write(folder.path().join("sig"), text("/signature") + "\n").unwrap();
+    let check = ["-Y", "check-novalidate", "-n", "git", "-s", "sig"];
+    assert!(run(&check, &payload), "{asked}");
+    assert!(!run(&check, &payload.replace("parent", "Parent")), "of another commit it is none");
+    // Other hosts' APIs take no signed commits, and none is made unsigned.
+    let gitea = connection(ScmDialect::Gitea, server.api_url(), server.token());
+    let gitea = Connection { signing_key: signing.signing_key.clone(), ..gitea };
+    assert_eq!(connect(&gitea, &options()).unwrap_err().cause, Cause::Invalid);
+}
+
+async fn a_file_is_made_executable_and_plain_again(world: World) {
+    let new = world.on_new_branch("runs", vec![write_as("run.sh", "echo 1\n", true)]).await;
+    let done = world.host.commit(&world.repository, &new).await;
+    if matches!(world.server.dialect(), ScmDialect::Gitea | ScmDialect::AzureDevOps) {
+        let error = done.unwrap_err();
+        assert_eq!(error.cause, Cause::Unsupported, "{error}");
+        assert!(error.message.contains("run.sh"), "{error}");
+        return;
+    }
+    let kind = async |commit: &CommitId| {
+        let tree = world.host.tree(&world.repository, commit).await.unwrap().items;
+        tree.into_iter().find(|entry| entry.path == "run.sh").unwrap().kind
+    };
+    let done = done.unwrap();
+    assert_eq!(kind(&done.commit).await, EntryKind::Executable);
+    let onto = Onto::Branch(branch("runs"));
+    let plain = commit(onto, done.commit.clone(), vec![write_as("run.sh", "echo 2\n", false)]);
+    let done = world.host.commit(&world.repository, &plain).await.unwrap();
+    assert_eq!(kind(&done.commit).await, EntryKind::File);
+    assert_eq!(world.text(&done.commit, "run.sh").await, "echo 2\n");
 }
 
 async fn a_file_to_delete_that_is_not_there_is_a_conflict(world: World) {

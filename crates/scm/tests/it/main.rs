@@ -3,6 +3,7 @@
 
 mod bad_days;
 mod commits;
+mod own_ways;
 mod plain;
 mod pull_requests;
 mod real_gitea;
@@ -43,6 +44,20 @@ macro_rules! each_stand_in {
             $(#[tokio::test]
             async fn $scenario() {
                 let dialect = plural_testkit::ScmDialect::BitbucketCloud;
+                super::$scenario(crate::support::World::new(dialect)).await;
+            })+
+        }
+        mod bitbucket_data_center {
+            $(#[tokio::test]
+            async fn $scenario() {
+                let dialect = plural_testkit::ScmDialect::BitbucketDataCenter;
+                super::$scenario(crate::support::World::new(dialect)).await;
+            })+
+        }
+        mod azure_devops {
+            $(#[tokio::test]
+            async fn $scenario() {
+                let dialect = plural_testkit::ScmDialect::AzureDevOps;
                 super::$scenario(crate::support::World::new(dialect)).await;
             })+
         }

@@ -10,8 +10,9 @@ use crate::{
 each_host!(
     reviews_of_others_are_read_with_their_verdicts,
     somebody_else_approves_a_head,
-    a_tree_is_read_over_pages;
-    stand_ins: a_dismissed_review_counts_no_more, an_executable_file_stays_one
+    a_tree_is_read_over_pages,
+    a_dismissed_review_counts_no_more,
+    an_executable_file_stays_one,
 );
 
 async fn reviews_of_others_are_read_with_their_verdicts(world: World) {

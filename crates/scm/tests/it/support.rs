@@ -5,12 +5,17 @@ use std::{
     time::Duration,
 };
 
-use plural_reach::Reach;
+use plural_git::Mirrors;
+use plural_reach::{Guard, Reach};
 use plural_scm::{
     BranchName, Change, CommitId, Connection, Credentials, FilePath, GitHost, HostKind, NewCommit,
     NewPullRequest, Onto, Options, Person, Proxies, PullRequest, Repository, Verdict, connect,
 };
-use plural_testkit::{Gitea, GiteaRepository, ScmDialect, ScmMood, ScmServer, program_or_report};
+use plural_testkit::{Gitea, GiteaDoor, GiteaRepository, ScmDialect, ScmMood, ScmServer};
+use tempfile::TempDir;
+
+/// What leads to Gitea itself.
+static DOOR: OnceLock<GiteaDoor> = OnceLock::new();
 
 pub(crate) struct World {
     pub(crate) server: Server,
@@ -18,6 +23,8 @@ pub(crate) struct World {
     /// The same host through somebody else's account.
     pub(crate) other: Arc<dyn GitHost>,
     pub(crate) repository: Repository,
+    /// Where commits are made for a host that takes them by git.
+    pub(crate) _data: Option<TempDir>,
 }
 
 pub(crate) fn options() -> Options {
@@ -37,11 +44,16 @@ pub(crate) fn connection(dialect: ScmDialect, api_url: String, token: String) ->
         ScmDialect::Gitea => HostKind::Gitea,
         ScmDialect::GitLab => HostKind::GitLab,
         ScmDialect::BitbucketCloud => HostKind::BitbucketCloud,
+        ScmDialect::BitbucketDataCenter => HostKind::BitbucketDataCenter,
+        ScmDialect::AzureDevOps => HostKind::AzureDevOps,
     };
     Connection {
+        id: token.clone(),
         kind,
         api_url: Some(api_url),
         credentials: Credentials::Token(token.into()),
+        signing_key: None,
+        user: None,
         ca_pem: None,
         proxy: None,
     }
@@ -67,23 +79,48 @@ impl Server {
     }
 
     pub(crate) fn race(&self, branch: &str) {
-        self.stand_in().race(branch);
+        match self {
+            Self::StandIn(server) => server.race(branch),
+            Self::Real(repository) => DOOR.get().unwrap().race(repository, branch),
+        }
     }
 
     pub(crate) fn token(&self) -> String {
         self.stand_in().token()
     }
 
+    pub(crate) fn dialect(&self) -> ScmDialect {
+        match self {
+            Self::StandIn(server) => server.dialect(),
+            Self::Real(_) => ScmDialect::Gitea,
+        }
+    }
+
+    pub(crate) fn make_tokens_of_nobody(&self) {
+        self.stand_in().make_tokens_of_nobody();
+    }
+
+    pub(crate) fn api_url(&self) -> String {
+        self.stand_in().api_url()
+    }
+
     pub(crate) fn push_executable(&self, branch: &str, path: &str, content: &str) {
-        self.stand_in().push_executable(branch, path, content);
+        match self {
+            Self::StandIn(server) => server.push_executable(branch, path, content),
+            Self::Real(repository) => repository.push_executable(branch, path, content).unwrap(),
+        }
     }
 
     pub(crate) fn dismiss_reviews(&self, number: u64) {
-        self.stand_in().dismiss_reviews(number);
+        match self {
+            Self::StandIn(server) => server.dismiss_reviews(number),
+            Self::Real(repository) => repository.dismiss_reviews(number).unwrap(),
+        }
     }
 
     pub(crate) fn has_labels(&self) -> bool {
-        !matches!(self, Self::StandIn(server) if server.dialect() == ScmDialect::BitbucketCloud)
+        let without = [ScmDialect::BitbucketCloud, ScmDialect::BitbucketDataCenter];
+        !matches!(self, Self::StandIn(server) if without.contains(&server.dialect()))
     }
 
     /// The real one has its own.
@@ -150,6 +187,16 @@ impl Server {
     }
 }
 
+/// Where commits are made by git.
+pub(crate) fn mirrors(data: &TempDir) -> Mirrors {
+    let options = plural_git::Options {
+        guard: Guard::new(Reach::Local),
+        credentials_over_http: true,
+        ..plural_git::Options::new(data.path())
+    };
+    Mirrors::open(options).unwrap()
+}
+
 /// As the testkit calls what a reviewer says.
 fn verdict_name(verdict: Verdict) -> &'static str {
     match verdict {
@@ -162,24 +209,29 @@ fn verdict_name(verdict: Verdict) -> &'static str {
 impl World {
     pub(crate) fn new(dialect: ScmDialect) -> Self {
         let server = ScmServer::start(dialect).unwrap();
-        let with = |token| connect(&connection(dialect, server.api_url(), token), &options()).unwrap();
+        let data = (dialect == ScmDialect::BitbucketDataCenter).then(|| tempfile::tempdir().unwrap());
+        let options = Options { mirrors: data.as_ref().map(mirrors), ..options() };
+        let with = |token| connect(&connection(dialect, server.api_url(), token), &options).unwrap();
         let (host, other) = (with(server.token()), with(server.other_token()));
         let repository = Repository::parse(server.repository()).unwrap();
-        Self { server: Server::StandIn(server), host, other, repository }
+        Self { server: Server::StandIn(server), host, other, repository, _data: data }
     }
 
     /// A repository of Gitea itself; nothing where it is missing.
     pub(crate) fn real() -> Option<Self> {
         static GITEA: OnceLock<Option<Gitea>> = OnceLock::new();
         // Each test tells that it does not run.
-        program_or_report("gitea")?;
+        if !Gitea::is_here_or_report() {
+            return None;
+        }
         let gitea = GITEA.get_or_init(|| Gitea::start().unwrap()).as_ref()?;
+        let door = DOOR.get_or_init(|| GiteaDoor::start(gitea).unwrap());
         let with =
-            |token| connect(&connection(ScmDialect::Gitea, gitea.api_url(), token), &options()).unwrap();
+            |token| connect(&connection(ScmDialect::Gitea, door.api_url(), token), &options()).unwrap();
         let (host, other) = (with(gitea.token()), with(gitea.other_token()));
         let real = gitea.repository().unwrap();
         let repository = Repository::parse(&real.name()).unwrap();
-        Some(Self { server: Server::Real(real), host, other, repository })
+        Some(Self { server: Server::Real(real), host, other, repository, _data: None })
     }
 
     pub(crate) async fn head(&self, name: &str) -> CommitId {
@@ -216,7 +268,12 @@ pub(crate) fn file(path: &str) -> FilePath {
 }
 
 pub(crate) fn write(path: &str, content: &'static str) -> Change {
-    Change::Write { path: file(path), content: content.into() }
+    Change::Write { path: file(path), content: content.into(), executable: None }
+}
+
+/// The same, with who may run it.
+pub(crate) fn write_as(path: &str, content: &'static str, executable: bool) -> Change {
+    Change::Write { path: file(path), content: content.into(), executable: Some(executable) }
 }
 
 pub(crate) fn delete(path: &str) -> Change {

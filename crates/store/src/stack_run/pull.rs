@@ -4,15 +4,16 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Approve, Audited, Write};
 use plural_app::job::NewJob;
-use plural_app::stack_pull_request::{PullAddress, StackPullRequestStore};
+use plural_app::stack_pull_request::{PullAddress, StackPullRequestStore, StackRepository};
 use plural_app::stack_run::MadeRun;
-use plural_core::ids::{StackId, StackPullRequestId, StackRunId};
+use plural_core::ids::{ProjectId, RepositoryId, ScmConnectionId, StackId, StackPullRequestId, StackRunId};
+use plural_core::repository::RepositoryUrl;
 use plural_core::stack::Stack;
 use plural_core::stack_pull_request::{ReleasedCommit, StackPullRequest};
 use plural_core::stack_run::StackRun;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QueryResult, QuerySelect};
 
 use super::made::make_in_tx;
 use crate::convert::{json, to_json};
@@ -121,6 +122,36 @@ impl StackPullRequestStore for Database {
             .await
             .map_err(db("reading the stacks of a pull request"))?;
         rows.into_iter().map(StackPullRequest::try_from).collect()
+    }
+
+    async fn stack_repositories(&self) -> Result<Vec<StackRepository>> {
+        let doing = "listing the repositories of stacks";
+        let sql = "SELECT DISTINCT s.repository_id, s.project_id, r.url FROM stacks s \
+            JOIN git_repositories r ON r.id = s.repository_id WHERE NOT s.paused AND s.deleted_at IS NULL";
+        let rows = self.reader.query_all_raw(self.statement(sql, [])).await.map_err(db(doing))?;
+        let of = |row: QueryResult| -> Result<StackRepository> {
+            let url: String = row.try_get("", "url").map_err(db(doing))?;
+            Ok(StackRepository {
+                id: RepositoryId::from_uuid(row.try_get("", "repository_id").map_err(db(doing))?),
+                project_id: ProjectId::from_uuid(row.try_get("", "project_id").map_err(db(doing))?),
+                identity: RepositoryUrl::stored(&url).identity(),
+            })
+        };
+        rows.into_iter().map(of).collect()
+    }
+
+    async fn stack_pull_numbers(&self, connection: ScmConnectionId, repository: &str) -> Result<Vec<u64>> {
+        let numbers: Vec<i64> = row::Entity::find()
+            .select_only()
+            .column(row::Column::Number)
+            .distinct()
+            .filter(row::Column::ConnectionId.eq(connection.uuid()))
+            .filter(row::Column::Repository.eq(repository.to_lowercase()))
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db("listing the pull requests of a repository"))?;
+        Ok(numbers.into_iter().map(i64::cast_unsigned).collect())
     }
 
     async fn stack_pull_requests_of(&self, stack: StackId) -> Result<Vec<StackPullRequest>> {

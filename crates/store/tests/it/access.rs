@@ -26,6 +26,7 @@ mod managed_namespace;
 mod passkey;
 mod persona;
 mod pr_automation;
+mod pr_instance;
 mod project;
 mod pull_request;
 mod question;
@@ -91,7 +92,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 35] = [
+const CASES: [fn() -> Vec<Case>; 36] = [
     project::cases,
     user::cases,
     group::cases,
@@ -104,6 +105,7 @@ const CASES: [fn() -> Vec<Case>; 35] = [
     scm_connection::cases,
     scm_webhook::cases,
     pr_automation::cases,
+    pr_instance::cases,
     pull_request::cases,
     fleet_plan::cases,
     service::cases,

@@ -12,13 +12,15 @@ use plural_app::agent_poll::{ClusterData, ServiceSpec};
 use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_app::ports::charts::{ChartPart, ComposeError, Composed, Composer, Composition};
 use plural_app::ports::git::{
-    Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
-    KeepMirror, MirrorBundle, SourceSpec,
+    Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
+    GitReach, KeepMirror, MirrorBundle, SourceSpec,
 };
 use plural_app::ports::git_hosts::{GitHosts, Host, HostSecrets};
 use plural_app::ports::previews::{Preview, Previews};
 use plural_app::ports::rules::Rules;
-use plural_app::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded, Scaffolds};
+use plural_app::ports::scaffolds::{
+    ScaffoldEntry, ScaffoldMerge, ScaffoldMerged, ScaffoldRun, Scaffolded, Scaffolds,
+};
 use plural_core::ids::RepositoryId;
 use plural_core::scm_connection::ScmConnection;
 use plural_core::service_file::ServiceFile;
@@ -192,6 +194,13 @@ impl GitPort for FakeGit {
         })
     }
 
+    async fn folder(&self, access: &GitAccess, sha: &str, folder: &str) -> Result<Vec<FolderFile>, GitError> {
+        self.read(access, |branches| {
+            let bytes = content(branches, sha, folder)?.into_bytes();
+            Ok(vec![FolderFile { path: "file".to_owned(), bytes, executable: false }])
+        })
+    }
+
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError> {
         self.builds.fetch_add(1, Ordering::SeqCst);
         self.read(access, |branches| {
@@ -275,6 +284,10 @@ impl Blobs for FakeGit {
         Ok(futures::stream::iter([Ok(bytes)]).boxed())
     }
 
+    async fn archive(&self, _: &str, _: &str, _: &str) -> Result<Vec<u8>> {
+        Err(Error::not_found("artifact"))
+    }
+
     async fn keep(&self, content: Vec<u8>) -> Result<[u8; 32]> {
         if self.away.load(Ordering::SeqCst) {
             return Err(plural_core::Error::unavailable("the blob store does not answer"));
@@ -340,6 +353,10 @@ impl GitHosts for FakeGit {
 impl Scaffolds for FakeGit {
     async fn run(&self, _: ScaffoldRun) -> Result<std::result::Result<Scaffolded, String>> {
         Ok(Err("no automation is run here".to_owned()))
+    }
+
+    async fn merge(&self, _: ScaffoldMerge) -> Result<std::result::Result<ScaffoldMerged, String>> {
+        Ok(Err("nothing is merged here".to_owned()))
     }
 
     fn difference(&self, _: &str, _: Option<&ScaffoldEntry>, _: Option<&ScaffoldEntry>) -> String {

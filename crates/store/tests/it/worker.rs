@@ -53,6 +53,8 @@ struct Script {
     /// Keys, one for each attempt.
     begun: Mutex<Vec<String>>,
     running: Mutex<HashSet<String>>,
+    /// Keys of dead jobs, and why.
+    died: Mutex<Vec<(String, String)>>,
     /// Two attempts of one key ran at a time.
     overlapped: AtomicBool,
 }
@@ -107,6 +109,12 @@ async fn play(app: &Arc<App>, part: Part) -> Result<(), JobFailure> {
     }
 }
 
+fn told(part: &Part, why: &str) -> plural_core::Result<()> {
+    let script = SCRIPTS.lock().get(&part.script).cloned().ok_or(Error::not_found("script"))?;
+    script.died.lock().push((part.key.clone(), why.to_owned()));
+    Ok(())
+}
+
 /// A project of the job's name: twice is once.
 async fn effect(app: &Arc<App>, key: &str) -> Result<(), JobFailure> {
     let system = app.ctx(Actor::System);
@@ -135,6 +143,10 @@ impl Job for Probe {
     async fn run(app: &Arc<App>, part: Part) -> Result<(), JobFailure> {
         play(app, part).await
     }
+
+    async fn died(_: &Arc<App>, part: Part, why: &str) -> plural_core::Result<()> {
+        told(&part, why)
+    }
 }
 
 enum Hasty {}
@@ -151,6 +163,10 @@ impl Job for Hasty {
 
     async fn run(app: &Arc<App>, part: Part) -> Result<(), JobFailure> {
         play(app, part).await
+    }
+
+    async fn died(_: &Arc<App>, part: Part, why: &str) -> plural_core::Result<()> {
+        told(&part, why)
     }
 }
 
@@ -278,6 +294,7 @@ async fn a_job_that_ends_every_console_is_dead_after_its_attempts(database: Test
     let dead = until_dead(&door, "one").await;
     let error = dead.error.unwrap_or_default();
     assert!(error.starts_with("attempt 3 of 3 ended with its console"), "{error}");
+    assert_eq!(*stage.script.died.lock(), [("one".to_owned(), error)], "whoever waits is told, once");
     // This one goes on.
     stage.enqueue::<Probe>(&door, "two").await;
     stage.until_begun(4).await;
@@ -292,11 +309,14 @@ async fn a_job_that_fails_is_tried_again_and_dead_after_its_attempts(database: T
     let dead = until_dead(&door, "one").await;
     assert_eq!((dead.attempts, dead.error.as_deref()), (2, Some("the remote does not answer")));
     assert_eq!(stage.script.begun(), 2);
+    let expected = ("one".to_owned(), "the remote does not answer".to_owned());
+    assert_eq!(*stage.script.died.lock(), [expected]);
     // One that takes too long is ended.
     stage.enqueue::<Hasty>(&door, "two").await;
     let dead = until_dead(&door, "two").await;
     assert!(dead.error.as_deref().is_some_and(|error| error.contains("longer than 50ms")), "{dead:?}");
     assert!(stage.script.running.lock().is_empty());
+    assert_eq!(stage.script.died.lock().len(), 2);
     door.stop().await;
 }
 

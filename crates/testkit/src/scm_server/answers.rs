@@ -63,6 +63,12 @@ impl Host {
             ScmDialect::GitHub | ScmDialect::Gitea => self.hub(method, uri, of, body),
             ScmDialect::GitLab => self.gitlab(method, uri, of, body),
             ScmDialect::BitbucketCloud => self.bitbucket(method, uri, of, body, raw),
+            ScmDialect::BitbucketDataCenter => {
+                self.refresh();
+                let done = self.datacenter(method, uri, of, body);
+                self.broken.take().map_or(done, |why| no(500, &why))
+            }
+            ScmDialect::AzureDevOps => self.azure(method, uri, of, body),
         };
         self.cut(&mut done, method, uri, of("page"));
         done
@@ -96,7 +102,9 @@ impl Host {
             percent_decode_str(uri.path().strip_prefix("/api/").unwrap_or_default()).decode_utf8_lossy();
         let parts: Vec<&str> = path.split('/').collect();
         match (method.as_str(), parts.as_slice()) {
-            ("GET", ["user"]) => return ok(json!({"login": self.who})),
+            ("GET", ["user"]) => {
+                return ok(json!({"id": 7, "login": self.who, "email": format!("{}@example.com", self.who)}));
+            }
             (_, ["orgs", owner, "hooks", rest @ ..]) => {
                 return if *owner == "plural" {
                     self.hook(method, "organisation", rest, body)
@@ -184,6 +192,8 @@ impl Host {
             ScmDialect::GitHub | ScmDialect::Gitea => text(&hook.body["config"]["secret"]),
             ScmDialect::GitLab => text(&hook.body["token"]),
             ScmDialect::BitbucketCloud => text(&hook.body["secret"]),
+            ScmDialect::BitbucketDataCenter => text(&hook.body["configuration"]["secret"]),
+            ScmDialect::AzureDevOps => text(&hook.body["consumerInputs"]["basicAuthPassword"]),
         }
     }
 
@@ -221,6 +231,11 @@ impl Host {
 
     pub(super) fn review(&mut self, number: u64, who: &str, event: &str) {
         let index = number as usize - 1;
+        match self.dialect {
+            ScmDialect::BitbucketDataCenter => return self.datacenter_review(index, who, event),
+            ScmDialect::AzureDevOps => return self.azure_review(number, who, event),
+            ScmDialect::GitHub | ScmDialect::Gitea | ScmDialect::GitLab | ScmDialect::BitbucketCloud => {}
+        }
         let state = match (self.dialect, event) {
             (ScmDialect::GitHub, "REQUEST_CHANGES") => "CHANGES_REQUESTED",
             (ScmDialect::GitHub, "COMMENT") => "COMMENTED",
@@ -258,6 +273,8 @@ impl Host {
                 ScmDialect::Gitea => review["dismissed"] = true.into(),
                 ScmDialect::GitLab => review["state"] = "unapproved".into(),
                 ScmDialect::BitbucketCloud => review["state"] = Value::Null,
+                ScmDialect::BitbucketDataCenter => review["status"] = "UNAPPROVED".into(),
+                ScmDialect::AzureDevOps => review["vote"] = json!(0),
             }
         }
     }
@@ -365,6 +382,9 @@ impl Host {
                     return no(422, "no tree");
                 };
                 let commit = self.store(Some(text(&body["parents"][0])), files);
+                if body["signature"].is_string() {
+                    self.signed.push(body.clone());
+                }
                 made(json!({"sha": commit}))
             }
             ("POST", ["refs"]) => {
@@ -549,8 +569,7 @@ impl Host {
         }
         let mut files = self.commits[&at].files.clone();
         files.extend(self.commits[&head].files.clone());
-        let commit = self.store(Some(at), files);
-        self.branches.insert(base, commit.clone());
+        let commit = self.advance(&base, files);
         self.pulls[index].merged = Some((commit, head));
         Some(true)
     }

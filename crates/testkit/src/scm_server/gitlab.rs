@@ -139,6 +139,7 @@ impl Host {
             match (action["action"].as_str(), is_there) {
                 (Some("create"), false) | (Some("update"), true) => drop(files.insert(path, content)),
                 (Some("delete"), true) => drop(files.remove(&path)),
+                (Some("chmod"), true) => self.set_executable(&path, action["execute_filemode"] == true),
                 (Some("create"), true) => return no(400, "A file with this name already exists"),
                 _ => return no(400, "A file with this name doesn't exist"),
             }

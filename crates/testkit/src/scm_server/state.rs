@@ -6,6 +6,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::ScmDialect;
+use crate::git_remote::GitRemote;
 
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
@@ -31,6 +32,8 @@ pub(super) struct Pull {
     pub(super) checked: Option<String>,
     pub(super) labels: Vec<String>,
     pub(super) reviews: Vec<Value>,
+    /// Counts its changes, where a host binds writes to that.
+    pub(super) version: u64,
 }
 
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub(super) struct Comment {
     pub(super) number: u64,
     pub(super) user: String,
     pub(super) body: String,
+    /// Counts its edits.
+    pub(super) version: u64,
 }
 
 #[derive(Debug)]
@@ -67,7 +72,17 @@ pub(super) struct Host {
     pub(super) hooks: Vec<Hook>,
     /// Paths of files that are executable, in every commit.
     executable: BTreeSet<String>,
+    /// Commits that came with a signature, as they were asked for.
+    pub(super) signed: Vec<Value>,
     ids: u64,
+    /// Where branches and commits really are, of a host that is pushed to.
+    pub(super) git: Option<GitRemote>,
+    /// Its branches as they were read last.
+    references: String,
+    /// Its tokens are of a project, not of users.
+    pub(super) is_nobody: bool,
+    /// Why git did not do something.
+    pub(super) broken: Option<String>,
 }
 
 /// The id of a content.
@@ -76,7 +91,8 @@ pub(super) fn id(content: &[u8]) -> String {
 }
 
 impl Host {
-    pub(super) fn new(dialect: ScmDialect) -> Self {
+    /// With `git`, branches and commits are there.
+    pub(super) fn new(dialect: ScmDialect, git: Option<GitRemote>) -> Self {
         let mut host = Self {
             dialect,
             url: String::new(),
@@ -92,7 +108,12 @@ impl Host {
             statuses: Vec::new(),
             hooks: Vec::new(),
             executable: BTreeSet::new(),
+            signed: Vec::new(),
             ids: 0,
+            git,
+            references: String::new(),
+            is_nobody: false,
+            broken: None,
         };
         host.push("main", "README.md", "# Fleet\n");
         host.push("main", "apps/web/values.yaml", "replicas: 1\n");
@@ -108,8 +129,68 @@ impl Host {
         let parent = self.branches.get(branch).cloned();
         let mut files = parent.as_ref().map(|parent| self.commits[parent].files.clone()).unwrap_or_default();
         files.insert(path.to_owned(), content.as_bytes().to_vec());
-        let commit = self.store(parent, files);
-        self.branches.insert(branch.to_owned(), commit);
+        self.advance(branch, files);
+    }
+
+    /// A commit on top of a branch, with these files of it added or replaced; its id.
+    pub(super) fn advance(&mut self, branch: &str, files: Files) -> String {
+        let Some(git) = &self.git else {
+            let commit = self.store(self.branches.get(branch).cloned(), files);
+            self.branches.insert(branch.to_owned(), commit.clone());
+            return commit;
+        };
+        let mut commit = git.commit(branch);
+        for (path, content) in &files {
+            commit = if self.executable.contains(path) {
+                commit.executable(path, content)
+            } else {
+                commit.file(path, content)
+            };
+        }
+        let made = commit.push();
+        let made = made.unwrap_or_else(|error| {
+            self.broken = Some(format!("{error:#}"));
+            String::new()
+        });
+        self.refresh();
+        made
+    }
+
+    /// Reads what was pushed.
+    pub(super) fn refresh(&mut self) {
+        if let Err(error) = self.load() {
+            self.broken = Some(format!("{error:#}"));
+        }
+    }
+
+    fn load(&mut self) -> anyhow::Result<()> {
+        let Some(git) = &self.git else { return Ok(()) };
+        let references = git.git(["for-each-ref", "--format=%(objectname) %(refname)", "refs/heads"])?;
+        if references == self.references {
+            return Ok(());
+        }
+        self.branches.clear();
+        for (commit, name) in references.lines().filter_map(|line| line.split_once(" refs/heads/")) {
+            self.branches.insert(name.to_owned(), commit.to_owned());
+        }
+        let commits = git.git(["rev-list", "--parents", "--branches"])?;
+        for line in commits.lines() {
+            let (commit, parents) = line.split_once(' ').unwrap_or((line, ""));
+            if self.commits.contains_key(commit) {
+                continue;
+            }
+            let mut files = Files::new();
+            for (path, content, is_executable) in git.files(commit)? {
+                if is_executable {
+                    self.executable.insert(path.clone());
+                }
+                files.insert(path, content);
+            }
+            let parent = parents.split(' ').next().filter(|parent| !parent.is_empty());
+            self.commits.insert(commit.to_owned(), Commit { parent: parent.map(str::to_owned), files });
+        }
+        self.references = references;
+        Ok(())
     }
 
     /// A file's mode, as git writes it.
@@ -172,13 +253,14 @@ impl Host {
             checked: None,
             labels,
             reviews,
+            version: 0,
         });
         number
     }
 
     pub(super) fn comment(&mut self, number: u64, user: &str, body: &str) -> u64 {
         let id = self.next_id();
-        self.comments.push(Comment { id, number, user: user.to_owned(), body: body.to_owned() });
+        self.comments.push(Comment { id, number, user: user.to_owned(), body: body.to_owned(), version: 0 });
         id
     }
 
@@ -207,6 +289,14 @@ impl Host {
             }
             ScmDialect::GitLab => {
                 (text(&status["name"]), text(&status["state"]).replace("failed", "failure"))
+            }
+            ScmDialect::BitbucketDataCenter => {
+                (text(&status["key"]), text(&status["state"]).replace("FAILED", "failure"))
+            }
+            ScmDialect::AzureDevOps => {
+                let context = &status["context"];
+                let name = format!("{}/{}", text(&context["genre"]), text(&context["name"]));
+                (name, text(&status["state"]).replace("failed", "failure"))
             }
         };
         of.map(|(_, status)| told(status)).collect()

@@ -144,9 +144,12 @@ fragment StackDefinitionStep on CustomRunStep { cmd args stage }";
 
 /// Replaces what a definition is. Its stacks that are not paused plan again.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UpdateStackDefinition {
     pub id: String,
     pub attributes: StackDefinitionAttributes,
+    /// What its `updatedAt` was when you read it: where it was changed since, nothing is.
+    pub unchanged_since: Option<DateTime<Utc>>,
 }
 
 impl Operation for UpdateStackDefinition {
@@ -154,8 +157,8 @@ impl Operation for UpdateStackDefinition {
     const NAME: &'static str = "UpdateStackDefinition";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "updateStackDefinition";
-    const DOCUMENT: &'static str = "mutation UpdateStackDefinition($id: ID!, $attributes: StackDefinitionAttributes!) {
-  updateStackDefinition(id: $id, attributes: $attributes) { ...StackDefinition }
+    const DOCUMENT: &'static str = "mutation UpdateStackDefinition($id: ID!, $attributes: StackDefinitionAttributes!, $unchangedSince: DateTime) {
+  updateStackDefinition(id: $id, attributes: $attributes, unchangedSince: $unchangedSince) { ...StackDefinition }
 }
 fragment StackDefinition on StackDefinition { id name description insertedAt updatedAt configuration { ...StackDefinitionConfiguration } steps { ...StackDefinitionStep } deleteSteps { ...StackDefinitionStep } }
 fragment StackDefinitionConfiguration on StackConfiguration { image version tag hooks { ...StackDefinitionHook } }

@@ -66,6 +66,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("savedViews", ""),
     ("prAutomation", "(id: \"$automation\")"),
     ("prAutomations", ""),
+    ("prInstance", "(id: \"$instance\")"),
+    ("prInstances", ""),
     ("pullRequest", "(id: \"$opened\")"),
     ("pullRequests", ""),
     ("scmConnection", "(id: \"$scm\")"),
@@ -110,6 +112,10 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("createBootstrapToken", "(attributes: {projectId: \"$project\"})"),
     ("createGroupMember", "(groupId: \"$group\", userId: \"$user\")"),
     ("kickService", "(serviceId: \"$service\")"),
+    // Its pull request is not merged.
+    ("diffPrInstance", "(id: \"$instance\")"),
+    // None is outdated.
+    ("upgradePrInstances", "(automationId: \"$automation\")"),
     // No host is asked: the automation takes parts that are not built.
     ("previewPullRequest", "(id: \"$automation\")"),
     ("planService", "(id: \"$service\")"),
@@ -146,6 +152,9 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::ScmWebhookHmac => Ok("secret of a webhook of a git host"),
         // Cleared when the pull request is open.
         SealedColumn::PullRequestAsked => Err("it is there while a pull request is opened only"),
+        SealedColumn::PrInstanceSeed => {
+            Err("the console draws it itself: `pr_instances.rs` looks for answers")
+        }
         SealedColumn::StackPlan
         | SealedColumn::StackOutput
         | SealedColumn::StackDrift
@@ -403,6 +412,13 @@ impl World {
         let create = "mutation ($id: ID!) { createFleetPlan(repositoryId: $id, ref: \"main\") { id } }";
         let fleet = made(create, json!({"id": repository_id})).await;
         let fleet_part = t.plant_fleet_part(&json!(fleet), &json!(service)).await;
+        let simple = json!({
+            "name": "Add a secret", "projectId": t.project, "connectionId": scm, "title": "Add", "message": "Adds it",
+            "configuration": [{"name": "key", "type": "PASSWORD"}, {"name": "name", "type": "STRING"}],
+        });
+        let simple = made(create, json!({"a": simple})).await;
+        let answers = json!({"key": canaries.plant("secret answer to an automation"), "name": "shop"});
+        let instance = t.plant_instance(&json!(simple), &answers).await;
         let create =
             "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id } }";
         let hook = json!({
@@ -534,6 +550,7 @@ impl World {
             ("view", view),
             ("scm", scm),
             ("automation", automation),
+            ("instance", instance),
             ("opened", opened),
             ("fleet", fleet),
             ("fleet_part", fleet_part),

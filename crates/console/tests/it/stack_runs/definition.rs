@@ -11,6 +11,7 @@ each_database!(
     a_definition_that_changes_makes_its_stacks_plan_again,
     whoever_changed_a_definition_does_not_approve_what_it_says,
     a_stack_that_was_not_destroyed_after_all_follows_its_definition,
+    of_two_who_change_it_at_once_the_second_is_told,
 );
 
 const CREATE: &str =
@@ -141,5 +142,28 @@ async fn a_stack_that_was_not_destroyed_after_all_follows_its_definition(databas
     w.plans(4, 1).await;
     let run = w.run(4, "PENDING_APPROVAL").await;
     assert_eq!((&run["kind"], &run["trigger"]), (&json!("APPLY"), &json!("SPEC")), "{run}");
+    w.t.stop().await;
+}
+
+async fn of_two_who_change_it_at_once_the_second_is_told(database: TestDatabase) {
+    const READ: &str = "query ($id: ID!) { stackDefinition(id: $id) { updatedAt steps { cmd } } }";
+    const CHANGE: &str = "mutation ($id: ID!, $a: StackDefinitionAttributes!, $s: DateTime) {
+  updateStackDefinition(id: $id, attributes: $a, unchangedSince: $s) { id }
+}";
+    let w = World::new(&database, json!({})).await;
+    let made = w.t.admin.data(CREATE, json!({"a": attributes("make")})).await;
+    let id = made["createStackDefinition"]["id"].clone();
+    let read = w.t.admin.data(READ, json!({"id": id})).await["stackDefinition"].clone();
+    let change = async |apply: &str| {
+        let variables = json!({"id": id, "a": attributes(apply), "s": read["updatedAt"]});
+        w.t.admin.ask(CHANGE, variables).await
+    };
+    assert_eq!(change("first").await.outcome(), "OK");
+    let second = change("second").await;
+    assert!(second.outcome() == "CONFLICT" && second.message().contains("somebody else"), "{second:?}");
+    let now = w.t.admin.data(READ, json!({"id": id})).await["stackDefinition"].clone();
+    assert_eq!(now["steps"][1]["cmd"], "first");
+    // Whoever does not say what they read replaces what there is, as before.
+    assert_eq!(w.t.admin.ask(UPDATE, json!({"id": id, "a": attributes("third")})).await.outcome(), "OK");
     w.t.stop().await;
 }

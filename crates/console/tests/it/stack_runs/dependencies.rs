@@ -14,6 +14,7 @@ each_database!(
     what_waits_for_a_run_that_fails_is_skipped,
     what_waits_for_a_run_that_is_cancelled_is_skipped,
     what_is_too_large_is_not_taken,
+    a_destruction_that_was_cancelled_keeps_nobody_from_following,
     a_diamond_settles_in_one_run,
     a_plan_of_older_outputs_is_not_applied,
     a_cycle_is_refused_and_so_is_what_may_not_be_read,
@@ -218,6 +219,26 @@ async fn what_waits_for_a_run_that_is_cancelled_is_skipped(database: TestDatabas
     assert_eq!(w.cancel(&w.t.owner, &run).await.outcome(), "OK");
     let run = w.run_of(&app, 2, "CANCELLED").await;
     assert_eq!(run["error"], "skipped: run 2 of stack infra, which it waited for, is cancelled");
+    w.t.stop().await;
+}
+
+async fn a_destruction_that_was_cancelled_keeps_nobody_from_following(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    w.ends_with(&w.stack, 1, "vpc-1").await;
+    let app = beside(&w, "app", "docs", json!([takes(&w.stack, "vpc")])).await;
+    w.ends_with(&app, 1, "app-1").await;
+    let destroy = "mutation ($id: ID!) { triggerRun(id: $id, destroy: true) { id } }";
+    w.t.owner.data(destroy, json!({"id": app})).await;
+    let run = w.run_of(&app, 2, "PENDING").await;
+    assert_eq!(run["kind"], "DESTROY");
+    assert_eq!(w.cancel(&w.t.owner, &run).await.outcome(), "OK");
+    w.run_of(&app, 2, "CANCELLED").await;
+    // It was only planned: the stack is there, and takes what there is.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.ends_with(&w.stack, 2, "vpc-2").await;
+    let run = w.run_of(&app, 3, "PENDING").await;
+    assert_eq!(run["trigger"], "UPSTREAM");
+    assert_eq!(variable(&w.plans_of(&app, 3).await, "vpc"), "vpc-2");
     w.t.stop().await;
 }
 

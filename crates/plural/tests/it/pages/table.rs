@@ -206,7 +206,8 @@ pub(super) const PAGES: &[Followed] = &[
         fails: &[("plural health -f - <<", 1), ("plural health -f widget.yaml --script broken.lua", 1)],
         ..NOTHING
     },
-    Followed { page: "docs/pr-automation.md", ..NOTHING },
+    Followed { page: "docs/writing-pr-automations.md", ..NOTHING },
+    Followed { page: "docs/coming-from-backstage.md", ..NOTHING },
     Followed { page: "docs/house.md", not_run: &[("cargo xtask", BUILDS)], ..NOTHING },
     Followed {
         page: "docs/install.md",
@@ -297,6 +298,36 @@ pub(super) const PAGES: &[Followed] = &[
         not_run: &[
             ("plural pr plan", "agents of clusters are asked"),
             ("plural pr release", "a pull request of a fork is needed"),
+        ],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/pr-tutorial.md",
+        before: "printf @GITEA_TOKEN@ > token.txt",
+        swaps: &[("--base-url https://gitea.example.com", "--api-url @GITEA@")],
+        not_run: &[
+            ("git", "the git host of this test speaks its API alone, and has these commits"),
+            (
+                "plural cd services",
+                "it has no git: `pull_requests` takes a merge to its service at Gitea itself",
+            ),
+        ],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/pr-instances.md",
+        before: "printf a-token > token.txt && \
+                 plural cd scm-connections create generated --type github --repository 'acme/*' --token-file token.txt && \
+                 echo '{name: add-service, identifier: acme/shop, title: Add it, message: Adds it}' > service.yaml && \
+                 plural pr automations create --file service.yaml --connection generated",
+        not_run: &[
+            (
+                "plural pr instances describe",
+                "nothing is generated without a git host: `pr_instances` of the console's tests has one",
+            ),
+            ("plural pr instances diff", "a git host is asked"),
+            ("plural pr upgrade 0190", "a git host is asked"),
+            ("plural pr uninstall", "a git host is asked"),
         ],
         ..NOTHING
     },

@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("get_many::<StackDefinition>", "uaaaaa", w, c => async { let id = definition(w).await; found(w.door.app.get_many::<StackDefinition>(c, &[id]).await?.contains_key(&id)) }),
         case!("list::<StackDefinition>", "uaaaaa", w, c => w.door.app.list::<StackDefinition>(c, &Search::default(), &PageArgs::default())),
         case!("stack_definition_create", "udddda", w, c => async { w.door.app.stack_definition_create(c, &new()).await }),
-        case!("stack_definition_update", "udddda", w, c => async { w.door.app.stack_definition_update(c, definition(w).await, &new()).await }),
+        case!("stack_definition_update", "udddda", w, c => async { w.door.app.stack_definition_update(c, definition(w).await, &new(), None).await }),
         case!("stack_definition_delete", "udddda", w, c => async { w.door.app.stack_definition_delete(c, definition(w).await).await }),
     ]
 }

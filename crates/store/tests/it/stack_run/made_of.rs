@@ -25,6 +25,7 @@ use crate::door::subject;
 each_database!(
     a_run_is_of_what_its_definition_says_when_it_is_there,
     whoever_changed_a_stack_does_not_approve_it_under_the_name_of_an_account,
+    whoever_changed_a_stack_under_the_name_of_an_account_does_not_approve_it,
 );
 
 /// Longer than it takes to read what a run is made of.
@@ -121,6 +122,55 @@ async fn whoever_changed_a_stack_does_not_approve_it_under_the_name_of_an_accoun
     }
     assert_eq!(ground.run(run).await.approvals.len(), 0);
     let as_bob = ground.door.as_user(&bob).await;
+    app.stack_run_approve(&as_bob, run, Some(&digest)).await.unwrap();
+    assert_eq!(ground.run(run).await.approvals.len(), 1);
+}
+
+async fn whoever_changed_a_stack_under_the_name_of_an_account_does_not_approve_it(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let (app, admin) = (&ground.door.app, &ground.door.admin);
+    let approval = StackApproval { required: true, forbid_self: true, ..StackApproval::default() };
+    let spec = StackSpec { approval, ..StackSpec::default() };
+    let project = ground.stack.project_id;
+    let robot = NewMachineAccount {
+        name: "robot".parse().unwrap(),
+        email: None,
+        project_id: Some(project),
+        assume: Vec::new(),
+    };
+    let robot = app.machine_account_create(admin, robot).await.unwrap();
+    let bob = ground.door.user("bob").await;
+    let as_bob = ground.door.as_user(&bob).await;
+    let add = vec![BindingSubject::User(robot.user_id()), subject(&bob)];
+    let change = RoleChange { role: Role::Write.into(), add, remove: Vec::new() };
+    app.binding_change(admin, project, &change).await.unwrap();
+    let change = StackChange { spec: Some(spec), ..StackChange::default() };
+    app.stack_update(admin, ground.stack.id, &change).await.unwrap();
+
+    let token = app.machine_account_token(admin, robot.id, TokenRequest::default()).await.unwrap();
+    let as_robot = app.ctx(app.actor_authenticate(token.text.expose_secret()).await.unwrap());
+    let files = BTreeMap::from([("a.txt".to_owned(), Some("other".to_owned()))]);
+    let change = StackChange { files: Some(files), ..StackChange::default() };
+    app.stack_update(&as_robot, ground.stack.id, &change).await.unwrap();
+    let stack = ground.stack_now().await;
+    assert_eq!(stack.changed_by, Some(robot.user_id()));
+    assert!(
+        stack.changed_as.as_deref().is_some_and(|by| by.contains("(assumed by ")),
+        "{:?}",
+        stack.changed_as
+    );
+
+    let run = ground.running().await.id;
+    let planned = RunPlan { state_serial: None, ..plan(ground.now()) };
+    let digest = planned.digest.clone();
+    let waits = RunMove { to: Some(RunStatus::PendingApproval), plan: Some(planned), ..ground.change() };
+    ground.moved(run, waits).await.unwrap();
+    let sql = "UPDATE stack_runs SET author = 'system', created_by_id = NULL WHERE id = $1";
+    assert_eq!(ground.sql(sql, vec![run.uuid().into()]).await, 1);
+    for own in [admin, &as_robot] {
+        let refused = app.stack_run_approve(own, run, Some(&digest)).await.unwrap_err();
+        assert!(refused.to_string().contains("last changed"), "{refused}");
+    }
     app.stack_run_approve(&as_bob, run, Some(&digest)).await.unwrap();
     assert_eq!(ground.run(run).await.approvals.len(), 1);
 }

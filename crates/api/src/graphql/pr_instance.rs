@@ -1,0 +1,434 @@
+//! What pull requests of automations generated.
+
+use async_graphql::{Context, Enum, ID, Object};
+use chrono::{DateTime, Utc};
+use plural_app::pr_instance::PrInstanceFilter;
+use plural_app::pr_instance_change::PrInstanceAsk;
+use plural_core::ids::PrAutomationId;
+use plural_specs::{Json, Map};
+
+use super::{
+    error::{IntoGraphql as _, List, Nullable, id, id_in, list, nullable},
+    page::{connection, page_args},
+    pr_automation::PrAutomation,
+    project::Project,
+    pull_request::{PullRequest, PullRequestPreview, given_answers},
+    record::{by_id, one, page_of},
+    request::request,
+};
+
+/// How something that was generated stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::pr_instance::PrInstanceState")]
+pub(crate) enum PrInstanceState {
+    /// Its pull request is not merged yet.
+    Pending,
+    /// Its pull request was merged.
+    Active,
+    /// Its pull request was closed, or never opened.
+    Abandoned,
+    /// A pull request that takes it away was merged.
+    Removed,
+}
+
+/// How a generated file differs from what was generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::pr_instance::PrDrift")]
+pub(crate) enum PrInstanceDrift {
+    /// It does not.
+    Same,
+    /// It holds something else, or an edit is not in it any more.
+    Changed,
+    /// It is gone.
+    Missing,
+}
+
+/// What a pull request of an automation generated.
+pub(crate) struct PrInstance(plural_core::pr_instance::PrInstance);
+
+impl From<plural_core::pr_instance::PrInstance> for PrInstance {
+    fn from(instance: plural_core::pr_instance::PrInstance) -> Self {
+        Self(instance)
+    }
+}
+
+connection!(PrInstanceConnection, PrInstanceEdge, PrInstance);
+
+/// What a pull request of an automation generated.
+#[Object]
+impl PrInstance {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// How it stands.
+    async fn state(&self) -> Option<PrInstanceState> {
+        Some(self.0.state.into())
+    }
+
+    /// The repository, as `acme/shop`.
+    async fn repository(&self) -> Option<&str> {
+        Some(self.0.repository.as_str())
+    }
+
+    /// The branch that pull requests for it go to.
+    async fn base(&self) -> Option<&str> {
+        Some(self.0.base.as_str())
+    }
+
+    /// The folder that all files lie in which are only its own; empty: the root of the repository.
+    async fn path(&self) -> Option<&str> {
+        Some(self.0.path())
+    }
+
+    /// The version of its automation that it is of, counted from one.
+    async fn revision(&self) -> Option<i64> {
+        Some(self.0.made.version.revision)
+    }
+
+    /// SHA-256 of what that version asks and does.
+    async fn digest(&self) -> Option<&str> {
+        Some(self.0.made.version.digest.as_str())
+    }
+
+    /// The automation has another version now; absent where you may not see it, and of what is not there.
+    async fn outdated(&self, ctx: &Context<'_>) -> Nullable<bool> {
+        nullable(async {
+            let (Some(id), plural_core::pr_instance::PrInstanceState::Active) =
+                (self.0.automation_id, self.0.state)
+            else {
+                return Ok(None);
+            };
+            let found = by_id::<
+                plural_core::pr_automation::PrAutomation,
+                plural_core::pr_automation::PrAutomation,
+            >(ctx, id);
+            let Some(automation) = found.await? else { return Ok(None) };
+            Ok(Some(automation.spec.digest().into_graphql(ctx)? != self.0.made.version.digest))
+        })
+        .await
+    }
+
+    /// What was answered, without secrets.
+    async fn answers(&self) -> Option<Map> {
+        Some(Map(self.0.made.answers.known.clone()))
+    }
+
+    /// Questions with a secret answer, which is not kept: it has to be given again.
+    async fn secret_answers(&self) -> List<&str> {
+        list(self.0.made.answers.secret.iter().map(String::as_str))
+    }
+
+    /// What was generated.
+    async fn files(&self) -> List<PrInstanceFile> {
+        list(self.0.made.files.iter().cloned().map(PrInstanceFile))
+    }
+
+    /// The commit that came with the merge, where it is known.
+    async fn commit(&self) -> Option<&str> {
+        self.0.commit.as_deref()
+    }
+
+    /// The commit that it was first generated on.
+    async fn base_commit(&self) -> Option<&str> {
+        self.0.base_commit.as_deref()
+    }
+
+    /// The pull request that made it what it is; absent once that is forgotten.
+    async fn pull_request(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
+        nullable(async {
+            match self.0.pull_request_id {
+                None => Ok(None),
+                Some(id) => by_id::<plural_core::pull_request::PullRequest, _>(ctx, id).await,
+            }
+        })
+        .await
+    }
+
+    /// The last pull request that is to change it, or take it away, and was not merged.
+    async fn change(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
+        nullable(async {
+            match &self.0.change {
+                None => Ok(None),
+                Some(change) => {
+                    by_id::<plural_core::pull_request::PullRequest, _>(ctx, change.pull_request_id).await
+                }
+            }
+        })
+        .await
+    }
+
+    /// Its automation; absent once that is gone, or when you may not see it.
+    async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
+        nullable(async {
+            match self.0.automation_id {
+                None => Ok(None),
+                Some(id) => by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, id).await,
+            }
+        })
+        .await
+    }
+
+    /// Where it belongs.
+    async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
+        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
+    }
+
+    /// When it was asked for.
+    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.created_at)
+    }
+
+    /// When something of it last changed.
+    async fn updated_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.updated_at)
+    }
+}
+
+/// A file that was generated.
+pub(crate) struct PrInstanceFile(plural_core::pr_instance::PrInstanceFile);
+
+/// A file that was generated.
+#[Object]
+impl PrInstanceFile {
+    /// Its path.
+    async fn path(&self) -> Option<&str> {
+        Some(self.0.path.as_str())
+    }
+
+    /// SHA-256 of what it was then; absent: it was taken away.
+    async fn digest(&self) -> Option<&str> {
+        self.0.digest.as_deref()
+    }
+
+    /// It was not there before.
+    async fn created(&self) -> Option<bool> {
+        Some(self.0.is_new)
+    }
+}
+
+/// How a generated file is now.
+pub(crate) struct PrInstanceFileDrift(plural_app::pr_instance_change::PrInstanceDrift);
+
+/// How a generated file is now.
+#[Object]
+impl PrInstanceFileDrift {
+    /// Its path.
+    async fn path(&self) -> Option<&str> {
+        Some(self.0.path.as_str())
+    }
+
+    /// How it differs from what was generated.
+    async fn drift(&self) -> Option<PrInstanceDrift> {
+        Some(self.0.drift.into())
+    }
+
+    /// What was done since, as `git diff` shows it.
+    async fn diff(&self) -> Option<&str> {
+        Some(self.0.diff.as_str())
+    }
+}
+
+/// What became of upgrading one of many.
+pub(crate) struct PrInstanceUpgrade(plural_app::pr_instance_change::PrInstanceUpgraded);
+
+/// What became of upgrading one of many.
+#[Object]
+impl PrInstanceUpgrade {
+    /// The instance, as it was before.
+    async fn instance(&self) -> Option<PrInstance> {
+        Some(self.0.instance.clone().into())
+    }
+
+    /// Its pull request, which is being opened.
+    async fn pull_request(&self) -> Option<PullRequest> {
+        self.0.outcome.as_ref().ok().cloned().map(PullRequest::from)
+    }
+
+    /// Why there is none.
+    async fn error(&self) -> Option<&str> {
+        self.0.outcome.as_ref().err().map(String::as_str)
+    }
+}
+
+/// Reading what was generated.
+#[derive(Default)]
+pub(crate) struct PrInstanceQuery;
+
+/// Reading what was generated.
+#[Object]
+impl PrInstanceQuery {
+    /// What one pull request generated.
+    async fn pr_instance(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] instance: ID,
+    ) -> Nullable<PrInstance> {
+        one::<plural_core::pr_instance::PrInstance, _>(ctx, id(&instance)).await
+    }
+
+    /// What pull requests of automations generated, of the projects that you may see.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
+    async fn pr_instances(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+        #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
+        #[graphql(desc = "Only of this automation.")] automation_id: Option<ID>,
+        #[graphql(desc = "Only those that stand so.")] state: Option<PrInstanceState>,
+        #[graphql(desc = "true: only those that are there and whose automation has another version now.")]
+        outdated: Option<bool>,
+        #[graphql(desc = "Only with this in the name of their repository.")] q: Option<String>,
+    ) -> Nullable<PrInstanceConnection> {
+        let ids = id_in("projectId", project_id.as_deref())
+            .and_then(|project_id| Ok((project_id, id_in("automationId", automation_id.as_deref())?)));
+        let filter = ids.map(|(project_id, automation_id)| PrInstanceFilter {
+            project_id,
+            automation_id,
+            state: state.map(Into::into),
+            outdated,
+            q,
+        });
+        page_of::<plural_core::pr_instance::PrInstance, _>(ctx, filter, page_args(after, first, before, last))
+            .await
+    }
+}
+
+/// Changing what was generated.
+#[derive(Default)]
+pub(crate) struct PrInstanceMutation;
+
+/// Changing what was generated.
+#[Object]
+impl PrInstanceMutation {
+    /// Brings what was generated to what the newest version of its automation makes, by a pull request; needs the right to open some with the
+    /// automation. What people changed since stays, where it is of other lines.
+    async fn upgrade_pr_instance(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] instance: ID,
+        #[graphql(desc = "Answers that change, those to new questions, and secret ones.")] context: Option<
+            Json,
+        >,
+        #[graphql(desc = "true: lines that both changed come between markers; else nothing is done.")]
+        allow_conflicts: Option<bool>,
+        #[graphql(desc = "false: answer at once, with what is recorded.")] wait: Option<bool>,
+    ) -> Nullable<PullRequest> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&instance, context, allow_conflicts).into_graphql(ctx)?;
+            let wait = wait.unwrap_or(true);
+            let made = Box::pin(request.app.pr_instance_upgrade(&request.op, ask, wait)).await;
+            Ok(Some(made.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Upgrades all that was generated with an older version of an automation, each by a pull request of its own, which are opened in the
+    /// background; needs the right to open some with it.
+    async fn upgrade_pr_instances(
+        &self,
+        ctx: &Context<'_>,
+        automation_id: ID,
+        #[graphql(desc = "Answers that change, those to new questions, and secret ones: of all.")]
+        context: Option<Json>,
+        #[graphql(desc = "true: lines that both changed come between markers; else nothing is done.")]
+        allow_conflicts: Option<bool>,
+    ) -> Nullable<Vec<Option<PrInstanceUpgrade>>> {
+        nullable(async {
+            let request = request(ctx);
+            let automation: PrAutomationId = id(&automation_id).into_graphql(ctx)?;
+            let context = given_answers(context).into_graphql(ctx)?;
+            let allow = allow_conflicts.unwrap_or(false);
+            let done =
+                Box::pin(request.app.pr_instance_upgrade_all(&request.op, automation, &context, allow)).await;
+            Ok(list(done.into_graphql(ctx)?.into_iter().map(PrInstanceUpgrade)))
+        })
+        .await
+    }
+
+    /// Takes away what was generated, by a pull request; needs the right to open some with the automation. What was changed since stays, and
+    /// the pull request says so.
+    async fn uninstall_pr_instance(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] instance: ID,
+        #[graphql(desc = "Secret answers, which are not kept.")] context: Option<Json>,
+        #[graphql(desc = "false: answer at once, with what is recorded.")] wait: Option<bool>,
+    ) -> Nullable<PullRequest> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let wait = wait.unwrap_or(true);
+            let made = Box::pin(request.app.pr_instance_uninstall(&request.op, ask, wait)).await;
+            Ok(Some(made.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// What an upgrade would change; needs the right to do it. Nothing is written. Conflicts are among the warnings.
+    async fn preview_pr_instance_upgrade(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] instance: ID,
+        #[graphql(desc = "Answers that change, those to new questions, and secret ones.")] context: Option<
+            Json,
+        >,
+    ) -> Nullable<PullRequestPreview> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let made = Box::pin(request.app.pr_instance_upgrade_preview(&request.op, ask)).await;
+            Ok(Some(made.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// What taking it away would change; needs the right to do it. Nothing is written. What is left is among the warnings.
+    async fn preview_pr_instance_uninstall(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] instance: ID,
+        #[graphql(desc = "Secret answers, which are not kept.")] context: Option<Json>,
+    ) -> Nullable<PullRequestPreview> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let made = Box::pin(request.app.pr_instance_uninstall_preview(&request.op, ask)).await;
+            Ok(Some(made.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// How files differ from what was generated; needs the right to open pull requests with the automation. Nothing is written.
+    async fn diff_pr_instance(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] instance: ID,
+        #[graphql(desc = "Secret answers, which are not kept.")] context: Option<Json>,
+    ) -> Nullable<Vec<Option<PrInstanceFileDrift>>> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let found = Box::pin(request.app.pr_instance_drift(&request.op, ask)).await;
+            Ok(list(found.into_graphql(ctx)?.into_iter().map(PrInstanceFileDrift)))
+        })
+        .await
+    }
+}
+
+fn ask(
+    instance: &ID,
+    context: Option<Json>,
+    allow_conflicts: Option<bool>,
+) -> plural_core::Result<PrInstanceAsk> {
+    Ok(PrInstanceAsk {
+        id: id(instance)?,
+        context: given_answers(context)?,
+        allow_conflicts: allow_conflicts.unwrap_or(false),
+    })
+}

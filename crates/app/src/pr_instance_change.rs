@@ -1,0 +1,413 @@
+//! Changing what pull requests of automations generated, by further pull requests: to the newest version, or away. They are opened as those
+//! of automations are, so each is there once.
+
+use std::collections::BTreeSet;
+
+use plural_core::form::{context, told};
+use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
+use plural_core::pr_automation::{PrAutomation, target_allowed};
+use plural_core::pr_automation_spec::PrAutomationSpec;
+use plural_core::pr_instance::{
+    PrAnswers, PrDrift, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceState, PrMade,
+    PrVersion,
+};
+use plural_core::pull_request::{PullRequest, branch_of};
+use plural_core::{Error, PageArgs, Result};
+use serde_json::{Map, Value};
+
+use crate::access::{Authorized, CreatePr};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldMerge, ScaffoldMerged};
+use crate::pr_automation::PrAutomationSelector;
+use crate::pr_instance::{PrInstanceFilter, PrLedger};
+use crate::pr_instance_made::{AskedChange, AskedKind, Tree, files_at, plain};
+use crate::pull_request_made::{Asked, CONTEXT};
+use crate::pull_request_open::{Begin, PullRequestPreview, seed_context};
+use crate::secret::random;
+
+/// What comes from elsewhere is not kept with a version, so what that generated cannot be told from what people changed: such instances are
+/// refused, and nothing is written over them.
+fn check_changeable(spec: &PrAutomationSpec) -> Result<()> {
+    let is_external = spec.creates.templates.iter().any(|template| template.external)
+        || spec.lua.as_ref().is_some_and(|script| script.external);
+    for (is_there, what) in [
+        (is_external, "takes templates from another repository"),
+        (spec.vendor.helm.is_some(), "unpacks a chart"),
+        (spec.secrets.is_some(), "needs a Secret of a cluster"),
+    ] {
+        if is_there {
+            return Err(Error::conflict(format!(
+                "the automation {what}: the console cannot upgrade or take away what such ones generated yet; change the files by hand"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Instances of an automation that are upgraded at once.
+const MOST: usize = 1_000;
+/// Instances of a page.
+const PAGE: i64 = 100;
+
+/// What somebody asks of an instance. It has no `Debug`: answers may be secret.
+pub struct PrInstanceAsk {
+    /// The instance.
+    pub id: PrInstanceId,
+    /// Answers that change, those to new questions, and secret ones.
+    pub context: Map<String, Value>,
+    /// Of an upgrade: lines that both changed come between markers; else nothing is done.
+    pub allow_conflicts: bool,
+}
+
+/// What became of upgrading one of many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrInstanceUpgraded {
+    /// The instance.
+    pub instance: PrInstance,
+    /// Its pull request, which is being opened; or why there is none.
+    pub outcome: std::result::Result<PullRequest, String>,
+}
+
+/// How a generated file is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrInstanceDrift {
+    /// Its path.
+    pub path: String,
+    /// How it differs.
+    pub drift: PrDrift,
+    /// What was done since, as `git diff` shows it; empty where it is the same.
+    pub diff: String,
+}
+
+/// What is allowed, and what was generated.
+struct Ready {
+    instance: PrInstance,
+    automation: Authorized<PrAutomation, CreatePr>,
+    change: AskedChange,
+}
+
+/// What an upgrade makes of an instance.
+struct Upgrade {
+    asked: Asked,
+    made: PrMade,
+}
+
+impl App {
+    /// Brings an instance to what the newest version of its automation makes, by a pull request; needs the right to open some with the
+    /// automation. Changes that people made since stay, where they are of other lines.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where there is nothing newer, or one is open already; where both changed the same, unless that is allowed.
+    pub async fn pr_instance_upgrade(
+        &self,
+        ctx: &OpCtx,
+        ask: PrInstanceAsk,
+        wait: bool,
+    ) -> Result<PullRequest> {
+        let kind = AskedKind::Upgrade { allow_conflicts: ask.allow_conflicts };
+        let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
+        let Upgrade { asked, made } =
+            Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
+        let Ready { instance, automation, change } = ready;
+        let asked = Asked { change: Some(change), ..asked };
+        let begin = begin(&instance, asked, PrInstanceChangeKind::Upgrade, made)?;
+        Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
+    }
+
+    /// What an upgrade would change; needs the same right. Nothing is written, and conflicts are shown.
+    pub async fn pr_instance_upgrade_preview(
+        &self,
+        ctx: &OpCtx,
+        ask: PrInstanceAsk,
+    ) -> Result<PullRequestPreview> {
+        let kind = AskedKind::Upgrade { allow_conflicts: true };
+        let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
+        let Upgrade { asked, made: _ } =
+            Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
+        let asked = Asked { change: Some(ready.change), ..asked };
+        let PrInstance { repository, base, .. } = ready.instance;
+        Box::pin(self.pull_request_previewed(ready.automation.links.connection_id, repository, base, &asked))
+            .await
+    }
+
+    /// Upgrades all instances of an automation that are of an older version, each by a pull request of its own, which are opened in the
+    /// background; needs the right to open some with it. One that cannot be upgraded does not keep others from it.
+    pub async fn pr_instance_upgrade_all(
+        &self,
+        ctx: &OpCtx,
+        automation: PrAutomationId,
+        context: &Map<String, Value>,
+        allow_conflicts: bool,
+    ) -> Result<Vec<PrInstanceUpgraded>> {
+        self.authorized::<PrAutomation, CreatePr>(ctx, &PrAutomationSelector::Id(automation)).await?;
+        let filter = PrInstanceFilter {
+            automation_id: Some(automation),
+            outdated: Some(true),
+            ..PrInstanceFilter::default()
+        };
+        let (mut done, mut after) = (Vec::new(), None);
+        while done.len() < MOST {
+            let args = PageArgs { after, first: Some(PAGE), ..PageArgs::default() };
+            let page = self.list::<PrInstance>(ctx, &filter, &args).await?;
+            after = page.end_cursor().map(str::to_owned);
+            let is_last = !page.has_next_page;
+            for instance in page.into_nodes() {
+                let ask = PrInstanceAsk { id: instance.id, context: context.clone(), allow_conflicts };
+                let outcome = match Box::pin(self.pr_instance_upgrade(ctx, ask, false)).await {
+                    Ok(begun) => Ok(begun),
+                    Err(error @ (Error::Internal { .. } | Error::Unauthenticated)) => return Err(error),
+                    Err(error) => Err(error.to_string()),
+                };
+                done.push(PrInstanceUpgraded { instance, outcome });
+            }
+            if is_last || after.is_none() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Takes away what an instance is, by a pull request; needs the right to open some with the automation. Files that only it generated
+    /// go, its edits of others are reversed; what was changed since stays, and the pull request says so.
+    pub async fn pr_instance_uninstall(
+        &self,
+        ctx: &OpCtx,
+        ask: PrInstanceAsk,
+        wait: bool,
+    ) -> Result<PullRequest> {
+        let Ready { instance, automation, change } =
+            Box::pin(self.pr_instance_uninstall_ready(ctx, &ask)).await?;
+        let asked = uninstalls(&instance, change, ctx)?;
+        let made = PrMade { files: Vec::new(), ..instance.made.clone() };
+        let begin = begin(&instance, asked, PrInstanceChangeKind::Uninstall, made)?;
+        Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
+    }
+
+    /// What taking it away would change; needs the same right. Nothing is written.
+    pub async fn pr_instance_uninstall_preview(
+        &self,
+        ctx: &OpCtx,
+        ask: PrInstanceAsk,
+    ) -> Result<PullRequestPreview> {
+        let Ready { instance, automation, change } =
+            Box::pin(self.pr_instance_uninstall_ready(ctx, &ask)).await?;
+        let asked = uninstalls(&instance, change, ctx)?;
+        let PrInstance { repository, base, .. } = instance;
+        Box::pin(self.pull_request_previewed(automation.links.connection_id, repository, base, &asked)).await
+    }
+
+    /// How the files of an instance differ from what was generated; needs the right to open pull requests with the automation, whose
+    /// connection reads them.
+    pub async fn pr_instance_drift(&self, ctx: &OpCtx, ask: PrInstanceAsk) -> Result<Vec<PrInstanceDrift>> {
+        let kind = AskedKind::Uninstall { shared: BTreeSet::new() };
+        let Ready { instance, automation, change } =
+            Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
+        let repository = &instance.repository;
+        let (_, host) = self.scm_host(automation.links.connection_id).await?;
+        let head = host.head(repository, &instance.base).await?;
+        let made = Box::pin(self.pr_instance_generated(&host, repository, &change)).await?;
+        let is_edited = |path: &&String| {
+            made.before.contains_key(*path) && made.after.changes.get(*path).is_some_and(Option::is_some)
+        };
+        let edited: BTreeSet<String> = made.after.changes.keys().filter(is_edited).cloned().collect();
+        let base = files_at(&host, repository, &change.commit, &edited).await?;
+        let ours = files_at(&host, repository, &head, &made.after.changes.keys().cloned().collect()).await?;
+        // An edit that is there still is one that, done again, changes nothing.
+        let of_edited =
+            |tree: Tree| tree.into_iter().filter(|(path, _)| edited.contains(path)).collect::<Tree>();
+        let generated: Tree = made
+            .after
+            .changes
+            .iter()
+            .filter_map(|(path, after)| Some((path.clone(), plain(after.clone()?))))
+            .collect();
+        let merge =
+            ScaffoldMerge { base, theirs: of_edited(generated.clone()), ours: of_edited(ours.clone()) };
+        let merged = self.scaffolds.merge(merge).await?.map_err(Error::conflict)?;
+        let mut all = Vec::with_capacity(made.after.changes.len());
+        for path in made.after.changes.keys() {
+            let now = ours.get(path);
+            let expected = expected(path, edited.contains(path), generated.get(path), now, &merged);
+            let (drift, diff) = match (expected, now) {
+                (expected, now) if expected == now => (PrDrift::Same, String::new()),
+                (Some(_), None) => (PrDrift::Missing, self.scaffolds.difference(path, expected, None)),
+                (expected, now) => (PrDrift::Changed, self.scaffolds.difference(path, expected, now)),
+            };
+            all.push(PrInstanceDrift { path: path.clone(), drift, diff });
+        }
+        Ok(all)
+    }
+
+    async fn pr_instance_uninstall_ready(&self, ctx: &OpCtx, ask: &PrInstanceAsk) -> Result<Ready> {
+        let kind = AskedKind::Uninstall { shared: BTreeSet::new() };
+        let mut ready = Box::pin(self.pr_instance_ready(ctx, ask, kind)).await?;
+        let PrInstance { id, connection_id, repository, .. } = &ready.instance;
+        let shared = self.store.pr_instance_shared(*id, *connection_id, repository).await?;
+        ready.change.kind = AskedKind::Uninstall { shared: shared.into_iter().collect() };
+        Ok(ready)
+    }
+
+    /// Decides and checks: the right, that it is there, the repository, the secret answers of its version.
+    async fn pr_instance_ready(&self, ctx: &OpCtx, ask: &PrInstanceAsk, kind: AskedKind) -> Result<Ready> {
+        let instance = self.get::<PrInstance>(ctx, &ask.id).await?;
+        let Some(automation) = instance.automation_id else {
+            return Err(Error::conflict(
+                "the automation of the instance is gone: what it made can be changed by hand only",
+            ));
+        };
+        let by = PrAutomationSelector::Id(automation);
+        let automation = self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
+        let why = match instance.state {
+            PrInstanceState::Active => None,
+            PrInstanceState::Pending => Some("its pull request is not merged yet"),
+            PrInstanceState::Abandoned => Some("its pull request was not merged"),
+            PrInstanceState::Removed => Some("it was taken away"),
+        };
+        if let Some(why) = why {
+            return Err(Error::conflict(format!("the instance is not there: {why}")));
+        }
+        let Some(commit) = instance.base_commit.clone() else {
+            return Err(Error::conflict("it is not known on which commit the instance was made"));
+        };
+        self.pr_instance_allowed(&automation, automation.links.connection_id, &instance.repository).await?;
+        let PrVersion { spec, .. } = &instance.made.version;
+        check_changeable(spec)?;
+        let answers = &instance.made.answers;
+        let missing = answers.missing(&spec.configuration, &ask.context);
+        if !missing.is_empty() {
+            return Err(Error::invalid(
+                CONTEXT,
+                format!(
+                    "secret answers are not kept, so these have to be given again: {}",
+                    missing.join(", ")
+                ),
+            ));
+        }
+        let mut known = answers.known.clone();
+        let again = answers.secret.iter().filter_map(|name| Some((name, ask.context.get(name)?)));
+        known.extend(again.map(|(name, value)| (name.clone(), value.clone())));
+        let sealed = self.store.pr_instance_seed(instance.id).await?;
+        let seed = self.sealer.open(&seed_context(instance.id), &sealed).await?;
+        let seed = String::from_utf8(seed)
+            .map_err(|_| Error::internal("reading the seed of an instance", "it is no text"))?;
+        let change = AskedChange {
+            spec: spec.clone(),
+            answers: known,
+            templates: instance.made.version.templates.clone().unwrap_or_else(|| commit.clone()),
+            commit,
+            seed,
+            clock_ms: instance.clock_ms,
+            files: instance.made.files.clone(),
+            kind,
+        };
+        Ok(Ready { instance, automation, change })
+    }
+
+    /// The repository may have been taken from the connection since.
+    async fn pr_instance_allowed(
+        &self,
+        automation: &PrAutomation,
+        connection: ScmConnectionId,
+        repository: &str,
+    ) -> Result<()> {
+        let connection = self.pull_request_connection(connection).await?;
+        let allowed = target_allowed(automation.project_id, &connection, Some(repository));
+        allowed.map(drop).map_err(|error| match error {
+            Error::Invalid { reason, .. } => Error::conflict(reason),
+            error => error,
+        })
+    }
+
+    /// The newest version with the answers of before and those that are given, which win.
+    async fn pr_instance_upgrade_asked(
+        &self,
+        ctx: &OpCtx,
+        ready: &Ready,
+        given: &Map<String, Value>,
+    ) -> Result<Upgrade> {
+        let Ready { instance, automation, change } = ready;
+        let spec = automation.spec.clone();
+        if spec.patch {
+            return Err(Error::conflict("the automation makes a patch now, and no pull request"));
+        }
+        check_changeable(&spec)?;
+        let (was, questions) = (&instance.made, &spec.configuration);
+        // A secret answer that only the version of before asks for is no answer to the new one.
+        let is_asked = |name: &str| questions.iter().any(|question| question.name == name);
+        let given: Map<String, Value> = given
+            .iter()
+            .filter(|(name, _)| is_asked(name) || !was.answers.secret.contains(*name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let answers = was.answers.with(questions, &given);
+        let digest = spec.digest()?;
+        // Templates of the repository itself change without the automation.
+        let may_be_newer = spec.creates.templates.iter().any(|template| !template.external);
+        if digest == was.version.digest && answers == change.answers && !may_be_newer {
+            return Err(Error::conflict("the instance is of the newest version already, with these answers"));
+        }
+        // What names of before stand for was looked up then; names that had to be new are not any more.
+        let known = self.pull_request_known(ctx, questions, &answers).await?;
+        let mut errors = context(questions, &answers, None).err().unwrap_or_default();
+        if let Err(found) = context(questions, &answers, Some(&known)) {
+            errors.extend(found.into_iter().filter(|(name, _)| given.contains_key(name)));
+        }
+        if !errors.is_empty() {
+            return Err(Error::invalid(CONTEXT, told(&errors)));
+        }
+        let made = PrMade {
+            version: PrVersion { revision: automation.revision, digest, spec: spec.clone(), templates: None },
+            answers: PrAnswers::of(questions, &answers),
+            files: Vec::new(),
+        };
+        Ok(Upgrade { asked: asked(spec, answers, ctx)?, made })
+    }
+}
+
+/// What a file should hold: what was generated; of one that was there before, itself with the edit.
+fn expected<'a>(
+    path: &str,
+    is_edited: bool,
+    generated: Option<&'a ScaffoldEntry>,
+    now: Option<&'a ScaffoldEntry>,
+    merged: &'a ScaffoldMerged,
+) -> Option<&'a ScaffoldEntry> {
+    if !is_edited {
+        return generated;
+    }
+    match merged.changes.get(path) {
+        Some(after) => after.as_ref(),
+        // It is not told from the file how it would be.
+        None if merged.conflicts.contains_key(path) => generated,
+        None => now,
+    }
+}
+
+/// With a seed of its own, by which its pull request is known.
+fn asked(spec: PrAutomationSpec, answers: Map<String, Value>, ctx: &OpCtx) -> Result<Asked> {
+    let seed = hex::encode(random::<16>()?);
+    Ok(Asked { spec, answers, seed, clock_ms: ctx.now().timestamp_millis(), change: None })
+}
+
+fn uninstalls(instance: &PrInstance, change: AskedChange, ctx: &OpCtx) -> Result<Asked> {
+    let asked = asked(instance.made.version.spec.clone(), change.answers.clone(), ctx)?;
+    Ok(Asked { change: Some(change), ..asked })
+}
+
+fn begin(instance: &PrInstance, asked: Asked, kind: PrInstanceChangeKind, made: PrMade) -> Result<Begin> {
+    let id = PullRequestId::new();
+    let branch = branch_of(id, asked.spec.branch_prefix.as_deref(), None)?;
+    let action = match kind {
+        PrInstanceChangeKind::Upgrade => "prInstance.upgrade",
+        PrInstanceChangeKind::Uninstall => "prInstance.uninstall",
+    };
+    let change = PrInstanceChange { pull_request_id: id, kind, made };
+    let ledger = PrLedger::Change {
+        id: instance.id,
+        from: instance.made.version.digest.clone(),
+        change: Box::new(change),
+    };
+    let (repository, base) = (instance.repository.clone(), instance.base.clone());
+    Ok(Begin { id, repository, base, branch, asked, ledger, action })
+}

@@ -1,0 +1,342 @@
+//! What becomes of a repository when something that was generated in it is upgraded or taken away. What a version generates is always
+//! asked on the commit that the instance was first generated on, so that both versions start from the same files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::{StreamExt as _, stream};
+use plural_core::pr_automation_spec::PrAutomationSpec;
+use plural_core::pr_instance::{PrGenerated, PrInstanceFile};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::jobs::Parts;
+use crate::ports::git_hosts::{Host, HostEntry};
+use crate::ports::scaffolds::{ScaffoldConflict, ScaffoldEntry, ScaffoldMerge, ScaffoldMerged, Scaffolded};
+use crate::pull_request_made::{AT_ONCE, Asked, Commits, MAX_BYTES, MAX_FILES, Made, Stop};
+
+/// Files that a text of a pull request names.
+const NAMED: usize = 50;
+
+/// Files by path.
+pub(crate) type Tree = BTreeMap<String, ScaffoldEntry>;
+
+/// What an instance is, and what is done to it. It has no `Debug`: answers may be secret.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AskedChange {
+    /// The version that it is of.
+    pub(crate) spec: PrAutomationSpec,
+    /// What was answered then.
+    pub(crate) answers: Map<String, Value>,
+    /// The commit that it was first generated on.
+    pub(crate) commit: String,
+    /// The commit that its own templates were read from.
+    pub(crate) templates: String,
+    /// What its random filters draw from.
+    pub(crate) seed: String,
+    /// The time that its templates see.
+    pub(crate) clock_ms: i64,
+    /// What it generated then.
+    pub(crate) files: Vec<PrInstanceFile>,
+    /// What is done.
+    pub(crate) kind: AskedKind,
+}
+
+/// What is done to an instance.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum AskedKind {
+    /// It becomes what is asked for.
+    Upgrade {
+        /// Lines that both changed come between markers; else nothing is done.
+        allow_conflicts: bool,
+    },
+    /// It is taken away.
+    Uninstall {
+        /// Paths that others generated, too.
+        shared: BTreeSet<String>,
+    },
+}
+
+impl AskedChange {
+    /// Whether it may be done where a person has to settle something.
+    pub(crate) fn may_conflict(&self) -> bool {
+        match &self.kind {
+            AskedKind::Upgrade { allow_conflicts } => *allow_conflicts,
+            // It leaves what it cannot take away.
+            AskedKind::Uninstall { shared: _ } => true,
+        }
+    }
+
+    /// What is generated otherwise than it was: by a console that renders otherwise, or as a secret answer is another one. What was changed
+    /// since cannot be told from it.
+    fn otherwise(&self, made: &Made) -> Vec<String> {
+        let now = made.files();
+        let is_same =
+            |was: &&PrInstanceFile| now.iter().any(|now| now.path == was.path && now.digest == was.digest);
+        let other = self.files.iter().filter(|was| !is_same(was));
+        other
+            .map(|was| format!("{}: its version generates something else now than it did then", was.path))
+            .collect()
+    }
+
+    /// With the seed and the clock of the instance.
+    fn run(&self, spec: &PrAutomationSpec, answers: &Map<String, Value>) -> Asked {
+        Asked {
+            spec: spec.clone(),
+            answers: answers.clone(),
+            seed: self.seed.clone(),
+            clock_ms: self.clock_ms,
+            parts: Parts::default(),
+            change: None,
+        }
+    }
+}
+
+impl App {
+    /// What a change of an instance makes of a commit of its repository.
+    pub(crate) async fn pr_instance_made(
+        &self,
+        host: &Arc<dyn Host>,
+        repository: &str,
+        commit: &str,
+        asked: &Asked,
+        change: &AskedChange,
+    ) -> Result<Made, Stop> {
+        match &change.kind {
+            AskedKind::Upgrade { allow_conflicts: _ } => {
+                let run = change.run(&asked.spec, &asked.answers);
+                Box::pin(self.pr_instance_upgraded(host, repository, commit, change, &run)).await
+            }
+            AskedKind::Uninstall { shared } => {
+                Box::pin(self.pr_instance_uninstalled(host, repository, commit, change, shared)).await
+            }
+        }
+    }
+
+    async fn pr_instance_upgraded(
+        &self,
+        host: &Arc<dyn Host>,
+        repository: &str,
+        commit: &str,
+        change: &AskedChange,
+        run: &Asked,
+    ) -> Result<Made, Stop> {
+        let old = self.pr_instance_generated(host, repository, change).await?;
+        // Its templates are those of now, which may lie in the repository.
+        let on = Commits { files: &change.commit, templates: commit };
+        let new = Box::pin(self.pull_request_run(host, repository, &on, run)).await;
+        let new =
+            new.map_err(|stop| in_words("the new version, on the files that it was first made from", stop))?;
+        let paths: BTreeSet<String> =
+            old.after.changes.keys().chain(new.after.changes.keys()).cloned().collect();
+        // What only one of the versions touches is for the other one as it was.
+        let one =
+            |path: &&String| old.after.changes.contains_key(*path) != new.after.changes.contains_key(*path);
+        let untouched: BTreeSet<String> = paths.iter().filter(one).cloned().collect();
+        let was = files_at(host, repository, &change.commit, &untouched).await?;
+        let tree = |made: &Made| {
+            let of = |path: &String| match made.after.changes.get(path) {
+                Some(after) => after.clone(),
+                None => was.get(path).cloned(),
+            };
+            paths.iter().filter_map(|path| Some((path.clone(), plain(of(path)?)))).collect::<Tree>()
+        };
+        let ours = files_at(host, repository, commit, &paths).await?;
+        let merge = ScaffoldMerge { base: tree(&old), theirs: tree(&new), ours: ours.clone() };
+        let ScaffoldMerged { changes, conflicts } =
+            self.scaffolds.merge(merge).await?.map_err(Stop::Failed)?;
+        let conflicts: Vec<String> =
+            conflicts.iter().map(|(path, why)| format!("{path}: {}", why.told())).collect();
+        let mut message = new.after.message.clone();
+        add_list(&mut message, "To be settled before it is merged:", &conflicts);
+        let files = new.files();
+        let Scaffolded { title, skipped, mut warnings, .. } = new.after;
+        warnings.extend(change.otherwise(&old));
+        Ok(Made {
+            before: ours,
+            after: Scaffolded { changes, title: titled("Upgrade", &title), message, skipped, warnings },
+            generated: Some(PrGenerated {
+                commit: change.commit.clone(),
+                templates: commit.to_owned(),
+                files,
+            }),
+            conflicts,
+        })
+    }
+
+    async fn pr_instance_uninstalled(
+        &self,
+        host: &Arc<dyn Host>,
+        repository: &str,
+        commit: &str,
+        change: &AskedChange,
+        shared: &BTreeSet<String>,
+    ) -> Result<Made, Stop> {
+        let old = self.pr_instance_generated(host, repository, change).await?;
+        let mut left = Vec::new();
+        let otherwise = change.otherwise(&old);
+        let (mut base, mut edited) = (Tree::new(), BTreeSet::new());
+        for (path, after) in &old.after.changes {
+            let is_new = !old.before.contains_key(path);
+            match after {
+                None => left.push(format!("{path}: it was taken away, and is not brought back")),
+                Some(_) if is_new && shared.contains(path) => {
+                    left.push(format!("{path}: another instance generated it, too"));
+                }
+                Some(after) => {
+                    base.insert(path.clone(), plain(after.clone()));
+                    if !is_new {
+                        edited.insert(path.clone());
+                    }
+                }
+            }
+        }
+        let theirs = files_at(host, repository, &change.commit, &edited).await?;
+        let paths = base.keys().cloned().collect();
+        let ours = files_at(host, repository, commit, &paths).await?;
+        let merge = ScaffoldMerge { base, theirs, ours: ours.clone() };
+        let ScaffoldMerged { mut changes, conflicts } =
+            self.scaffolds.merge(merge).await?.map_err(Stop::Failed)?;
+        for (path, why) in conflicts {
+            changes.remove(&path);
+            match why {
+                // It is gone.
+                ScaffoldConflict::DeletedHere => {}
+                ScaffoldConflict::ChangedHere | ScaffoldConflict::BothMade => {
+                    left.push(format!("{path}: it was changed since"));
+                }
+                ScaffoldConflict::Lines | ScaffoldConflict::Binary => {
+                    left.push(format!("{path}: the same lines were changed since"));
+                }
+            }
+        }
+        if changes.is_empty() && !left.is_empty() {
+            return Err(Stop::Failed(format!(
+                "nothing of it can be taken away from {repository} by itself: {}",
+                left.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ")
+            )));
+        }
+        let Scaffolded { title, mut message, skipped: _, mut warnings, .. } = old.after;
+        message.insert_str(0, "Takes away what this made:\n\n");
+        add_list(&mut message, "Left as it is:", &left);
+        warnings.extend(otherwise);
+        warnings.extend(left.iter().map(|left| format!("left as it is: {left}")));
+        Ok(Made {
+            before: ours,
+            after: Scaffolded {
+                changes,
+                title: titled("Uninstall", &title),
+                message,
+                skipped: Vec::new(),
+                warnings,
+            },
+            generated: Some(PrGenerated {
+                commit: change.commit.clone(),
+                templates: change.templates.clone(),
+                files: Vec::new(),
+            }),
+            conflicts: Vec::new(),
+        })
+    }
+
+    /// What the version that an instance is of generates.
+    pub(crate) async fn pr_instance_generated(
+        &self,
+        host: &Arc<dyn Host>,
+        repository: &str,
+        change: &AskedChange,
+    ) -> Result<Made, Stop> {
+        let run = change.run(&change.spec, &change.answers);
+        let on = Commits { files: &change.commit, templates: &change.templates };
+        let made = Box::pin(self.pull_request_run(host, repository, &on, &run)).await;
+        made.map_err(|stop| {
+            in_words("the version that it is of, on the files that it was first made from", stop)
+        })
+    }
+}
+
+/// Some files of a commit, of those that it has.
+pub(crate) async fn files_at(
+    host: &Arc<dyn Host>,
+    repository: &str,
+    commit: &str,
+    paths: &BTreeSet<String>,
+) -> Result<Tree, Stop> {
+    let mut tree = Tree::new();
+    if paths.is_empty() {
+        return Ok(tree);
+    }
+    let mut reads = Vec::new();
+    for (path, entry) in host.tree(repository, commit).await? {
+        if !paths.contains(&path) {
+            continue;
+        }
+        match entry {
+            HostEntry::Link => {
+                tree.insert(path, ScaffoldEntry::Link);
+            }
+            HostEntry::File | HostEntry::Executable => {
+                let (host, repository, commit) = (Arc::clone(host), repository.to_owned(), commit.to_owned());
+                reads.push(async move {
+                    let read = host.read(&repository, &commit, &path).await;
+                    (path, read)
+                });
+            }
+        }
+    }
+    if reads.len() > MAX_FILES {
+        return Err(Stop::Failed(format!("the instance has more than {MAX_FILES} files in {repository}")));
+    }
+    let (mut reads, mut left) = (stream::iter(reads).buffer_unordered(AT_ONCE), MAX_BYTES);
+    while let Some((path, read)) = reads.next().await {
+        let bytes = read?;
+        left = left.checked_sub(bytes.len()).ok_or_else(|| {
+            Stop::Failed(format!("the instance has more than {} MiB in {repository}", MAX_BYTES >> 20))
+        })?;
+        tree.insert(path, ScaffoldEntry::File { bytes, executable: false });
+    }
+    Ok(tree)
+}
+
+/// Commits that the console makes say nothing of whether a file may be run, so this is no change.
+pub(crate) fn plain(entry: ScaffoldEntry) -> ScaffoldEntry {
+    match entry {
+        ScaffoldEntry::File { bytes, executable: _ } => ScaffoldEntry::File { bytes, executable: false },
+        ScaffoldEntry::Link => ScaffoldEntry::Link,
+    }
+}
+
+fn in_words(what: &str, stop: Stop) -> Stop {
+    match stop {
+        Stop::Failed(why) => Stop::Failed(format!("{what}: {why}")),
+        stop @ (Stop::Later(_) | Stop::Ours(_)) => stop,
+    }
+}
+
+/// Longer ones are cut by no host the same way.
+fn titled(what: &str, title: &str) -> String {
+    let title: String = title.chars().take(200).collect();
+    if title.is_empty() { String::new() } else { format!("{what}: {title}") }
+}
+
+fn add_list(message: &mut String, heading: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    message.truncate(message.trim_end().len());
+    message.push_str("\n\n");
+    message.push_str(heading);
+    message.push('\n');
+    for line in lines.iter().take(NAMED) {
+        message.push_str("- ");
+        message.push_str(line);
+        message.push('\n');
+    }
+    if lines.len() > NAMED {
+        message.push_str("- and ");
+        message.push_str(&(lines.len() - NAMED).to_string());
+        message.push_str(" more\n");
+    }
+}

@@ -1,0 +1,7 @@
+provider "google" {
+  region = "europe-west3"
+}
+
+resource "google_storage_bucket" "fleet_airbyte" {
+  name = "fleet-airbyte"
+}

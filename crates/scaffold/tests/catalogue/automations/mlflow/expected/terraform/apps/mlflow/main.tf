@@ -1,0 +1,7 @@
+provider "aws" {
+  region = "eu-central-1"
+}
+
+resource "aws_s3_bucket" "models" {
+  bucket = "models"
+}

@@ -1,0 +1,7 @@
+provider "aws" {
+  region = {{ context.region | toJson }}
+}
+
+resource "aws_s3_bucket" "{{ context.bucket | snakecase }}" {
+  bucket = "{{ context.bucket }}"
+}

@@ -1,0 +1,7 @@
+provider "google" {
+  region = {{ context.region | toJson }}
+}
+
+resource "google_storage_bucket" "{{ context.bucket | snakecase }}" {
+  name = "{{ context.bucket }}"
+}

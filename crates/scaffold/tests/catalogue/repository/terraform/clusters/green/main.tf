@@ -1,0 +1,3 @@
+module "green" {
+  source = "../../modules/cluster"
+}

@@ -1,0 +1,162 @@
+//! Commits by Azure DevOps' pushes: all files in one request, bound to the commit that the branch is at.
+
+use std::collections::BTreeSet;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use chrono::Utc;
+use reqwest::{Method, Url};
+use serde_json::{Value, json};
+
+use super::{Azure, reference, wire};
+use crate::{
+    common,
+    error::{Cause, Error, Result},
+    names::{CommitId, Repository},
+    port::{Change, Committed, GitHost as _, List, NewCommit, Onto, TreeEntry},
+};
+
+/// Files of a commit that are asked for one by one; for more the tree is read.
+const FEW: usize = 8;
+
+pub(super) async fn commit(host: &Azure, repository: &Repository, new: &NewCommit) -> Result<Committed> {
+    if let Onto::NewBranch { branch, .. } = &new.onto {
+        match host.head(repository, branch).await {
+            // It would get the commit where it is at the parent.
+            Ok(_) => return Err(taken(repository, branch.as_str())),
+            Err(error) if error.cause == Cause::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let known = known(host, repository, new).await?;
+    let mut changes: Vec<Value> = Vec::with_capacity(new.changes.len());
+    for change in &new.changes {
+        common::keeps_modes("Azure DevOps", change)?;
+        let path = change.path().as_str();
+        let item = json!({"path": format!("/{path}")});
+        let is_there = known.contains(path);
+        changes.push(match change {
+            Change::Delete { .. } if !is_there => return Err(common::is_missing(change)),
+            Change::Delete { .. } => json!({"changeType": "delete", "item": item}),
+            Change::Write { content, .. } => json!({
+                "changeType": if is_there { "edit" } else { "add" },
+                "item": item,
+                "newContent": {"content": STANDARD.encode(content), "contentType": "base64encoded"},
+            }),
+        });
+    }
+    let mut commit = json!({"comment": new.message, "changes": changes});
+    if let Some(author) = &new.author {
+        let now = Utc::now().to_rfc3339();
+        commit["author"] = json!({"name": author.name, "email": author.email, "date": now});
+    }
+    // A branch that is not there begins at what is told as its old commit.
+    let update = json!({"name": reference(new.onto.branch()), "oldObjectId": new.parent.as_str()});
+    let body = json!({"refUpdates": [update], "commits": [commit]});
+    let pushed: wire::Pushed =
+        match host.http.send(Method::POST, host.of(repository, &["pushes"]), &body).await {
+            Ok(reply) => reply.json()?,
+            // Its texts differ, so the state is read.
+            Err(error) if matches!(error.status, Some(400 | 409)) => {
+                return Err(cause(host, repository, new, error).await?);
+            }
+            Err(error) => return Err(error),
+        };
+    let missing = || Error::new(Cause::Malformed, format!("a push to {repository} tells no commit"));
+    let made = pushed.commits.first().ok_or_else(missing)?;
+    Ok(Committed { commit: common::commit_id(&made.commit_id)?, parent: new.parent.clone() })
+}
+
+/// The error of a push that was refused.
+async fn cause(host: &Azure, repository: &Repository, new: &NewCommit, error: Error) -> Result<Error> {
+    let at = host.head(repository, new.onto.branch()).await;
+    let cause = match (&new.onto, at) {
+        (Onto::Branch(_), Ok(at)) if at != new.parent => Cause::Moved,
+        (Onto::Branch(_), Err(missing)) if missing.cause == Cause::NotFound => Cause::Moved,
+        (Onto::Branch(_) | Onto::NewBranch { .. }, Ok(_)) => Cause::Conflict,
+        (Onto::NewBranch { .. }, Err(missing)) if missing.cause == Cause::NotFound => Cause::Conflict,
+        (_, Err(error)) => return Err(error),
+    };
+    Ok(error.with_cause(cause))
+}
+
+fn taken(repository: &Repository, branch: &str) -> Error {
+    Error::new(Cause::Conflict, format!("{repository} has a branch {branch}"))
+}
+
+/// Those of a commit's paths that are files of its parent.
+async fn known(host: &Azure, repository: &Repository, new: &NewCommit) -> Result<BTreeSet<String>> {
+    let folder = |path: &str| Error::new(Cause::Conflict, format!("{path} is a folder"));
+    let paths = new.changes.iter().map(|change| change.path().as_str());
+    let mut known = BTreeSet::new();
+    if new.changes.len() <= FEW {
+        for path in paths {
+            match kind(host, repository, &new.parent, path).await? {
+                Some(Known::Folder) => return Err(folder(path)),
+                Some(Known::File) => {
+                    known.insert(path.to_owned());
+                }
+                None => {}
+            }
+        }
+        return Ok(known);
+    }
+    let tree: BTreeSet<String> =
+        tree(host, repository, &new.parent).await?.items.into_iter().map(|entry| entry.path).collect();
+    for path in paths {
+        let below = format!("{path}/");
+        if tree.contains(path) {
+            known.insert(path.to_owned());
+        } else if tree.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below)) {
+            return Err(folder(path));
+        }
+    }
+    Ok(known)
+}
+
+pub(super) enum Known {
+    File,
+    Folder,
+}
+
+/// The address of a path in a commit.
+pub(super) fn item(host: &Azure, repository: &Repository, commit: &CommitId, path: &str) -> Url {
+    let mut url = host.of(repository, &["items"]);
+    url.query_pairs_mut()
+        .append_pair("path", &format!("/{path}"))
+        .append_pair("versionDescriptor.versionType", "commit")
+        .append_pair("versionDescriptor.version", commit.as_str());
+    url
+}
+
+/// What a path is in a commit.
+pub(super) async fn kind(
+    host: &Azure,
+    repository: &Repository,
+    commit: &CommitId,
+    path: &str,
+) -> Result<Option<Known>> {
+    let mut url = item(host, repository, commit, path);
+    url.query_pairs_mut().append_pair("$format", "json");
+    match host.http.get(url).await {
+        Ok(reply) => {
+            let item: wire::Item = reply.json()?;
+            Ok(Some(if item.is_folder() { Known::Folder } else { Known::File }))
+        }
+        Err(error) if error.cause == Cause::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// All paths of a commit. They come in one answer, so a tree that is larger than is read is an error.
+pub(super) async fn tree(
+    host: &Azure,
+    repository: &Repository,
+    commit: &CommitId,
+) -> Result<List<TreeEntry>> {
+    let found: wire::Commit =
+        host.http.get(host.of(repository, &["commits", commit.as_str()])).await?.json()?;
+    let mut url = host.of(repository, &["trees", &found.tree_id]);
+    url.query_pairs_mut().append_pair("recursive", "true");
+    let tree: wire::Tree = host.http.get(url).await?.json()?;
+    Ok(List { items: tree.tree_entries.into_iter().filter_map(wire::Entry::told).collect(), cut: false })
+}

@@ -34,6 +34,8 @@ export const paths = {
   stack: (name: string) => `/stacks/${encodeURIComponent(name)}`,
   stackRun: (name: string, run: string) => `/stacks/${encodeURIComponent(name)}/runs/${encodeURIComponent(run)}`,
   approvals: () => '/approvals',
+  selfService: () => '/self-service',
+  automation: (name: string) => `/self-service/${encodeURIComponent(name)}`,
   audit: () => '/audit',
   settings: (noun: Setting = 'repositories') => `/settings/${noun}`,
   setting: (noun: Setting, id: string) => `/settings/${noun}/${encodeURIComponent(id)}`,

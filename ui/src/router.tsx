@@ -1,6 +1,6 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
 
-import type { ClusterDistro, ClusterState, ComponentState, ServiceDeploymentStatus } from './generated/graphql';
+import type { ClusterDistro, ClusterState, ComponentState, PrRole, ServiceDeploymentStatus } from './generated/graphql';
 import { clustersQuery } from './cluster/queries';
 import { begin, queries } from './lib/cache';
 import { PAGE } from './lib/list';
@@ -306,6 +306,19 @@ const approvals = createRoute({
   component: lazyRouteComponent(() => import('./stack/approvals'), 'ApprovalsPage'),
 });
 
+const selfService = createRoute({
+  getParentRoute: () => root,
+  path: '/self-service',
+  validateSearch: (search: Record<string, unknown>): { q?: string | undefined; role?: PrRole | undefined } =>
+    given(search, { q: words(search['q']), role: words(search['role']) as PrRole | undefined }),
+  component: lazyRouteComponent(() => import('./prautomation/catalogue'), 'CataloguePage'),
+});
+const automation = createRoute({
+  getParentRoute: () => root,
+  path: '/self-service/$name',
+  component: lazyRouteComponent(() => import('./prautomation/wizard'), 'WizardPage'),
+});
+
 const auditFilters = ['actor', 'action', 'target', 'noun', 'request', 'since', 'until'] as const;
 const audit = createRoute({
   getParentRoute: () => root,
@@ -320,6 +333,8 @@ interface SettingsSearch {
   state?: string | undefined;
   project?: string | undefined;
   role?: string | undefined;
+  repository?: string | undefined;
+  automation?: string | undefined;
 }
 const settings = createRoute({
   getParentRoute: () => root,
@@ -330,6 +345,8 @@ const settings = createRoute({
       state: words(search['state']),
       project: words(search['project']),
       role: words(search['role']),
+      repository: words(search['repository']),
+      automation: words(search['automation']),
     }),
   component: lazyRouteComponent(pages.settings, 'SettingsPage'),
 });
@@ -354,6 +371,8 @@ export const router = createRouter({
     stack,
     stackRun,
     approvals,
+    selfService,
+    automation,
     audit,
     settings.addChildren([setting]),
   ]),

@@ -1,6 +1,30 @@
 // Nouns of the made world that stand below Settings, and the audit log.
 import { ago, connection, HOSTILE } from './world.mjs';
 
+/** One that is open, merged, closed, being opened or was not opened. */
+function pullRequest(at) {
+  const phase = ['OPENED', 'OPENED', 'OPENED', 'PENDING', 'FAILED'][at % 5];
+  const isOpened = phase === 'OPENED';
+  return {
+    id: `pr${at}`,
+    name: '',
+    url: isOpened ? `https://github.com/acme/shop/pull/${at}` : '',
+    title: isOpened ? HOSTILE : `automation-${at % 3}`,
+    status: isOpened ? ['OPEN', 'MERGED', 'CLOSED'][at % 3] : null,
+    phase,
+    error: phase === 'FAILED' ? `apps/web/values.yaml is not there ${HOSTILE}` : null,
+    commit: phase === 'FAILED' ? null : '8f08c05fb0e47cdc472367efb81af8f1db335400',
+    ref: `plural/service/${at}`,
+    repository: 'acme/shop',
+    labels: ['infra'],
+    creator: 'ada@example.com',
+    insertedAt: ago(at),
+    updatedAt: ago(at),
+    project: { name: 'default' },
+    automation: at % 4 === 1 ? null : { id: 'pa0', name: 'automation-0', role: 'SERVICE' },
+  };
+}
+
 /** `named` makes a list of so many. */
 export function nouns(clusters, rows, named) {
   return {
@@ -106,15 +130,6 @@ export function nouns(clusters, rows, named) {
       insertedAt: ago(at),
       connection: { name: `scm-${at}` },
     })),
-    pullRequests: named('pull request', (at) => ({
-      id: `pr${at}`,
-      url: `https://github.com/acme/shop/pull/${at}`,
-      title: HOSTILE,
-      status: ['OPEN', 'MERGED', 'CLOSED'][at % 3],
-      repository: 'acme/shop',
-      creator: 'ada@example.com',
-      insertedAt: ago(at),
-    })),
     prInstances: named('instance', (at) => ({
       id: `pi${at}`,
       state: ['ACTIVE', 'PENDING', 'REMOVED'][at % 3],
@@ -126,13 +141,24 @@ export function nouns(clusters, rows, named) {
       automation: { id: `pa${at}`, name: `automation-${at}` },
       pullRequest: { id: `pr${at}`, url: `https://github.com/acme/shop/pull/${at}` },
     })),
+    pullRequests: (args) =>
+      named('pull request', (at) => pullRequest(at))({
+        ...args,
+        filter: (one) =>
+          (!args.status || one.status === args.status) &&
+          (!args.phase || one.phase === args.phase) &&
+          (!args.repository || one.repository === args.repository),
+      }),
+    pullRequest: ({ id }) => pullRequest(Number(id.replace(/^\D+/, ''))),
     prAutomations: named('automation', (at) => ({
       id: `pa${at}`,
       name: `automation-${at}`,
-      role: ['SERVICE', 'CLUSTER', null][at % 3],
+      role: ['SERVICE', 'CLUSTER', null, 'PIPELINE', 'UPDATE', 'UPGRADE', 'COST'][at % 7],
+      addon: at % 5 === 2 ? 'ingress-nginx' : null,
       identifier: at === 1 ? null : `acme/${HOSTILE}`,
-      documentation: HOSTILE,
+      documentation: `Adds a service to the fleet: its manifests, its values and the cluster that it runs on. ${HOSTILE}`,
       insertedAt: ago(at),
+      project: { name: 'default' },
     })),
     roles: named('role', (at) => ({ id: `ro${at}`, name: `role-${at}`, actions: ['read', 'rollback'], insertedAt: ago(at) })),
     serviceAccounts: named('account', (at) => ({

@@ -66,6 +66,7 @@ async function made(part) {
     await orders(console_.url);
     await objects(console_.url);
     await told(console_.url);
+    await selfService(console_.url);
   }
   if (part === 'stacks') {
     await runs(console_.url);
@@ -402,6 +403,81 @@ async function forms(url) {
     { cmd: './dns', args: ['login'], afterStage: 'INIT' },
     { cmd: 'sh', args: ['-c', './tell "all of them"'], afterStage: 'APPLY' },
   ]);
+  await page.close();
+}
+
+/** A form is filled in, told what is wrong as it is typed, and shows the diff before anything is opened. No secret leaves the page. */
+async function selfService(url) {
+  const page = await open();
+  const asked = [];
+  page.on('request', (request) => asked.push(request.postData() ?? ''));
+  const sent = (mutation) =>
+    asked.filter((body) => body.includes(`mutation ${mutation}(`)).map((body) => JSON.parse(body).variables);
+  await page.goto(`${url}/self-service`);
+  await settled(page);
+  await page.getByText(/^\d+ automations read/).waitFor();
+  // Only cards in sight are drawn.
+  assert.ok((await page.locator('main li').count()) < 100, 'cards out of sight are drawn');
+  await page.getByLabel('Search in automations').fill('automation-7');
+  await page.waitForURL(/q=automation-7/);
+  await page
+    .getByRole('link', { name: /automation-7\b/ })
+    .first()
+    .click();
+  await page.getByRole('heading', { name: 'automation-7', level: 1 }).waitFor();
+
+  await page.getByLabel(/^name/).fill('Shop 1');
+  await page.getByText('Must match ^[a-z]+$.').waitFor();
+  await page.getByRole('button', { name: 'Next', exact: true }).click();
+  await page.getByLabel(/^name/).fill('taken');
+  await page.getByText('Must match').waitFor({ state: 'detached' });
+  await page.getByLabel(/^replicas/).fill('many');
+  await page.getByText('Must be a whole number.').waitFor();
+  await judge(page, 'a form with something wrong in it');
+  // What is asked hangs on an answer before it.
+  await page.getByLabel(/^size/).first().click();
+  await page.getByRole('option').nth(1).click();
+  await page.getByLabel(/^replicas/).waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Next', exact: true }).click();
+  await page
+    .getByLabel(/^cluster/)
+    .first()
+    .fill('prod-0');
+  await page.getByRole('option', { name: /^eu-prod-0 / }).click();
+  const token = page.getByLabel(/^token/).first();
+  await token.fill('s3cr3t-of-the-walk');
+  assert.equal(await token.getAttribute('type'), 'password');
+  await page.getByRole('button', { name: 'Show what would change' }).click();
+  // The console has the last word: what it refuses stands at its field.
+  await page.getByText('Must be new: a cluster has this name.').waitFor();
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-invalid') === 'true');
+  await page.getByLabel(/^name/).fill('shop');
+  await page.getByText('Must be new').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Next', exact: true }).click();
+  await page.getByRole('button', { name: 'Show what would change' }).click();
+  await page.getByText('2 files would change').waitFor();
+  const file = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
+  await file.getByText('+replicas: 2').waitFor();
+  await page.getByText('Add shop', { exact: true }).waitFor();
+  await judge(page, 'a review');
+  assert.equal(sent('OpenPullRequest').length, 0, 'a pull request is opened unasked');
+  const shown = await page.locator('main').innerText();
+  assert.ok(shown.includes('--secret-set token') && !shown.includes('s3cr3t'), 'a secret is shown');
+  const kept = await page.evaluate(() =>
+    JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state]),
+  );
+  assert.ok(!kept.includes('s3cr3t'), 'a secret is kept in the browser');
+  const opens = page.getByRole('button', { name: 'Open the pull request' });
+  await opens.click();
+  await page.getByText('1 box above is not ticked.').waitFor();
+  await page.getByLabel('I asked').check();
+  await opens.click();
+  await page.waitForURL(/settings\/pull-requests\/pr3/);
+  await page.getByText('It is being opened').waitFor();
+  await judge(page, 'a pull request that is being opened');
+  const [opened] = sent('OpenPullRequest');
+  assert.deepEqual(Object.keys(opened.context).sort(), ['cluster', 'name', 'size', 'token']);
+  assert.equal(opened.context.cluster, 'eu-prod-0');
   await page.close();
 }
 

@@ -327,7 +327,13 @@ function clusterFacets(clusters) {
 
 function root({ clusters, services }, rows) {
   const ofStacks = stacks(clusters, rows);
-  const named = (noun, make) => (args) => connection(Array.from({ length: rows }, (_, at) => make(at)).filter(has(args.q)), args);
+  const named = (noun, make) => (args) =>
+    connection(
+      Array.from({ length: rows }, (_, at) => make(at))
+        .filter(has(args.q))
+        .filter(args.filter ?? (() => true)),
+      args,
+    );
   return {
     ...things(clusters),
     ...nouns(clusters, rows, named),

@@ -75,6 +75,7 @@ impl From<Error> for JobFailure {
             error @ (Error::NotFound { .. }
             | Error::Forbidden { .. }
             | Error::Invalid { .. }
+            | Error::Answers { .. }
             | Error::Unauthenticated) => Self::Terminal(error),
         }
     }

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use plural_core::Result;
 use plural_core::ids::{ClusterId, PrAutomationId, ProjectId, PullRequestId, ServiceId, StackId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
-use plural_core::pull_request::{HostPullRequest, PrProgress, PrStatus, PrWork, PullRequest};
+use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
 use plural_core::pull_request_life::PrLife;
 use plural_core::scm_connection::ScmConnection;
 
@@ -32,6 +32,12 @@ pub struct PullRequestFilter {
     pub stack_id: Option<StackId>,
     /// About this cluster, or a service on it.
     pub cluster_id: Option<ClusterId>,
+    /// How far the console is with opening them.
+    pub phase: Option<PrPhase>,
+    /// Of this repository.
+    pub repository: Option<String>,
+    /// Opened with this automation.
+    pub automation_id: Option<PrAutomationId>,
     /// Title, repository or address contains this.
     pub q: Option<String>,
 }

@@ -118,9 +118,10 @@ impl From<HostError> for Stop {
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         match error {
-            error @ (Error::Invalid { .. } | Error::Forbidden { .. } | Error::NotFound { .. }) => {
-                Self::Failed(error.to_string())
-            }
+            error @ (Error::Invalid { .. }
+            | Error::Answers { .. }
+            | Error::Forbidden { .. }
+            | Error::NotFound { .. }) => Self::Failed(error.to_string()),
             error @ (Error::Unavailable { .. }
             | Error::Internal { .. }
             | Error::Conflict { .. }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use plural_core::cluster::Cluster;
 use plural_core::data_key::KeyOwner;
-use plural_core::form::{FormQuestion, Known, QuestionType, UniqueIn, answers, context, told};
+use plural_core::form::{FormQuestion, Known, QuestionType, UniqueIn, answers, context};
 use plural_core::group::Group;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
@@ -275,7 +275,7 @@ impl App {
         let questions = &automation.spec.configuration;
         let known = self.pull_request_known(ctx, questions, &ask.context).await?;
         context(questions, &ask.context, Some(&known))
-            .map_err(|errors| Error::invalid(CONTEXT, told(&errors)))?;
+            .map_err(|answers| Error::Answers { field: CONTEXT, answers })?;
         let asked = Asked {
             spec: automation.spec.clone(),
             answers: ask.context.clone(),

@@ -394,7 +394,7 @@ fn status(error: Error) -> Status {
         Error::NotFound { .. } => Status::not_found(error.to_string()),
         Error::Forbidden { .. } => Status::permission_denied(error.to_string()),
         Error::Unauthenticated => Status::unauthenticated("the deploy token is not valid"),
-        Error::Invalid { .. } => Status::invalid_argument(error.to_string()),
+        Error::Invalid { .. } | Error::Answers { .. } => Status::invalid_argument(error.to_string()),
         Error::Conflict { .. } => Status::failed_precondition(error.to_string()),
         Error::Unavailable { .. } => Status::unavailable(error.to_string()),
         Error::Internal { .. } => {

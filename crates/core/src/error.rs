@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::form::{FieldErrors, told};
 use crate::ids::RequestId;
 
 /// Result of a use case.
@@ -36,6 +37,14 @@ pub enum Error {
         field: Cow<'static, str>,
         /// What is wrong with it and what would be right.
         reason: Cow<'static, str>,
+    },
+    /// Answers to the questions of a form that cannot be accepted.
+    #[error("{field}: {}", told(.answers))]
+    Answers {
+        /// The argument that has the answers: "context".
+        field: &'static str,
+        /// Of each question what is wrong with its answer, and never the answer.
+        answers: FieldErrors,
     },
     /// It clashes with what is there.
     #[error("{reason}")]
@@ -119,6 +128,8 @@ pub struct PublicError {
     pub message: String,
     /// The argument at fault, for [`ErrorCode::Invalid`]; for [`ErrorCode::NotFound`] the one that names nothing.
     pub field: Option<String>,
+    /// What is wrong with which answer, where the argument has answers to the questions of a form.
+    pub answers: FieldErrors,
     /// By which the log line is found.
     pub request_id: RequestId,
 }
@@ -172,7 +183,7 @@ impl Error {
             Self::NotFound { .. } => ErrorCode::NotFound,
             Self::Forbidden { .. } => ErrorCode::Forbidden,
             Self::Unauthenticated => ErrorCode::Unauthenticated,
-            Self::Invalid { .. } => ErrorCode::Invalid,
+            Self::Invalid { .. } | Self::Answers { .. } => ErrorCode::Invalid,
             Self::Conflict { .. } => ErrorCode::Conflict,
             Self::Unavailable { .. } => ErrorCode::Unavailable,
             Self::Internal { .. } => ErrorCode::Internal,
@@ -188,9 +199,14 @@ impl Error {
         let field = match self {
             Self::Invalid { field, .. } => Some(field.to_string()),
             Self::NotFound { field, .. } => field.map(str::to_owned),
+            Self::Answers { field, .. } => Some((*field).to_owned()),
             _ => None,
         };
-        PublicError { code: self.code(), message, field, request_id }
+        let answers = match self {
+            Self::Answers { answers, .. } => answers.clone(),
+            _ => FieldErrors::new(),
+        };
+        PublicError { code: self.code(), message, field, answers, request_id }
     }
 
     /// The whole chain for the log, one line.
@@ -234,6 +250,17 @@ mod tests {
         let public = error.public(id);
         assert_eq!(public.message, format!("internal error (request {id})"));
         assert_eq!(error.log_text(), "internal error: reading a cluster: password=hunter2");
+    }
+
+    #[test]
+    fn answers_are_told_in_one_line_and_by_their_questions() {
+        let answers = [("a", "needs an answer"), ("b", "must be JSON")];
+        let answers = answers.map(|(name, why)| (name.to_owned(), why.to_owned()));
+        let error = Error::Answers { field: "context", answers: answers.clone().into() };
+        assert_eq!(error.code(), ErrorCode::Invalid);
+        assert_eq!(error.to_string(), "context: a needs an answer; b must be JSON");
+        let public = error.public(RequestId::new());
+        assert_eq!((public.field.as_deref(), public.answers), (Some("context"), answers.into()));
     }
 
     #[test]

@@ -314,14 +314,14 @@ fn check_question(question: &FormQuestion, before: &BTreeSet<&str>) -> Result<()
 /// without either are left out. Whether a cluster, a project, a group or a user is there is for the caller to see.
 ///
 /// # Errors
-/// [`Error::Invalid`] for an answer that is missing, that is to no question, or that does not pass; it names the question, and never the
+/// [`Error::Answers`] for an answer that is missing, that is to no question, or that does not pass; it names the question, and never the
 /// answer.
 pub fn answers(
     field: &'static str,
     questions: &[FormQuestion],
     given: &Map<String, Value>,
 ) -> Result<Vec<FormAnswer>> {
-    answers_by_field(questions, given).map_err(|errors| Error::invalid(field, told(&errors)))
+    answers_by_field(questions, given).map_err(|answers| Error::Answers { field, answers })
 }
 
 /// What is wrong with answers, by their questions.

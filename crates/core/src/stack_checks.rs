@@ -63,6 +63,7 @@ impl StackSpec {
             policy,
             definition_id,
             exec,
+            pull_request: _,
         } = self;
         if definition_id.is_some() && tool != StackTool::Custom {
             return Err(Error::invalid("attributes.definitionId", "is of CUSTOM stacks only"));

@@ -143,7 +143,17 @@ impl Table for PullRequest {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &PullRequestFilter) -> Select<row::Entity> {
-        let PullRequestFilter { project_id, status, service_id, stack_id, cluster_id, q } = filter;
+        let PullRequestFilter {
+            project_id,
+            status,
+            service_id,
+            stack_id,
+            cluster_id,
+            phase,
+            repository,
+            automation_id,
+            q,
+        } = filter;
         let columns = [row::Column::Title, row::Column::Repository, row::Column::Url];
         let mut rows = search(rows, &columns, q.as_deref());
         if let Some(id) = project_id {
@@ -170,6 +180,15 @@ impl Table for PullRequest {
             rows = rows
                 .filter(row::Column::Phase.eq(PrPhase::Opened.as_str()))
                 .filter(row::Column::Status.eq(status.as_str()));
+        }
+        if let Some(phase) = phase {
+            rows = rows.filter(row::Column::Phase.eq(phase.as_str()));
+        }
+        if let Some(repository) = repository {
+            rows = rows.filter(row::Column::Repository.eq(repository.as_str()));
+        }
+        if let Some(id) = automation_id {
+            rows = rows.filter(row::Column::AutomationId.eq(id.uuid()));
         }
         rows
     }

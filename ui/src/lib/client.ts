@@ -9,14 +9,25 @@ export class ApiError extends Error {
     readonly code: string,
     readonly requestId?: string,
     readonly retryAfter?: number,
+    /** The argument at fault, where one is. */
+    readonly field?: string,
+    /** What is wrong with answers to the questions of a form, by their names. */
+    readonly answers: Readonly<Record<string, string>> = {},
   ) {
     super(message);
   }
 }
 
+interface Extensions {
+  code?: string;
+  requestId?: string;
+  field?: string;
+  answers?: Record<string, string>;
+}
+
 interface Answer<Data> {
   data?: Data | null;
-  errors?: { message: string; extensions?: { code?: string; requestId?: string } }[];
+  errors?: { message: string; extensions?: Extensions }[];
   message?: string;
 }
 
@@ -59,7 +70,10 @@ export async function ask<Data, Variables>(
     throw new ApiError(`the console answered ${response.status} without a message`, 'HTTP');
   }
   const [first] = answer.errors ?? [];
-  if (first) throw new ApiError(first.message, first.extensions?.code ?? 'HTTP', first.extensions?.requestId);
+  if (first) {
+    const { code = 'HTTP', requestId, field, answers } = first.extensions ?? {};
+    throw new ApiError(first.message, code, requestId, undefined, field, answers);
+  }
   if (!response.ok || !answer.data) {
     const wait = Number(response.headers.get('retry-after'));
     throw new ApiError(answer.message ?? `the console answered ${response.status}`, 'HTTP', undefined, wait || undefined);

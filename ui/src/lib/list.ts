@@ -12,29 +12,35 @@ export function isFilter(values: Record<string, unknown>): boolean {
 /** What a query of a list answers: its field is named `list` in each of them. */
 export interface Lists<Row> {
   list?: {
-    pageInfo: { hasNextPage: boolean; endCursor?: string | null };
+    pageInfo: { hasNextPage?: boolean; endCursor?: string | null; hasPreviousPage?: boolean; startCursor?: string | null };
     edges?: ({ node?: Row | null } | null)[] | null;
   } | null;
 }
 type RowIn<Data> = Data extends Lists<infer Row> ? Row : never;
 export type RowOf<Document> = Document extends TypedDocumentString<Lists<infer Row>, never> ? Row : never;
 
-/** A list a page at a time, searched at the server. */
+/** A list a page at a time, searched at the server. The API tells lists oldest first: `isNewestFirst` has it read from its end, by a
+ * document that takes `before`. */
 export function listQuery<Data extends Lists<unknown>, Variables>(
   noun: string,
   document: TypedDocumentString<Data, Variables>,
   variables: Record<string, unknown> = {},
+  isNewestFirst = false,
 ) {
   return infiniteQueryOptions({
     queryKey: [noun, 'list', variables],
     initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam, signal }) => ask(document, { ...variables, after: pageParam ?? null } as Variables, signal),
-    getNextPageParam: ({ list: page }) =>
-      page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined,
+    queryFn: ({ pageParam, signal }) =>
+      ask(document, { ...variables, [isNewestFirst ? 'before' : 'after']: pageParam ?? null } as Variables, signal),
+    getNextPageParam: ({ list: page }) => {
+      if (isNewestFirst) return page?.pageInfo.hasPreviousPage === true ? (page.pageInfo.startCursor ?? undefined) : undefined;
+      return page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined;
+    },
     select: ({ pages }): RowIn<Data>[] =>
-      pages.flatMap(({ list: page }) =>
-        (page?.edges ?? []).flatMap((edge) => (edge?.node == null ? [] : [edge.node as RowIn<Data>])),
-      ),
+      pages.flatMap(({ list: page }) => {
+        const rows = (page?.edges ?? []).flatMap((edge) => (edge?.node == null ? [] : [edge.node as RowIn<Data>]));
+        return isNewestFirst ? rows.reverse() : rows;
+      }),
   });
 }
 

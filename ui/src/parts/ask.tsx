@@ -8,7 +8,7 @@ import { visible } from '../lib/text';
 import { Command, type ActionProps } from './action';
 import { Fields } from './form';
 import { Name } from './text';
-import { initialValues, missing } from './values';
+import { faulty, initialValues, missing } from './values';
 
 /** What an action asks before it does something: what that is, what it needs, and the same by command line. */
 export default function Ask<Answer>(props: ActionProps<Answer> & { close: () => void }) {
@@ -28,7 +28,7 @@ export default function Ask<Answer>(props: ActionProps<Answer> & { close: () => 
     },
   });
   const failed = change.isError ? explain(change.error) : undefined;
-  const lacks = missing(fields, values);
+  const lacks = [...missing(fields, values), ...faulty(fields, values)];
   const isSure = confirm === undefined || typed === confirm;
   const submit = (event: SyntheticEvent) => {
     event.preventDefault();

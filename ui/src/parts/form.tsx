@@ -19,8 +19,18 @@ import { asRows, initialValues, rowsOf, type Field, type Values } from './values
 
 export * from './values';
 
+interface FieldsProps {
+  fields: Field[];
+  values: Values;
+  onChange: (values: Values) => void;
+  /** Fields that are said to lack their value. */
+  lacks: string[];
+  /** What the console said of values, by the names of their fields. */
+  told?: Record<string, string>;
+}
+
 /** The fields of a form, each with its label, hint and fault. */
-export function Fields(props: { fields: Field[]; values: Values; onChange: (values: Values) => void; lacks: string[] }) {
+export function Fields(props: FieldsProps) {
   return (
     <Stack gap="sm">
       <Asked {...props} isOutermost />
@@ -28,15 +38,9 @@ export function Fields(props: { fields: Field[]; values: Values; onChange: (valu
   );
 }
 
-function Asked(props: {
-  fields: Field[];
-  values: Values;
-  onChange: (values: Values) => void;
-  lacks: string[];
-  /** Not in a row of a list: the first field has the focus. */
-  isOutermost?: boolean;
-}) {
-  const { fields, values, onChange, lacks, isOutermost = false } = props;
+/** `isOutermost`: not in a row of a list; the first field has the focus. */
+function Asked(props: FieldsProps & { isOutermost?: boolean }) {
+  const { fields, values, onChange, lacks, told = {}, isOutermost = false } = props;
   return fields
     .filter(({ when }) => when?.(values) !== false)
     .map((field, at) => {
@@ -58,6 +62,7 @@ function Asked(props: {
           value={values[name] ?? ''}
           isFirst={isOutermost && at === 0}
           isLacking={lacks.includes(name)}
+          told={told[name]}
           onChange={change}
         />
       );
@@ -158,14 +163,24 @@ function Rows(props: {
   );
 }
 
-function One(props: { field: Field; value: string; isFirst: boolean; isLacking: boolean; onChange: (value: string) => void }) {
-  const { field, value, isFirst, isLacking, onChange } = props;
+interface OneProps {
+  field: Field;
+  value: string;
+  isFirst: boolean;
+  isLacking: boolean;
+  told: string | undefined;
+  onChange: (value: string) => void;
+}
+
+function One(props: OneProps) {
+  const { field, value, isFirst, isLacking, told, onChange } = props;
   const { label, hint, kind = 'text', options = [], isRequired = false, placeholder } = field;
+  const fault = value === '' ? undefined : field.fault?.(value);
   const common = {
     label,
     description: hint,
     required: isRequired,
-    error: isLacking ? 'This is needed.' : undefined,
+    error: fault ?? told ?? (isLacking ? 'This is needed.' : undefined),
     ...(isFirst && { 'data-autofocus': true }),
     ...(placeholder !== undefined && { placeholder }),
   };
@@ -176,6 +191,7 @@ function One(props: { field: Field; value: string; isFirst: boolean; isLacking: 
     spellCheck: false,
     onChange: ({ currentTarget }: { currentTarget: { value: string } }) => onChange(currentTarget.value),
   };
+  if (field.input) return <field.input {...common} value={value} onChange={onChange} />;
   switch (kind) {
     case 'check':
       return (

@@ -4,7 +4,7 @@ import { getRouteApi } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 
 import type { TypedDocumentString } from '../generated/graphql';
-import { listQuery, useNext, type Lists } from '../lib/list';
+import { isFilter, listQuery, useNext, type Lists } from '../lib/list';
 import { Search } from './filter';
 import { Empty, Page } from './page';
 import { Shown } from './shown';
@@ -25,6 +25,8 @@ interface ListingProps<Row, Data, Variables> {
   /** How to make one by command line. */
   how?: string;
   isSearched?: boolean;
+  /** Its document takes `before`. */
+  isNewestFirst?: boolean;
   actions?: ReactNode;
   filters?: ReactNode;
 }
@@ -33,14 +35,27 @@ interface ListingProps<Row, Data, Variables> {
 export function Listing<Row extends { id?: string | null }, Data extends Lists<Row>, Variables>(
   props: ListingProps<Row, Data, Variables>,
 ) {
-  const { title, noun, document, variables = {}, columns, teaches, how, isSearched = true, actions, filters } = props;
+  const {
+    title,
+    noun,
+    document,
+    variables = {},
+    columns,
+    teaches,
+    how,
+    isSearched = true,
+    isNewestFirst = false,
+    actions,
+    filters,
+  } = props;
   const { q } = route.useSearch();
   const navigate = route.useNavigate();
   const list = useInfiniteQuery({
-    ...listQuery<Data, Variables>(noun, document, { ...variables, ...(isSearched && { q: q ?? null }) }),
+    ...listQuery<Data, Variables>(noun, document, { ...variables, ...(isSearched && { q: q ?? null }) }, isNewestFirst),
     placeholderData: keepPreviousData,
   });
   const next = useNext(list);
+  const chosen = Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, value ?? undefined]));
   return (
     <Page title={title} isFull actions={actions}>
       {(isSearched || filters !== undefined) && (
@@ -66,7 +81,7 @@ export function Listing<Row extends { id?: string | null }, Data extends Lists<R
           isWaiting={list.isPending}
           next={next}
           empty={
-            q === undefined ? (
+            q === undefined && !isFilter(chosen) ? (
               <Empty title={`No ${noun} yet`}>
                 {teaches}
                 {how !== undefined && (
@@ -77,7 +92,7 @@ export function Listing<Row extends { id?: string | null }, Data extends Lists<R
                 )}
               </Empty>
             ) : (
-              <Empty title={`No ${noun} match`}>Nothing has this in its name, as far as you may see.</Empty>
+              <Empty title={`No ${noun} match`}>Nothing fits the search and the filters, as far as you may see.</Empty>
             )
           }
         />

@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react';
+import type { ComponentType, ReactNode } from 'react';
 
 /** One thing that a form asks for. Values are text; a box that is ticked is `yes`. */
 export interface Field {
@@ -16,6 +16,21 @@ export interface Field {
   placeholder?: string;
   /** Only asked for with these values. */
   when?: (values: Values) => boolean;
+  /** What is wrong with a value that is there, told as it is typed: `Must be a whole number.` */
+  fault?: (value: string) => string | undefined;
+  /** In place of the input of its kind. */
+  input?: ComponentType<InputProps>;
+}
+
+/** What an input of its own gets of its field. */
+export interface InputProps {
+  label: string;
+  description: ReactNode;
+  required: boolean;
+  error: string | undefined;
+  placeholder?: string;
+  value: string;
+  onChange: (value: string) => void;
 }
 
 export type Values = Record<string, string>;
@@ -36,6 +51,15 @@ export function missing(fields: Field[], values: Values): string[] {
       }
       return isRequired && (values[name] ?? '').trim() === '' ? [name] : [];
     });
+}
+
+/** The fields that are asked for and have something wrong in them. */
+export function faulty(fields: Field[], values: Values): string[] {
+  return fields.flatMap((field) => {
+    const value = values[field.name] ?? '';
+    const isAsked = field.when?.(values) !== false;
+    return isAsked && value !== '' && field.fault?.(value) !== undefined ? [field.name] : [];
+  });
 }
 
 /** The rows of a list. */

@@ -18,9 +18,11 @@ import { Listing } from '../parts/listing';
 import { One as OneThing } from '../parts/one';
 import { Facts, Panel } from '../parts/page';
 import type { Columns } from '../parts/table';
-import { Ago, Name } from '../parts/text';
+import { Ago, Name, RouteLink } from '../parts/text';
+import { paths } from '../paths';
 import type { Question } from '../stack/custom-queries';
 import { fieldsOf } from '../stack/questions';
+import { isRole, roleChoices, roles } from './roles';
 
 const Automations = graphql(/* GraphQL */ `
   query PrAutomations($after: String, $role: PrRole, $q: String) {
@@ -97,6 +99,9 @@ const Automation = graphql(/* GraphQL */ `
         validation {
           regex
           json
+          uniqBy {
+            scope
+          }
         }
       }
       confirmation {
@@ -193,16 +198,6 @@ const Delete = graphql(/* GraphQL */ `
 `);
 
 type Known = NonNullable<PrAutomationQuery['prAutomation']>;
-
-const roles: Record<PrRole, string> = {
-  CLUSTER: 'Clusters',
-  SERVICE: 'Services',
-  PIPELINE: 'Pipelines',
-  UPDATE: 'Updates',
-  UPGRADE: 'Upgrades',
-  COST: 'Costs',
-};
-const isRole = (word: string | undefined): word is PrRole => word !== undefined && word in roles;
 
 const route = getRouteApi('/settings/$noun');
 
@@ -320,10 +315,7 @@ export function List() {
           label="For"
           value={chosen}
           onChange={(next) => void navigate({ search: (old) => ({ ...old, role: next }), replace: true })}
-          choices={[
-            { value: undefined, label: 'All' },
-            ...(Object.keys(roles) as PrRole[]).map((role) => ({ value: role, label: roles[role] })),
-          ]}
+          choices={roleChoices}
         />
       }
       actions={<Add />}
@@ -431,6 +423,7 @@ export function One({ id: name }: { id: string }) {
       title={(automation) => automation.name}
       actions={(automation) => (
         <>
+          {automation.mayCreate === true && <RouteLink to={paths.automation(name)}>Open a pull request</RouteLink>}
           <Action
             noun="automations"
             label="Change"

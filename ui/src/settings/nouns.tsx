@@ -78,6 +78,7 @@ export const pages: Record<Setting, Pages> = {
   },
   'pull-requests': {
     List: lazy(async () => ({ default: (await import('../pullrequest/page')).List })),
+    One: lazy(async () => ({ default: (await import('../pullrequest/one')).One })),
   },
   'pr-instances': {
     List: lazy(async () => ({ default: (await import('../prinstance/page')).List })),

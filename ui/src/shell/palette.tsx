@@ -10,6 +10,7 @@ import {
   IconServer2,
   IconSettings,
   IconStack2,
+  IconWand,
   type Icon,
 } from '@tabler/icons-react';
 import { useState, type KeyboardEvent } from 'react';
@@ -18,6 +19,7 @@ import { clustersQuery } from '../cluster/queries';
 import { explain } from '../lib/client';
 import { paths, settings } from '../paths';
 import { Name } from '../parts/text';
+import { catalogueQuery } from '../prautomation/catalogue-query';
 import { servicesQuery } from '../service/queries';
 import { titles } from '../settings/nouns';
 import { stacksQuery } from '../stack/queries';
@@ -43,11 +45,14 @@ export default function Palette({ close, tour }: { close: () => void; tour: () =
   const clusters = useInfiniteQuery({ ...clustersQuery({ q }, 8), enabled, placeholderData: keepPreviousData });
   const services = useInfiniteQuery({ ...servicesQuery({ q }, 12), enabled, placeholderData: keepPreviousData });
   const stacks = useInfiniteQuery({ ...stacksQuery({ q }, 8), enabled, placeholderData: keepPreviousData });
-  const isSearching = typed.trim() !== q || (enabled && (clusters.isFetching || services.isFetching || stacks.isFetching));
+  const automations = useInfiniteQuery({ ...catalogueQuery({ q }, 8), enabled, placeholderData: keepPreviousData });
+  const isAsking = [clusters, services, stacks, automations].some(({ isFetching }) => isFetching);
+  const isSearching = typed.trim() !== q || (enabled && isAsking);
   const failed = [
     { what: 'clusters', list: clusters },
     { what: 'services', list: services },
     { what: 'stacks', list: stacks },
+    { what: 'automations', list: automations },
   ].filter(({ list }) => enabled && list.isError);
   const wanted = typed.trim().toLowerCase();
   const choices: Choice[] = [
@@ -84,6 +89,13 @@ export default function Palette({ close, tour }: { close: () => void; tour: () =
       name,
       what: 'Stack',
       icon: IconBlocks,
+    })),
+    ...(enabled ? (automations.data ?? []) : []).map(({ id, name }) => ({
+      id,
+      to: paths.automation(name),
+      name,
+      what: 'Automation',
+      icon: IconWand,
     })),
   ];
   const chosen = Math.min(at, choices.length - 1);

@@ -30,6 +30,7 @@ import {
   IconSun,
   IconSunMoon,
   IconUser,
+  IconWand,
   IconWorld,
   type Icon,
 } from '@tabler/icons-react';
@@ -58,6 +59,7 @@ export const places: { name: string; to: string; icon: Icon; key: string }[] = [
   { name: 'Services', to: paths.services(), icon: IconStack2, key: 's' },
   { name: 'Stacks', to: paths.stacks(), icon: IconBlocks, key: 't' },
   { name: 'Approvals', to: paths.approvals(), icon: IconChecklist, key: 'p' },
+  { name: 'Self-service', to: paths.selfService(), icon: IconWand, key: 'n' },
   { name: 'Global services', to: paths.settings('global-services'), icon: IconWorld, key: 'l' },
   { name: 'Audit', to: paths.audit(), icon: IconFileSearch, key: 'a' },
   { name: 'Settings', to: paths.settings(), icon: IconSettings, key: 'e' },

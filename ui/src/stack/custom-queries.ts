@@ -49,6 +49,9 @@ const CustomRuns = graphql(/* GraphQL */ `
             validation {
               regex
               json
+              uniqBy {
+                scope
+              }
             }
           }
         }

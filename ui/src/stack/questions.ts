@@ -1,5 +1,8 @@
+import { visible } from '../lib/text';
 import type { Field, Values } from '../parts/values';
+import { faultOf, whole } from './answer';
 import type { Question } from './custom-queries';
+import { newNames, pickers } from './pick';
 
 /** What a form shows of a text, without what is not there. */
 const some = (text: string | null | undefined): string | undefined => (text == null || text === '' ? undefined : text);
@@ -21,8 +24,10 @@ function isAsked({ condition }: Question, before: ReadonlyMap<string, string>): 
   const answer = before.get(condition.field);
   const value = condition.value ?? undefined;
   const isTrue = answer !== undefined && answer !== 'false';
-  const compares = (fits: (is: bigint, than: bigint) => boolean) =>
-    answer !== undefined && value !== undefined && isWhole(answer) && isWhole(value) && fits(BigInt(answer), BigInt(value));
+  const compares = (fits: (is: bigint, than: bigint) => boolean) => {
+    const [is, than] = [answer, value].map((text) => (text === undefined ? undefined : whole(text)));
+    return is !== undefined && than !== undefined && fits(is, than);
+  };
   switch (condition.operation) {
     case 'NOT':
       return value === undefined ? !isTrue : answer !== value;
@@ -43,10 +48,7 @@ function isAsked({ condition }: Question, before: ReadonlyMap<string, string>): 
   }
 }
 
-const isWhole = (text: string) => /^-?\d+$/.test(text);
-
 const kinds: Partial<Record<Question['type'], Field['kind']>> = {
-  INT: 'number',
   PASSWORD: 'secret',
   JSON: 'area',
   ENUM: 'choice',
@@ -58,9 +60,12 @@ const hints: Partial<Record<Question['type'], string>> = {
   PROJECT: 'The name of a project that you may see.',
   GROUP: 'The name of a group.',
   USER: 'The e-mail of a user.',
-  FLOW: 'The name of a flow.',
+  FLOW: 'The name of a flow. There are none in this console yet, so no answer passes.',
   JSON: 'A JSON document.',
 };
+
+/** What is wrong with an answer as a sentence: the console tells it without its subject. */
+export const sentence = (why: string): string => `${visible(why.replace(/^./, (letter) => letter.toUpperCase()))}.`;
 
 /** The fields of a form that asks these questions. */
 export function fieldsOf(questions: readonly Question[]): Field[] {
@@ -68,17 +73,28 @@ export function fieldsOf(questions: readonly Question[]): Field[] {
     const { name, type, values } = question;
     const choices = type === 'BOOL' ? ['true', 'false'] : (values ?? []).flatMap((value) => value ?? []);
     const placeholder = some(question.placeholder);
-    const hint = some(question.documentation) ?? hints[type];
+    const told = [question.documentation, question.longform].flatMap((text) => some(text) ?? []);
+    const initial = some(question.default);
+    // It is taken where the field is empty, and cannot be taken away.
+    const fallback = initial === undefined ? [] : [`Empty: ${initial}.`];
+    const hint = some(visible([...(told.length === 0 ? [hints[type] ?? ''] : told), ...fallback].join(' ').trim()));
+    const scope = question.validation?.uniqBy?.scope;
+    const input = pickers[type] ?? (scope == null || type !== 'STRING' ? undefined : newNames[scope]);
     return {
       name,
-      label: some(question.displayName) ?? name,
+      label: visible(some(question.displayName) ?? name),
       kind: kinds[type] ?? 'text',
       initial: question.default ?? '',
       isRequired: question.optional !== true && some(question.default) === undefined,
       when: (filled) => isAsked(question, answered(questions.slice(0, place), filled)),
-      ...(type === 'ENUM' || type === 'BOOL' ? { options: choices.map((value) => ({ value, label: value })) } : {}),
+      fault: (value) => {
+        const why = faultOf(question, value);
+        return why === undefined ? undefined : sentence(why);
+      },
+      ...(type === 'ENUM' || type === 'BOOL' ? { options: choices.map((value) => ({ value, label: visible(value) })) } : {}),
+      ...(input === undefined ? {} : { input }),
       ...(hint === undefined ? {} : { hint }),
-      ...(placeholder === undefined ? {} : { placeholder }),
+      ...(placeholder === undefined ? {} : { placeholder: visible(placeholder) }),
     };
   });
 }

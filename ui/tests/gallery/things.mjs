@@ -1,5 +1,18 @@
 // One thing of each noun below Settings of which the made world has lists.
+import { GraphQLError } from 'graphql';
+
 import { ago, connection, HOSTILE } from '../world.mjs';
+
+const PATCH = `diff --git a/apps/shop.yaml b/apps/shop.yaml
+--- /dev/null
++++ b/apps/shop.yaml
+@@ -0,0 +1,2 @@
++name: shop
++replicas: 2
+`;
+/** Answers that are refused, as the console tells them. */
+const refusal = (answers) =>
+  new GraphQLError('context: an answer is refused', { extensions: { code: 'INVALID', field: 'context', answers } });
 
 export function things(clusters) {
   return {
@@ -59,8 +72,9 @@ export function things(clusters) {
       updatedAt: ago(60),
       project: { name: 'default' },
       connection: { name: 'scm-0' },
+      addon: null,
       configuration: [
-        { type: 'STRING', name: 'name', documentation: HOSTILE, optional: false },
+        { type: 'STRING', name: 'name', documentation: HOSTILE, optional: false, validation: { regex: '^[a-z]+$', json: false } },
         { type: 'ENUM', name: 'size', default: 'small', values: ['small', HOSTILE], optional: true },
         {
           type: 'INT',
@@ -68,6 +82,8 @@ export function things(clusters) {
           optional: true,
           condition: { operation: 'EQ', field: 'size', value: 'small' },
         },
+        { type: 'CLUSTER', name: 'cluster', optional: true, page: 1 },
+        { type: 'PASSWORD', name: 'token', optional: true, page: 1 },
       ],
       confirmation: { text: HOSTILE, checklist: [{ label: 'I asked' }] },
       secrets: null,
@@ -78,6 +94,24 @@ export function things(clusters) {
       lua: null,
       createBindings: [{ user: null, group: { name: 'developers' } }],
     }),
+    previewPullRequest: ({ context }) => {
+      if (context.name === 'taken') throw refusal({ name: 'must be new: a cluster has this name' });
+      return {
+        repository: 'acme/shop',
+        base: 'main',
+        commit: '8f08c05fb0e47cdc472367efb81af8f1db335400',
+        title: `Add ${context.name}`,
+        message: `Adds ${context.name} ${HOSTILE}`,
+        patch: PATCH,
+        skipped: ['apps/none.yaml'],
+        warnings: [HOSTILE],
+        files: [
+          { path: 'apps/shop.yaml', change: 'CREATED', diff: PATCH },
+          { path: `old/${HOSTILE}`, change: 'DELETED', diff: `--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-${HOSTILE}\n` },
+        ],
+      };
+    },
+    createPullRequest: { id: 'pr3' },
     gitRepository: ({ id }) => ({
       id,
       url: 'https://git.example.com/shop/deploy-0.git',

@@ -1,6 +1,6 @@
 //! From a use case's error to an entry of `errors`.
 
-use async_graphql::{Context, ErrorExtensions, ID, ServerError, parser::types::OperationType};
+use async_graphql::{Context, ErrorExtensions, ID, Name, ServerError, Value, parser::types::OperationType};
 use plural_core::ids::RequestId;
 use plural_core::{Error, ErrorCode, Result};
 
@@ -8,7 +8,8 @@ use super::request::{Request, request};
 
 /// Turns errors into what the caller may read. The one place where they are logged.
 pub(crate) trait IntoGraphql<T> {
-    /// The value, or an error with `code`, `requestId` and, for a value at fault, `field`.
+    /// The value, or an error with `code`, `requestId` and, for a value at fault, `field`; for answers to the
+    /// questions of a form also `answers`: of each question what is wrong.
     fn into_graphql(self, ctx: &Context<'_>) -> async_graphql::Result<T>;
 }
 
@@ -52,6 +53,10 @@ fn public_error(error: &Error, request_id: RequestId) -> async_graphql::Error {
         extensions.set("requestId", public.request_id.to_string());
         if let Some(field) = public.field {
             extensions.set("field", field);
+        }
+        if !public.answers.is_empty() {
+            let answers = public.answers.into_iter().map(|(name, why)| (Name::new(name), Value::from(why)));
+            extensions.set("answers", Value::Object(answers.collect()));
         }
     })
 }

@@ -261,6 +261,9 @@ impl PullRequestQuery {
         #[graphql(desc = "Only about this service.")] service_id: Option<ID>,
         #[graphql(desc = "Only about this stack.")] stack_id: Option<ID>,
         #[graphql(desc = "Only about this cluster, or a service on it.")] cluster_id: Option<ID>,
+        #[graphql(desc = "Only those with whose opening the console is so far.")] phase: Option<PrPhase>,
+        #[graphql(desc = "Only of this repository, as `acme/shop`.")] repository: Option<String>,
+        #[graphql(desc = "Only those that were opened with this automation.")] automation_id: Option<ID>,
         #[graphql(desc = "Only with this in their title, repository or address.")] q: Option<String>,
     ) -> Nullable<PullRequestConnection> {
         let filter = || -> plural_core::Result<PullRequestFilter> {
@@ -270,6 +273,9 @@ impl PullRequestQuery {
                 service_id: id_in("serviceId", service_id.as_deref())?,
                 stack_id: id_in("stackId", stack_id.as_deref())?,
                 cluster_id: id_in("clusterId", cluster_id.as_deref())?,
+                phase: phase.map(Into::into),
+                repository: repository.filter(|repository| !repository.is_empty()),
+                automation_id: id_in("automationId", automation_id.as_deref())?,
                 q,
             })
         };

@@ -210,6 +210,30 @@ async fn what_may_not_be_opened_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn refused_answers_are_told_by_their_questions() {
+    let w = World::new().await;
+    let refused =
+        w.t.admin.ask(PREVIEW, json!({"id": w.automation, "context": {"name": "A B", "more": SECRET}})).await;
+    assert_eq!(refused.outcome(), "INVALID", "{refused:?}");
+    let error = &refused.body["errors"][0];
+    let told = json!({"name": "must match ^[a-z]+$", "\"more\"": "is none of its questions: name, key"});
+    assert_eq!((&error["extensions"]["field"], &error["extensions"]["answers"]), (&json!("context"), &told));
+    assert!(error["message"].as_str().unwrap().starts_with("context: "), "{error}");
+    assert!(!refused.body.to_string().contains(SECRET), "{refused:?}");
+    // What is looked up is told so, too.
+    w.t.admin.cluster("blue").await;
+    let asks = json!({"configuration": [
+        {"name": "name", "type": "STRING", "optional": true},
+        {"name": "cluster", "type": "CLUSTER"},
+    ]});
+    let automation = w.automation(asks).await;
+    let refused = w.t.admin.ask(PREVIEW, json!({"id": automation, "context": {"cluster": "green"}})).await;
+    let answers = &refused.body["errors"][0]["extensions"]["answers"];
+    assert_eq!(answers, &json!({"cluster": "must be a cluster that you may see"}), "{refused:?}");
+    w.t.stop().await;
+}
+
+#[tokio::test]
 async fn a_cluster_or_project_is_one_that_there_is() {
     let mut w = World::new().await;
     w.automation = w

@@ -68,7 +68,7 @@ impl Refusal {
             Error::NotFound { .. } => StatusCode::NOT_FOUND,
             Error::Forbidden { .. } => StatusCode::FORBIDDEN,
             Error::Unavailable { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Error::Invalid { .. } | Error::Conflict { .. } => StatusCode::BAD_REQUEST,
+            Error::Invalid { .. } | Error::Answers { .. } | Error::Conflict { .. } => StatusCode::BAD_REQUEST,
             Error::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut refusal = Self::new(status, error.to_string());

@@ -1,9 +1,10 @@
 //! The web console in a real browser: Chromium without a screen, driven by `ui/tests/walk.mjs`, for the tour by `ui/tests/tour.mjs`
-//! and, for the pages of a cluster's Kubernetes, by `ui/tests/kubernetes.mjs`.
+//! and, for the pages of a cluster's Kubernetes, by `ui/tests/kubernetes.mjs`; for pull requests by `ui/tests/pr_day.mjs`.
 //!
 //! One backend is enough: pages ask the API, which its own tests ask on both. The first day of a user is walked on both.
 
 mod first_day;
+mod pull_requests;
 
 use std::path::{Path, PathBuf};
 

@@ -89,6 +89,9 @@ async fn a_redirect_to_another_repository_is_not_followed(world: World) {
         ScmDialect::GitHub | ScmDialect::Gitea => ("repos", "Plural/fleet"),
         ScmDialect::GitLab => ("projects", "plural%2fplatform%2Ffleet"),
         ScmDialect::BitbucketCloud => ("repositories", "plural/Fleet"),
+        // Its addresses begin before those of its API.
+        ScmDialect::BitbucketDataCenter => ("rest/api/1.0/projects", "PLURAL/repos/fleet"),
+        ScmDialect::AzureDevOps => ("PLACE/_apis/git/repositories", "fleet"),
     };
     let to = |name: &str| ScmMood::Redirecting(format!("{}/{place}/{name}/x", world.server.api_url()));
     for other in ["plural/other", "evil/fleet", "7", "plural%2Fother"] {

@@ -3,7 +3,7 @@
 use plural_app::pull_request::{PullRequestEnd, PullRequestFilter, PullRequestStore as _};
 use plural_app::pull_request_open::PullRequestAsk;
 use plural_app::scm_connection::NewScmSecrets;
-use plural_core::ids::ProjectId;
+use plural_core::ids::{PrAutomationId, ProjectId};
 use plural_core::policy::BindingsChange;
 use plural_core::pr_automation::{NewPrAutomation, PrAutomation, PrAutomationLinksChange};
 use plural_core::pr_automation_spec::PrAutomationSpecChange;
@@ -99,6 +99,20 @@ async fn one_address_is_one_record(database: TestDatabase) {
     assert_eq!(listed(&door, open).await, ["Add 2"]);
     let q = PullRequestFilter { q: Some("pull/1".to_owned()), ..PullRequestFilter::default() };
     assert_eq!(listed(&door, q).await, ["Add 1"]);
+    let here = PullRequestFilter {
+        phase: Some(PrPhase::Opened),
+        repository: Some(first.told.repository.clone()),
+        automation_id: Some(automation.id),
+        ..PullRequestFilter::default()
+    };
+    assert_eq!(listed(&door, here.clone()).await, ["Add 1", "Add 2"]);
+    for nothing in [
+        PullRequestFilter { phase: Some(PrPhase::Failed), ..here.clone() },
+        PullRequestFilter { repository: Some("acme/other".to_owned()), ..here.clone() },
+        PullRequestFilter { automation_id: Some(PrAutomationId::new()), ..here },
+    ] {
+        assert!(listed(&door, nothing.clone()).await.is_empty(), "{nothing:?}");
+    }
     let other = door.project("other").await;
     let elsewhere = PullRequestFilter { project_id: Some(other.id), ..PullRequestFilter::default() };
     assert!(listed(&door, elsewhere).await.is_empty());

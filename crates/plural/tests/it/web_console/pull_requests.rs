@@ -1,0 +1,88 @@
+//! A pull request from the card of its automation in the web console to the git host, driven by `ui/tests/pr_day.mjs`.
+//!
+//! One backend is enough, and one git host: what is recorded and what hosts take has tests of its own.
+
+use anyhow::Context as _;
+use plural_testkit::{ScmDialect, ScmServer, run_case};
+use serde_json::{Value, json};
+
+use super::{built, node, seen};
+use crate::{
+    asker::{Asker, holds_none},
+    program::{ConsoleProcess, Home},
+    world::{EMAIL, PASSWORD},
+};
+
+const AUTOMATION: &str = "add-app";
+const SECRET: &str = "s3cr3t-answer-5d1e7a90";
+const STEPS: [&str; 7] = ["signsIn", "finds", "isTold", "previews", "opens", "lists", "looks"];
+
+#[test]
+fn a_form_becomes_a_pull_request_that_was_seen_first() {
+    let Some(ui) = built() else { return };
+    run_case(async {
+        let home = Home::new()?;
+        let console = ConsoleProcess::start(&home, None, "info").await?;
+        let host = ScmServer::start(ScmDialect::Gitea)?;
+        host.push(
+            "main",
+            "templates/app.yaml",
+            "name: {{ context.name }}\n{% if context.host %}host: {{ context.host }}\n{% endif %}",
+        );
+        automation(&Asker::administrator(&console.url()).await?, &host).await?;
+
+        let world = json!({
+            "url": console.url(),
+            "email": EMAIL,
+            "password": PASSWORD,
+            "automation": AUTOMATION,
+            "repository": host.repository(),
+            "secret": SECRET,
+        });
+        let seen = seen(node(&ui, "tests/pr_day.mjs", &["day", &world.to_string()])).await?;
+        assert_eq!(seen["steps"], json!(STEPS), "{seen}");
+
+        assert_eq!(host.pull_requests(), 1);
+        let branches = host.branches();
+        let branch = branches.iter().find(|branch| branch.starts_with("plural/app-")).context("no branch")?;
+        assert_eq!(host.file(branch, "apps/shop.yaml").as_deref(), Some("name: shop\n"));
+        let secrets = [("answer", SECRET.to_owned())];
+        holds_none("the git host", host.everything().as_bytes(), &secrets);
+        holds_none("the console's log", console.log().as_bytes(), &secrets);
+        anyhow::Ok(())
+    });
+}
+
+/// An automation of the default project that makes a file and changes another one.
+async fn automation(admin: &Asker, host: &ScmServer) -> anyhow::Result<()> {
+    let listed = admin.data("{ projects { edges { node { id name } } } }", json!({})).await?;
+    let edges = listed["projects"]["edges"].as_array().context("no projects")?;
+    let project = edges.iter().map(|edge| &edge["node"]).find(|project| project["name"] == "default");
+    let project: Value = project.context("no default project")?["id"].clone();
+    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+    let connection = json!({
+        "name": "git", "type": "GITEA", "projectId": project, "apiUrl": host.api_url(), "token": host.token(),
+        "repositories": ["plural/*"],
+    });
+    let connection = admin.data(create, json!({"a": connection})).await?;
+    let automation = json!({
+        "name": AUTOMATION, "role": "SERVICE", "projectId": project,
+        "connectionId": connection["createScmConnection"]["id"], "identifier": host.repository(),
+        "documentation": "Puts an app into the fleet", "title": "Add {{ context.name }}",
+        "message": "Adds {{ context.name }}.", "branchPrefix": "plural/app",
+        "configuration": [
+            {"name": "name", "type": "STRING", "validation": {"regex": "^[a-z]+$", "uniqBy": {"scope": "PROJECT"}}},
+            {"name": "public", "type": "BOOL", "default": "false"},
+            {"name": "host", "type": "STRING", "condition": {"field": "public", "operation": "EQ", "value": "true"}},
+            {"name": "project", "type": "PROJECT", "page": 1},
+            {"name": "key", "type": "PASSWORD", "optional": true, "page": 1},
+        ],
+        "confirmation": {"text": "Others read it.", "checklist": [{"label": "I asked the team"}]},
+        "creates": {"templates": [
+            {"source": "templates/app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": false},
+        ]},
+        "updates": {"yamlOverlays": [{"file": "apps/web/values.yaml", "yaml": "replicas: 2"}]},
+    });
+    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
+    admin.data(create, json!({"a": automation})).await.map(drop)
+}

@@ -1,0 +1,166 @@
+import { Alert, Loader, Stack, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { IconAlertTriangle, IconCheck, IconCircleDashed, IconCircleX } from '@tabler/icons-react';
+import type { ReactNode } from 'react';
+
+import { short } from '../lib/text';
+import { Copy } from '../parts/action';
+import { One as OneThing } from '../parts/one';
+import { Facts, Panel } from '../parts/page';
+import { State } from '../parts/state';
+import { Ago, Name, Outside, RouteLink } from '../parts/text';
+import { paths } from '../paths';
+import { pullRequestQuery, type Opened } from './queries';
+import { lookOf } from './state';
+import classes from './one.module.css';
+
+/** One pull request: how far the console is with it, how it stands, and where it comes from. */
+export function One({ id }: { id: string }) {
+  const query = useQuery(pullRequestQuery(id));
+  return (
+    <OneThing
+      noun="pull-requests"
+      many="Pull requests"
+      name={id}
+      query={query}
+      title={({ title, url }) => title ?? url}
+      state={(opened) => <State look={lookOf(opened)} />}
+      actions={({ url }) => url !== '' && <Outside address={url}>Open it at the git host</Outside>}
+    >
+      {(opened) => (
+        <>
+          {opened.phase === 'FAILED' && <NotOpened opened={opened} />}
+          <Progress opened={opened} />
+          <Shown opened={opened} />
+        </>
+      )}
+    </OneThing>
+  );
+}
+
+function NotOpened({ opened: { error, automation } }: { opened: Opened }) {
+  return (
+    <Alert color="red" icon={<IconAlertTriangle size={16} />} title="It was not opened, and will not be">
+      <Stack gap="xs">
+        <Text size="sm">
+          <Name of={error ?? 'The console does not say why.'} />
+        </Text>
+        <Text size="sm">
+          {automation == null ? (
+            'The automation is gone, or you may not see it: ask who administers the project.'
+          ) : (
+            <>
+              Change what is said above, at the git host or in the answers, and{' '}
+              <RouteLink to={paths.automation(automation.name)}>
+                ask <Name of={automation.name} /> again
+              </RouteLink>
+              . What you answered is not kept.
+            </>
+          )}
+        </Text>
+      </Stack>
+    </Alert>
+  );
+}
+
+type Turn = 'done' | 'now' | 'later' | 'failed';
+
+/** What the console does to open it, in its order. */
+function turns({ phase, commit }: Opened): [string, Turn][] {
+  const isMade = commit != null && commit !== '';
+  const ends: Turn = phase === 'FAILED' ? 'failed' : 'now';
+  if (phase === 'OPENED') return [];
+  return [
+    ['It is recorded: a console that ends goes on with it', 'done'],
+    ['The changes are made on the newest commit, and put on a branch', isMade ? 'done' : ends],
+    ['The pull request is opened at the git host', isMade ? ends : 'later'],
+  ];
+}
+
+const signs: Record<Turn, ReactNode> = {
+  done: <IconCheck size={16} aria-label="done" color="var(--tone-good)" />,
+  now: <Loader size={14} role="img" aria-label="going on" />,
+  later: <IconCircleDashed size={16} aria-label="not yet" color="var(--tone-none)" />,
+  failed: <IconCircleX size={16} aria-label="failed" color="var(--tone-bad)" />,
+};
+
+function Progress({ opened }: { opened: Opened }) {
+  const all = turns(opened);
+  if (all.length === 0) return null;
+  return (
+    <Panel title={opened.phase === 'FAILED' ? 'How far it came' : 'It is being opened'}>
+      <ol className={classes['turns']} aria-live="polite">
+        {all.map(([told, turn]) => (
+          <li key={told} data-turn={turn}>
+            {signs[turn]}
+            <span>{told}</span>
+          </li>
+        ))}
+      </ol>
+      {opened.phase === 'PENDING' && (
+        <Text size="sm" c="dimmed" px="md" pb="sm">
+          {opened.error != null && opened.error !== '' ? (
+            <>
+              Not yet: <Name of={opened.error} />. The console tries again by itself.
+            </>
+          ) : (
+            'You may leave this page.'
+          )}
+        </Text>
+      )}
+    </Panel>
+  );
+}
+
+function Shown({ opened }: { opened: Opened }) {
+  const { url, repository, commit, automation, project } = opened;
+  const labels = (opened.labels ?? []).flatMap((label) => label ?? []);
+  const only = (search: Record<string, string>, of: string) => (
+    <RouteLink to={paths.settings('pull-requests')} search={search}>
+      <Name of={of} />
+    </RouteLink>
+  );
+  return (
+    <Panel title="Pull request">
+      <Facts
+        facts={[
+          ['Status', <State key="s" look={lookOf(opened)} />],
+          ['At the git host', url !== '' && <Outside key="u" address={url} />],
+          ['Repository', repository != null && only({ repository }, repository)],
+          ['Branch', opened.ref != null && <Name key="b" of={opened.ref} />],
+          [
+            'Commit',
+            commit != null && commit !== '' && (
+              <span key="c">
+                <code title={commit}>{short(commit)}</code> <Copy text={commit} label="Copy the commit" />
+              </span>
+            ),
+          ],
+          ['Opened by', opened.creator != null && <Name key="w" of={opened.creator} />],
+          [
+            'With',
+            automation == null ? (
+              'an automation that is gone, or that you may not see'
+            ) : (
+              <RouteLink key="a" to={paths.setting('pr-automations', automation.name)}>
+                <Name of={automation.name} />
+              </RouteLink>
+            ),
+          ],
+          ['Others with it', automation != null && only({ automation: automation.name }, 'all that it opened')],
+          [
+            'Project',
+            project != null && (
+              <RouteLink key="p" to={paths.setting('projects', project.name)}>
+                <Name of={project.name} />
+              </RouteLink>
+            ),
+          ],
+          ['Labels', labels.length > 0 && <Name key="l" of={labels.join(', ')} />],
+          ['Asked for', <Ago key="at" at={opened.insertedAt} />],
+          ['Changed', <Ago key="ch" at={opened.updatedAt} />],
+        ]}
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,95 @@
+import { queryOptions, type Query } from '@tanstack/react-query';
+
+import { graphql } from '../generated';
+import type { PullRequestQuery } from '../generated/graphql';
+import { ask } from '../lib/client';
+import { again } from '../lib/poll';
+
+export const PullRequests = graphql(/* GraphQL */ `
+  query PullRequests($before: String, $status: PrStatus, $phase: PrPhase, $repository: String, $automationId: ID, $q: String) {
+    list: pullRequests(
+      last: 100
+      before: $before
+      status: $status
+      phase: $phase
+      repository: $repository
+      automationId: $automationId
+      q: $q
+    ) {
+      pageInfo {
+        hasPreviousPage
+        startCursor
+      }
+      edges {
+        node {
+          id
+          url
+          title
+          status
+          phase
+          error
+          repository
+          creator
+          insertedAt
+        }
+      }
+    }
+  }
+`);
+
+const PullRequest = graphql(/* GraphQL */ `
+  query PullRequest($id: ID!) {
+    pullRequest(id: $id) {
+      id
+      url
+      title
+      status
+      phase
+      error
+      commit
+      ref
+      repository
+      labels
+      creator
+      insertedAt
+      updatedAt
+      project {
+        name
+      }
+      automation {
+        id
+        name
+        role
+      }
+    }
+  }
+`);
+
+const Automation = graphql(/* GraphQL */ `
+  query AutomationOfPullRequests($name: String!) {
+    prAutomation(name: $name) {
+      id
+    }
+  }
+`);
+
+export type Opened = NonNullable<PullRequestQuery['pullRequest']>;
+
+/** Milliseconds between two looks at one that is being opened: somebody waits for it. */
+const SOON = 700;
+
+/** One pull request. While the console opens it, it is read again and again. */
+export const pullRequestQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['pull requests', 'one', id],
+    queryFn: async ({ signal }) => (await ask(PullRequest, { id }, signal)).pullRequest,
+    refetchInterval: (asked) => (asked.state.data?.phase === 'PENDING' ? SOON : again(asked as unknown as Query)),
+  });
+
+/** The id of an automation that an address names. */
+export const automationIdQuery = (name: string | undefined) =>
+  queryOptions({
+    queryKey: ['automations', 'id', name],
+    queryFn: async ({ signal }) => (await ask(Automation, { name: name ?? '' }, signal)).prAutomation?.id ?? null,
+    enabled: name !== undefined,
+  });

@@ -1,0 +1,187 @@
+// A pull request from the card of its automation to the git host, and what was seen of it as one JSON object: found, asked, told what is wrong,
+// shown as a diff before it exists, confirmed, opened, listed. Console, sandbox and browser are real; the git host is a stand-in.
+//
+//   pr_day.mjs PART WORLD    PART: see PARTS below. WORLD, as JSON: the console's url, its administrator's email and password, the automation,
+//                            which asks for "name", "public", "host", "project" and "key", the repository, and a secret that is answered.
+import { strict as assert } from 'node:assert';
+import { join } from 'node:path';
+
+import { browser, forgive, judge, open, overhang, problems, settled } from './browser.mjs';
+
+const [part, text = '{}'] = process.argv.slice(2);
+const { url, email, password, automation, repository, secret } = JSON.parse(text);
+const seen = { steps: [] };
+
+const PATIENCE = { timeout: 60_000 };
+const asked = [];
+const heading = (page, name) => page.getByRole('heading', { name, level: 1, exact: true }).waitFor();
+const button = (page, name) => page.getByRole('button', { name, exact: true });
+const sent = (mutation) =>
+  asked.filter((body) => body.includes(`mutation ${mutation}(`)).map((body) => JSON.parse(body).variables);
+
+async function chooses(page, label, name) {
+  await page.getByLabel(label).first().click();
+  await page.getByRole('option', { name, exact: true }).click();
+}
+
+async function signsIn(page) {
+  await page.goto(url);
+  await page.waitForURL(/auth\/sign-in/);
+  await page.getByLabel('E-mail address').fill(email);
+  await page.getByLabel('Password', { exact: true }).fill(password);
+  await button(page, 'Sign in with a password').click();
+  await heading(page, 'Fleet');
+  await page.getByRole('complementary', { name: 'Tour' }).getByRole('button', { name: 'Not now' }).click();
+}
+
+/** By its name and by what it is for. */
+async function finds(page) {
+  await page.getByRole('navigation', { name: 'Places' }).getByRole('link', { name: 'Self-service' }).click();
+  await heading(page, 'Self-service');
+  await settled(page);
+  await page.getByText('Puts an app into the fleet').waitFor();
+  await judge(page, 'a catalogue');
+  await button(page, 'Clusters').click();
+  await page.getByText('No automations match').waitFor();
+  await button(page, 'Services').click();
+  await page.getByLabel('Search in automations').fill(automation);
+  await page.getByRole('link', { name: new RegExp(automation) }).click();
+  await heading(page, automation);
+  await settled(page);
+}
+
+/** As it is typed, and what hangs on an answer only with that. */
+async function isTold(page) {
+  await button(page, 'Next').click();
+  await page.getByText('This is needed.').first().waitFor();
+  await page.getByLabel(/^name/).fill('Not a name');
+  await page.getByText('Must match ^[a-z]+$.').waitFor();
+  await judge(page, 'a bad answer');
+  await page.getByLabel(/^name/).fill('default');
+  await page.getByText('Must be new: a project has this name.').waitFor();
+  assert.equal(await page.getByLabel(/^host/).count(), 0, 'a question is asked that hangs on another answer');
+  await chooses(page, /^public/, 'true');
+  await page.getByLabel(/^host/).fill('shop.example.com');
+  await button(page, 'Next').click();
+  await chooses(page, /^project/, 'default');
+  await page.getByLabel(/^key/).first().fill(secret);
+  await button(page, 'Show what would change').click();
+  // The console has the last word: it leads back to the field.
+  await page.waitForFunction(() => document.activeElement?.value === 'default', undefined, PATIENCE);
+  await page.getByText('Must be new: a project has this name.').waitFor();
+  await page.getByLabel(/^name/).fill('shop');
+  await page.getByText('Must be new').waitFor({ state: 'detached' });
+}
+
+/** The diff, before there is a pull request. */
+async function previews(page) {
+  await button(page, 'Next').click();
+  await button(page, 'Show what would change').click();
+  await page.getByText(/^2 files would change$/).waitFor(PATIENCE);
+  await page.getByText('Add shop', { exact: true }).waitFor();
+  const made = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
+  await made.getByText('+name: shop').waitFor();
+  await made.getByText('+host: shop.example.com').waitFor();
+  const changed = page.getByRole('region', { name: 'Changes of apps/web/values.yaml' });
+  await changed.getByText('-replicas: 1').waitFor();
+  await changed.getByText('+replicas: 2').waitFor();
+  await judge(page, 'a review');
+  assert.equal(sent('OpenPullRequest').length, 0, 'a pull request is opened unasked');
+  const shown = await page.locator('main').innerText();
+  assert.ok(shown.includes(`plural pr create ${automation}`) && shown.includes('--secret-set key'), shown);
+  assert.ok(!shown.includes(secret), 'a secret is shown');
+  const kept = await page.evaluate(() =>
+    JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state]),
+  );
+  assert.ok(!kept.includes(secret), 'a secret is kept in the browser');
+  // Without the question that it hangs on, an answer is none.
+  await button(page, 'Back').click();
+  await button(page, 'Back').click();
+  await chooses(page, /^public/, 'false');
+  await button(page, 'Next').click();
+  await button(page, 'Show what would change').click();
+  await page.getByText(/^2 files would change$/).waitFor(PATIENCE);
+  assert.ok(!Object.hasOwn(sent('PreviewPullRequest').at(-1).context, 'host'), 'what is not asked is answered');
+}
+
+async function opens(page) {
+  await button(page, 'Open the pull request').click();
+  await page.getByText('1 box above is not ticked.').waitFor();
+  await page.getByLabel('I asked the team').check();
+  await button(page, 'Open the pull request').click();
+  await page.waitForURL(/settings\/pull-requests\/[0-9a-f-]{36}$/);
+  await heading(page, 'Add shop');
+  await page.getByRole('link', { name: 'Open it at the git host' }).waitFor(PATIENCE);
+  await settled(page);
+  await page.locator('[data-tone="busy"]').getByText('Open', { exact: true }).first().waitFor();
+  await judge(page, 'a pull request');
+  assert.equal(sent('OpenPullRequest').length, 1, 'opened once');
+}
+
+/** By how it stands, by its repository, by its automation. */
+async function lists(page) {
+  await page.getByRole('link', { name: 'all that it opened' }).click();
+  await heading(page, 'Pull requests');
+  const rows = page.getByRole('table', { name: 'Pull requests' }).getByRole('link', { name: 'Add shop' });
+  await rows.waitFor();
+  assert.match(page.url(), new RegExp(`automation=${automation}`));
+  await button(page, 'Merged').click();
+  await rows.waitFor({ state: 'detached' });
+  await button(page, 'Open').click();
+  await rows.waitFor();
+  await page.goto(`${url}/settings/pull-requests?repository=${encodeURIComponent('no/such')}`);
+  await settled(page);
+  assert.equal(await rows.count(), 0, 'a pull request of another repository');
+  await page.getByRole('button', { name: 'Repository no/such: show all' }).click();
+  await rows.waitFor();
+  await page.getByRole('table', { name: 'Pull requests' }).getByRole('link', { name: repository }).click();
+  await rows.waitFor();
+}
+
+/** What was made, in the dark, wide, and on a phone. */
+async function looks(page) {
+  const paths = ['/self-service', `/self-service/${automation}`, '/settings/pull-requests'];
+  for (const [width, height, colorScheme] of [
+    [1920, 1080, 'dark'],
+    [390, 844, 'light'],
+  ]) {
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme });
+    for (const path of paths) {
+      const name = `${path} at ${width} px, ${colorScheme}`;
+      await page.goto(url + path);
+      await settled(page);
+      await judge(page, name);
+      const wide = await overhang(page);
+      if (wide > 0) problems.push(`${name}: ${wide} px wider than the window`);
+    }
+  }
+}
+
+const PARTS = { day: { signsIn, finds, isTold, previews, opens, lists, looks } };
+
+try {
+  assert(Object.hasOwn(PARTS, part), `one of ${Object.keys(PARTS).join(', ')}`);
+  const page = await open();
+  // Somebody who is not signed in yet, and answers that the console refuses: it says so by its status.
+  for (const status of [401, 422]) forgive(page, status);
+  page.on('request', (request) => asked.push(request.postData() ?? ''));
+  for (const [name, step] of Object.entries(PARTS[part])) {
+    try {
+      await step(page);
+    } catch (error) {
+      problems.push(`${name}: ${error.stack ?? error}`);
+      const { PICTURES } = process.env;
+      if (PICTURES) await page.screenshot({ path: join(PICTURES, `pr-day-${part}-${name}.png`) }).catch(() => undefined);
+      // What follows stands on it.
+      break;
+    }
+    seen.steps.push(name);
+  }
+} catch (error) {
+  problems.push(String(error.stack ?? error));
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify({ ...seen, problems }));
+process.exit(problems.length === 0 ? 0 : 1);

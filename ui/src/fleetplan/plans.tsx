@@ -33,16 +33,16 @@ const states: Record<FleetPlanPartState, Look> = {
 /** What a pull request would do to services, by cluster. Nothing where it is of no repository that services are read from. */
 export function FleetPlans({ pullRequest }: { pullRequest: string }) {
   const { data = [] } = useQuery(plansQuery(pullRequest));
-  return data.map((plan) => <Planned key={plan.id} plan={plan} />);
+  return data.map((plan) => <Planned key={plan.id} plan={plan} pullRequest={pullRequest} />);
 }
 
-function Planned({ plan }: { plan: Plan }) {
+function Planned({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
   const commit = plan.sha ?? plan.ref ?? '';
   const parts = (plan.reach?.parts ?? []).flatMap((part) => part ?? []);
   return (
     <Panel title="What it would do to services" aside={<code title={commit}>{short(commit)}</code>}>
       <Stack gap="sm" p="md">
-        <Standing plan={plan} reached={parts.length} />
+        <Standing plan={plan} pullRequest={pullRequest} reached={parts.length} />
         {parts.length > 0 && <Clusters plan={plan} parts={parts} />}
         <Rest plan={plan} />
       </Stack>
@@ -50,7 +50,7 @@ function Planned({ plan }: { plan: Plan }) {
   );
 }
 
-function Standing({ plan, reached }: { plan: Plan; reached: number }) {
+function Standing({ plan, pullRequest, reached }: { plan: Plan; pullRequest: string; reached: number }) {
   switch (plan.phase) {
     case 'HELD':
       return (
@@ -77,7 +77,7 @@ function Standing({ plan, reached }: { plan: Plan; reached: number }) {
                 </Text>
               </>
             }
-            command={`plural pr release PULL-REQUEST --commit ${plan.ref ?? ''}`}
+            command={`plural pr release ${pullRequest} --commit ${plan.ref ?? ''}`}
             run={() => ask(Release, { id: plan.id, sha: plan.ref ?? '' })}
             done="Released the commit: it is planned"
           />

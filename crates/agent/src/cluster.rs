@@ -226,6 +226,8 @@ pub(crate) struct Asker {
     /// User name of the service's account; the agent itself when absent.
     pub(crate) user: Option<String>,
     pub(crate) bounds: Bounds,
+    /// Nothing outside of this namespace, whatever the account may see: the templates are not reviewed yet.
+    pub(crate) only: Option<String>,
 }
 
 /// Answers the `lookup`s of one render. The same question has the same answer throughout.
@@ -267,7 +269,10 @@ impl<'a> Lookup<'a> {
         // What belongs to no namespace has none, whatever the template says.
         let namespace = if namespaced { namespace } else { "" };
         let (kind_key, _) = GroupKind::parse(api_version, kind);
-        let Asker { user, bounds } = &self.asker;
+        let Asker { user, bounds, only } = &self.asker;
+        if only.as_deref().is_some_and(|only| !namespaced || namespace != only) {
+            return Ok(None);
+        }
         if !is_part(namespace) || !is_part(name) || !bounds.lists(&kind_key, namespaced) {
             return Ok(None);
         }

@@ -405,15 +405,17 @@ fn run_of(work: &v1::WorkRef) -> Option<StackRunId> {
     }
 }
 
-/// Nothing is new but that a plan is asked for.
+/// Nothing is new but that plans are asked for.
 pub(crate) fn asks_only(known: &v1::Service, told: &v1::Service) -> bool {
+    let is_new = |candidate: &v1::PlanCandidate| !known.candidates.iter().any(|old| old.id == candidate.id);
     let asked = !told.plan_request_id.is_empty() && told.plan_request_id != known.plan_request_id;
     let as_before = || v1::Service {
         plan_request_id: known.plan_request_id.clone(),
+        candidates: known.candidates.clone(),
         sequence: known.sequence,
         ..told.clone()
     };
-    asked && as_before() == *known
+    (asked || told.candidates.iter().any(is_new)) && as_before() == *known
 }
 
 #[cfg(test)]

@@ -53,7 +53,12 @@ struct Work {
 
 impl Work {
     fn of(service: &v1::Service) -> Self {
-        let plain = v1::Service { sequence: 0, plan_request_id: String::new(), ..service.clone() };
+        let plain = v1::Service {
+            sequence: 0,
+            plan_request_id: String::new(),
+            candidates: Vec::new(),
+            ..service.clone()
+        };
         let question = Some(service.plan_request_id.as_str()).filter(|id| !id.is_empty()).unwrap_or("-");
         Self {
             // Maps of the contract are sorted: the same service has the same bytes in each process.

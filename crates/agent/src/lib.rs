@@ -13,6 +13,7 @@
 
 mod agent;
 mod artifacts;
+mod candidate;
 mod cluster;
 mod commands;
 mod config;

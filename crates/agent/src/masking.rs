@@ -116,6 +116,7 @@ impl Hider {
             sync_request_done: _,
             promoted,
             metadata,
+            candidates,
         } = report;
         for component in components.iter_mut() {
             self.component(component);
@@ -145,6 +146,9 @@ impl Hider {
         }
         if let Some(plan) = plan {
             self.plan(plan);
+        }
+        for candidate in candidates.iter_mut() {
+            self.candidate(candidate);
         }
         for v1::DriftEvent { id: _, object, at_ms, kind: _, fields, what, count: _ } in drift {
             if let Some(object) = object {
@@ -187,6 +191,17 @@ impl Hider {
             for field in fields.iter_mut() {
                 self.field(field, self.settled.is_some());
             }
+        }
+    }
+
+    /// The same in the plan of a candidate.
+    pub(crate) fn candidate(&self, candidate: &mut v1::CandidatePlan) {
+        let v1::CandidatePlan { plan, problems } = candidate;
+        if let Some(plan) = plan {
+            self.plan(plan);
+        }
+        for problem in problems.iter_mut() {
+            self.error(problem);
         }
     }
 

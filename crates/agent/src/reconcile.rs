@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::{
     agent::Core,
+    candidate,
     config::{AgentEvent, Parts},
     desired::asks_only,
     inbox::{Wake, Why},
@@ -80,7 +81,12 @@ pub(crate) async fn reconcile(
     let made = rendered((core, engine), id, &service, &target, &mut parts).await;
     let Made { rendered, hold, holds_secrets } = match made {
         Ok(made) => made,
-        Err(obstacle) => return give_up(core, engine, (id, &service), promoted, obstacle),
+        Err(obstacle) => {
+            let next = give_up(core, engine, (id, &service), promoted, obstacle);
+            // What would mend it may be what somebody asks about.
+            candidate::wake(core, id, &service);
+            return next;
+        }
     };
     let target = Target { holds_secrets, ..target };
     let Rendered { objects, warnings } = rendered;
@@ -133,11 +139,15 @@ pub(crate) async fn reconcile(
             service: Arc::clone(&service),
             applied: outcome.applied,
             errors: errors.clone(),
-            told: report::told(&outcome, planned, done, promoted),
+            told: report::Told {
+                candidates: candidate::known(core, id, &service),
+                ..report::told(&outcome, planned, done, promoted)
+            },
             metadata,
         },
     );
     report(core, engine, id);
+    candidate::wake(core, id, &service);
     if outcome.applied {
         core.emit(AgentEvent::Applied {
             service_id: service.id.clone(),
@@ -161,7 +171,7 @@ pub(crate) async fn reconcile(
 pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId) {
     core.lasts.report(id, |last| {
         let Last { service, applied, errors, told, metadata } = last.clone();
-        let report::Told { progress, pending_approval, plan, sync_request_done, promoted } = told;
+        let report::Told { progress, pending_approval, plan, sync_request_done, promoted, candidates } = told;
         let hider = core.secrets.hider(id);
         let masked = |mut report: v1::ServiceReport| {
             if let Some(hider) = &hider {
@@ -188,6 +198,7 @@ pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId) {
                 sync_request_done,
                 promoted,
                 metadata,
+                candidates,
             }),
         );
     });
@@ -202,6 +213,22 @@ async fn answer(
     target: &Target,
     mut last: Last,
 ) -> Next {
+    if candidate::asked(service, &last.told.candidates).next().is_some() {
+        let known = std::mem::take(&mut last.told.candidates);
+        last.told.candidates = candidate::plans((core, engine), id, service, target, known).await;
+        let asked = service.plan_request_id.as_str();
+        let told = last.told.plan.as_ref().is_some_and(|plan| plan.request_id == asked);
+        if asked.is_empty() || told {
+            if asks_only(&last.service, service) {
+                last.service = Arc::clone(service);
+            }
+            core.lasts.put(id, last);
+            report(core, engine, id);
+            return Next::Unchanged;
+        }
+        // They are told even where the plan below cannot be made.
+        core.lasts.put(id, last.clone());
+    }
     let made = rendered((core, engine), id, service, target, &mut Parts::default()).await;
     let Made { rendered, hold, holds_secrets: _ } = match made {
         Ok(made) => made,
@@ -225,7 +252,7 @@ async fn answer(
 }
 
 /// What to say first of an outcome that came to nothing.
-fn first_error(outcome: &Outcome) -> String {
+pub(crate) fn first_error(outcome: &Outcome) -> String {
     let first = outcome.problems.iter().find(|problem| !problem.warning);
     first.map_or_else(|| "the API server cannot be asked".to_owned(), |problem| problem.message.clone())
 }
@@ -380,7 +407,7 @@ async fn forget(core: &Core, engine: &Engine, id: ServiceId) -> Next {
     }
 }
 
-fn sync_errors(outcome: &Outcome) -> impl Iterator<Item = v1::ServiceError> {
+pub(crate) fn sync_errors(outcome: &Outcome) -> impl Iterator<Item = v1::ServiceError> {
     let shown = outcome.problems.iter().take(MAX_ERRORS).map(|problem| v1::ServiceError {
         source: problem.part.as_str().to_owned(),
         message: problem.message.clone(),

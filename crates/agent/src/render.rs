@@ -66,12 +66,32 @@ pub(crate) struct Made {
     pub(crate) holds_secrets: bool,
 }
 
+/// What templates may look up in the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// What the service may see.
+    Service,
+    /// Of that, what is in the service's own namespace: nobody has reviewed the templates yet.
+    OwnNamespace,
+}
+
 /// The objects of a service as they should be; notes in `parts` how long what took.
 pub(crate) async fn rendered(
-    (core, engine): (&Arc<Core>, &Engine),
+    by: (&Arc<Core>, &Engine),
     id: ServiceId,
     service: &Arc<v1::Service>,
     target: &Target,
+    parts: &mut Parts,
+) -> Result<Made, Obstacle> {
+    rendered_with(by, id, service, (target, Sight::Service), parts).await
+}
+
+/// The same, with this sight.
+pub(crate) async fn rendered_with(
+    (core, engine): (&Arc<Core>, &Engine),
+    id: ServiceId,
+    service: &Arc<v1::Service>,
+    (target, sight): (&Target, Sight),
     parts: &mut Parts,
 ) -> Result<Made, Obstacle> {
     let bounds = engine.bounds(target);
@@ -95,7 +115,8 @@ pub(crate) async fn rendered(
     let references = Arc::new(references(service).map_err(Obstacle::lasting)?);
     inputs.configuration.extend(resolved((core, engine), &references, target).await?);
     let inputs = Arc::new(inputs);
-    let asker = Asker { user: target.user(), bounds };
+    let only = (sight == Sight::OwnNamespace).then(|| target.namespace.clone());
+    let asker = Asker { user: target.user(), bounds, only };
     let attempt = |hold| {
         let what = (id, Arc::clone(service), digest.clone());
         let inputs = (Arc::clone(&inputs), Arc::clone(&references));

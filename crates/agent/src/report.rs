@@ -22,6 +22,8 @@ pub(crate) struct Told {
     pub(crate) plan: Option<v1::SyncPlan>,
     pub(crate) sync_request_done: String,
     pub(crate) promoted: Option<v1::Promoted>,
+    /// What a sync would do at other commits.
+    pub(crate) candidates: Vec<v1::CandidatePlan>,
 }
 
 /// What is told of a sync. A plan that was asked for goes before the sync's own.
@@ -37,6 +39,7 @@ pub(crate) fn told(
         pending_approval: outcome.pending.clone().map(pending),
         plan: asked.or(done),
         sync_request_done: outcome.request_done.clone().unwrap_or_default(),
+        candidates: Vec::new(),
     }
 }
 

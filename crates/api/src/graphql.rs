@@ -21,6 +21,7 @@ mod delta;
 mod dependency;
 mod error;
 mod federated_credential;
+mod fleet_plan;
 mod flow;
 mod form;
 mod git_repository;
@@ -154,6 +155,7 @@ part! { FleetQueries, FleetMutations:
 
 part! { DeliveryQueries, DeliveryMutations:
     dependency(query DeletionQuery);
+    fleet_plan(query FleetPlanQuery; mutation FleetPlanMutation);
     git_repository(query GitRepositoryQuery; mutation GitRepositoryMutation);
     global_service(query GlobalServiceQuery; mutation GlobalServiceMutation);
     health_change(query HealthChangeQuery);

@@ -271,12 +271,17 @@ impl App {
         Ok(())
     }
 
-    /// The bytes of an artifact, if one of the agent's own services has it.
+    /// The bytes of an artifact, if one of the agent's own services has it, or would have it at a commit that the agent is asked about.
     pub async fn agent_artifact(&self, agent: &AgentHandle, digest: &str) -> Result<BlobStream> {
         agent.check()?;
         let mut raw = [0; 32];
         let well_formed = digest.len() == 64 && hex::decode_to_slice(digest, &mut raw).is_ok();
-        if !well_formed || !Fleet::has_digest(&agent.cell, &raw) {
+        if !well_formed {
+            return Err(Error::not_found("artifact"));
+        }
+        // From memory, but for the few that no service has yet.
+        let is_its_own = Fleet::has_digest(&agent.cell, &raw);
+        if !is_its_own && !self.store.fleet_plan_asks(agent.cluster_id(), &hex::encode(raw)).await? {
             return Err(Error::not_found("artifact"));
         }
         self.blobs.open(&hex::encode(raw)).await

@@ -9,6 +9,7 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod end_stack_run;
 mod fetch_turns;
+mod fleet_plans;
 mod follow_definition;
 mod follow_gone;
 mod follow_stacks;
@@ -50,6 +51,7 @@ use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
+pub use fleet_plans::{BegunFleetPlan, EndFleetPlan, LookFleetPlan, PlanFleetOfPull, TellFleetPlan};
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_gone::{FollowGone, LeftStacks};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
@@ -226,6 +228,10 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<FollowGone>(),
     JobEntry::of::<HearScmWebhook>(),
     JobEntry::of::<OpenPullRequest>(),
+    JobEntry::of::<LookFleetPlan>(),
+    JobEntry::of::<EndFleetPlan>(),
+    JobEntry::of::<TellFleetPlan>(),
+    JobEntry::of::<PlanFleetOfPull>(),
     JobEntry::of::<HearPullRequest>(),
     JobEntry::of::<ReadPullRequest>(),
     JobEntry::of::<FollowMerge>(),

@@ -34,6 +34,8 @@ pub mod federated_credential;
 mod feed;
 mod fingerprints;
 pub mod fleet;
+pub mod fleet_plan;
+mod fleet_plan_pull;
 pub mod global_service;
 pub mod group;
 pub mod harness;

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use plural_core::access::Actor;
 use plural_core::api_deprecation::DeprecatedComponent;
 use plural_core::component::{Component, ComponentChild, ComponentKey};
+use plural_core::fleet_plan::FleetPlanPart;
 use plural_core::global_service::GlobalService;
 use plural_core::health_change::HealthChange;
 use plural_core::ids::{ClusterId, GlobalServiceId, ServiceId};
@@ -239,7 +240,9 @@ fn told_context(id: ServiceId) -> String {
 
 /// What an agent tells of fields' values: a ConfigMap holds what its service was configured with.
 fn told_values(report: &mut SyncReport) -> impl Iterator<Item = &mut String> {
-    let planned = report.plan.iter_mut().flat_map(|plan| &mut plan.objects).map(|object| &mut object.fields);
+    let others = report.candidates.iter_mut().map(|told| &mut told.plan);
+    let plans = report.plan.iter_mut().chain(others);
+    let planned = plans.flat_map(|plan| &mut plan.objects).map(|object| &mut object.fields);
     let drifted = report.drift.iter_mut().map(|drift| &mut drift.fields);
     let fields = planned.chain(drifted).flatten().filter(|field| !field.hidden);
     fields.flat_map(|field| [&mut field.before, &mut field.after]).flatten()
@@ -359,6 +362,11 @@ pub(crate) fn error(masker: &Masker, error: &mut ServiceError) {
     let ServiceError { source: _, message, warning: _, terminal: _, location } = error;
     masker.string(message);
     option(masker, location);
+}
+
+/// Hides values in why a service of a fleet plan is not planned.
+pub(crate) fn fleet_part(masker: &Masker, part: &mut FleetPlanPart) {
+    option(masker, &mut part.error);
 }
 
 /// Hides values in what an agent saw.

@@ -5,7 +5,7 @@ use plural_core::pull_request::{PrStatus, PullRequest};
 
 use crate::app::App;
 use crate::job::NewJob;
-use crate::jobs::{FollowMerge, MergedPullRequest, PlanPullRequest};
+use crate::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, PlanFleetOfPull, PlanPullRequest};
 use crate::stack_pull_request::PullAddress;
 
 impl App {
@@ -18,6 +18,12 @@ impl App {
         let mut jobs = Vec::new();
         if after.told.status == PrStatus::Merged && before.told.status != PrStatus::Merged {
             jobs.push(NewJob::of::<FollowMerge>(&MergedPullRequest { id: after.id })?);
+        }
+        if after.told.status == PrStatus::Open
+            && after.life.head.is_some()
+            && after.life.head != before.life.head
+        {
+            jobs.push(NewJob::of::<PlanFleetOfPull>(&KnownPullRequest { id: after.id })?);
         }
         let is_news = before.told.status != after.told.status || before.life.head != after.life.head;
         if is_news && let Some(number) = after.told.number() {
@@ -99,5 +105,22 @@ mod tests {
         let closed = at(PrStatus::Closed, Some("a1"));
         assert!(is_planned(&one, &closed));
         assert!(is_planned(&closed, &one));
+    }
+
+    #[test]
+    fn services_are_planned_at_each_head_of_an_open_one() {
+        let at = |status, head: Option<&str>| {
+            let mut pull = of(status);
+            pull.life.head = head.map(String::from);
+            pull
+        };
+        let is_planned = |before: &PullRequest, after: &PullRequest| {
+            let jobs = App::pull_request_seen(before, after).unwrap();
+            jobs.iter().any(|job| job.kind == "plan_fleet_of_pull")
+        };
+        let (unread, one) = (at(PrStatus::Open, None), at(PrStatus::Open, Some("a1")));
+        assert!(is_planned(&unread, &one) && is_planned(&one, &at(PrStatus::Open, Some("b2"))));
+        assert!(!is_planned(&one, &one) && !is_planned(&one, &unread));
+        assert!(!is_planned(&one, &at(PrStatus::Merged, Some("b2"))));
     }
 }

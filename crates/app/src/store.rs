@@ -6,6 +6,7 @@
 
 use plural_core::cluster::Cluster;
 use plural_core::custom_stack_run::CustomStackRun;
+use plural_core::fleet_plan::FleetPlan;
 use plural_core::global_service::GlobalService;
 use plural_core::group::Group;
 use plural_core::identity_provider::IdentityProvider;
@@ -43,6 +44,7 @@ use crate::delta::DeltaStore;
 use crate::dependency::DependencyStore;
 use crate::deploy_token::DeployTokenStore;
 use crate::federated_credential::FederatedCredentialStore;
+use crate::fleet_plan::FleetPlanStore;
 use crate::global_service::{GlobalServiceStore, InstanceStore};
 use crate::group::GroupStore;
 use crate::health_change::HealthChangeStore;
@@ -116,7 +118,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, PrInstance, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, FleetPlan, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, PrInstance, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -157,6 +159,7 @@ stores! {
     DeltaStore,
     DependencyStore,
     FederatedCredentialStore,
+    FleetPlanStore,
     HealthChangeStore,
     ServiceContextStore,
     ServiceFacetStore,

@@ -2,9 +2,10 @@
 
 use chrono::{DateTime, Utc};
 use plural_core::promotion::Promoted;
+use plural_core::service_error::ServiceError;
 use plural_core::sync::{
-    FieldChange, ObjectRef, PendingApproval, PlannedObject, ReportedDrift, ReportedPlan, SyncHook,
-    SyncProgress, SyncReport, SyncWaiting,
+    FieldChange, ObjectRef, PendingApproval, PlannedObject, ReportedCandidate, ReportedDrift, ReportedPlan,
+    SyncHook, SyncProgress, SyncReport, SyncWaiting,
 };
 
 /// Objects of one plan.
@@ -21,6 +22,10 @@ const MAX_WAITING: usize = 50;
 const MAX_HOOKS: usize = 200;
 /// Foreign changes of one report.
 const MAX_DRIFT: usize = 50;
+/// Plans of other commits in one report.
+const MAX_CANDIDATES: usize = 8;
+/// What of such a plan cannot be sent.
+const MAX_PROBLEMS: usize = 100;
 /// Why canaries were not told.
 const MAX_PROMOTION_PROBLEMS: usize = 50;
 /// The end of the year 9999: beyond it, databases and clients no longer agree on how a time is written.
@@ -33,7 +38,7 @@ const HIDDEN: &str = "(hidden)";
 
 /// The report as it may be stored.
 pub(crate) fn bounded(report: SyncReport, cut: fn(String) -> String) -> SyncReport {
-    let SyncReport { progress, pending, plan, drift, request_done, promoted } = report;
+    let SyncReport { progress, pending, plan, drift, request_done, promoted, candidates } = report;
     SyncReport {
         progress: progress.map(|told| progress_of(told, cut)),
         pending: pending.map(|told| {
@@ -49,6 +54,22 @@ pub(crate) fn bounded(report: SyncReport, cut: fn(String) -> String) -> SyncRepo
             id: cut(id),
             problems: problems.into_iter().take(MAX_PROMOTION_PROBLEMS).map(cut).collect(),
         }),
+        candidates: candidates.into_iter().take(MAX_CANDIDATES).map(|told| candidate_of(told, cut)).collect(),
+    }
+}
+
+fn candidate_of(told: ReportedCandidate, cut: fn(String) -> String) -> ReportedCandidate {
+    let ReportedCandidate { plan, problems } = told;
+    let problem = |ServiceError { source, message, warning, terminal, location }| ServiceError {
+        source: cut(source),
+        message: cut(message),
+        warning,
+        terminal,
+        location: location.map(cut),
+    };
+    ReportedCandidate {
+        plan: plan_of(plan, cut),
+        problems: problems.into_iter().take(MAX_PROBLEMS).map(problem).collect(),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     pr_life::{self, PrCloseArgs, PrDescribeArgs, PrMergeArgs, PrRefreshArgs},
     pr_instances::{self, PrInstancesArgs, PrOutdatedArgs, PrUninstallArgs, PrUpgradeArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
+    pr_plan::{self, PrPlanArgs, PrReleaseArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
     stacks,
     terminal::Terminal,
@@ -39,6 +40,8 @@ enum PrCommand {
     Describe(PrDescribeArgs),
     Create(PrCreateArgs),
     Preview(PrPreviewArgs),
+    Plan(PrPlanArgs),
+    Release(PrReleaseArgs),
     Merge(PrMergeArgs),
     Close(PrCloseArgs),
     Refresh(PrRefreshArgs),
@@ -168,6 +171,10 @@ pub(crate) async fn run(
         }
         PrCommand::Preview(args) => {
             pr_open::preview(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Plan(args) => pr_plan::plan(args, &connect(&connection, terminal)?.client, terminal).await,
+        PrCommand::Release(args) => {
+            pr_plan::release(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Automations(args) => {
             pr_automations::run(args, &connect(&connection, terminal)?.client, terminal).await

@@ -140,6 +140,10 @@ id!(/// Id of an automation that opens pull requests.
     PrAutomationId, "pr automation");
 id!(/// Id of a pull request.
     PullRequestId, "pull request");
+id!(/// Id of a plan of a commit for all clusters.
+    FleetPlanId, "fleet plan");
+id!(/// Id of what such a plan says of one service.
+    FleetPartId, "part of a fleet plan");
 id!(/// Id of what a pull request generated.
     PrInstanceId, "pr instance");
 id!(/// Id of a stack.

@@ -25,6 +25,8 @@ pub mod dependency;
 pub mod destination;
 pub mod error;
 pub mod federated_credential;
+pub mod fleet_plan;
+pub mod fleet_plan_comment;
 pub mod form;
 pub mod global_service;
 pub mod group;

@@ -249,7 +249,8 @@ fn in_words(summary: PlanSummary) -> String {
 }
 
 /// A name that stays one cell, and is neither a link nor a mention.
-fn cell(text: &str) -> String {
+/// A text as a cell of a table in Markdown.
+pub(crate) fn cell(text: &str) -> String {
     let mut cell = String::new();
     for letter in text.chars().filter(|c| !c.is_control()).take(MAX_CELL) {
         if letter.is_ascii_punctuation() && !matches!(letter, '-' | '.' | '/') {
@@ -260,7 +261,8 @@ fn cell(text: &str) -> String {
     cell
 }
 
-fn is_link(link: &str) -> bool {
+/// Whether a link can stand in Markdown.
+pub(crate) fn is_link(link: &str) -> bool {
     (link.starts_with("https://") || link.starts_with("http://"))
         && link.len() <= MAX_CELL
         && !link.contains(|c: char| c.is_control() || c.is_whitespace() || "()<>|\"'".contains(c))

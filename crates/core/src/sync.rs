@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::ids::{DriftId, PlanId, RevisionId, ServiceId};
+use crate::ids::{DriftId, FleetPartId, PlanId, RevisionId, ServiceId};
 use crate::page::Keyed;
 use crate::promotion::{Promoted, PromotionRequest};
+use crate::service_error::ServiceError;
 
 /// Fields of an object of what several syncs did in sum, as many as of one of them.
 const MOST_FIELDS: usize = 50;
@@ -135,6 +136,23 @@ pub struct SyncAsk {
     pub approved: Option<ApprovedPrune>,
     /// What its canaries are to be told.
     pub promotion: Option<PromotionRequest>,
+    /// What somebody would like to know of other commits.
+    pub candidates: Vec<PlanCandidate>,
+}
+
+/// A service at another commit of its repository, of which a plan waits to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanCandidate {
+    /// Names the question.
+    pub id: FleetPartId,
+    /// Lower-case hex SHA-256 of the uncompressed tar.
+    pub artifact_digest: String,
+    /// Root of the service inside the artifact.
+    pub folder: String,
+    /// Folder of the repository that the artifact's root is.
+    pub source_root: String,
+    /// The commit.
+    pub sha: String,
 }
 
 /// What is known of a service's sync.
@@ -481,6 +499,17 @@ pub struct SyncReport {
     pub request_done: Option<String>,
     /// What came of the last word to its canaries.
     pub promoted: Option<Promoted>,
+    /// What a sync would do at other commits.
+    pub candidates: Vec<ReportedCandidate>,
+}
+
+/// What a sync would do at another commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedCandidate {
+    /// The plan. Its request is the question's.
+    pub plan: ReportedPlan,
+    /// What of it could not be sent at all, and is no object of the plan.
+    pub problems: Vec<ServiceError>,
 }
 
 /// A foreign change as an agent tells it; told again with the same id when it happens again.

@@ -16,7 +16,7 @@ use plural_core::cluster_issuer::IssuerReport;
 use plural_core::ids::{ClusterId, RequestId, ServiceId};
 use plural_core::service::Service;
 use plural_core::status::{ServiceStatus, component_status};
-use plural_core::sync::ServiceSync;
+use plural_core::sync::{ServiceSync, SyncAsk};
 use plural_core::work::{Contract, WorkChange, WorkRef, WorkSummary};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
@@ -33,8 +33,9 @@ use crate::service_error::{self, Errors};
 use crate::service_import::Outputs;
 use crate::transaction::{self, set};
 use crate::{
-    cluster, cluster_issuer, component, dependency, deploy_token, federated_credential, policy,
-    project_limits, revision, service, service_context, service_import, service_metadata, sync, sync_report,
+    cluster, cluster_issuer, component, dependency, deploy_token, federated_credential, fleet_plan_part,
+    policy, project_limits, revision, service, service_context, service_import, service_metadata, sync,
+    sync_report,
 };
 
 /// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
@@ -131,6 +132,7 @@ impl AgentStore for Database {
             Some(named) => project_limits::sources_on(&tx, &named.limits, &rows).await?,
             None => HashMap::new(),
         };
+        let mut candidates = fleet_plan_part::candidates_on(&tx, &ids).await?;
         let mut contexts = service_context::of_services_on(&tx, &ids).await?;
         let mut imports = service_import::of_services_on(&tx, &ids, Outputs::All).await?;
         tx.commit().await.map_err(db(doing))?;
@@ -147,7 +149,7 @@ impl AgentStore for Database {
                 let sync = syncs.remove(&row.id).map(ServiceSync::try_from).transpose()?.unwrap_or_default();
                 Ok(ServiceSpecRow {
                     project: project.clone(),
-                    ask: sync.ask,
+                    ask: SyncAsk { candidates: candidates.remove(&row.id).unwrap_or_default(), ..sync.ask },
                     limits: limits.clone(),
                     source_url: sources.remove(&row.id).unwrap_or_default(),
                     contexts: contexts.remove(&row.id).unwrap_or_default(),
@@ -263,6 +265,7 @@ impl AgentStore for Database {
             revision::healthy_on(&write.tx, &revisions, at).await?;
         }
         news.extend(sync_report::store_on(&write.tx, &told).await?);
+        fleet_plan_part::answered_in_tx(&mut write, &told).await?;
         let said = told.iter().filter_map(|(said, _)| Some((said.id.uuid(), said.metadata.as_ref()?)));
         service_metadata::store_on(&write.tx, said.collect()).await?;
         if let Some(at) = latest {

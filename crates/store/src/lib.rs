@@ -35,6 +35,8 @@ mod error;
 mod facet;
 mod federated_credential;
 mod feed;
+mod fleet_plan;
+mod fleet_plan_part;
 mod given_membership;
 mod global_service;
 mod group;

@@ -86,6 +86,7 @@ mod m0109_pull_requests;
 mod m0110_pull_request_phases;
 mod m0111_changed_as;
 mod m0112_pull_request_life;
+mod m0113_fleet_plans;
 mod m0114_stack_pull_requests;
 mod m0115_pr_instances;
 #[cfg(test)]
@@ -185,6 +186,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0110_pull_request_phases::Migration),
             Box::new(m0111_changed_as::Migration),
             Box::new(m0112_pull_request_life::Migration),
+            Box::new(m0113_fleet_plans::Migration),
             Box::new(m0114_stack_pull_requests::Migration),
             Box::new(m0115_pr_instances::Migration),
         ]

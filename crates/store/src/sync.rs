@@ -95,6 +95,8 @@ impl TryFrom<row::Model> for ServiceSync {
                 plan: plan_request,
                 approved: approved.map(|approved| json(approved, "an approval")).transpose()?,
                 promotion: promotion.map(|said| json(said, "a word to canaries")).transpose()?,
+                // They have a table of their own.
+                candidates: Vec::new(),
             },
             progress: progress.map(|progress| json(progress, "a sync's progress")).transpose()?,
             pending: pending.map(|pending| json(pending, "what waits for approval")).transpose()?,

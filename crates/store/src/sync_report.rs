@@ -58,7 +58,8 @@ pub(crate) async fn store_on(
 }
 
 fn take_in(row: &mut sync::row::Model, said: &ServiceReportRow) -> Result<()> {
-    let SyncReport { progress, pending, plan: _, drift: _, request_done, promoted } = &said.sync;
+    let SyncReport { progress, pending, plan: _, drift: _, request_done, promoted, candidates: _ } =
+        &said.sync;
     row.progress = progress.as_ref().map(|told| to_json(told, "a sync's progress")).transpose()?;
     row.pending = pending.as_ref().map(|told| to_json(told, "what waits for approval")).transpose()?;
     if let Some(done) = request_done {

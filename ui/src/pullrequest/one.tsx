@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { IconAlertTriangle, IconCheck, IconCircleDashed, IconCircleX } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 
+import { FleetPlans } from '../fleetplan/plans';
 import { short } from '../lib/text';
 import { Copy } from '../parts/action';
 import { One as OneThing } from '../parts/one';
@@ -31,6 +32,7 @@ export function One({ id }: { id: string }) {
         <>
           {opened.phase === 'FAILED' && <NotOpened opened={opened} />}
           <Progress opened={opened} />
+          <FleetPlans pullRequest={opened.id} />
           <Shown opened={opened} />
         </>
       )}

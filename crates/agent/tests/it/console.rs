@@ -368,6 +368,22 @@ impl Console {
         self.moved.send_replace(sequence);
     }
 
+    /// Asks what a sync of a service would do at another commit; it stays as it is.
+    pub(crate) fn ask_about(&self, id: ServiceId, candidate: v1::PlanCandidate) {
+        let sequence = {
+            let mut memory = self.memory();
+            memory.sequence += 1;
+            let sequence = memory.sequence;
+            if let Some(service) = memory.services.get_mut(&id.to_string()) {
+                service.sequence = sequence;
+                service.candidates.push(candidate);
+            }
+            memory.whole_at.insert(id.to_string(), sequence);
+            sequence
+        };
+        self.moved.send_replace(sequence);
+    }
+
     /// Asks for a service to be reconciled although nothing changed.
     pub(crate) fn kick(&self, id: ServiceId) {
         self.kicked.send_replace(vec![work_ref(v1::WorkKind::Service, id)]);

@@ -13,6 +13,7 @@ each_cluster!(
     many_services_are_applied_and_one_bad_one_is_told,
     drift_is_put_right_without_the_console,
     a_plan_is_no_sync,
+    another_commit_is_planned_and_not_applied,
     a_sync_tells_which_fields_it_changed,
     settings_that_cannot_be_read_are_told_and_change_nothing,
     a_service_is_destroyed_or_let_go,
@@ -142,6 +143,62 @@ async fn a_plan_is_no_sync(cluster: TestCluster) -> anyhow::Result<()> {
     assert_eq!((plan.objects[0].fields[0].before.as_str(), report.applied), ("\"mine\"", true));
     assert_eq!(f.value("a").await?, "mine");
     assert_eq!((f.maps().get("a").await?.metadata.resource_version, syncs()), before, "it only looked");
+    Ok(())
+}
+
+async fn another_commit_is_planned_and_not_applied(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let (id, service) = f.service("shop", &[("app/a.yaml", map("a", "1")), ("app/b.yaml", map("b", "1"))]);
+    f.console.want(service.clone());
+    f.console.applied(id).await?;
+    let before = f.maps().get("a").await?.metadata.resource_version;
+    let about = |name: &str, artifact_digest| v1::PlanCandidate {
+        id: name.to_owned(),
+        artifact_digest,
+        folder: service.folder.clone(),
+        source_root: service.source_root.clone(),
+        commit_sha: "head".to_owned(),
+    };
+    let answer = async |name: &'static str| {
+        let is_it = |told: &v1::CandidatePlan| told.plan.as_ref().is_some_and(|plan| plan.request_id == name);
+        let told = |report: &v1::ServiceReport| report.candidates.iter().find(|told| is_it(told)).cloned();
+        let report = f.console.report(id, "answers", |report| told(report).is_some()).await?;
+        anyhow::Ok((told(&report).unwrap_or_default(), report))
+    };
+    // One is changed, one is new, one left.
+    let head = [("app/a.yaml", map("a", "2")), ("app/c.yaml", map("c", "1"))];
+    f.console.ask_about(id, about("first", f.console.artifact(&head)));
+    let (told, report) = answer("first").await?;
+    let plan = told.plan.unwrap_or_default();
+    let mut lines: Vec<(String, i32)> =
+        plan.objects.iter().map(|line| (line.object.clone().unwrap_or_default().name, line.action)).collect();
+    lines.sort_unstable();
+    let word = |action: v1::planned_object::Action| i32::from(action);
+    assert_eq!(
+        lines,
+        [
+            ("a".to_owned(), word(v1::planned_object::Action::Change)),
+            ("b".to_owned(), word(v1::planned_object::Action::Prune)),
+            ("c".to_owned(), word(v1::planned_object::Action::Create)),
+        ]
+    );
+    assert!(told.problems.is_empty() && plan.error.is_empty(), "{told:?} {plan:?}");
+    assert!(report.applied && report.errors.is_empty(), "the service is as it was: {report:?}");
+
+    // What cannot be rendered there, or sent, is an answer too, and no error of the service.
+    f.console.ask_about(id, about("broken", f.console.artifact(&[("app/a.yaml", "kind: [".to_owned())])));
+    let (told, report) = answer("broken").await?;
+    assert!(told.plan.unwrap_or_default().error.starts_with("render: "), "{report:?}");
+    let odd = "apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: w}\n".to_owned();
+    f.console.ask_about(
+        id,
+        about("odd", f.console.artifact(&[("app/a.yaml", map("a", "1")), ("app/w.yaml", odd)])),
+    );
+    let (told, report) = answer("odd").await?;
+    assert!(told.problems[0].message.contains("Widget"), "{told:?}");
+    assert!(report.errors.is_empty() && report.candidates.len() == 3, "{report:?}");
+    assert_eq!(f.map_names().await?, ["a", "b"]);
+    assert_eq!(f.maps().get("a").await?.metadata.resource_version, before, "it only looked");
     Ok(())
 }
 

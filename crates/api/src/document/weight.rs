@@ -23,8 +23,10 @@ const PAGE: (u64, u64) = (100, 500);
 /// How long a list without pages usually is.
 const USUAL_LENGTH: u64 = 10;
 /// Lists without pages that are usually longer, or shorter.
-const LONGER: [(&str, &str, u64); 15] = [
+const LONGER: [(&str, &str, u64); 17] = [
     ("ClusterStatus", "conditions", 1),
+    ("FleetPlanPartPlan", "objects", 50),
+    ("FleetPlanReach", "parts", 50),
     ("Group", "members", 50),
     ("ServiceDeployment", "components", 50),
     ("RootQueryType", "stackStateDiff", 100),
@@ -51,7 +53,8 @@ const NOTHING: [&str; 7] = [
     "Taint",
 ];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 38] = [
+const COSTLY: [(&str, &str, u64); 40] = [
+    ("FleetPlan", "reach", 100),
     ("RootQueryType", "auditVerify", 2_000),
     ("RootQueryType", "healthChanges", 500),
     ("RootQueryType", "revisions", 500),

@@ -148,7 +148,7 @@ pub(crate) struct Promoted {
 impl From<plural_core::sync::ServiceSync> for ServiceSync {
     fn from(sync: plural_core::sync::ServiceSync) -> Self {
         let plural_core::sync::ServiceSync { ask, progress, pending: _, request_done, promoted } = sync;
-        let plural_core::sync::SyncAsk { request, plan, approved, promotion } = ask;
+        let plural_core::sync::SyncAsk { request, plan, approved, promotion, candidates: _ } = ask;
         let hook = |hook: plural_core::sync::SyncHook| {
             let plural_core::sync::SyncHook { object, phase, outcome, message } = hook;
             SyncHook {

@@ -442,9 +442,11 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr list", Some("")),
     ("pr merge", Some("0190b8a2-7c11-7def-8000-0123456789ab --yes")),
     ("pr outdated", Some("")),
+    ("pr plan", Some("https://git.example.com/acme/apps.git --commit main")),
     // Its patch is a file.
     ("pr preview", Some("add-service --set name=shop -o name")),
     ("pr refresh", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
+    ("pr release", Some("0190b8a2-7c11-7def-8000-0123456789ab --commit main")),
     ("pr template", None),
     ("pr test", None),
     ("pr uninstall", Some("0190b8a2-7c11-7def-8000-0123456789ab")),

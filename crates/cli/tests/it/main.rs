@@ -22,6 +22,7 @@ mod pr_automations;
 mod pr_life;
 mod pr_instances;
 mod pr_open;
+mod pr_plan;
 mod proof;
 mod repositories;
 mod run;

@@ -16,7 +16,7 @@ use plural_core::managed_namespace::NamespaceContent;
 use plural_core::service::{Configuration, FileKeyRef, Intent, KeyRef, Reference, VaultKeyRef};
 use plural_core::service_error::ServiceError;
 use plural_core::service_metadata::ServiceMetadata;
-use plural_core::sync::{SyncAsk, SyncReport};
+use plural_core::sync::{PlanCandidate, ReportedCandidate, SyncAsk, SyncReport};
 use plural_core::work::{Contract, ServiceHead, SourceHead, WorkKind, WorkRef};
 use plural_tunnel::work::{
     WANT_MAX, cluster_work, damaged_service, damaged_stack_run, service_work, stack_run_work, work_ref,
@@ -173,7 +173,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         contexts,
         imports,
     } = spec;
-    let SyncAsk { request, plan, approved, promotion } = ask;
+    let SyncAsk { request, plan, approved, promotion, candidates } = ask;
     let managed_namespace = rendering.managed_namespace.clone().map(namespace_content);
     let limits = limits.map(|named| super::sync::limits(named, source_url));
     let settings = if contract < Contract::DOCUMENTS {
@@ -217,6 +217,7 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         contexts_json: json_of(contexts),
         imports_json: imports_of(&imports)?,
         promotion: promotion.map(super::sync::promotion),
+        candidates: candidates.into_iter().map(plan_candidate).collect(),
         source_root,
         managed_namespace,
         agent_upgrade,
@@ -227,6 +228,11 @@ fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status>
         return Ok(service);
     }
     Ok(service.with_references(references.into_iter().map(configuration_reference).collect()))
+}
+
+fn plan_candidate(asked: PlanCandidate) -> v1::PlanCandidate {
+    let PlanCandidate { id, artifact_digest, folder, source_root, sha } = asked;
+    v1::PlanCandidate { id: id.to_string(), artifact_digest, folder, source_root, commit_sha: sha }
 }
 
 /// The same of outputs of stacks, which many services share.
@@ -341,6 +347,7 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
         sync_request_done,
         promoted,
         metadata,
+        candidates,
     } = service;
     let id: ServiceId = id(&service_id)?;
     Ok(ReportedService {
@@ -364,8 +371,19 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
             drift: drift.into_iter().filter_map(super::sync::drift).collect(),
             request_done: some(sync_request_done),
             promoted: promoted.map(super::sync::promoted),
+            candidates: candidates
+                .into_iter()
+                .filter_map(|told| candidate(told).transpose())
+                .collect::<Result<_, _>>()?,
         },
     })
+}
+
+/// An answer without a plan, which only another agent gives, is left out.
+fn candidate(told: v1::CandidatePlan) -> Result<Option<ReportedCandidate>, Status> {
+    let v1::CandidatePlan { plan, problems } = told;
+    let Some(plan) = plan.map(super::sync::plan).transpose()? else { return Ok(None) };
+    Ok(Some(ReportedCandidate { plan, problems: problems.into_iter().map(error).collect() }))
 }
 
 fn component_of(service_id: ServiceId, component: v1::Component) -> Component {

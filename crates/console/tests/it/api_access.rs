@@ -11,6 +11,7 @@ mod bound;
 mod cluster;
 mod custom_stack_run;
 mod delta;
+mod fleet_plan;
 mod global_service;
 mod group;
 mod helm_repository;
@@ -49,7 +50,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 31] = [
+const ROWS: [&[Line]; 33] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -62,6 +63,7 @@ const ROWS: [&[Line]; 31] = [
     binding::ROWS,
     cluster::ROWS,
     delta::ROWS,
+    fleet_plan::ROWS,
     helm_repository::ROWS,
     identity_provider::ROWS,
     repository::ROWS,
@@ -116,6 +118,8 @@ struct World {
     automation: Value,
     /// A stack whose code is in a repository, with a run that has failed.
     sourced: Value,
+    /// A plan of a commit, with the id of what it says of the service.
+    fleet: Value,
     role: Value,
     definition: Value,
     machine: Value,
@@ -139,11 +143,13 @@ impl World {
         let (global, global_name) = make_global(t, &name, &repository).await;
         let (managed, managed_name) = make_managed(t, &name).await;
         make_charts(admin, &name).await;
+        let service = admin.service(&cluster, &repository, "web").await;
         Self {
             project: make_project(t, &name).await,
             sourced: make_sourced(t, &name, &cluster, &repository).await,
             spare_repository: admin.repository(&format!("/nowhere/{name}-spare")).await,
-            service: admin.service(&cluster, &repository, "web").await,
+            fleet: make_fleet(t, &repository, &service).await,
+            service,
             cluster,
             repository,
             global,
@@ -190,6 +196,10 @@ impl World {
             self.service = admin.service(&self.cluster, &self.repository, "web").await;
         } else if about(&self.service) {
             self.service = admin.service(&self.cluster, &self.repository, &format!("web-{name}")).await;
+        }
+        // What it says of a service goes with that.
+        if self.fleet["of"] != self.service["id"] {
+            self.fleet = make_fleet(t, &self.repository, &self.service).await;
         }
         if about(&self.spare_repository) {
             self.spare_repository = admin.repository(&format!("/nowhere/{name}-spare")).await;
@@ -379,6 +389,15 @@ async fn make_view(admin: &Person, name: &str) -> Value {
         )
         .await["createSavedView"]
         .clone()
+}
+
+/// A plan of a commit that has something to say of a service.
+async fn make_fleet(t: &TestServer, repository: &Value, service: &Value) -> Value {
+    let create = "mutation ($id: ID!) { createFleetPlan(repositoryId: $id, ref: \"main\") { id } }";
+    let mut made = t.admin.data(create, json!({"id": repository["id"]})).await["createFleetPlan"].clone();
+    made["part"] = t.plant_fleet_part(&made["id"], &service["id"]).await.into();
+    made["of"] = service["id"].clone();
+    made
 }
 
 /// A connection of the default project.

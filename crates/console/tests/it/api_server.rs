@@ -138,6 +138,26 @@ impl TestServer {
         id.to_string()
     }
 
+    /// What a plan of a commit says of a service, as if its agent had answered; its id.
+    pub(crate) async fn plant_fleet_part(&self, plan: &Value, service: &Value) -> String {
+        let uuid = |id: &Value| id.as_str().unwrap().parse::<uuid::Uuid>().unwrap();
+        let id = uuid::Uuid::now_v7();
+        let sql = "INSERT INTO fleet_plan_parts (id, plan_id, service_id, cluster_id, project_id, service, cluster, state, \
+                   folder, source_root) VALUES ($1, $2, $3, $4, $5, 'web', 'blue', 'PLANNED', '', '')";
+        let nil = uuid::Uuid::nil();
+        self.insert(sql, [id, uuid(plan), uuid(service), nil, nil].map(Into::into).to_vec()).await;
+        id.to_string()
+    }
+
+    async fn insert(&self, sql: &str, values: Vec<sea_orm::Value>) {
+        use sea_orm::ConnectionTrait as _;
+        let connection = sea_orm::Database::connect(&self.database_url).await.unwrap();
+        let statement =
+            sea_orm::Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+        connection.execute_raw(statement).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
     /// A pull request of an automation in `acme/shop`, as if the console had opened it; its id.
     pub(crate) async fn plant_pull_request(&self, automation: &Value) -> String {
         let told = HostPullRequest {

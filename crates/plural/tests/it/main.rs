@@ -31,6 +31,7 @@ mod door;
 mod encrypted;
 mod files;
 mod first_password;
+mod fleet_plans;
 mod generated;
 mod global_services;
 mod health;

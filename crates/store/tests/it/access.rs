@@ -14,6 +14,7 @@ mod binding;
 mod cluster;
 mod custom_stack_run;
 mod delta;
+mod fleet_plan;
 mod global_service;
 mod group;
 mod helm_repository;
@@ -91,7 +92,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 35] = [
+const CASES: [fn() -> Vec<Case>; 36] = [
     project::cases,
     user::cases,
     group::cases,
@@ -106,6 +107,7 @@ const CASES: [fn() -> Vec<Case>; 35] = [
     pr_automation::cases,
     pr_instance::cases,
     pull_request::cases,
+    fleet_plan::cases,
     service::cases,
     sync_window::cases,
     recording::cases,

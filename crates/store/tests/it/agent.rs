@@ -36,7 +36,7 @@ each_database!(
     reports_that_were_accepted_survive_a_stop,
 );
 
-const URL: &str = "https://example.com/a";
+pub(crate) const URL: &str = "https://example.com/a";
 
 /// A report of one service that says nothing bad, changed by `change`.
 pub(crate) fn reported(spec: &ServiceSpec, change: impl FnOnce(&mut ReportedService)) -> ReportedService {

@@ -19,7 +19,8 @@ use plural_core::service_error::ServiceError;
 use plural_core::service_metadata::ServiceMetadata;
 use plural_core::sync::{
     DriftKind, FieldChange, HookOutcome, ObjectRef, PendingApproval, PlanAction, PlannedObject,
-    ReportedDrift, ReportedPlan, SyncHook, SyncPhase, SyncProgress, SyncReport, SyncStep, SyncWaiting,
+    ReportedCandidate, ReportedDrift, ReportedPlan, SyncHook, SyncPhase, SyncProgress, SyncReport, SyncStep,
+    SyncWaiting,
 };
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
@@ -205,6 +206,7 @@ impl Any {
             }),
             request_done: self.perhaps(),
             promoted: Some(Promoted { id: self.text(), problems: self.some(Self::text) }),
+            candidates: vec![ReportedCandidate { plan: self.plan(spec), problems: self.some(Self::error) }],
         }
     }
 

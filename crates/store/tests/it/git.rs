@@ -68,6 +68,15 @@ impl FakeGit {
         branches.insert(sha.to_owned(), (sha.to_owned(), files));
     }
 
+    /// A commit beside `main`, which stays where it is: folder → content; other folders are as on `main`.
+    pub(crate) fn propose(&self, url: &str, sha: &str, folders: &[(&str, &str)]) {
+        let mut repositories = self.repositories.lock();
+        let branches = repositories.entry(url.to_owned()).or_default();
+        let mut files = branches.get("main").map(|(_, files)| files.clone()).unwrap_or_default();
+        files.extend(folders.iter().map(|(folder, content)| ((*folder).to_owned(), (*content).to_owned())));
+        branches.insert(sha.to_owned(), (sha.to_owned(), files));
+    }
+
     /// Fetches of this repository never answer.
     pub(crate) fn hang(&self, url: &str) {
         self.hanging.lock().push(url.to_owned());

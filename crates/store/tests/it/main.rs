@@ -23,6 +23,7 @@ mod door;
 mod federated_credential;
 mod feed;
 mod fleet;
+mod fleet_plan;
 mod git;
 mod global_service;
 mod health_change;

@@ -31,6 +31,9 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("customStackRuns", ""),
     ("federatedCredential", "(id: \"$credential\")"),
     ("federatedCredentials", "(userId: \"$machine\")"),
+    ("fleetPlan", "(id: \"$fleet\")"),
+    ("fleetPlanPart", "(id: \"$fleet_part\")"),
+    ("fleetPlans", ""),
     ("gitRepositories", ""),
     ("gitRepository", "(id: \"$repository\")"),
     ("gitRepositoryWebhook", "(id: \"$repository\")"),
@@ -406,6 +409,9 @@ impl World {
         automation.as_object_mut().unwrap().extend(actions.as_object().unwrap().clone());
         let automation = made(create, json!({"a": automation})).await;
         let opened = t.plant_pull_request(&json!(automation)).await;
+        let create = "mutation ($id: ID!) { createFleetPlan(repositoryId: $id, ref: \"main\") { id } }";
+        let fleet = made(create, json!({"id": repository_id})).await;
+        let fleet_part = t.plant_fleet_part(&json!(fleet), &json!(service)).await;
         let simple = json!({
             "name": "Add a secret", "projectId": t.project, "connectionId": scm, "title": "Add", "message": "Adds it",
             "configuration": [{"name": "key", "type": "PASSWORD"}, {"name": "name", "type": "STRING"}],
@@ -546,6 +552,8 @@ impl World {
             ("automation", automation),
             ("instance", instance),
             ("opened", opened),
+            ("fleet", fleet),
+            ("fleet_part", fleet_part),
             ("hook", hook),
             ("machine", account),
             ("credential", credential),

@@ -294,6 +294,14 @@ pub(super) const PAGES: &[Followed] = &[
         ..NOTHING
     },
     Followed {
+        page: "docs/pr-plans.md",
+        not_run: &[
+            ("plural pr plan", "agents of clusters are asked"),
+            ("plural pr release", "a pull request of a fork is needed"),
+        ],
+        ..NOTHING
+    },
+    Followed {
         page: "docs/pr-tutorial.md",
         before: "printf @GITEA_TOKEN@ > token.txt",
         swaps: &[("--base-url https://gitea.example.com", "--api-url @GITEA@")],

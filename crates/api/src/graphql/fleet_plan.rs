@@ -1,0 +1,486 @@
+//! What a commit that is not merged yet would do on every cluster that it reaches.
+
+use async_graphql::{Context, Enum, ID, Object, SimpleObject};
+use chrono::{DateTime, Utc};
+use plural_app::fleet_plan::{FleetPartPlan, FleetPlanFilter};
+use plural_core::fleet_plan::{ClusterSum, FleetPlanAsk, by_cluster, total};
+use plural_core::ids::{FleetPartId, FleetPlanId};
+
+use super::{
+    cluster::Cluster,
+    error::{IntoGraphql as _, List, Nullable, id, id_in, list, nullable},
+    git_repository::GitRepository,
+    page::{connection, page_args},
+    project::Project,
+    pull_request::PullRequest,
+    record::{by_id, one, page_of},
+    request::request,
+    service::ServiceDeployment,
+    sync_plan::PlannedObject,
+};
+
+/// How far a plan of a commit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::fleet_plan::FleetPlanPhase")]
+pub(crate) enum FleetPlanPhase {
+    /// The commit comes from a fork: nothing is done with it before a person releases it.
+    Held,
+    /// The console looks which services the commit reaches.
+    Looking,
+    /// Agents were asked.
+    Asked,
+    /// All have answered, or had the time to.
+    Done,
+    /// It cannot be made.
+    Failed,
+    /// A newer commit took its place.
+    Superseded,
+}
+
+/// What is known of one service of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::fleet_plan::FleetPartState")]
+pub(crate) enum FleetPlanPartState {
+    /// Its agent was asked.
+    Waiting,
+    /// Its agent has answered.
+    Planned,
+    /// It cannot be planned: it does not build, or does not render.
+    Failed,
+    /// Its agent was not connected, and was not waited for.
+    Away,
+    /// Its agent has not answered in time: it is busy, or of an earlier build.
+    Late,
+}
+
+/// How many objects of each kind of change.
+#[derive(SimpleObject)]
+pub(crate) struct FleetPlanCounts {
+    /// New.
+    created: Option<u32>,
+    /// Other than before.
+    changed: Option<u32>,
+    /// Gone.
+    deleted: Option<u32>,
+    /// Hooks that run.
+    hooks: Option<u32>,
+    /// As they are.
+    unchanged: Option<u32>,
+    /// Kept from being applied: by policies, limits, other owners, kinds that are not served.
+    blocked: Option<u32>,
+    /// Differ, and are more than a plan lists.
+    omitted: Option<u32>,
+}
+
+impl From<plural_core::fleet_plan::PlanCounts> for FleetPlanCounts {
+    fn from(counts: plural_core::fleet_plan::PlanCounts) -> Self {
+        let plural_core::fleet_plan::PlanCounts {
+            created,
+            changed,
+            deleted,
+            hooks,
+            unchanged,
+            blocked,
+            omitted,
+        } = counts;
+        Self {
+            created: Some(created),
+            changed: Some(changed),
+            deleted: Some(deleted),
+            hooks: Some(hooks),
+            unchanged: Some(unchanged),
+            blocked: Some(blocked),
+            omitted: Some(omitted),
+        }
+    }
+}
+
+/// What a plan says of one cluster.
+pub(crate) struct FleetPlanCluster(ClusterSum);
+
+/// What a plan says of one cluster.
+#[Object]
+impl FleetPlanCluster {
+    /// The cluster's handle when the plan was made.
+    async fn handle(&self) -> Option<&str> {
+        Some(self.0.cluster.as_str())
+    }
+
+    /// The cluster; absent when you may not see it.
+    async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
+        nullable(async { by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id).await }).await
+    }
+
+    /// Services that the commit reaches.
+    async fn services(&self) -> Option<u32> {
+        Some(self.0.services)
+    }
+
+    /// Of those, the ones whose agent has not answered yet.
+    async fn waiting(&self) -> Option<u32> {
+        Some(self.0.waiting)
+    }
+
+    /// Those that cannot be planned.
+    async fn failed(&self) -> Option<u32> {
+        Some(self.0.failed)
+    }
+
+    /// Those whose agent was not connected.
+    async fn away(&self) -> Option<u32> {
+        Some(self.0.away)
+    }
+
+    /// Those whose agent has not answered in time.
+    async fn late(&self) -> Option<u32> {
+        Some(self.0.late)
+    }
+
+    /// What would happen.
+    async fn counts(&self) -> Option<FleetPlanCounts> {
+        Some(self.0.counts.into())
+    }
+}
+
+/// One service of a plan.
+pub(crate) struct FleetPlanPart(plural_core::fleet_plan::FleetPlanPart);
+
+/// One service of a plan.
+#[Object]
+impl FleetPlanPart {
+    /// Id: `fleetPlanPart` tells each object.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// The service's name when the plan was made.
+    async fn name(&self) -> Option<&str> {
+        Some(self.0.service.as_str())
+    }
+
+    /// The cluster's handle when the plan was made.
+    async fn handle(&self) -> Option<&str> {
+        Some(self.0.cluster.as_str())
+    }
+
+    /// The service.
+    async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
+        nullable(async { by_id::<plural_core::service::Service, _>(ctx, self.0.service_id).await }).await
+    }
+
+    /// What is known of it.
+    async fn state(&self) -> Option<FleetPlanPartState> {
+        Some(self.0.state.into())
+    }
+
+    /// What would happen.
+    async fn counts(&self) -> Option<FleetPlanCounts> {
+        Some(self.0.counts.into())
+    }
+
+    /// Why it is not planned.
+    async fn error(&self) -> Option<&str> {
+        self.0.error.as_deref()
+    }
+
+    /// When its agent answered.
+    async fn answered_at(&self) -> Option<DateTime<Utc>> {
+        self.0.answered_at
+    }
+}
+
+/// What of a plan cannot be sent at all, and is no object of it.
+#[derive(SimpleObject)]
+pub(crate) struct FleetPlanProblem {
+    /// Where it went wrong: "sync", "limits".
+    source: Option<String>,
+    /// What is wrong.
+    message: Option<String>,
+    /// File and line, where known.
+    location: Option<String>,
+}
+
+impl From<plural_core::service_error::ServiceError> for FleetPlanProblem {
+    fn from(error: plural_core::service_error::ServiceError) -> Self {
+        let plural_core::service_error::ServiceError { source, message, warning: _, terminal: _, location } =
+            error;
+        Self { source: Some(source), message: Some(message), location }
+    }
+}
+
+/// What would happen to one service, object by object.
+#[derive(SimpleObject)]
+pub(crate) struct FleetPlanPartPlan {
+    /// In sum.
+    part: Option<FleetPlanPart>,
+    /// What happens, in order; what is as it should be is not listed.
+    objects: List<PlannedObject>,
+    /// What of it cannot be sent at all: limits, kinds that are not served.
+    problems: List<FleetPlanProblem>,
+}
+
+impl From<FleetPartPlan> for FleetPlanPartPlan {
+    fn from(found: FleetPartPlan) -> Self {
+        let FleetPartPlan { part, plan, problems } = found;
+        Self {
+            part: Some(FleetPlanPart(part)),
+            objects: list(plan.into_iter().flat_map(|plan| plan.objects).map(Into::into)),
+            problems: list(problems.into_iter().map(Into::into)),
+        }
+    }
+}
+
+/// The services that a commit reaches: those that you may see.
+pub(crate) struct FleetPlanReach(Vec<plural_core::fleet_plan::FleetPlanPart>);
+
+/// The services that a commit reaches: those that you may see.
+#[Object]
+impl FleetPlanReach {
+    /// All of them in sum.
+    async fn counts(&self) -> Option<FleetPlanCounts> {
+        Some(total(&self.0).into())
+    }
+
+    /// In sum, by cluster.
+    async fn clusters(&self) -> List<FleetPlanCluster> {
+        list(by_cluster(&self.0).into_iter().map(FleetPlanCluster))
+    }
+
+    /// Each of them, by cluster and name.
+    async fn parts(&self) -> List<FleetPlanPart> {
+        list(self.0.iter().cloned().map(FleetPlanPart))
+    }
+}
+
+/// What a commit would do on every cluster that it reaches.
+pub(crate) struct FleetPlan(plural_core::fleet_plan::FleetPlan);
+
+impl From<plural_core::fleet_plan::FleetPlan> for FleetPlan {
+    fn from(plan: plural_core::fleet_plan::FleetPlan) -> Self {
+        Self(plan)
+    }
+}
+
+connection!(FleetPlanConnection, FleetPlanEdge, FleetPlan);
+
+/// What a commit would do on every cluster that it reaches. Nothing of it is applied.
+#[Object]
+impl FleetPlan {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// How far it is.
+    async fn phase(&self) -> Option<FleetPlanPhase> {
+        Some(self.0.phase.into())
+    }
+
+    /// Why it cannot be made.
+    async fn error(&self) -> Option<&str> {
+        self.0.error.as_deref()
+    }
+
+    /// What was asked for: commit, branch or tag.
+    #[graphql(name = "ref")]
+    async fn reference(&self) -> Option<&str> {
+        Some(self.0.reference.as_str())
+    }
+
+    /// The branch that it goes to.
+    async fn base(&self) -> Option<&str> {
+        self.0.base.as_deref()
+    }
+
+    /// The commit; absent until the console has looked.
+    async fn sha(&self) -> Option<&str> {
+        self.0.found.as_ref().map(|found| found.sha.as_str())
+    }
+
+    /// First line of the commit's message.
+    async fn message(&self) -> Option<&str> {
+        self.0.found.as_ref().map(|found| found.message.as_str())
+    }
+
+    /// Services that are read from the repository and that it does not reach.
+    async fn untouched(&self) -> Option<u32> {
+        self.0.found.as_ref().map(|found| found.untouched)
+    }
+
+    /// Services that are put together from several sources: whether it reaches them is not looked at.
+    async fn composed(&self) -> Option<u32> {
+        self.0.found.as_ref().map(|found| found.composed)
+    }
+
+    /// Services that it reaches and that are too many for one plan.
+    async fn omitted(&self) -> Option<u32> {
+        self.0.found.as_ref().map(|found| found.omitted)
+    }
+
+    /// Until when agents have time.
+    async fn deadline_at(&self) -> Option<DateTime<Utc>> {
+        self.0.found.as_ref().map(|found| found.deadline)
+    }
+
+    /// Who asked for it.
+    async fn creator(&self) -> Option<&str> {
+        Some(self.0.creator.as_str())
+    }
+
+    /// The services that it reaches.
+    async fn reach(&self, ctx: &Context<'_>) -> Nullable<FleetPlanReach> {
+        nullable(async {
+            let request = request(ctx);
+            let parts = request.app.fleet_plan_parts(&request.op, self.0.id).await.into_graphql(ctx)?;
+            Ok(Some(FleetPlanReach(parts)))
+        })
+        .await
+    }
+
+    /// The repository.
+    async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
+        nullable(async { by_id::<plural_core::repository::Repository, _>(ctx, self.0.repository_id).await })
+            .await
+    }
+
+    /// The pull request that it is of; absent where it is of none.
+    async fn pull_request(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
+        nullable(async {
+            match self.0.pull_request_id {
+                None => Ok(None),
+                Some(id) => by_id::<plural_core::pull_request::PullRequest, _>(ctx, id).await,
+            }
+        })
+        .await
+    }
+
+    /// Where it belongs.
+    async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
+        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
+    }
+
+    /// When it was asked for.
+    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.created_at)
+    }
+
+    /// When something of it last changed.
+    async fn updated_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.updated_at)
+    }
+}
+
+/// Reading plans of commits.
+#[derive(Default)]
+pub(crate) struct FleetPlanQuery;
+
+/// Reading plans of commits.
+#[Object]
+impl FleetPlanQuery {
+    /// One plan of a commit.
+    async fn fleet_plan(&self, ctx: &Context<'_>, #[graphql(name = "id")] plan: ID) -> Nullable<FleetPlan> {
+        one::<plural_core::fleet_plan::FleetPlan, _>(ctx, id(&plan)).await
+    }
+
+    /// The plans of commits of the projects that you may see.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
+    async fn fleet_plans(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+        #[graphql(desc = "Only of this repository.")] repository_id: Option<ID>,
+        #[graphql(desc = "Only of this pull request.")] pull_request_id: Option<ID>,
+    ) -> Nullable<FleetPlanConnection> {
+        let filter = filter(repository_id.as_deref(), pull_request_id.as_deref());
+        page_of::<plural_core::fleet_plan::FleetPlan, _>(ctx, filter, page_args(after, first, before, last))
+            .await
+    }
+
+    /// What would happen to one service of a plan, object by object; you need read access to the service.
+    async fn fleet_plan_part(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] part: ID,
+    ) -> Nullable<FleetPlanPartPlan> {
+        nullable(async {
+            let request = request(ctx);
+            let part = id::<FleetPartId>(&part).into_graphql(ctx)?;
+            let found = request.app.fleet_plan_part(&request.op, part).await.into_graphql(ctx)?;
+            Ok(Some(found.into()))
+        })
+        .await
+    }
+}
+
+/// Asking for plans of commits.
+#[derive(Default)]
+pub(crate) struct FleetPlanMutation;
+
+/// Asking for plans of commits.
+#[Object]
+impl FleetPlanMutation {
+    /// Has the agents of all clusters say what a commit would do; needs write access to the repository. Answers at once: the plan fills
+    /// while they answer. Nothing is applied.
+    async fn create_fleet_plan(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The git repository.")] repository_id: ID,
+        #[graphql(name = "ref", desc = "Commit, branch or tag.")] reference: String,
+        #[graphql(
+            desc = "The branch that it goes to: only services that follow it are reached, by what differs from it. Absent: all services of the repository, by what differs from what they are at."
+        )]
+        base: Option<String>,
+        #[graphql(desc = "The pull request that it is of.")] pull_request_id: Option<ID>,
+    ) -> Nullable<FleetPlan> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&repository_id, reference, base, pull_request_id).into_graphql(ctx)?;
+            let plan = request.app.fleet_plan_create(&request.op, ask).await.into_graphql(ctx)?;
+            Ok(Some(plan.into()))
+        })
+        .await
+    }
+
+    /// Releases the commit of a fork, whose plan waits for it; needs the right to approve in the repository.
+    async fn release_fleet_plan(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] plan: ID,
+        #[graphql(desc = "The commit that you read.")] sha: String,
+    ) -> Nullable<FleetPlan> {
+        nullable(async {
+            let request = request(ctx);
+            let id = id::<FleetPlanId>(&plan).into_graphql(ctx)?;
+            let plan = request.app.fleet_plan_release(&request.op, id, &sha).await.into_graphql(ctx)?;
+            Ok(Some(plan.into()))
+        })
+        .await
+    }
+}
+
+fn filter(
+    repository: Option<&String>,
+    pull_request: Option<&String>,
+) -> plural_core::Result<FleetPlanFilter> {
+    Ok(FleetPlanFilter {
+        repository_id: id_in("repositoryId", repository)?,
+        pull_request_id: id_in("pullRequestId", pull_request)?,
+    })
+}
+
+fn ask(
+    repository: &ID,
+    reference: String,
+    base: Option<String>,
+    pull_request: Option<ID>,
+) -> plural_core::Result<FleetPlanAsk> {
+    Ok(FleetPlanAsk {
+        repository_id: id(repository)?,
+        reference,
+        base: base.filter(|base| !base.is_empty()),
+        pull_request_id: id_in("pullRequestId", pull_request.as_deref())?,
+    })
+}

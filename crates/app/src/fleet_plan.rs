@@ -1,0 +1,263 @@
+//! What a commit that is not merged yet would do on every cluster that it reaches.
+//!
+//! The console looks which services it reaches, builds their artifacts at the commit, and has the agents say what a sync of those would do.
+//! Nothing is applied, and no service moves.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_core::fleet_plan::{
+    FleetFound, FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase,
+};
+use plural_core::ids::{
+    ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
+};
+use plural_core::pull_request::PullRequest;
+use plural_core::repository::Repository;
+use plural_core::service::{GitRef, Service};
+use plural_core::service_error::ServiceError;
+use plural_core::sync::{PlanCandidate, SyncPlan};
+use plural_core::{Error, Result};
+
+use crate::access::{Approve, Audited, Authorized, Read, Write, actor_name, noun};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::job::NewJob;
+use crate::jobs::{BegunFleetPlan, LookFleetPlan, TellFleetPlan};
+use crate::masking;
+use crate::ports::git::SourceSpec;
+use crate::records::record;
+use crate::repository::RepositorySelector;
+use crate::service::ServiceSelector;
+
+/// Which of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FleetPlanFilter {
+    /// Of this repository.
+    pub repository_id: Option<RepositoryId>,
+    /// Of this pull request.
+    pub pull_request_id: Option<PullRequestId>,
+}
+
+noun!(FleetPlan, "fleet plan", p => Some(p.id.uuid()), p.reference.clone(), project: p.project_id);
+record!(FleetPlan, FleetPlanId, FleetPlanId, FleetPlanFilter);
+
+/// A service that a commit may reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetTarget {
+    /// Which.
+    pub id: ServiceId,
+    /// Its name.
+    pub name: String,
+    /// Its cluster.
+    pub cluster_id: ClusterId,
+    /// Its cluster's handle.
+    pub cluster: String,
+    /// The project of its cluster.
+    pub project_id: ProjectId,
+    /// What of the repository.
+    pub git: GitRef,
+    /// Paths in the repository that its rendering names outside of its folder.
+    pub beside: Vec<String>,
+    /// It is put together from several sources.
+    pub is_composed: bool,
+    /// Digest of the closure that its artifact was built from.
+    pub closure_digest: Option<String>,
+}
+
+impl FleetTarget {
+    /// What is taken from a commit for it.
+    pub fn spec(&self) -> SourceSpec {
+        let mut spec = SourceSpec::from(&self.git);
+        spec.files.extend(self.beside.iter().cloned());
+        spec
+    }
+}
+
+/// One service that a commit reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetReached {
+    /// What is known of it at first.
+    pub part: FleetPlanPart,
+    /// What its agent is asked, where it is.
+    pub candidate: Option<PlanCandidate>,
+}
+
+/// What the console found of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetAsked {
+    /// In sum.
+    pub found: FleetFound,
+    /// The services that it reaches.
+    pub reached: Vec<FleetReached>,
+}
+
+/// What would happen to one service, object by object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetPartPlan {
+    /// In sum.
+    pub part: FleetPlanPart,
+    /// The plan; absent where there is none.
+    pub plan: Option<SyncPlan>,
+    /// What of it cannot be sent at all, and is no object of the plan.
+    pub problems: Vec<ServiceError>,
+}
+
+/// Plans of commits.
+#[async_trait]
+pub trait FleetPlanStore: Send + Sync + 'static {
+    /// Records a plan that is to be made, with the jobs that begin with it. Earlier ones of the same pull request, or of the same branch
+    /// where there is none, are superseded; the oldest of the repository go.
+    async fn fleet_plan_begin(
+        &self,
+        by: Audited<'_, Repository, Write>,
+        plan: &FleetPlan,
+        jobs: &[NewJob],
+    ) -> Result<()>;
+    /// One that the console is to look at; nothing where that was done, or is not to be done any more.
+    async fn fleet_plan_to_look_at(&self, id: FleetPlanId) -> Result<Option<FleetPlan>>;
+    /// Whether the newest plan of a pull request for this repository is of this commit, and was not given up.
+    async fn fleet_plan_is_known(
+        &self,
+        repository: RepositoryId,
+        pull_request: PullRequestId,
+        reference: &str,
+    ) -> Result<bool>;
+    /// Lets a plan begin that waits for a person.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Conflict`] where it does not.
+    async fn fleet_plan_release(
+        &self,
+        by: Audited<'_, Repository, Approve>,
+        id: FleetPlanId,
+        jobs: &[NewJob],
+    ) -> Result<FleetPlan>;
+    /// The services that are read from a repository and move with it: those that are pinned do not.
+    async fn fleet_plan_targets(&self, repository: RepositoryId) -> Result<Vec<FleetTarget>>;
+    /// Records what was found, and has the agents of the services asked.
+    async fn fleet_plan_asked(
+        &self,
+        id: FleetPlanId,
+        asked: &FleetAsked,
+        jobs: &[NewJob],
+        at: DateTime<Utc>,
+    ) -> Result<()>;
+    /// It cannot be made.
+    async fn fleet_plan_failed(
+        &self,
+        id: FleetPlanId,
+        error: &str,
+        jobs: &[NewJob],
+        at: DateTime<Utc>,
+    ) -> Result<()>;
+    /// Agents have had their time.
+    async fn fleet_plan_end(&self, id: FleetPlanId, at: DateTime<Utc>) -> Result<()>;
+    /// What is known of its services, by cluster and name.
+    async fn fleet_plan_parts(&self, plan: &Authorized<FleetPlan, Read>) -> Result<Vec<FleetPlanPart>>;
+    /// What would happen to one service.
+    async fn fleet_plan_part(&self, id: FleetPartId) -> Result<Option<FleetPartPlan>>;
+    /// Whether an agent of the cluster is asked about this artifact.
+    async fn fleet_plan_asks(&self, cluster: ClusterId, digest: &str) -> Result<bool>;
+}
+
+impl App {
+    /// Has the agents of all clusters say what a commit of a repository would do; needs write access to the repository. Answers at once:
+    /// the plan fills while they answer.
+    pub async fn fleet_plan_create(&self, ctx: &OpCtx, ask: FleetPlanAsk) -> Result<FleetPlan> {
+        ask.check()?;
+        let FleetPlanAsk { repository_id, reference, base, pull_request_id } = ask;
+        let by = RepositorySelector::Id(repository_id);
+        let repository = self.authorized::<Repository, Write>(ctx, &by).await;
+        let repository = repository.map_err(|error| error.named_in("repositoryId"))?;
+        if let Some(id) = pull_request_id {
+            let opened = self.get::<PullRequest>(ctx, &id).await;
+            let opened = opened.map_err(|error| error.named_in("pullRequestId"))?;
+            if opened.project_id != repository.project_id {
+                return Err(Error::invalid("pullRequestId", "is of another project than the repository"));
+            }
+            if opened.life.facts.fork {
+                // Whoever asks for the plan of a fork's commit releases that commit.
+                self.authorized::<Repository, Approve>(ctx, &by).await?;
+            }
+        }
+        let (id, at) = (FleetPlanId::new(), ctx.now());
+        let plan = FleetPlan {
+            id,
+            project_id: repository.project_id,
+            repository_id,
+            pull_request_id,
+            creator: actor_name(ctx.actor()),
+            reference,
+            head_reference: None,
+            base,
+            phase: FleetPlanPhase::Looking,
+            found: None,
+            error: None,
+            created_at: at,
+            updated_at: at,
+        };
+        let by = repository.audited_new(ctx, "fleetPlan.create", "fleet plan", id, &plan.reference);
+        self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await?;
+        Ok(plan)
+    }
+
+    /// What is known of the services of a plan: of those that the caller may read.
+    pub async fn fleet_plan_parts(&self, ctx: &OpCtx, id: FleetPlanId) -> Result<Vec<FleetPlanPart>> {
+        let plan = self.authorized::<FleetPlan, Read>(ctx, &id).await?;
+        let mut parts = self.store.fleet_plan_parts(&plan).await?;
+        let services: Vec<ServiceId> = parts.iter().map(|part| part.service_id).collect();
+        let seen = self.get_many::<Service>(ctx, &services).await?;
+        parts.retain(|part| seen.contains_key(&part.service_id));
+        let told = parts.iter().filter(|part| part.error.is_some()).map(|part| part.service_id);
+        let masks = self.masks(ctx, told).await?;
+        for part in &mut parts {
+            masks.apply(part.service_id, part, masking::fleet_part);
+        }
+        Ok(parts)
+    }
+
+    /// What would happen to one service of a plan, object by object; needs read access to the service.
+    pub async fn fleet_plan_part(&self, ctx: &OpCtx, id: FleetPartId) -> Result<FleetPartPlan> {
+        let missing = || Error::not_found("part of a fleet plan");
+        let mut found = self.store.fleet_plan_part(id).await?.ok_or_else(missing)?;
+        let service = found.part.service_id;
+        // Whoever may not see the service learns nothing of it, not even that it is planned.
+        match self.get::<Service>(ctx, &ServiceSelector::Id(service)).await {
+            Ok(_) => {}
+            Err(Error::NotFound { .. }) => return Err(missing()),
+            Err(error) => return Err(error),
+        }
+        self.plans_shown(ctx, &mut found.plan).await?;
+        let masks = self.masks(ctx, [service]).await?;
+        masks.apply(service, &mut found.part, masking::fleet_part);
+        masks.apply_all(service, &mut found.problems, masking::error);
+        Ok(found)
+    }
+}
+
+impl FleetAsked {
+    /// Somebody is asked.
+    pub fn is_any(&self) -> bool {
+        self.reached.iter().any(|reached| reached.part.state == FleetPartState::Waiting)
+    }
+}
+
+/// The jobs that tell the host of a pull request how its plan stands.
+///
+/// # Errors
+/// When a job has no JSON.
+pub fn fleet_plan_tellers(id: FleetPlanId, pull_request: Option<PullRequestId>) -> Result<Vec<NewJob>> {
+    if pull_request.is_none() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![NewJob::of::<TellFleetPlan>(&BegunFleetPlan { id })?])
+}
+
+/// The jobs that a plan begins with.
+pub(crate) fn beginners(plan: &FleetPlan) -> Result<Vec<NewJob>> {
+    let mut jobs = fleet_plan_tellers(plan.id, plan.pull_request_id)?;
+    if plan.phase == FleetPlanPhase::Looking {
+        jobs.push(NewJob::of::<LookFleetPlan>(&BegunFleetPlan { id: plan.id })?);
+    }
+    Ok(jobs)
+}

@@ -1,0 +1,159 @@
+//! Plans of services on pull requests: one for each head that is read back, told to the host in a comment and a check. What a fork wrote
+//! waits for a person.
+
+use plural_core::access::Actor;
+use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, follows};
+use plural_core::fleet_plan_comment::{CHECK, check, comment};
+use plural_core::ids::{FleetPlanId, PullRequestId, RepositoryId};
+use plural_core::pr_automation::target_allowed;
+use plural_core::pull_request::{PrStatus, PullRequest};
+use plural_core::repository::Repository;
+use plural_core::scm_connection::ScmConnection;
+use plural_core::stack_pull_request::head_reference;
+use plural_core::{Error, Result};
+
+use crate::access::{Approve, Read, Write, actor_name};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::fleet_plan::beginners;
+use crate::ports::git_host_pulls::HostCheck;
+use crate::repository::RepositorySelector;
+use crate::scm_connection::ScmConnectionSelector;
+
+impl App {
+    /// Has the services planned that a pull request reaches, at its head as it was read back. Twice is once.
+    pub(crate) async fn fleet_plans_of_pull_request(&self, id: PullRequestId) -> Result<()> {
+        let system = self.system_ctx();
+        let Some(opened) = there(self.get::<PullRequest>(&system, &id).await)? else { return Ok(()) };
+        let (Some(head), Ok(number)) = (opened.life.head.clone(), opened.number()) else { return Ok(()) };
+        if opened.told.status != PrStatus::Open {
+            return Ok(());
+        }
+        let by = ScmConnectionSelector::Id(opened.connection_id);
+        let Some(connection) = there(self.get::<ScmConnection>(&system, &by).await)? else { return Ok(()) };
+        let reference = head_reference(connection.kind, number);
+        for repository in self.scm_repositories(&connection, &opened.told.repository).await? {
+            self.fleet_plan_of_pull(&system, &opened, repository, (head.as_str(), reference.as_deref()))
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn fleet_plan_of_pull(
+        &self,
+        system: &OpCtx,
+        opened: &PullRequest,
+        repository: RepositoryId,
+        (head, reference): (&str, Option<&str>),
+    ) -> Result<()> {
+        let by = RepositorySelector::Id(repository);
+        let found = there(self.authorized::<Repository, Write>(system, &by).await)?;
+        // A connection of the installation reads those of many projects: the record is of one.
+        let Some(found) = found.filter(|found| found.project_id == opened.project_id) else { return Ok(()) };
+        if self.store.fleet_plan_is_known(repository, opened.id, head).await? {
+            return Ok(());
+        }
+        // Nobody is told of a plan of nothing.
+        let targets = self.store.fleet_plan_targets(repository).await?;
+        let is_followed = |base: &String| targets.iter().any(|target| follows(&target.git, base));
+        let base = opened.life.facts.base.clone();
+        if !base.as_ref().map_or(!targets.is_empty(), is_followed) {
+            return Ok(());
+        }
+        let (id, at) = (FleetPlanId::new(), self.now());
+        let phase = if opened.life.facts.fork { FleetPlanPhase::Held } else { FleetPlanPhase::Looking };
+        let plan = FleetPlan {
+            id,
+            project_id: opened.project_id,
+            repository_id: repository,
+            pull_request_id: Some(opened.id),
+            creator: actor_name(system.actor()),
+            reference: head.to_owned(),
+            head_reference: reference.map(str::to_owned),
+            base,
+            phase,
+            found: None,
+            error: None,
+            created_at: at,
+            updated_at: at,
+        };
+        let by = found.audited_new(system, "fleetPlan.create", "fleet plan", id, &plan.reference);
+        self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await
+    }
+
+    /// Releases the commit of a fork: its plan begins. Needs the right to approve what waits in the repository; the commit is named, so that
+    /// nobody releases another one than they read.
+    pub async fn fleet_plan_release(&self, ctx: &OpCtx, id: FleetPlanId, sha: &str) -> Result<FleetPlan> {
+        let plan = self.authorized::<FleetPlan, Read>(ctx, &id).await?;
+        let by = RepositorySelector::Id(plan.repository_id);
+        let repository = self.authorized::<Repository, Approve>(ctx, &by).await?;
+        if !matches!(ctx.actor(), Actor::User(_)) {
+            return Err(Error::forbidden("only people and service accounts release commits"));
+        }
+        if plan.phase != FleetPlanPhase::Held {
+            return Err(Error::conflict("the plan does not wait for a release"));
+        }
+        if plan.reference != sha {
+            return Err(Error::conflict(format!(
+                "the plan is of the commit {}: read that commit, and release it",
+                plan.reference
+            )));
+        }
+        let begun = FleetPlan { phase: FleetPlanPhase::Looking, ..plan.into_inner() };
+        let by = repository.audited_new(ctx, "fleetPlan.release", "fleet plan", id, &begun.reference);
+        self.store.fleet_plan_release(by, id, &beginners(&begun)?).await
+    }
+
+    /// Tells the host of a pull request how its plan stands: one comment, and a check of the commit. What is told is what there is then:
+    /// twice is once.
+    pub(crate) async fn fleet_plan_tell(&self, id: FleetPlanId) -> Result<()> {
+        let system = self.system_ctx();
+        let Some(plan) = there(self.authorized::<FleetPlan, Read>(&system, &id).await)? else {
+            return Ok(());
+        };
+        let Some(pull_request) = plan.pull_request_id else { return Ok(()) };
+        let Some(opened) = there(self.get::<PullRequest>(&system, &pull_request).await)? else {
+            return Ok(());
+        };
+        let Ok(number) = opened.number() else { return Ok(()) };
+        let parts = self.store.fleet_plan_parts(&plan).await?;
+        let Some((state, description)) = check(&plan, &parts) else { return Ok(()) };
+        let connected = there(self.scm_host(opened.connection_id).await)?;
+        let Some((connection, host)) = connected else { return Ok(()) };
+        let slug = &opened.told.repository;
+        // The connection may touch less than when it was asked for.
+        if target_allowed(plan.project_id, &connection, Some(slug)).is_err() {
+            return Ok(());
+        }
+        let link = self.fleet_plan_link(pull_request);
+        let text = comment(&plan, &parts, link.as_deref());
+        host.pull_tell(slug, number, &marker(plan.repository_id), &text).await?;
+        // What was asked for may be a branch; a check is of a commit.
+        let sha = plan.found.as_ref().map_or(plan.reference.as_str(), |found| found.sha.as_str());
+        let told = HostCheck { context: CHECK.to_owned(), state, description, url: link };
+        Ok(host.check_tell(slug, sha, &told).await?)
+    }
+
+    /// The page of a pull request, where the console knows its own address.
+    fn fleet_plan_link(&self, id: PullRequestId) -> Option<String> {
+        let console = self.settings.public_url.as_deref()?.trim_end_matches('/');
+        Some(format!("{console}/settings/pull-requests/{id}"))
+    }
+}
+
+/// What does not exist is not meant.
+fn there<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the comment is found by: a repository that the console knows twice has two.
+fn marker(repository: RepositoryId) -> String {
+    let id = repository.uuid().simple().to_string();
+    // The end of it: it begins with a time.
+    let end = id.get(id.len().saturating_sub(12)..).unwrap_or_default();
+    format!("plural-services-{end}")
+}

@@ -1,0 +1,431 @@
+//! Plans of commits that somebody asked for: which services they reach, and the end of waiting for agents.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::{StreamExt as _, stream};
+use plural_core::cluster::Cluster;
+use plural_core::fleet_plan::{
+    FleetFound, FleetPartState, FleetPlan, FleetPlanPart, MOST_PARTS, PATIENCE, PlanCounts, follows,
+};
+use plural_core::ids::{ClusterId, FleetPartId, FleetPlanId, ProjectId, ServiceId};
+use plural_core::sync::PlanCandidate;
+use plural_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::fetch_turns::Asker;
+use super::plan_pull_request::bring;
+use super::read_pull_request::KnownPullRequest;
+use crate::app::App;
+use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_tellers};
+use crate::job::{Job, JobFailure, NewJob};
+use crate::ports::charts::{ComposeError, Composition, GitPart};
+use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, SourceSpec};
+use crate::source::SourceLimits;
+
+/// Artifacts that are built at once.
+const BUILDS: usize = 4;
+
+/// Looks which services a commit reaches, and has their agents asked.
+#[derive(Debug)]
+pub enum LookFleetPlan {}
+
+/// Ends the waiting for agents.
+#[derive(Debug)]
+pub enum EndFleetPlan {}
+
+/// Tells the host of a pull request how its plan stands.
+#[derive(Debug)]
+pub enum TellFleetPlan {}
+
+/// Plans the services that a pull request reaches, at its head as it was read back.
+#[derive(Debug)]
+pub enum PlanFleetOfPull {}
+
+/// Which plan.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BegunFleetPlan {
+    /// Its record.
+    pub id: FleetPlanId,
+}
+
+impl Job for LookFleetPlan {
+    const KIND: &'static str = "look_fleet_plan";
+    const ATTEMPTS: u32 = 3;
+    type Payload = BegunFleetPlan;
+
+    fn key(begun: &BegunFleetPlan) -> String {
+        begun.id.to_string()
+    }
+
+    async fn run(app: &Arc<App>, begun: BegunFleetPlan) -> Result<(), JobFailure> {
+        let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
+        match Box::pin(look(app, &plan)).await {
+            Ok(asked) => {
+                let wait = PATIENCE.to_std().unwrap_or_default();
+                let mut jobs = fleet_plan_tellers(plan.id, plan.pull_request_id)?;
+                if asked.is_any() {
+                    jobs.push(NewJob::of::<EndFleetPlan>(&begun)?.after(wait));
+                }
+                app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
+            }
+            Err(Stop::Told(error)) => {
+                let jobs = fleet_plan_tellers(plan.id, plan.pull_request_id)?;
+                app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await?;
+            }
+            Err(Stop::Internal(error)) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+impl Job for EndFleetPlan {
+    const KIND: &'static str = "end_fleet_plan";
+    type Payload = BegunFleetPlan;
+
+    fn key(begun: &BegunFleetPlan) -> String {
+        begun.id.to_string()
+    }
+
+    async fn run(app: &Arc<App>, begun: BegunFleetPlan) -> Result<(), JobFailure> {
+        Ok(app.store.fleet_plan_end(begun.id, app.now()).await?)
+    }
+}
+
+impl Job for TellFleetPlan {
+    const KIND: &'static str = "tell_fleet_plan";
+    type Payload = BegunFleetPlan;
+
+    fn key(begun: &BegunFleetPlan) -> String {
+        begun.id.to_string()
+    }
+
+    async fn run(app: &Arc<App>, begun: BegunFleetPlan) -> Result<(), JobFailure> {
+        Ok(Box::pin(app.fleet_plan_tell(begun.id)).await?)
+    }
+}
+
+impl Job for PlanFleetOfPull {
+    const KIND: &'static str = "plan_fleet_of_pull";
+    type Payload = KnownPullRequest;
+
+    fn key(pull: &KnownPullRequest) -> String {
+        pull.id.to_string()
+    }
+
+    async fn run(app: &Arc<App>, pull: KnownPullRequest) -> Result<(), JobFailure> {
+        Ok(Box::pin(app.fleet_plans_of_pull_request(pull.id)).await?)
+    }
+}
+
+/// Why a plan is not made.
+enum Stop {
+    /// Whoever asked is told.
+    Told(String),
+    /// It may work later.
+    Internal(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Internal(error)
+    }
+}
+
+impl From<GitError> for Stop {
+    fn from(error: GitError) -> Self {
+        Self::Told(error.message)
+    }
+}
+
+/// A repository at the commit that is planned.
+struct Head<'a> {
+    app: &'a App,
+    project: ProjectId,
+    access: &'a GitAccess,
+    commit: &'a CommitInfo,
+}
+
+/// What a commit does to one service.
+struct Reach {
+    target: FleetTarget,
+    /// Of [`Sources::specs`].
+    at: usize,
+    /// Why its folder cannot be read at the commit.
+    error: Option<String>,
+}
+
+/// What services take from a commit, each once.
+#[derive(Default)]
+struct Sources {
+    specs: Vec<SourceSpec>,
+    index: HashMap<SourceSpec, usize>,
+}
+
+impl Sources {
+    fn add(&mut self, spec: SourceSpec) -> usize {
+        let next = self.specs.len();
+        let at = *self.index.entry(spec.clone()).or_insert(next);
+        if at == next {
+            self.specs.push(spec);
+        }
+        at
+    }
+}
+
+async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
+    let work = app.store.repository_work(plan.repository_id).await?;
+    let Some(work) = work else { return Err(Stop::Told("the repository is gone".to_owned())) };
+    let access = app.git_access(&work).await?;
+    let project = work.repository.project_id;
+    let commit = match plan.pull_request_id {
+        None => resolve(app, project, &access, &plan.reference).await?,
+        Some(_) => head(app, &access, plan).await?,
+    };
+    let mut targets = app.store.fleet_plan_targets(plan.repository_id).await?;
+    if let Some(base) = &plan.base {
+        targets.retain(|target| follows(&target.git, base));
+    }
+    let all = targets.len();
+    targets.retain(|target| !target.is_composed);
+    let composed = all - targets.len();
+    let own = targets.len();
+    let at = Head { app, project, access: &access, commit: &commit };
+    let (mut reached, sources) = at.reached(targets, plan.base.as_deref()).await?;
+    let untouched = own - reached.len();
+    let omitted = reached.len().saturating_sub(MOST_PARTS);
+    reached.truncate(MOST_PARTS);
+    let built = at.built(&reached, &sources).await?;
+    let away = away(app, &reached).await?;
+    let parts = reached.into_iter().map(|reach| {
+        let is_away = away.contains(&reach.target.cluster_id);
+        let built = built.get(&reach.target.id);
+        part(plan.id, &commit.sha, reach, built, is_away)
+    });
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Ok(FleetAsked {
+        reached: parts.collect(),
+        found: FleetFound {
+            untouched: count(untouched),
+            composed: count(composed),
+            omitted: count(omitted),
+            deadline: app.now() + PATIENCE,
+            sha: commit.sha,
+            message: commit.message,
+        },
+    })
+}
+
+/// The commit that is meant. One that was pushed a moment ago is fetched first; and so is a branch, which may have moved.
+async fn resolve(
+    app: &App,
+    project: ProjectId,
+    access: &GitAccess,
+    reference: &str,
+) -> Result<CommitInfo, Stop> {
+    app.mirror_take(access).await;
+    let is_commit = reference.len() == 40 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_commit
+        && app.git.has_mirror(access)
+        && let Ok(commit) = app.git.resolve(access, reference).await
+    {
+        return Ok(commit);
+    }
+    let host = access.url.address().ok().map(|address| address.host().to_owned());
+    let host = host.filter(|host| !host.is_empty());
+    let turn = app.repositories.turns.fetch(Asker { project: Some(project), host }).await;
+    let fetched = app.git.fetch(access).await;
+    drop(turn);
+    fetched.map_err(|error| Stop::Told(format!("cannot fetch the repository: {}", error.message)))?;
+    let found = app.git.resolve(access, reference).await;
+    found.map_err(|error| Stop::Told(format!("cannot find {reference}: {}", error.message)))
+}
+
+/// The head of a pull request, which no branch of the repository may lead to.
+async fn head(app: &App, access: &GitAccess, plan: &FleetPlan) -> Result<CommitInfo, Stop> {
+    let cannot = |error: GitError| Stop::Told(format!("cannot fetch the repository: {}", error.message));
+    app.mirror_renew(access).await.map_err(cannot)?;
+    let found = bring(app, access, &plan.reference, plan.head_reference.as_deref()).await;
+    found.map_err(|error| Stop::Told(format!("cannot find {}: {}", plan.reference, error.message)))
+}
+
+/// The clusters whose agents are not connected.
+async fn away(app: &App, reached: &[Reach]) -> Result<HashSet<ClusterId>> {
+    let ids: HashSet<ClusterId> = reached.iter().map(|reach| reach.target.cluster_id).collect();
+    let ids: Vec<ClusterId> = ids.into_iter().collect();
+    let clusters = app.get_many::<Cluster>(&app.system_ctx(), &ids).await?;
+    let presence = app.agents_presence(clusters.values()).await?;
+    let is_away = |id: &ClusterId| !presence.get(id).is_some_and(|presence| presence.connected);
+    Ok(ids.into_iter().filter(is_away).collect())
+}
+
+fn part(
+    plan_id: FleetPlanId,
+    sha: &str,
+    reach: Reach,
+    built: Option<&Result<Built, GitError>>,
+    is_away: bool,
+) -> FleetReached {
+    let Reach { target, at: _, error } = reach;
+    let FleetTarget {
+        id: service_id,
+        name: service,
+        cluster_id,
+        cluster,
+        project_id,
+        git,
+        beside: _,
+        is_composed: _,
+        closure_digest: _,
+    } = target;
+    let id = FleetPartId::new();
+    let (state, error, built) = match (error, built) {
+        (Some(error), _) => (FleetPartState::Failed, Some(error), None),
+        (None, Some(Err(error))) => (FleetPartState::Failed, Some(error.message.clone()), None),
+        (None, Some(Ok(_))) if is_away => (FleetPartState::Away, None, None),
+        (None, Some(Ok(built))) => (FleetPartState::Waiting, None, Some(built)),
+        (None, None) => (FleetPartState::Failed, Some("its artifact was not built".to_owned()), None),
+    };
+    let candidate = built.map(|built| PlanCandidate {
+        id,
+        artifact_digest: built.digest.clone(),
+        source_root: git.root_of(&built.folder).to_owned(),
+        folder: built.folder.clone(),
+        sha: sha.to_owned(),
+    });
+    let part = FleetPlanPart {
+        id,
+        plan_id,
+        service_id,
+        cluster_id,
+        service,
+        cluster,
+        project_id,
+        state,
+        counts: PlanCounts::default(),
+        kinds: Vec::new(),
+        error,
+        answered_at: None,
+    };
+    FleetReached { part, candidate }
+}
+
+impl Head<'_> {
+    /// The services whose files are other ones at the commit than on the branch that it goes to, or, without one, than what they are at.
+    async fn reached(
+        &self,
+        targets: Vec<FleetTarget>,
+        base: Option<&str>,
+    ) -> Result<(Vec<Reach>, Sources), Stop> {
+        let mut sources = Sources::default();
+        let places: Vec<usize> = targets.iter().map(|target| sources.add(target.spec())).collect();
+        let after = self.closures(&self.commit.sha, &sources).await?;
+        let before = match base {
+            None => None,
+            Some(base) => {
+                let found = self.app.git.resolve(self.access, base).await;
+                let found =
+                    found.map_err(|error| Stop::Told(format!("cannot find {base}: {}", error.message)))?;
+                Some(self.closures(&found.sha, &sources).await?)
+            }
+        };
+        let mut reached = Vec::new();
+        for (target, at) in targets.into_iter().zip(places) {
+            let before = match &before {
+                None => target.closure_digest.clone(),
+                Some(before) => before.get(at).and_then(|found| Some(found.as_ref().ok()?.digest.clone())),
+            };
+            let error = match after.get(at) {
+                Some(Ok(closure)) if before.as_deref() == Some(closure.digest.as_str()) => continue,
+                Some(Ok(_)) => None,
+                // It cannot be read on the branch either: the commit does not change that.
+                Some(Err(_)) if before.is_none() => continue,
+                Some(Err(error)) => Some(format!("cannot read its folder: {}", error.message)),
+                None => continue,
+            };
+            reached.push(Reach { target, at, error });
+        }
+        Ok((reached, sources))
+    }
+
+    async fn closures(
+        &self,
+        sha: &str,
+        sources: &Sources,
+    ) -> Result<Vec<Result<Closure, GitError>>, GitError> {
+        let _turn = self.app.repositories.turns.build(Some(self.project)).await;
+        self.app.git.closures(self.access, sha, &sources.specs).await
+    }
+
+    /// Their artifacts at the commit.
+    async fn built(
+        &self,
+        reached: &[Reach],
+        sources: &Sources,
+    ) -> Result<HashMap<ServiceId, Result<Built, GitError>>> {
+        let wanted: HashSet<usize> =
+            reached.iter().filter(|reach| reach.error.is_none()).map(|reach| reach.at).collect();
+        let mut builds: Vec<BoxFuture<'_, (usize, Result<Built, GitError>)>> =
+            Vec::with_capacity(wanted.len());
+        for at in wanted {
+            if let Some(spec) = sources.specs.get(at) {
+                builds.push(Box::pin(async move {
+                    let _turn = self.app.repositories.turns.build(Some(self.project)).await;
+                    (at, self.app.git.build(self.access, &self.commit.sha, spec).await)
+                }));
+            }
+        }
+        let built: HashMap<usize, Result<Built, GitError>> =
+            stream::iter(builds).buffer_unordered(BUILDS).collect().await;
+        let mut found = HashMap::with_capacity(reached.len());
+        let mut incomplete: Vec<&Reach> = Vec::new();
+        for reach in reached {
+            match built.get(&reach.at) {
+                Some(Ok(built)) if built.incomplete => incomplete.push(reach),
+                Some(built) => drop(found.insert(reach.target.id, built.clone())),
+                None => {}
+            }
+        }
+        self.complete(&incomplete, sources, &mut found).await?;
+        Ok(found)
+    }
+
+    /// Charts whose dependencies are elsewhere, apart for services whose projects may read from different places.
+    async fn complete(
+        &self,
+        incomplete: &[&Reach],
+        sources: &Sources,
+        found: &mut HashMap<ServiceId, Result<Built, GitError>>,
+    ) -> Result<()> {
+        if incomplete.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<ServiceId> = incomplete.iter().map(|reach| reach.target.id).collect();
+        let mut limits = self.app.store.source_limits(&ids).await?;
+        let mut groups: HashMap<(usize, SourceLimits), Vec<ServiceId>> = HashMap::new();
+        for reach in incomplete {
+            let limits = limits.remove(&reach.target.id).unwrap_or_default();
+            groups.entry((reach.at, limits)).or_default().push(reach.target.id);
+        }
+        for ((at, limits), services) in groups {
+            let Some(source) = sources.specs.get(at).cloned() else { continue };
+            let part = GitPart { access: self.access.clone(), sha: self.commit.sha.clone(), source };
+            let (repositories, project) = (self.app.chart_accesses().await?, Some(self.project));
+            let composition =
+                Composition { git: Some(part), repositories, project, limits, ..Composition::default() };
+            let turn = self.app.repositories.turns.look(Asker { project, host: None }).await;
+            let composed = self.app.composer.compose(&composition).await;
+            drop(turn);
+            let built = match composed {
+                Ok(composed) => Ok(composed.built),
+                Err(ComposeError { error, .. }) => {
+                    let message = format!("cannot complete the chart: {}", error.message);
+                    Err(GitError { message, ..error })
+                }
+            };
+            found.extend(services.into_iter().map(|id| (id, built.clone())));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+//! `plural pr plan`: what a commit would do on every cluster, before it is merged.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+use plural_wire::{
+    Client, CreateFleetPlan, FleetPlan, FleetPlanCounts, FleetPlanPart, FleetPlanPartState, FleetPlanPhase,
+    GetFleetPlan, ListFleetPlans, ReleaseFleetPlan, all_pages,
+};
+
+use crate::{
+    args::OutputArgs,
+    error::CliError,
+    format::Format,
+    key::{RepositoryKey, parse_duration},
+    output::{self, Row, counted, or_dash},
+    plain::one_line,
+    table,
+    terminal::Terminal,
+    wait::{self, Observed},
+};
+
+/// Plans of one page: each has its services with it.
+const FEW: i64 = 10;
+
+/// Show what a commit would do on every cluster that it reaches, before it is merged
+///
+/// The console looks which services of the repository the commit reaches. The agents of their clusters say what a sync would do there:
+/// they apply every object that differs as a dry run, so that policies and limits have their say. Nothing is applied. Needs write access
+/// to the repository; you are shown the services that you may see. Without --watch, the plan is asked for and its id is printed.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural pr plan https://git.example.com/acme/apps.git --commit 4f2c1e9 --base main --watch
+  plural pr plan https://git.example.com/acme/apps.git --commit feature/replicas --watch -o json")]
+pub(crate) struct PrPlanArgs {
+    /// The git repository: its address or its id
+    #[arg(value_name = "REPOSITORY")]
+    repository: RepositoryKey,
+
+    /// The commit that is planned; also a branch or a tag
+    #[arg(long, value_name = "COMMIT")]
+    commit: String,
+
+    /// The branch that it goes to: only services that follow it are looked at, by what differs from it. Else all services of the repository
+    /// are, by what differs from what they are at
+    #[arg(long, value_name = "BRANCH")]
+    base: Option<String>,
+
+    /// Wait until the agents have answered
+    #[arg(long)]
+    watch: bool,
+
+    /// How long to wait with --watch: 90s, 5m, 1h
+    #[arg(long, default_value = "5m", value_parser = parse_duration, value_name = "DURATION")]
+    timeout: Duration,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Release the commit of a fork, so that the services that its pull request reaches are planned
+///
+/// What a fork wrote is not rendered with the values of your services before somebody has read it. Needs the action approve in the
+/// repository's project. Releases this commit, and none that comes after it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural pr release 0190b8a2-7c11-7def-8000-0123456789ab --commit 4f2c1e9a7b21d3c5e6f708192a3b4c5d6e7f8091")]
+pub(crate) struct PrReleaseArgs {
+    /// The id of the pull request
+    #[arg(value_name = "PULL-REQUEST")]
+    pull_request: String,
+
+    /// The commit that you read, in full
+    #[arg(long, value_name = "COMMIT")]
+    commit: String,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl Row for FleetPlanPart {
+    const HEADINGS: (&'static [&'static str], usize) = (
+        &[
+            "CLUSTER",
+            "SERVICE",
+            "STATE",
+            "CREATED",
+            "CHANGED",
+            "DELETED",
+            "BLOCKED",
+            "ERROR",
+            "HOOKS",
+            "UNCHANGED",
+            "ID",
+        ],
+        8,
+    );
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        let (cluster, service) = (self.handle.as_deref(), self.name.as_deref());
+        format!("service/{}/{}", cluster.unwrap_or_default(), service.unwrap_or_default())
+    }
+
+    fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
+        let is_planned = self.state == Some(FleetPlanPartState::Planned);
+        let number = |of: fn(&FleetPlanCounts) -> Option<i64>| match self.counts.as_ref().and_then(of) {
+            Some(number) if is_planned => number.to_string(),
+            _ => or_dash(None),
+        };
+        vec![
+            or_dash(self.handle.as_deref()),
+            or_dash(self.name.as_deref()),
+            or_dash(self.state.map(FleetPlanPartState::as_str)),
+            number(|counts| counts.created),
+            number(|counts| counts.changed),
+            number(|counts| counts.deleted),
+            number(|counts| counts.blocked),
+            or_dash(self.error.as_deref()),
+            number(|counts| counts.hooks),
+            number(|counts| counts.unchanged),
+            self.id.clone(),
+        ]
+    }
+}
+
+pub(crate) async fn plan(
+    PrPlanArgs { repository, commit, base, watch, timeout, output }: PrPlanArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let repository_id = repository.get(client).await?.id;
+    let ask = CreateFleetPlan { repository_id, reference: commit, base, pull_request_id: None };
+    let mut plan = client.send(&ask).await?;
+    if watch {
+        plan = watched(plan, timeout, client, terminal).await?;
+    }
+    print(&plan, &output.output, terminal)
+}
+
+pub(crate) async fn release(
+    PrReleaseArgs { pull_request, commit, output }: PrReleaseArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let page = |after| ListFleetPlans { after, first: FEW, pull_request_id: Some(pull_request.clone()) };
+    let all = all_pages(client, page).await?;
+    let waits = |plan: &&FleetPlan| plan.phase == Some(FleetPlanPhase::Held);
+    let held: Vec<&FleetPlan> = all.iter().filter(waits).collect();
+    let Some(plan) = held.iter().find(|plan| plan.reference.as_deref() == Some(commit.as_str())) else {
+        let heads: Vec<String> = held.iter().map(|plan| or_dash(plan.reference.as_deref())).collect();
+        return Err(match heads.as_slice() {
+            [] => CliError::new("no plan of this pull request waits for a release"),
+            heads => CliError::new(format!("another commit waits for a release: {}", heads.join(", ")))
+                .hint("read that commit, and release it"),
+        });
+    };
+    let released = client.send(&ReleaseFleetPlan { id: plan.id.clone(), sha: commit }).await?;
+    print(&released, &output.output, terminal)
+}
+
+async fn watched(
+    plan: FleetPlan,
+    timeout: Duration,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<FleetPlan, CliError> {
+    let ask = GetFleetPlan { id: plan.id };
+    wait::until("the plan", timeout, terminal, async || {
+        let now = client.send(&ask).await?;
+        Ok(match now.phase {
+            Some(FleetPlanPhase::Done) => Observed::Done(now),
+            Some(FleetPlanPhase::Failed) => {
+                let why = or_dash(now.error.as_deref());
+                Observed::Never(CliError::new(format!("the commit cannot be planned: {why}")))
+            }
+            Some(FleetPlanPhase::Superseded) => Observed::Never(CliError::new(
+                "a newer plan of the same commit, branch or tag took its place",
+            )),
+            Some(
+                FleetPlanPhase::Held
+                | FleetPlanPhase::Looking
+                | FleetPlanPhase::Asked
+                | FleetPlanPhase::Unknown,
+            )
+            | None => Observed::NotYet(standing(&now)),
+        })
+    })
+    .await
+}
+
+/// How far it is, in words.
+fn standing(plan: &FleetPlan) -> String {
+    let Some(reach) = plan.reach.as_ref().filter(|reach| !reach.parts.is_empty()) else {
+        return "the console looks which services the commit reaches".to_owned();
+    };
+    let is_waiting = |part: &&FleetPlanPart| part.state == Some(FleetPlanPartState::Waiting);
+    let waiting = reach.parts.iter().filter(is_waiting).count();
+    format!("{waiting} of {} have no answer yet", counted(reach.parts.len(), "service"))
+}
+
+fn print(plan: &FleetPlan, format: &Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let parts = plan.reach.as_ref().map(|reach| reach.parts.as_slice()).unwrap_or_default();
+    match format {
+        Format::Name => Ok(writeln!(terminal.out, "fleet-plan/{}", one_line(&plan.id))?),
+        Format::Table | Format::Wide => {
+            if plan.phase != Some(FleetPlanPhase::Done) {
+                let phase = or_dash(plan.phase.map(FleetPlanPhase::as_str));
+                terminal.say(format_args!("plan {} is {phase}", or_dash(Some(&plan.id))));
+                return Ok(());
+            }
+            for line in summary(plan) {
+                terminal.say(line);
+            }
+            if parts.is_empty() {
+                return Ok(());
+            }
+            let parts: Vec<&FleetPlanPart> = parts.iter().collect();
+            let (lines, shown) = output::lines(&parts, *format == Format::Wide, Utc::now());
+            table::print(&lines, shown, true, terminal)
+        }
+        Format::Json | Format::Yaml | Format::JsonPath(_) | Format::Columns(_) => {
+            output::program_one(plan, format, terminal)
+        }
+    }
+}
+
+/// The plan in a few lines.
+fn summary(plan: &FleetPlan) -> Vec<String> {
+    let mut lines = Vec::new();
+    let commit: String = plan.sha.as_deref().unwrap_or_default().chars().take(12).collect();
+    let reach = plan.reach.as_ref();
+    let parts = reach.map(|reach| reach.parts.len()).unwrap_or_default();
+    let clusters = reach.map(|reach| reach.clusters.len()).unwrap_or_default();
+    lines.push(format!(
+        "commit {} reaches {} on {}",
+        or_dash(Some(&commit)),
+        counted(parts, "service"),
+        counted(clusters, "cluster")
+    ));
+    let number = |of: fn(&FleetPlanCounts) -> Option<i64>| {
+        reach.and_then(|reach| reach.counts.as_ref()).and_then(of).unwrap_or_default()
+    };
+    let (created, changed) = (number(|counts| counts.created), number(|counts| counts.changed));
+    let (deleted, blocked) = (number(|counts| counts.deleted), number(|counts| counts.blocked));
+    lines
+        .push(format!("objects: {created} created, {changed} changed, {deleted} deleted, {blocked} blocked"));
+    for (count, words) in [
+        (plan.composed, "put together from several sources and not looked at"),
+        (plan.omitted, "more than one plan holds and left out"),
+    ] {
+        if let Some(count) = count.filter(|count| *count > 0) {
+            lines.push(format!("services {words}: {count}"));
+        }
+    }
+    lines
+}

@@ -1,0 +1,187 @@
+//! Plans of services on pull requests, at a git host on loopback: what it is told, and what a fork waits for. No agent is connected: that,
+//! too, is a result.
+
+use std::time::Duration;
+
+use plural_core::access::Actor;
+use plural_core::pull_request::{HostPullRequest, PrStatus};
+use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, TestDatabase, each_database, eventually};
+use serde_json::{Value, json};
+
+use crate::api_server::{Person, TestServer};
+
+const LONG: Duration = Duration::from_mins(1);
+const REFRESH: &str = "mutation ($id: ID!) { refreshPullRequest(id: $id) { id head readError } }";
+const PLANS: &str = "query ($id: ID!) { fleetPlans(pullRequestId: $id, last: 20) { edges { node {
+  id phase ref sha base error reach { parts { name state } } } } } }";
+const RELEASE: &str =
+    "mutation ($id: ID!, $sha: String!) { releaseFleetPlan(id: $id, sha: $sha) { id phase } }";
+
+each_database!(each_head_is_planned_and_its_host_is_told, a_fork_waits_for_a_person,);
+
+/// A service whose repository is at a git host.
+struct Hosted {
+    t: TestServer,
+    host: ScmServer,
+    remote: GitRemote,
+    automation: Value,
+    _git: GitServer,
+}
+
+fn map(value: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{key: \"{value}\"}}\n")
+}
+
+impl Hosted {
+    async fn new(database: &TestDatabase) -> Self {
+        let t = TestServer::on(database).await;
+        let host = ScmServer::start(ScmDialect::Gitea).unwrap();
+        let remote = GitRemote::named("plural/fleet.git").unwrap();
+        let git = GitServer::start(remote.root()).unwrap();
+        remote.push_files([("web/a.yaml", map("1"))]).unwrap();
+        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+        let connection = json!({
+            "name": "host", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
+            "repositories": ["plural/*"],
+        });
+        let connection = t.admin.data(create, json!({"a": connection})).await;
+        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
+        let automation = json!({
+            "name": "add", "title": "Add", "message": "Adds", "projectId": t.project,
+            "connectionId": connection["createScmConnection"]["id"],
+        });
+        let automation = t.admin.data(create, json!({"a": automation})).await;
+        let automation = automation["createPrAutomation"]["id"].clone();
+        let (cluster, repository) =
+            (t.admin.cluster("blue").await, t.admin.repository(&git.url(&remote)).await);
+        let service = t.admin.service(&cluster, &repository, "web").await;
+        eventually(LONG, async || {
+            let ask = "query ($id: ID!) { serviceDeployment(id: $id) { sha } }";
+            let found = t.admin.data(ask, json!({"id": service["id"]})).await["serviceDeployment"].clone();
+            if found["sha"].is_string() { Ok(()) } else { Err(found.to_string()) }
+        })
+        .await;
+        Self { t, host, remote, automation, _git: git }
+    }
+
+    /// A commit on a branch that begins at `main`, in git and at the host.
+    fn push(&self, branch: &str, value: &str) -> String {
+        let reference = format!("refs/heads/{branch}");
+        if self.remote.resolve(&reference).is_err() {
+            self.remote.set_ref(&reference, "main").unwrap();
+        }
+        let sha = self.remote.commit(branch).file("web/a.yaml", map(value)).push().unwrap();
+        self.host.push_commit(branch, &sha, &[("web/a.yaml", &map(value))]);
+        sha
+    }
+
+    /// Records a pull request of the host; its id.
+    async fn record(&self, number: u64, branch: &str) -> String {
+        let told = HostPullRequest {
+            url: format!("http://127.0.0.1/plural/fleet/pulls/{number}"),
+            repository: self.host.repository().to_owned(),
+            branch: branch.to_owned(),
+            title: "More".to_owned(),
+            status: PrStatus::Open,
+            labels: Vec::new(),
+        };
+        let app = self.t.console.app();
+        let automation = self.automation.as_str().unwrap().parse().unwrap();
+        let opened = app.pull_request_record(&app.ctx(Actor::System), automation, told).await.unwrap();
+        opened.id.to_string()
+    }
+
+    async fn refresh(&self, id: &str) {
+        let read = self.t.admin.data(REFRESH, json!({"id": id})).await["refreshPullRequest"].clone();
+        assert_eq!(read["readError"], Value::Null, "{read}");
+    }
+
+    /// The plan of a commit, once it is in a phase.
+    async fn planned(&self, id: &str, sha: &str, phase: &str) -> Value {
+        eventually(LONG, async || {
+            let all = plans(&self.t.admin, id).await;
+            let found = all.iter().find(|plan| plan["ref"] == sha && plan["phase"] == phase).cloned();
+            found.ok_or_else(|| format!("{all:?}"))
+        })
+        .await
+    }
+
+    /// The one comment of a pull request, once it says this.
+    async fn comment(&self, number: u64, says: &str) -> String {
+        eventually(LONG, async || {
+            let all = self.host.comments(number);
+            assert!(all.len() < 2, "{all:?}");
+            let found = all.iter().map(|(_, body)| body.clone()).find(|body| body.contains(says));
+            found.ok_or_else(|| format!("nothing says {says:?}: {all:?}"))
+        })
+        .await
+    }
+
+    /// The check of services, once it stands so.
+    async fn check(&self, sha: &str, state: &str) {
+        eventually(LONG, async || {
+            let all = self.host.statuses(sha);
+            let last = all.iter().rfind(|(context, _)| context == "plural/services");
+            if last.is_some_and(|(_, now)| now == state) { Ok(()) } else { Err(format!("{all:?}")) }
+        })
+        .await;
+    }
+}
+
+async fn plans(by: &Person, id: &str) -> Vec<Value> {
+    let found = by.data(PLANS, json!({"id": id})).await;
+    let edges = found["fleetPlans"]["edges"].as_array().unwrap();
+    edges.iter().map(|edge| edge["node"].clone()).collect()
+}
+
+async fn each_head_is_planned_and_its_host_is_told(database: TestDatabase) {
+    let h = Hosted::new(&database).await;
+    let first = h.push("feature", "2");
+    let number = h.host.open_from("feature", false);
+    let id = h.record(number, "feature").await;
+    h.refresh(&id).await;
+    let plan = h.planned(&id, &first, "DONE").await;
+    assert_eq!((&plan["sha"], &plan["base"]), (&json!(first), &json!("main")), "{plan}");
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{plan}");
+    let short: String = first.chars().take(8).collect();
+    let comment = h.comment(number, &format!("Services at `{short}`")).await;
+    h.comment(number, "agent away").await;
+    assert!(!comment.contains("key:") && !comment.contains("\"2\""), "{comment}");
+    h.check(&first, "success").await;
+
+    // The same head is no news; another one is, and its plan is told in the same comment.
+    h.refresh(&id).await;
+    let second = h.push("feature", "3");
+    h.refresh(&id).await;
+    h.planned(&id, &second, "DONE").await;
+    let short: String = second.chars().take(8).collect();
+    h.comment(number, &format!("Services at `{short}`")).await;
+    h.check(&second, "success").await;
+    assert_eq!(plans(&h.t.admin, &id).await.len(), 2);
+    // Whoever does not see the project sees none of it.
+    assert!(plans(&h.t.stranger, &id).await.is_empty());
+}
+
+async fn a_fork_waits_for_a_person(database: TestDatabase) {
+    let h = Hosted::new(&database).await;
+    let sha = h.push("fork", "2");
+    let number = h.host.open_from("fork", true);
+    // Git finds it by the name of its pull request alone.
+    h.remote.set_ref(&format!("refs/pull/{number}/head"), &sha).unwrap();
+    h.remote.delete_ref("refs/heads/fork").unwrap();
+    let id = h.record(number, "fork").await;
+    h.refresh(&id).await;
+    let held = h.planned(&id, &sha, "HELD").await;
+    h.comment(number, "comes from a fork").await;
+    h.check(&sha, "pending").await;
+    let release = async |by: &Person, sha: &str| by.ask(RELEASE, json!({"id": held["id"], "sha": sha})).await;
+    assert_eq!(release(&h.t.stranger, &sha).await.outcome(), "NOT_FOUND");
+    assert_eq!(release(&h.t.reader, &sha).await.outcome(), "FORBIDDEN");
+    assert_eq!(release(&h.t.owner, "0000000").await.outcome(), "CONFLICT");
+    assert_eq!(plans(&h.t.admin, &id).await[0]["phase"], "HELD");
+    assert_eq!(release(&h.t.owner, &sha).await.outcome(), "OK");
+    let plan = h.planned(&id, &sha, "DONE").await;
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{plan}");
+    h.check(&sha, "success").await;
+    assert_eq!(release(&h.t.owner, &sha).await.outcome(), "CONFLICT", "once is enough");
+}

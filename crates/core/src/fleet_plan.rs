@@ -1,0 +1,514 @@
+//! What a commit that is not merged yet would do on every cluster that it reaches.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::ids::{ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId};
+use crate::page::Keyed;
+use crate::service::GitRef;
+use crate::sync::{PlanAction, ReportedPlan};
+
+/// Services of one plan; what is beyond is counted.
+pub const MOST_PARTS: usize = 2_000;
+/// How long agents have to answer.
+pub const PATIENCE: TimeDelta = TimeDelta::seconds(60);
+/// Kinds of one service that are counted.
+const MOST_KINDS: usize = 50;
+/// Bytes of a branch, tag or commit.
+const MAX_REFERENCE: usize = 255;
+
+/// How far a plan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FleetPlanPhase {
+    /// The commit comes from a fork: nothing is done with it before a person releases it.
+    Held,
+    /// The console looks which services the commit reaches.
+    Looking,
+    /// Agents were asked.
+    Asked,
+    /// All have answered, or had the time to.
+    Done,
+    /// It cannot be made.
+    Failed,
+    /// A newer commit took its place.
+    Superseded,
+}
+
+impl FleetPlanPhase {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Held, Self::Looking, Self::Asked, Self::Done, Self::Failed, Self::Superseded];
+
+    /// The word in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "HELD",
+            Self::Looking => "LOOKING",
+            Self::Asked => "ASKED",
+            Self::Done => "DONE",
+            Self::Failed => "FAILED",
+            Self::Superseded => "SUPERSEDED",
+        }
+    }
+
+    /// The phase of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.as_str() == word)
+    }
+
+    /// Nothing more comes.
+    pub const fn is_over(self) -> bool {
+        match self {
+            Self::Held | Self::Looking | Self::Asked => false,
+            Self::Done | Self::Failed | Self::Superseded => true,
+        }
+    }
+}
+
+/// What is known of one service of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FleetPartState {
+    /// Its agent was asked.
+    Waiting,
+    /// Its agent has answered.
+    Planned,
+    /// It cannot be planned: it does not build, or does not render.
+    Failed,
+    /// Its agent was not connected, and was not waited for.
+    Away,
+    /// Its agent has not answered in time.
+    Late,
+}
+
+impl FleetPartState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Waiting, Self::Planned, Self::Failed, Self::Away, Self::Late];
+
+    /// The word in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "WAITING",
+            Self::Planned => "PLANNED",
+            Self::Failed => "FAILED",
+            Self::Away => "AWAY",
+            Self::Late => "LATE",
+        }
+    }
+
+    /// The state of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+}
+
+/// What a plan is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetPlanAsk {
+    /// The repository.
+    pub repository_id: RepositoryId,
+    /// Commit, branch or tag that is planned.
+    pub reference: String,
+    /// The branch that it goes to: only services that follow it are reached, and only by what differs from it. Absent: all services of
+    /// the repository, by what differs from what they are at.
+    pub base: Option<String>,
+    /// The pull request that it is of.
+    pub pull_request_id: Option<PullRequestId>,
+}
+
+impl FleetPlanAsk {
+    /// Checks it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no commit, branch or tag.
+    pub fn check(&self) -> Result<()> {
+        let Self { repository_id: _, reference, base, pull_request_id: _ } = self;
+        check_reference("ref", reference)?;
+        base.as_deref().map_or(Ok(()), |base| check_reference("base", base))
+    }
+}
+
+fn check_reference(field: &'static str, text: &str) -> Result<()> {
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
+    let is_name = !text.is_empty()
+        && text.len() <= MAX_REFERENCE
+        && !text.starts_with('-')
+        && !text.contains("..")
+        && !text.contains(is_odd);
+    if is_name {
+        return Ok(());
+    }
+    Err(Error::invalid(field, "must be a commit, a branch or a tag, such as main"))
+}
+
+/// Whether a service that is read at `git` moves when `base` does.
+pub fn follows(git: &GitRef, base: &str) -> bool {
+    let short = |name: &str| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
+    short(&git.reference) == short(base)
+}
+
+/// What a commit would do on every cluster that it reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetPlan {
+    /// Id.
+    pub id: FleetPlanId,
+    /// Where its repository belongs.
+    pub project_id: ProjectId,
+    /// The repository.
+    pub repository_id: RepositoryId,
+    /// The pull request that it is of.
+    pub pull_request_id: Option<PullRequestId>,
+    /// Who asked, as the audit log calls them.
+    pub creator: String,
+    /// What was asked for: commit, branch or tag.
+    pub reference: String,
+    /// Where the host of the pull request keeps the commit, for git.
+    pub head_reference: Option<String>,
+    /// The branch that it goes to.
+    pub base: Option<String>,
+    /// How far it is.
+    pub phase: FleetPlanPhase,
+    /// What the console found; absent until it has looked.
+    pub found: Option<FleetFound>,
+    /// Why it cannot be made.
+    pub error: Option<String>,
+    /// When it was asked for.
+    pub created_at: DateTime<Utc>,
+    /// When something of it last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+impl Keyed for FleetPlan {
+    fn key(&self) -> Uuid {
+        self.id.uuid()
+    }
+}
+
+/// What the console found before it asked agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetFound {
+    /// The commit, in full.
+    pub sha: String,
+    /// First line of its message.
+    pub message: String,
+    /// Services that are read from the repository and that it does not reach.
+    pub untouched: u32,
+    /// Services that are put together from several sources: whether it reaches them is not looked at.
+    pub composed: u32,
+    /// Services that it reaches and that are too many for one plan.
+    pub omitted: u32,
+    /// Until when agents have time.
+    pub deadline: DateTime<Utc>,
+}
+
+/// How many objects of each kind of change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlanCounts {
+    /// New.
+    pub created: u32,
+    /// Other than before.
+    pub changed: u32,
+    /// Gone.
+    pub deleted: u32,
+    /// Hooks that run.
+    pub hooks: u32,
+    /// As they are.
+    pub unchanged: u32,
+    /// Kept from being applied: by policies, limits, other owners, kinds that are not served.
+    pub blocked: u32,
+    /// Differ, and are more than a plan lists.
+    pub omitted: u32,
+}
+
+impl PlanCounts {
+    /// Those of a plan, and of so many objects that are no part of it because they cannot be sent.
+    pub fn of(plan: &ReportedPlan, unsent: usize) -> Self {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let mut counts = Self {
+            unchanged: plan.unchanged,
+            omitted: plan.omitted,
+            blocked: count(unsent),
+            ..Self::default()
+        };
+        for planned in &plan.objects {
+            let one = match planned.action {
+                PlanAction::Create => &mut counts.created,
+                PlanAction::Change => &mut counts.changed,
+                PlanAction::Prune => &mut counts.deleted,
+                PlanAction::RunHook => &mut counts.hooks,
+                PlanAction::Unchanged => &mut counts.unchanged,
+                PlanAction::Conflict | PlanAction::Blocked => &mut counts.blocked,
+            };
+            *one = one.saturating_add(1);
+        }
+        counts
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let Self { created, changed, deleted, hooks, unchanged, blocked, omitted } = other;
+        Self {
+            created: self.created.saturating_add(created),
+            changed: self.changed.saturating_add(changed),
+            deleted: self.deleted.saturating_add(deleted),
+            hooks: self.hooks.saturating_add(hooks),
+            unchanged: self.unchanged.saturating_add(unchanged),
+            blocked: self.blocked.saturating_add(blocked),
+            omitted: self.omitted.saturating_add(omitted),
+        }
+    }
+
+    /// Something would happen.
+    pub fn is_any(self) -> bool {
+        let Self { created, changed, deleted, hooks, unchanged: _, blocked, omitted } = self;
+        [created, changed, deleted, hooks, blocked, omitted].iter().any(|number| *number > 0)
+    }
+}
+
+/// How many objects of a kind something happens to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KindCount {
+    /// The kind.
+    pub kind: String,
+    /// Its objects.
+    pub count: u32,
+}
+
+impl KindCount {
+    /// Those of a plan, most first.
+    pub fn of(plan: &ReportedPlan) -> Vec<Self> {
+        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+        for planned in plan.objects.iter().filter(|planned| planned.action != PlanAction::Unchanged) {
+            *counts.entry(&planned.object.kind).or_default() += 1;
+        }
+        let mut kinds: Vec<Self> =
+            counts.into_iter().map(|(kind, count)| Self { kind: kind.to_owned(), count }).collect();
+        kinds.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.kind.cmp(&b.kind)));
+        kinds.truncate(MOST_KINDS);
+        kinds
+    }
+}
+
+/// One service of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetPlanPart {
+    /// Id; also what its agent is asked under.
+    pub id: FleetPartId,
+    /// The plan.
+    pub plan_id: FleetPlanId,
+    /// The service.
+    pub service_id: ServiceId,
+    /// Its cluster.
+    pub cluster_id: ClusterId,
+    /// The service's name when the plan was made.
+    pub service: String,
+    /// The cluster's handle when the plan was made.
+    pub cluster: String,
+    /// The project of the cluster when the plan was made.
+    pub project_id: ProjectId,
+    /// What is known of it.
+    pub state: FleetPartState,
+    /// What would happen.
+    pub counts: PlanCounts,
+    /// Of what kinds the objects are that something happens to, most first.
+    pub kinds: Vec<KindCount>,
+    /// Why it is not planned, in words.
+    pub error: Option<String>,
+    /// When its agent answered.
+    pub answered_at: Option<DateTime<Utc>>,
+}
+
+/// What a plan says of one cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterSum {
+    /// The cluster.
+    pub cluster_id: ClusterId,
+    /// Its handle when the plan was made.
+    pub cluster: String,
+    /// Services that the commit reaches.
+    pub services: u32,
+    /// Of those, the ones whose agent has not answered yet.
+    pub waiting: u32,
+    /// Those that cannot be planned.
+    pub failed: u32,
+    /// Those whose agent was not connected.
+    pub away: u32,
+    /// Those whose agent has not answered in time.
+    pub late: u32,
+    /// What would happen.
+    pub counts: PlanCounts,
+}
+
+impl ClusterSum {
+    fn of(part: &FleetPlanPart) -> Self {
+        Self {
+            cluster_id: part.cluster_id,
+            cluster: part.cluster.clone(),
+            services: 0,
+            waiting: 0,
+            failed: 0,
+            away: 0,
+            late: 0,
+            counts: PlanCounts::default(),
+        }
+    }
+
+    fn add(&mut self, part: &FleetPlanPart) {
+        self.services += 1;
+        self.counts = self.counts.and(part.counts);
+        match part.state {
+            FleetPartState::Planned => {}
+            FleetPartState::Waiting => self.waiting += 1,
+            FleetPartState::Failed => self.failed += 1,
+            FleetPartState::Away => self.away += 1,
+            FleetPartState::Late => self.late += 1,
+        }
+    }
+}
+
+/// Parts in sum, by cluster, in the order of their handles.
+pub fn by_cluster(parts: &[FleetPlanPart]) -> Vec<ClusterSum> {
+    let mut sums: BTreeMap<(&str, ClusterId), ClusterSum> = BTreeMap::new();
+    for part in parts {
+        let sum =
+            sums.entry((part.cluster.as_str(), part.cluster_id)).or_insert_with(|| ClusterSum::of(part));
+        sum.add(part);
+    }
+    sums.into_values().collect()
+}
+
+/// All parts in sum.
+pub fn total(parts: &[FleetPlanPart]) -> PlanCounts {
+    parts.iter().fold(PlanCounts::default(), |sum, part| sum.and(part.counts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::RevisionId;
+    use crate::sync::{ObjectRef, PlannedObject};
+
+    #[test]
+    fn words_round_trip() {
+        for phase in FleetPlanPhase::ALL {
+            assert_eq!(FleetPlanPhase::parse(phase.as_str()), Some(phase));
+        }
+        for state in FleetPartState::ALL {
+            assert_eq!(FleetPartState::parse(state.as_str()), Some(state));
+        }
+        assert_eq!((FleetPlanPhase::parse(""), FleetPartState::parse("done")), (None, None));
+    }
+
+    #[test]
+    fn what_is_planned_is_a_name() {
+        let ask = |reference: &str, base: Option<&str>| FleetPlanAsk {
+            repository_id: RepositoryId::new(),
+            reference: reference.to_owned(),
+            base: base.map(str::to_owned),
+            pull_request_id: None,
+        };
+        for good in ["main", "feature/a-1", "v1.2.3", "0123456789abcdef0123456789abcdef01234567"] {
+            ask(good, Some(good)).check().unwrap();
+        }
+        for bad in ["", "-f", "a b", "a..b", "a:b", "a\nb", "a^", &"x".repeat(256)] {
+            assert!(ask(bad, None).check().unwrap_err().to_string().starts_with("ref"), "{bad:?}");
+            assert!(ask("main", Some(bad)).check().unwrap_err().to_string().starts_with("base"), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn services_follow_their_branch() {
+        let git = |reference: &str| GitRef::new(reference, "a", &[]).unwrap();
+        for (reference, base, expected) in [
+            ("main", "main", true),
+            ("refs/heads/main", "main", true),
+            ("main", "refs/heads/main", true),
+            ("v1.0.0", "main", false),
+            ("main-2", "main", false),
+        ] {
+            assert_eq!(follows(&git(reference), base), expected, "{reference} {base}");
+        }
+    }
+
+    fn part(cluster: (&str, ClusterId), state: FleetPartState, created: u32) -> FleetPlanPart {
+        FleetPlanPart {
+            id: FleetPartId::new(),
+            plan_id: FleetPlanId::new(),
+            service_id: ServiceId::new(),
+            cluster_id: cluster.1,
+            service: "shop".to_owned(),
+            cluster: cluster.0.to_owned(),
+            project_id: ProjectId::new(),
+            state,
+            counts: PlanCounts { created, ..PlanCounts::default() },
+            kinds: Vec::new(),
+            error: None,
+            answered_at: None,
+        }
+    }
+
+    #[test]
+    fn parts_add_up_by_cluster() {
+        let (blue, red) = (("blue", ClusterId::new()), ("red", ClusterId::new()));
+        let parts = [
+            part(red, FleetPartState::Away, 0),
+            part(blue, FleetPartState::Planned, 2),
+            part(blue, FleetPartState::Planned, 1),
+            part(blue, FleetPartState::Waiting, 0),
+            part(red, FleetPartState::Late, 0),
+            part(red, FleetPartState::Failed, 0),
+        ];
+        let sums = by_cluster(&parts);
+        let told: Vec<(&str, u32, u32)> =
+            sums.iter().map(|sum| (sum.cluster.as_str(), sum.services, sum.counts.created)).collect();
+        assert_eq!(told, [("blue", 3, 3), ("red", 3, 0)]);
+        assert_eq!((sums[0].waiting, sums[1].away, sums[1].late, sums[1].failed), (1, 1, 1, 1));
+        assert_eq!(total(&parts).created, 3);
+    }
+
+    #[test]
+    fn objects_are_counted_by_what_happens_to_them() {
+        let planned = |action| PlannedObject {
+            object: ObjectRef::default(),
+            version: String::new(),
+            action,
+            phase: None,
+            wave: 0,
+            why: None,
+            fields: Vec::new(),
+            fields_omitted: 0,
+            location: None,
+        };
+        let plan = ReportedPlan {
+            request_id: None,
+            revision_id: RevisionId::new(),
+            digest: String::new(),
+            objects: [
+                PlanAction::Create,
+                PlanAction::Change,
+                PlanAction::Change,
+                PlanAction::Prune,
+                PlanAction::RunHook,
+                PlanAction::Conflict,
+                PlanAction::Blocked,
+            ]
+            .map(planned)
+            .to_vec(),
+            unchanged: 9,
+            omitted: 3,
+            error: None,
+        };
+        let counts = PlanCounts::of(&plan, 2);
+        let expected =
+            PlanCounts { created: 1, changed: 2, deleted: 1, hooks: 1, unchanged: 9, blocked: 4, omitted: 3 };
+        assert_eq!(counts, expected);
+        assert_eq!(counts.and(PlanCounts::default()), counts);
+        assert_eq!(counts.and(counts).blocked, 8);
+        assert_eq!(KindCount::of(&plan), [KindCount { kind: String::new(), count: 7 }]);
+        assert!(counts.is_any() && !PlanCounts { unchanged: 3, ..PlanCounts::default() }.is_any());
+    }
+}

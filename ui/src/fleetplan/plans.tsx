@@ -1,0 +1,261 @@
+import { Alert, Group, Stack, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import {
+  IconAlertTriangle,
+  IconCircleCheckFilled,
+  IconCircleDashed,
+  IconCircleXFilled,
+  IconLockOpen,
+  IconPlugConnectedX,
+  IconProgress,
+} from '@tabler/icons-react';
+import { useState } from 'react';
+
+import type { FleetPlanPartState } from '../generated/graphql';
+import { ask, explain } from '../lib/client';
+import { counted, short } from '../lib/text';
+import { Action } from '../parts/action';
+import { Panel } from '../parts/page';
+import { State, unknown, type Look } from '../parts/state';
+import { Name, RouteLink } from '../parts/text';
+import { paths } from '../paths';
+import classes from './fleetplan.module.css';
+import { partQuery, plansQuery, Release, type Counts, type Part, type Plan } from './queries';
+
+const states: Record<FleetPlanPartState, Look> = {
+  FAILED: { word: 'Not plannable', tone: 'bad', Icon: IconCircleXFilled },
+  AWAY: { word: 'Agent away', tone: 'warn', Icon: IconPlugConnectedX },
+  LATE: { word: 'No answer', tone: 'warn', Icon: IconAlertTriangle },
+  WAITING: { word: 'Being made', tone: 'busy', Icon: IconProgress },
+  PLANNED: { word: 'Planned', tone: 'good', Icon: IconCircleCheckFilled },
+};
+
+/** What a pull request would do to services, by cluster. Nothing where it is of no repository that services are read from. */
+export function FleetPlans({ pullRequest }: { pullRequest: string }) {
+  const { data = [] } = useQuery(plansQuery(pullRequest));
+  return data.map((plan) => <Planned key={plan.id} plan={plan} pullRequest={pullRequest} />);
+}
+
+function Planned({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
+  const commit = plan.sha ?? plan.ref ?? '';
+  const parts = (plan.reach?.parts ?? []).flatMap((part) => part ?? []);
+  return (
+    <Panel title="What it would do to services" aside={<code title={commit}>{short(commit)}</code>}>
+      <Stack gap="sm" p="md">
+        <Standing plan={plan} pullRequest={pullRequest} reached={parts.length} />
+        {parts.length > 0 && <Clusters plan={plan} parts={parts} />}
+        <Rest plan={plan} />
+      </Stack>
+    </Panel>
+  );
+}
+
+function Standing({ plan, pullRequest, reached }: { plan: Plan; pullRequest: string; reached: number }) {
+  switch (plan.phase) {
+    case 'HELD':
+      return (
+        <Group justify="space-between">
+          <Text size="sm">
+            This commit comes from a fork. Nothing of it is rendered before somebody who may approve has read it and releases it.
+          </Text>
+          <Action
+            // Another commit is another question.
+            key={plan.ref}
+            noun="fleet plans"
+            isSmall
+            isDangerous
+            label="Release"
+            icon={IconLockOpen}
+            explains={
+              <>
+                <Text size="sm">
+                  Agents render what this commit says with the values of your services. Read it before. It counts for this commit
+                  and no other:
+                </Text>
+                <Text size="sm" mt="sm" style={{ overflowWrap: 'anywhere' }}>
+                  <code>{plan.ref}</code>
+                </Text>
+              </>
+            }
+            command={`plural pr release ${pullRequest} --commit ${plan.ref ?? ''}`}
+            run={() => ask(Release, { id: plan.id, sha: plan.ref ?? '' })}
+            done="Released the commit: it is planned"
+          />
+        </Group>
+      );
+    case 'LOOKING':
+      return <Text size="sm">The console looks which services the commit reaches.</Text>;
+    case 'FAILED':
+      return (
+        <Alert color="red" icon={<IconAlertTriangle size={16} />} title="There is no plan of this commit">
+          <Text size="sm">
+            <Name of={plan.error ?? 'The console does not say why.'} />
+          </Text>
+        </Alert>
+      );
+    case 'SUPERSEDED':
+      return <Text size="sm">A newer commit took its place.</Text>;
+    case 'ASKED':
+    case 'DONE':
+    case null:
+      return reached === 0 ? <Text size="sm">It reaches no service that you may see.</Text> : null;
+  }
+}
+
+const numbers = ['created', 'changed', 'deleted', 'blocked'] as const;
+
+function Cells({ counts, isKnown }: { counts: Counts; isKnown: boolean }) {
+  return numbers.map((of) => {
+    const count = counts?.[of] ?? 0;
+    // What goes, or does not go through, is to be seen at a glance.
+    const isLoud = isKnown && count > 0 && (of === 'deleted' || of === 'blocked');
+    return (
+      <td key={of} data-number data-loud={isLoud}>
+        {isKnown ? count.toLocaleString('en') : '–'}
+      </td>
+    );
+  });
+}
+
+function Heads({ first, last }: { first: string; last: string }) {
+  return (
+    <thead>
+      <tr>
+        <th scope="col">{first}</th>
+        {numbers.map((of) => (
+          <th key={of} scope="col" data-number>
+            {of.charAt(0).toUpperCase() + of.slice(1)}
+          </th>
+        ))}
+        <th scope="col">{last}</th>
+      </tr>
+    </thead>
+  );
+}
+
+function Clusters({ plan, parts }: { plan: Plan; parts: Part[] }) {
+  const clusters = (plan.reach?.clusters ?? []).flatMap((cluster) => cluster ?? []);
+  const [open, setOpen] = useState<string>();
+  return (
+    <>
+      <div className={classes['scroll']}>
+        <table className={classes['table']}>
+          <Heads first="Cluster" last="Services" />
+          <tbody>
+            {clusters.map(({ handle, services, waiting, failed, away, late, counts }) => {
+              const rest = [
+                [failed, 'not plannable'],
+                [away, 'agent away'],
+                [late, 'without an answer'],
+                [waiting, 'being made'],
+              ] as const;
+              const silent = rest.reduce((sum, [count]) => sum + (count ?? 0), 0);
+              const told = rest.flatMap(([count, words]) => ((count ?? 0) > 0 ? [`${count} ${words}`] : []));
+              return (
+                <tr key={handle}>
+                  <td>
+                    <RouteLink to={paths.cluster(handle ?? '')}>
+                      <Name of={handle ?? ''} />
+                    </RouteLink>
+                  </td>
+                  <Cells counts={counts} isKnown={(services ?? 0) > silent} />
+                  <td>{[counted(services ?? 0, 'service'), ...told].join(', ')}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+      <div className={classes['scroll']}>
+        <table className={classes['table']}>
+          <Heads first="Service" last="State" />
+          <tbody>
+            {parts.map((part) => (
+              <tr key={part.id}>
+                <td>
+                  <RouteLink to={paths.service(part.handle ?? '', part.name ?? '')}>
+                    <Name of={`${part.handle ?? ''} / ${part.name ?? ''}`} />
+                  </RouteLink>
+                </td>
+                <Cells counts={part.counts} isKnown={part.state === 'PLANNED'} />
+                <td>
+                  {part.state === 'PLANNED' ? (
+                    <button
+                      type="button"
+                      aria-expanded={open === part.id}
+                      onClick={() => {
+                        setOpen(open === part.id ? undefined : part.id);
+                      }}
+                    >
+                      {open === part.id ? 'Hide the objects' : 'Show the objects'}
+                    </button>
+                  ) : (
+                    <State look={part.state == null ? unknown : states[part.state]} />
+                  )}
+                  {part.error != null && (
+                    <Text size="sm">
+                      <Name of={part.error} />
+                    </Text>
+                  )}
+                  {open === part.id && <Objects id={part.id} />}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+/** What would happen to the objects of one service. Values are shown to whoever may read them. */
+function Objects({ id }: { id: string }) {
+  const { data, error, isPending } = useQuery(partQuery(id));
+  if (error) return <Text size="sm">{explain(error).what}</Text>;
+  if (isPending) return <IconCircleDashed size={14} aria-label="is being read" />;
+  const objects = (data?.objects ?? []).flatMap((object) => object ?? []);
+  const problems = (data?.problems ?? []).flatMap((problem) => problem ?? []);
+  return (
+    <Stack gap={4} mt="xs">
+      {problems.map((problem, at) => (
+        <Text key={`problem ${at}`} size="sm" c="red">
+          <Name of={problem.message ?? ''} />
+        </Text>
+      ))}
+      {objects.map(({ action, why, object, fields }, at) => (
+        <div key={`${object.kind} ${object.namespace ?? ''} ${object.name} ${at}`}>
+          <Text size="sm">
+            {action.toLowerCase().replace('_', ' ')} <Name of={`${object.kind} ${object.name}`} />
+            {why != null && (
+              <>
+                : <Name of={why} />
+              </>
+            )}
+          </Text>
+          {(fields ?? [])
+            .flatMap((field) => field ?? [])
+            .map((field) => (
+              <Text key={field.path} size="xs" ff="monospace" c="dimmed">
+                <Name of={field.path} />: <Name of={field.before ?? '–'} /> → <Name of={field.after ?? '–'} />
+              </Text>
+            ))}
+        </div>
+      ))}
+    </Stack>
+  );
+}
+
+function Rest({ plan: { composed, omitted, untouched } }: { plan: Plan }) {
+  const told = [
+    [untouched, 'that are read from the repository and are not reached'],
+    [composed, 'that are put together from several sources and were not looked at'],
+    [omitted, 'that are reached and are too many for one plan'],
+  ] as const;
+  return told.map(([count, words]) =>
+    (count ?? 0) > 0 ? (
+      <Text key={words} size="sm" c="dimmed">
+        {counted(count ?? 0, 'service')} {words}
+      </Text>
+    ) : null,
+  );
+}

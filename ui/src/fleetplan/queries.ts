@@ -1,0 +1,133 @@
+import { queryOptions } from '@tanstack/react-query';
+
+import { graphql } from '../generated';
+import type { FleetPlanPartQuery, FleetPlansQuery } from '../generated/graphql';
+import { ask } from '../lib/client';
+
+const Plans = graphql(/* GraphQL */ `
+  query FleetPlans($pullRequestId: ID!) {
+    fleetPlans(pullRequestId: $pullRequestId, last: 10) {
+      edges {
+        node {
+          id
+          phase
+          error
+          ref
+          sha
+          untouched
+          composed
+          omitted
+          updatedAt
+          repository {
+            id
+            url
+          }
+          reach {
+            counts {
+              created
+              changed
+              deleted
+              blocked
+            }
+            clusters {
+              handle
+              services
+              waiting
+              failed
+              away
+              late
+              counts {
+                created
+                changed
+                deleted
+                blocked
+              }
+            }
+            parts {
+              id
+              name
+              handle
+              state
+              error
+              counts {
+                created
+                changed
+                deleted
+                blocked
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+`);
+
+const Part = graphql(/* GraphQL */ `
+  query FleetPlanPart($id: ID!) {
+    fleetPlanPart(id: $id) {
+      objects {
+        action
+        why
+        location
+        object {
+          group
+          kind
+          namespace
+          name
+        }
+        fields {
+          path
+          before
+          after
+          hidden
+        }
+        fieldsOmitted
+      }
+      problems {
+        source
+        message
+        location
+      }
+    }
+  }
+`);
+
+export const Release = graphql(/* GraphQL */ `
+  mutation ReleaseFleetPlan($id: ID!, $sha: String!) {
+    releaseFleetPlan(id: $id, sha: $sha) {
+      id
+    }
+  }
+`);
+
+type Edge = NonNullable<NonNullable<NonNullable<FleetPlansQuery['fleetPlans']>['edges']>[number]>;
+export type Plan = NonNullable<Edge['node']>;
+export type Part = NonNullable<NonNullable<NonNullable<Plan['reach']>['parts']>[number]>;
+export type Counts = Part['counts'];
+export type PartPlan = NonNullable<FleetPlanPartQuery['fleetPlanPart']>;
+
+/** Milliseconds between two looks at one that agents are asked for: somebody waits for it. */
+const SOON = 1000;
+
+const isGoingOn = (plan: Plan) => plan.phase === 'LOOKING' || plan.phase === 'ASKED';
+
+/** The newest plan of each repository of a pull request. While agents answer, they are read again and again. */
+export const plansQuery = (pullRequestId: string) =>
+  queryOptions({
+    queryKey: ['fleet plans', 'of', pullRequestId],
+    queryFn: async ({ signal }): Promise<Plan[]> => {
+      const answer = await ask(Plans, { pullRequestId }, signal);
+      const all = (answer.fleetPlans?.edges ?? []).flatMap((edge) => edge?.node ?? []);
+      // Oldest first: the last one of a repository stays.
+      return [...new Map(all.map((plan) => [plan.repository?.id ?? '', plan])).values()];
+    },
+    refetchInterval: (asked) => (asked.state.data?.some(isGoingOn) === true ? SOON : false),
+  });
+
+/** What would happen to one service. */
+export const partQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['fleet plans', 'part', id],
+    queryFn: async ({ signal }) => (await ask(Part, { id }, signal)).fleetPlanPart,
+  });

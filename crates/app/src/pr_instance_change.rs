@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use crate::access::{Authorized, CreatePr};
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::jobs::Parts;
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldMerge, ScaffoldMerged};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrInstanceFilter, PrLedger};
@@ -387,7 +388,8 @@ fn expected<'a>(
 /// With a seed of its own, by which its pull request is known.
 fn asked(spec: PrAutomationSpec, answers: Map<String, Value>, ctx: &OpCtx) -> Result<Asked> {
     let seed = hex::encode(random::<16>()?);
-    Ok(Asked { spec, answers, seed, clock_ms: ctx.now().timestamp_millis(), change: None })
+    let clock_ms = ctx.now().timestamp_millis();
+    Ok(Asked { spec, answers, seed, clock_ms, parts: Parts::default(), change: None })
 }
 
 fn uninstalls(instance: &PrInstance, change: AskedChange, ctx: &OpCtx) -> Result<Asked> {

@@ -210,6 +210,9 @@ impl App {
                 ScaffoldConflict::Lines | ScaffoldConflict::Binary => {
                     left.push(format!("{path}: the same lines were changed since"));
                 }
+                ScaffoldConflict::TooLarge => {
+                    left.push(format!("{path}: it was changed since, and is too large to be compared"));
+                }
             }
         }
         if changes.is_empty() && !left.is_empty() {

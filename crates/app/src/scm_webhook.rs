@@ -202,9 +202,7 @@ impl App {
 
     /// Whether something here is about a repository of this connection: a git repository, or a pull request.
     async fn scm_webhook_concerns(&self, connection: &ScmConnection, slug: &str) -> Result<bool> {
-        let told = identities(connection.kind, &connection.spec, slug);
-        let all = self.store.scm_webhook_repositories(connection.project_id).await?;
-        if all.iter().any(|(_, url)| told.contains(&url.identity())) {
+        if !self.scm_repositories(connection, slug).await?.is_empty() {
             return Ok(true);
         }
         self.store.scm_webhook_has_pull_requests(connection.id, slug).await

@@ -19,7 +19,7 @@ const MAX_SEEN: usize = 20_000;
 /// Pull requests of one repository that one pass has planned; the next one goes on.
 const AT_ONCE: usize = 50;
 /// Connections of one page.
-const CONNECTIONS: u32 = 100;
+const CONNECTIONS: i64 = 100;
 
 /// The heads that this console has seen of open pull requests, by their keys.
 #[derive(Default)]

@@ -36,7 +36,7 @@ const MAX_PULLS: usize = 20;
 /// Letters of a title that are kept.
 const MAX_TITLE: usize = 200;
 /// Connections of one page.
-const CONNECTIONS: u32 = 100;
+const CONNECTIONS: i64 = 100;
 
 /// Which pull request, and through which connection its host is asked and told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

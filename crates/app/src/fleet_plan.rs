@@ -176,8 +176,13 @@ impl App {
                 return Err(Error::invalid("pullRequestId", "is of another project than the repository"));
             }
             if opened.life.facts.fork {
-                // Whoever asks for the plan of a fork's commit releases that commit.
+                // Whoever asks for the plan of a fork's commit releases that commit, and no name that may lead to another one by then.
                 self.authorized::<Repository, Approve>(ctx, &by).await?;
+                if opened.life.head.as_deref() != Some(reference.as_str()) {
+                    return Err(Error::conflict(
+                        "the pull request comes from a fork: name the commit at its head, in full, that you have read",
+                    ));
+                }
             }
         }
         let (id, at) = (FleetPlanId::new(), ctx.now());

@@ -14,6 +14,9 @@ use crate::stack::StackTool;
 use crate::stack_run::{RunTrigger, StackRun};
 use crate::stack_spec::{JobSpec, StackApproval, StackConfiguration, StackSpec};
 
+/// How long a command of a check may take, in seconds: what it loads is code that nobody vouches for, and plans of pull requests wait for it.
+const CHECK_SECONDS: u64 = 15 * 60;
+
 /// The pull request that a run plans.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -125,7 +128,10 @@ impl StackSpec {
                 ..StackConfiguration::default()
             },
             job: JobSpec { namespace, node_selector, tolerations, requests, limits, ..JobSpec::default() },
-            timeout_seconds: self.timeout_seconds,
+            timeout_seconds: match self.timeout_seconds {
+                0 => CHECK_SECONDS,
+                seconds => seconds.min(CHECK_SECONDS),
+            },
             pull_request: Some(pull),
             ..Self::default()
         }
@@ -248,10 +254,14 @@ mod tests {
                 terraform: spec.configuration.terraform.clone(),
                 ..StackConfiguration::default()
             },
+            timeout_seconds: CHECK_SECONDS,
             pull_request: checked.pull_request.clone(),
             ..StackSpec::default()
         };
         assert_eq!(checked, expected);
+        let endless = StackSpec { timeout_seconds: 24 * 60 * 60, ..StackSpec::default() };
+        assert_eq!(endless.for_pull_request(pull(true)).timeout_seconds, CHECK_SECONDS);
+        assert_eq!(endless.for_pull_request(pull(false)).timeout_seconds, 24 * 60 * 60);
         let planned = spec.for_pull_request(pull(false));
         assert_eq!(
             (planned.variables.len(), planned.manage_state, planned.actor, planned.is_checked_only()),

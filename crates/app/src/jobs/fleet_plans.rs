@@ -78,6 +78,14 @@ impl Job for LookFleetPlan {
         }
         Ok(())
     }
+
+    /// A check that stays pending keeps everybody from merging.
+    async fn died(app: &Arc<App>, begun: BegunFleetPlan, _why: &str) -> Result<()> {
+        let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
+        let jobs = fleet_plan_tellers(plan.id, plan.pull_request_id)?;
+        let error = "the console could not look at the commit: ask for the plan again";
+        app.store.fleet_plan_failed(plan.id, error, &jobs, app.now()).await
+    }
 }
 
 impl Job for EndFleetPlan {

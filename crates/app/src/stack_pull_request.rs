@@ -11,8 +11,8 @@ use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::scm_webhook::identities;
 use plural_core::stack::Stack;
 use plural_core::stack_pull_request::{
-    ReleasedCommit, RunPullRequest, StackPullRequest, can_be_checked, follows_branch, head_reference,
-    pull_request_at,
+    ReleasedCommit, RunPullRequest, StackPullRequest, can_be_checked, check_releasable, follows_branch,
+    head_reference, pull_request_at,
 };
 use plural_core::stack_run::{RunKind, RunStatus, RunTrigger, StackRun};
 use plural_core::{Error, Result};
@@ -198,6 +198,7 @@ impl App {
                 known.pull.sha
             )));
         }
+        check_releasable(sha)?;
         let released = ReleasedCommit {
             sha: sha.to_owned(),
             user_id,

@@ -206,6 +206,18 @@ pub fn head_reference(kind: ScmType, number: u64) -> Option<String> {
     }
 }
 
+/// Checks that a text is a commit, and the whole of it. Some hosts tell the beginning of a fork's only: others may begin so, too, and a
+/// branch may be called so.
+///
+/// # Errors
+/// [`Error::Conflict`] for what is none: nobody can release it.
+pub fn check_releasable(sha: &str) -> Result<()> {
+    if sha.len() == 40 && sha.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(());
+    }
+    Err(Error::conflict("the host does not tell the whole commit of the fork, so that it cannot be released"))
+}
+
 /// Whether a stack that follows this reference is what a branch is merged into. `HEAD` is: whoever asks knows the commits of both.
 pub fn follows_branch(reference: &str, base: &str) -> bool {
     reference == base || reference.strip_prefix("refs/heads/") == Some(base)
@@ -350,6 +362,14 @@ mod tests {
         seen.released = None;
         seen.pull.fork = false;
         assert!(!seen.waits_for_release());
+    }
+
+    #[test]
+    fn only_a_whole_commit_is_released() {
+        check_releasable("0123456789abcdef0123456789abcdef01234567").unwrap();
+        for sha in ["", "0123456789ab", "main", &"g".repeat(40), &"a".repeat(64)] {
+            assert!(check_releasable(sha).is_err(), "{sha}");
+        }
     }
 
     #[test]

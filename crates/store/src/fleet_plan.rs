@@ -501,7 +501,8 @@ pub(crate) async fn done_in_tx(
     };
     change.update(&write.tx).await.map_err(db("ending a fleet plan"))?;
     let id = FleetPlanId::from_uuid(plan.id);
-    let jobs = fleet_plan_tellers(id, plan.pull_request_id.map(PullRequestId::from_uuid))?;
+    let repository = RepositoryId::from_uuid(plan.repository_id);
+    let jobs = fleet_plan_tellers(id, repository, plan.pull_request_id.map(PullRequestId::from_uuid))?;
     write.enqueue(&jobs, at).await
 }
 

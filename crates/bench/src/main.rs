@@ -110,7 +110,8 @@ async fn main() -> anyhow::Result<()> {
     }
     let load = machine::load();
     let metrics = plural_kit::init_metrics()?;
-    let is_partial = matches!(&bench, Bench::Pr(options) if options.is_partial());
+    // Parts of it may be left out, and run later.
+    let has_parts = matches!(bench, Bench::Pr(_));
     let (name, figures) = match bench {
         Bench::Commit(options) => ("commit", commit::run(&options, &metrics).await?),
         Bench::Apply(options) => ("apply", apply::run(&options, &metrics).await?),
@@ -141,7 +142,7 @@ async fn main() -> anyhow::Result<()> {
     };
     let folder = folder()?;
     let before = Report::read(&folder, name);
-    if is_partial && let Some(before) = &before {
+    if has_parts && let Some(before) = &before {
         report.keep(before);
     }
     report.write(&folder)?;

@@ -52,11 +52,6 @@ enum Part {
 }
 
 impl Options {
-    /// Some parts are left out.
-    pub(crate) fn is_partial(&self) -> bool {
-        !self.only.is_empty()
-    }
-
     fn has(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
@@ -87,7 +82,7 @@ struct Measured {
 pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
     // Who asks for everything gets what there is; who names a part is told why it cannot be measured.
-    if options.needs_host() && (options.is_partial() || Gitea::is_here_or_report()) {
+    if options.needs_host() && (!options.only.is_empty() || Gitea::is_here_or_report()) {
         figures.extend(Box::pin(at_host(options)).await?);
     }
     if options.has(Part::Plan) {

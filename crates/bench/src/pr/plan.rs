@@ -40,9 +40,9 @@ const PLAN: f64 = 10.0;
 struct Measured {
     /// From the request until the whole plan is read by the API.
     all: Samples,
-    /// Until the agents are asked: fetch, which services, their artifacts.
+    /// Until the artifacts are built: fetch, which services, their artifacts.
     looked: Samples,
-    /// From then to the answer of the last of them.
+    /// From then to the answer of the last agent.
     answered: Samples,
     /// Reading it.
     read: Samples,
@@ -82,11 +82,13 @@ pub(super) async fn run(services: usize, clusters: usize, plans: usize) -> anyho
     let seconds = |samples: &Samples, percent| samples.percentile(percent) / 1e3;
     Ok(vec![
         Figure::new(
-            format!("plan of {services} services on {clusters} clusters, p50"),
+            "commit to what it would do to all services on all clusters, p50",
             seconds(&all, 50),
             "s",
         )
         .at_most(PLAN)
+        .beside("services", services as f64)
+        .beside("clusters", clusters as f64)
         .beside("the longest", seconds(&all, 100))
         .beside("console: fetch, services, artifacts p50", seconds(&looked, 50))
         .beside("agents, from the question to the last answer p50", seconds(&answered, 50))
@@ -94,7 +96,7 @@ pub(super) async fn run(services: usize, clusters: usize, plans: usize) -> anyho
         .beside("read by the API p50", seconds(&read, 50))
         .beside("dry runs alone p50", seconds(&alone, 50))
         .beside("plans", all.len() as f64),
-        Figure::new("agents' share of the plan", answered.percentile(50) / all.percentile(50) * 100.0, "%"),
+        Figure::new("agents' share of that", answered.percentile(50) / all.percentile(50) * 100.0, "%"),
     ])
 }
 
@@ -236,7 +238,10 @@ mod tests {
     async fn every_service_of_a_small_fleet_is_planned() {
         let figures = run(5, 2, 2).await.unwrap();
         let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
-        assert_eq!(names, ["plan of 5 services on 2 clusters, p50", "agents' share of the plan"]);
+        assert_eq!(
+            names,
+            ["commit to what it would do to all services on all clusters, p50", "agents' share of that"]
+        );
         assert!(figures.iter().all(|figure| figure.value > 0.0), "{figures:?}");
     }
 }

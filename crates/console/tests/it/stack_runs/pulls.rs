@@ -394,8 +394,12 @@ async fn forks_keep_no_plan_from_those_who_may_push(database: TestDatabase) {
     assert_eq!(made, [1, 1, 1, 1, 1, 0]);
     let problems: Vec<Value> = h.pulls().await.into_iter().map(|pull| pull["problem"].clone()).collect();
     assert!(problems[5].as_str().unwrap().contains("5 checks of forks' commits under way"), "{problems:?}");
-    h.push("feature", &[("infra/more.tf", "# ours\n")]);
+    h.w.run(2, "PENDING").await;
+    let sha = h.push("feature", &[("infra/more.tf", "# ours\n")]);
     let number = h.host.open_from("feature", false);
     assert_eq!(h.seen(number).await, 1);
+    // It waits for none of them, and they wait for one another.
+    assert_eq!(h.w.run(7, "PENDING").await["sha"], json!(sha));
+    h.w.run(3, "QUEUED").await;
     h.w.t.stop().await;
 }

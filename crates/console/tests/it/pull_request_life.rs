@@ -222,6 +222,13 @@ async fn lost_deliveries_are_caught_up_and_rest_is_cheap(database: TestDatabase)
     app.pull_requests_tend().await.unwrap();
     let now = w.read(&other).await;
     assert_eq!((&now["status"], &now["readError"]), (&json!("OPEN"), &Value::Null), "{now}");
+    // A repository that is gone lists nothing: what is known of it stands, and says why it is old.
+    w.host.set_mood(Some(ScmMood::Failing(404)));
+    w.t.sql("UPDATE pull_requests SET polled_at = NULL, read_at = '2001-01-01T00:00:00+00:00'").await;
+    app.pull_requests_tend().await.unwrap();
+    let now = w.until(&other, |now| now["readError"].is_string()).await;
+    assert_eq!(now["status"], "OPEN", "{now}");
+    assert!(now["readError"].as_str().unwrap().contains("is not there"), "{now}");
     w.t.stop().await;
 }
 

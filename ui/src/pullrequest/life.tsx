@@ -50,7 +50,7 @@ const how: Field = {
 export function LifeActions({ opened }: { opened: Opened }) {
   const { id, phase, status, project, head, draft } = opened;
   if (phase !== 'OPENED') return null;
-  const right = project != null && { right: { verb: 'write', thing: `project/${project.name}` } };
+  const right = project != null && { right: { verb: 'update', thing: `project/${project.name}` } };
   const isKnown = head != null && head !== '';
   return (
     <>

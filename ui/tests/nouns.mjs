@@ -26,12 +26,15 @@ function pullRequest(at) {
   };
 }
 
+/** The newest commit of pull requests that were read back. */
+export const HEAD = '51c3a9b2d4e6f80123456789abcdef0123456789';
+
 /** What was read back of it at its host: of one all, of one little, of one why it could not be read. */
 function lifeOf(at, isOpened) {
   const isRead = isOpened && at % 5 === 0;
   return {
     number: isOpened ? at : null,
-    head: isRead ? '51c3a9b2d4e6f80123456789abcdef0123456789' : null,
+    head: isRead ? HEAD : null,
     base: isRead ? 'main' : null,
     author: isRead ? HOSTILE : null,
     draft: false,

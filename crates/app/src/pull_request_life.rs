@@ -40,6 +40,8 @@ const OTHERS_AT_A_TIME: usize = 50;
 const MET_AT_A_TIME: usize = 10;
 /// Repositories that are listed in one pass.
 const REPOSITORIES: u64 = 20;
+/// How long a host may not know yet what was opened there.
+const GONE_AFTER: TimeDelta = TimeDelta::minutes(10);
 /// Bytes of why one could not be read.
 const MAX_ERROR: usize = 1024;
 /// When one is read back after somebody changed it, should the console end before it does so itself.
@@ -205,7 +207,15 @@ impl App {
         let repository = &before.told.repository;
         // It may be another one's by now, or touch less.
         target_allowed(before.project_id, &connection, Some(repository))?;
-        let pull = host.pull_request(repository, number).await?;
+        let pull = match host.pull_request(repository, number).await {
+            Ok(pull) => pull,
+            Err(error) if error.cause == HostCause::NotFound && at - before.created_at > GONE_AFTER => {
+                // A host that shows the others deleted it: nobody merges it any more, and nothing waits for that.
+                host.open_pull_requests(repository).await.map_err(|_| error)?;
+                return Ok(gone(before, at));
+            }
+            Err(error) => return Err(error.into()),
+        };
         let project = Some(before.project_id);
         let (_, links) = self.pull_request_links(&connection, repository, project, &pull).await?;
         let mut read = self.pull_request_facts(&host, repository, pull, links, at).await?;
@@ -564,6 +574,17 @@ fn unread(before: &PullRequest, error: &Error, at: DateTime<Utc>) -> PullRequest
     let mut life = PrLife { read_at: Some(at), ..before.life.clone() };
     life.facts.error = Some(why);
     PullRequestRead { told: before.told.clone(), life }
+}
+
+/// What is recorded of one that its host does not have any longer.
+fn gone(before: &PullRequest, at: DateTime<Utc>) -> PullRequestRead {
+    let mut life = PrLife { read_at: Some(at), ..before.life.clone() };
+    life.facts.error = None;
+    let mut told = before.told.clone();
+    if told.status == PrStatus::Open {
+        told.status = PrStatus::Closed;
+    }
+    PullRequestRead { told, life }
 }
 
 /// What is beside the point of reading one: where a host tells it badly, the rest still counts.

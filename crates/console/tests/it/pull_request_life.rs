@@ -21,6 +21,7 @@ each_database!(
     it_is_closed_and_a_merged_one_is_not,
     a_merge_reaches_what_reads_its_repository,
     a_host_that_cannot_be_read_is_told,
+    one_that_is_deleted_there_is_closed,
 );
 
 const SECRET: &str = "0123456789abcdef";
@@ -420,5 +421,23 @@ async fn a_host_that_cannot_be_read_is_told(database: TestDatabase) {
     }
     w.told(1).await;
     w.until(&id, |now| now["status"] == "CLOSED").await;
+    w.t.stop().await;
+}
+
+async fn one_that_is_deleted_there_is_closed(database: TestDatabase) {
+    let w = World::new(&database).await;
+    let id = w.open(&w.automation, "shop").await;
+    w.until(&id, |now| now["readAt"].is_string()).await;
+    w.t.sql("UPDATE pull_requests SET url = REPLACE(url, '/pulls/1', '/pulls/99')").await;
+    let refresh = async || w.t.admin.data(REFRESH, json!({"id": id})).await["refreshPullRequest"].clone();
+    // A host may not know yet what was opened a moment ago.
+    let read = refresh().await;
+    assert!(read["status"] == "OPEN" && read["readError"].is_string(), "{read}");
+    w.t.sql("UPDATE pull_requests SET created_at = '2001-01-01T00:00:00+00:00'").await;
+    let read = refresh().await;
+    assert_eq!((&read["status"], &read["readError"]), (&json!("CLOSED"), &Value::Null), "{read}");
+    // Nothing waits for its merge.
+    let ledger = w.t.admin.data("{ prInstances(first: 5) { edges { node { state } } } }", json!({})).await;
+    assert_eq!(ledger["prInstances"]["edges"][0]["node"]["state"], "ABANDONED", "{ledger}");
     w.t.stop().await;
 }

@@ -291,6 +291,9 @@ impl App {
         // Who changes a name needs no key.
         let before = if makes { self.stack_inputs_of(&stack).await? } else { OpenInputs::default() };
         let after = before.changed(change)?;
+        let change = after.beyond(&before, change);
+        // Whoever sends again what nobody shows, because they cannot compare it, writes nothing.
+        let Some(change) = &change else { return self.get::<Stack>(ctx, &selector).await };
         if change.environment.is_some() || change.source.is_some() {
             let selector = ProjectSelector::Id(stack.project_id);
             let project = self.get::<Project>(&self.system_ctx(), &selector).await?;

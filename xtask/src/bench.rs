@@ -42,7 +42,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if names("stacks") {
         install::install(go_programs::needs(User::TestsLater)?, true)?;
     }
-    if names("pr") {
+    // Plans of a commit need no git host.
+    let is_plan_alone = names("--only=plan") || args.rest.windows(2).any(|two| two == ["--only", "plan"]);
+    if names("pr") && !is_plan_alone {
         install::install(debian::database(), true)?;
         install::install(go_programs::needs(User::PullRequests)?, true)?;
     }

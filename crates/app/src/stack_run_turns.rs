@@ -244,7 +244,7 @@ impl App {
                 if !run.is_due(self.now()) {
                     continue;
                 }
-                match self.run_due(run.id, &mut silent).await {
+                match Box::pin(self.run_due(run.id, &mut silent)).await {
                     Ok(true) => moved += 1,
                     Ok(false) => {}
                     Err(error) => {
@@ -266,13 +266,13 @@ impl App {
         waiting.retain(|stack| !active.contains(stack));
         for stack in waiting {
             // One that cannot go on does not hold up the others.
-            if let Err(error) = self.run_next(stack).await {
+            if let Err(error) = Box::pin(self.run_next(stack)).await {
                 let error = error.log_text();
                 tracing::warn!(stack.id = %stack, error, "cannot let the next run of a stack have its turn; trying again");
             }
         }
         for stack in destroyed {
-            match self.stack_destroyed(stack).await {
+            match Box::pin(self.stack_destroyed(stack)).await {
                 Ok(()) => moved += 1,
                 // It is protected by now, or somebody holds its state: each pass would say so.
                 Err(error @ Error::Conflict { .. }) => {

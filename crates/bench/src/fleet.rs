@@ -11,6 +11,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
 use plural_console::RunningConsole;
 use plural_core::access::Actor;
+use plural_core::fleet_plan::FleetPlan;
+use plural_core::ids::FleetPlanId;
 use plural_kit::Metrics;
 use plural_testkit::{OwnedFolder, TestCluster};
 use plural_tunnel::ConsoleOptions;
@@ -104,6 +106,11 @@ impl Fleet {
         Ok(())
     }
 
+    /// Register a repository that is served over HTTP; returns its id.
+    pub(crate) async fn served_repository(&self, url: &str) -> anyhow::Result<String> {
+        self.api.repository(url).await
+    }
+
     /// Register a repository of this machine; returns its id.
     pub(crate) async fn repository(&self, path: &Path) -> anyhow::Result<String> {
         self.api.repository(&path.display().to_string()).await
@@ -149,6 +156,25 @@ impl Fleet {
         let all = app.global_service_instances(&app.ctx(Actor::System), id.parse()?).await?;
         let well = all.iter().filter(|one| one.generation == generation && one.member().healthy);
         Ok(well.count() == self.members.len())
+    }
+
+    /// What asks the console, for what has no name here.
+    pub(crate) fn client(&self) -> &plural_wire::Client {
+        self.api.client()
+    }
+
+    /// What asks the cluster at a place, past the console.
+    pub(crate) fn cluster(&self, member: usize) -> anyhow::Result<kube::Client> {
+        let member = self.members.get(member).context("no such cluster")?;
+        Ok(kube::Client::try_from(member.config.clone())?)
+    }
+
+    /// A plan of a commit is over, however it ended.
+    pub(crate) async fn is_planned(&self, id: &str) -> anyhow::Result<bool> {
+        let app = self.console.app();
+        let id: FleetPlanId = id.parse()?;
+        let plan = app.get::<FleetPlan>(&app.ctx(Actor::System), &id).await?;
+        Ok(plan.phase.is_over())
     }
 
     /// How the agent of the cluster at a place reaches the console.

@@ -70,7 +70,8 @@ enum Bench {
     Poll(poll::Options),
     /// Very many agents on one console: connecting at once, resting, being told
     Fleet(crowd::Options),
-    /// Pull requests at Gitea: a form to its difference, to the open pull request, and a merge to its service
+    /// Pull requests at Gitea: a form to its difference, to the open pull request, and a merge to its service; and plans of a commit
+    /// over many simulated clusters
     Pr(pr::Options),
     /// Requests of people through console and agent, beside the same without them
     Proxy(proxy::Options),
@@ -109,6 +110,8 @@ async fn main() -> anyhow::Result<()> {
     }
     let load = machine::load();
     let metrics = plural_kit::init_metrics()?;
+    // Parts of it may be left out, and run later.
+    let has_parts = matches!(bench, Bench::Pr(_));
     let (name, figures) = match bench {
         Bench::Commit(options) => ("commit", commit::run(&options, &metrics).await?),
         Bench::Apply(options) => ("apply", apply::run(&options, &metrics).await?),
@@ -131,7 +134,7 @@ async fn main() -> anyhow::Result<()> {
         // Done above: it measures nothing.
         Bench::Page => return Ok(()),
     };
-    let report = Report {
+    let mut report = Report {
         bench: name.to_owned(),
         machine: machine::describe(&load),
         commit: machine::commit(),
@@ -139,6 +142,9 @@ async fn main() -> anyhow::Result<()> {
     };
     let folder = folder()?;
     let before = Report::read(&folder, name);
+    if has_parts && let Some(before) = &before {
+        report.keep(before);
+    }
     report.write(&folder)?;
     if json {
         println!("{}", serde_json::to_string(&report)?);

@@ -68,6 +68,16 @@ impl Report {
         serde_json::from_slice(&fs::read(folder.join(format!("{bench}.json"))).ok()?).ok()
     }
 
+    /// Has the figures of an earlier run, too, that this one did not take: of the same commit, so that all of them are.
+    pub(crate) fn keep(&mut self, earlier: &Self) {
+        if earlier.commit != self.commit {
+            return;
+        }
+        let is_new = |figure: &&Figure| self.figures.iter().all(|own| own.name != figure.name);
+        let kept: Vec<Figure> = earlier.figures.iter().filter(is_new).cloned().collect();
+        self.figures.extend(kept);
+    }
+
     /// Keep it for the next run to compare with.
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let file = folder.join(format!("{}.json", self.bench));
@@ -125,6 +135,25 @@ mod tests {
         assert_eq!((figure.goal.as_deref(), figure.holds), (Some("≤ 300"), Some(true)));
         let figure = Figure::new("rate", 1.0, "/s").at_least(50_000.0);
         assert_eq!((figure.goal.as_deref(), figure.holds), (Some("≥ 50 000"), Some(false)));
+    }
+
+    #[test]
+    fn figures_of_other_parts_are_kept_where_they_are_of_the_same_commit() {
+        let report = |commit: &str, figures: &[(&str, f64)]| Report {
+            bench: "pr".to_owned(),
+            machine: "a machine".to_owned(),
+            commit: commit.to_owned(),
+            figures: figures.iter().map(|(name, value)| Figure::new(*name, *value, "ms")).collect(),
+        };
+        let earlier = report("abc", &[("form", 1.0), ("plan", 2.0)]);
+        for (commit, expected) in [("abc", vec![("plan", 3.0), ("form", 1.0)]), ("abd", vec![("plan", 3.0)])]
+        {
+            let mut now = report(commit, &[("plan", 3.0)]);
+            now.keep(&earlier);
+            let all: Vec<(&str, f64)> =
+                now.figures.iter().map(|figure| (figure.name.as_str(), figure.value)).collect();
+            assert_eq!(all, expected, "{commit}");
+        }
     }
 
     #[test]

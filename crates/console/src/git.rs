@@ -176,15 +176,12 @@ impl GitPort for Git {
         reference: Option<&str>,
     ) -> Result<(), GitError> {
         let remote = remote(access)?;
-        let fetched = match reference {
-            Some(reference) => {
-                let reference = RefSpec::parse(reference).map_err(explain)?;
-                self.mirrors.fetch_reference(&remote, &reference).await
-            }
-            None => {
-                let commit = sha.parse::<Oid>().map_err(explain)?;
-                self.mirrors.fetch_commit(&remote, commit).await
-            }
+        let fetched = if let Some(reference) = reference {
+            let reference = RefSpec::parse(reference).map_err(explain)?;
+            self.mirrors.fetch_reference(&remote, &reference).await
+        } else {
+            let commit = sha.parse::<Oid>().map_err(explain)?;
+            self.mirrors.fetch_commit(&remote, commit).await
         };
         fetched.map(drop).map_err(explain)
     }

@@ -206,7 +206,7 @@ fn entry(entry: Entry) -> ScaffoldEntry {
 
 fn lines_of(files: &Files) -> usize {
     let lines = |entry: &Entry| match entry {
-        Entry::File(file) => file.bytes.iter().filter(|byte| **byte == b'\n').count(),
+        Entry::File(file) => file.bytes.split(|byte| *byte == b'\n').count(),
         Entry::Link(_) => 0,
     };
     files.iter().map(|(_, entry)| lines(entry)).sum()

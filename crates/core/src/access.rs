@@ -170,7 +170,7 @@ actions! {
     /// Read what was recorded of people in shells.
     ReadRecordings = "recordings", "read recordings of shells";
     /// Decide about what waits for a person, such as a canary.
-    Approve = "approve", "decide about a canary or the plan of a stack";
+    Approve = "approve", "decide about a canary, the plan of a stack or the commit of a fork";
     /// Open a shell through the console, as far as the cluster's RBAC goes.
     Exec = "exec", "open shells through the console, as far as the cluster's RBAC goes";
     /// Return a service to an earlier revision.

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::ids::{PrAutomationId, ProjectId, PullRequestId, ScmConnectionId};
 use crate::page::Keyed;
 use crate::pr_automation_checks::is_branch;
-use crate::pull_request_life::PrLife;
 use crate::pr_instance::PrGenerated;
+use crate::pull_request_life::PrLife;
 
 /// Labels of a pull request.
 pub(crate) const MAX_LABELS: usize = 100;

@@ -21,8 +21,8 @@ use crate::convert::to_json;
 use crate::database::Database;
 use crate::error::{db, unique_constraint};
 use crate::pull_request::{FACTS, LABELS, row};
-use crate::{pr_instance, scm_connection};
 use crate::transaction::set;
+use crate::{pr_instance, scm_connection};
 
 /// Open ones of a repository that are looked at in one pass.
 const MOST_OPEN: u64 = 1_000;

@@ -57,7 +57,7 @@ const actions: Record<string, string> = {
   write: 'create, change and delete services; syncs, windows, contexts; read configuration and secrets',
   rollback: 'return a service to an earlier revision',
   prune: 'approve the deletions of a service that need approval',
-  approve: 'decide about a canary or the plan of a stack',
+  approve: 'decide about a canary, the plan of a stack or the commit of a fork',
   admin: 'bindings, limits, recordings on or off, tokens and the audit log of a cluster; delete clusters and projects',
   assume: 'create tokens of a service account, and so act as it',
   'state-read': 'read the state of stacks, with the secret values in it',

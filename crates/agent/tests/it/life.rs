@@ -169,7 +169,7 @@ async fn another_commit_is_planned_and_not_applied(cluster: TestCluster) -> anyh
     let head = [("app/a.yaml", map("a", "2")), ("app/c.yaml", map("c", "1"))];
     f.console.ask_about(id, about("first", f.console.artifact(&head)));
     let (told, report) = answer("first").await?;
-    let plan = told.plan.unwrap_or_default();
+    let plan = told.plan.clone().unwrap_or_default();
     let mut lines: Vec<(String, i32)> =
         plan.objects.iter().map(|line| (line.object.clone().unwrap_or_default().name, line.action)).collect();
     lines.sort_unstable();

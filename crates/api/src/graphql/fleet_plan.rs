@@ -437,7 +437,7 @@ impl FleetPlanMutation {
     ) -> Nullable<FleetPlan> {
         nullable(async {
             let request = request(ctx);
-            let ask = ask(&repository_id, reference, base, pull_request_id).into_graphql(ctx)?;
+            let ask = ask(&repository_id, reference, base, pull_request_id.as_ref()).into_graphql(ctx)?;
             let plan = request.app.fleet_plan_create(&request.op, ask).await.into_graphql(ctx)?;
             Ok(Some(plan.into()))
         })
@@ -475,12 +475,12 @@ fn ask(
     repository: &ID,
     reference: String,
     base: Option<String>,
-    pull_request: Option<ID>,
+    pull_request: Option<&ID>,
 ) -> plural_core::Result<FleetPlanAsk> {
     Ok(FleetPlanAsk {
         repository_id: id(repository)?,
         reference,
         base: base.filter(|base| !base.is_empty()),
-        pull_request_id: id_in("pullRequestId", pull_request.as_deref())?,
+        pull_request_id: id_in("pullRequestId", pull_request.map(|id| &**id))?,
     })
 }

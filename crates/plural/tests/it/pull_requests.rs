@@ -30,6 +30,8 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// What Gitea signs with.
 const SECRET: &str = "a-secret-of-the-tests-alone";
 const READ: &str = "query ($id: ID!) { pullRequest(id: $id) { phase error status url ref } }";
+const GENERATED: &str =
+    "{ prInstances { edges { node { id state revision outdated path answers change { id } } } } }";
 
 /// Makes a file, and changes one.
 const AUTOMATION: &str = "\
@@ -147,6 +149,30 @@ impl World {
         };
         Ok(told.iter().map(one).collect())
     }
+
+    /// The comment about services on a pull request, once it says this. There is one, whatever becomes of it.
+    async fn comment(&self, number: u64, says: &str) -> String {
+        eventually(PATIENCE, async || {
+            let all = self.repository.comments(number).map_err(|error| format!("{error:#}"))?;
+            assert!(all.len() < 2, "{all:?}");
+            let found = all.first().filter(|(_, text)| text.contains(says)).map(|(_, text)| text.clone());
+            found.ok_or_else(|| format!("nothing says {says:?}: {all:?}"))
+        })
+        .await
+    }
+
+    /// The only thing that pull requests generated, once it is so.
+    async fn generated(&self, is_so: impl Fn(&Value) -> bool) -> Value {
+        eventually(PATIENCE, async || {
+            let asked = self.admin.data(GENERATED, json!({})).await;
+            let all = asked.map_err(|error| format!("{error:#}"))?["prInstances"]["edges"].take();
+            match all.as_array().map(Vec::as_slice) {
+                Some([one]) if is_so(&one["node"]) => Ok(one["node"].clone()),
+                _ => Err(all.to_string()),
+            }
+        })
+        .await
+    }
 }
 
 async fn a_form_becomes_a_change_of_a_service(database: TestDatabase) -> anyhow::Result<()> {
@@ -189,11 +215,71 @@ async fn a_form_becomes_a_change_of_a_service(database: TestDatabase) -> anyhow:
     let listed = world.plural("pr list --status open").await?;
     assert!(listed.contains("Add web"), "{listed}");
 
+    // Whoever reviews it is told what it would do, in counts.
+    let comment = world.comment(*number, "| blue | 1 | 1 | 1 | 0 | 0 |").await;
+    assert!(comment.contains("### Services at") && comment.contains("ConfigMap"), "{comment}");
+    assert!(!comment.contains("made") && !comment.contains("newest"), "{comment}");
+    let head = world.repository.head(branch)?;
+    eventually(PATIENCE, async || {
+        let all = world.repository.statuses(&head).map_err(|error| format!("{error:#}"))?;
+        let is_told = all.iter().any(|(check, state)| check == "plural/services" && state == "success");
+        if is_told { Ok(()) } else { Err(format!("{all:?}")) }
+    })
+    .await;
+    assert!(maps.get_opt("web").await?.is_none(), "nothing is applied");
+
     // Merged there, it comes to the cluster.
     world.repository.merge(*number)?;
     person.stands_at(&service, &world.repository.head("main")?).await;
     let key = async |name: &str| anyhow::Ok(maps.get(name).await?.data.unwrap_or_default().remove("key"));
     assert_eq!((key("web").await?.as_deref(), key("newest").await?.as_deref()), (Some("made"), Some("web")));
+    let known = world.generated(|one| one["state"] == "ACTIVE").await;
+    assert_eq!((&known["revision"], &known["outdated"]), (&json!(1), &json!(false)), "{known}");
+    assert_eq!(known["answers"], json!({"name": "web"}));
+
+    // The next version asks for more, and makes more of it. Meanwhile somebody wrote into the file.
+    let sized = |name: &str, size: &str| format!("{}  size: \"{size}\"\n", map(name, "made"));
+    world.repository.push(
+        "main",
+        "templates/sized.yaml",
+        &sized("{{ context.name }}", "{{ context.size }}"),
+    )?;
+    world.repository.push("main", "maps/web.yaml", &format!("# by hand\n{}", map("web", "made")))?;
+    let next = AUTOMATION
+        .replace("IDENTIFIER", &world.repository.name())
+        .replace("templates/map.yaml", "templates/sized.yaml")
+        .replace("  creates:\n", "    - name: size\n      type: STRING\n  creates:\n");
+    fs::write(world.home.path().join("next.yaml"), next)?;
+    assert_eq!(world.plural("pr outdated -o name").await?, "");
+    world.plural("pr automations update add-map --file next.yaml").await?;
+    let id = known["id"].as_str().unwrap_or_default();
+    assert_eq!(world.plural("pr outdated -o name").await?.trim(), format!("pr-instance/{id}"));
+
+    // It comes there by a pull request, with what was written by hand.
+    let made: Value =
+        serde_json::from_str(&world.plural(&format!("pr upgrade {id} --set size=large -o json")).await?)?;
+    assert_eq!((&made["phase"], &made["title"]), (&json!("OPENED"), &json!("Upgrade: Add web")), "{made}");
+    let branch = made["ref"].as_str().unwrap_or_default();
+    let opened = world.opened()?;
+    let number = opened.iter().find(|(_, _, head, _)| head == branch).map(|(number, ..)| *number);
+    let number = number.unwrap_or_else(|| panic!("{opened:?}"));
+    assert_eq!(world.repository.changed_files(number)?, [("maps/web.yaml".to_owned(), "changed".to_owned())]);
+    let upgraded = format!("# by hand\n{}", sized("web", "large"));
+    assert_eq!(world.repository.file(branch, "maps/web.yaml")?, Some(upgraded));
+    let comment = world.comment(number, "| blue | 1 | 0 | 1 | 0 | 0 |").await;
+    assert!(!comment.contains("large"), "{comment}");
+    let known = world.generated(|one| one["change"]["id"] == made["id"]).await;
+    assert_eq!((&known["revision"], &known["outdated"]), (&json!(1), &json!(true)), "{known}");
+
+    // Merged, it is in the cluster and in the ledger.
+    world.repository.merge(number)?;
+    person.stands_at(&service, &world.repository.head("main")?).await;
+    let size = maps.get("web").await?.data.unwrap_or_default().remove("size");
+    assert_eq!(size.as_deref(), Some("large"));
+    let known = world.generated(|one| one["revision"] == 2).await;
+    assert_eq!((&known["state"], &known["outdated"]), (&json!("ACTIVE"), &json!(false)), "{known}");
+    assert_eq!(known["answers"], json!({"name": "web", "size": "large"}));
+    assert_eq!(world.plural("pr outdated -o name").await?, "");
     agent.stop();
     world.console.stop();
     Ok(())

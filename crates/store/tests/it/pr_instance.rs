@@ -69,7 +69,10 @@ async fn automation(door: &Door) -> PrAutomation {
 }
 
 fn object(value: Value) -> Map<String, Value> {
-    value.as_object().unwrap().clone()
+    match value {
+        Value::Object(fields) => fields,
+        other => panic!("no object: {other}"),
+    }
 }
 
 async fn begin(door: &Door, automation: &PrAutomation, context: Value) -> PullRequest {

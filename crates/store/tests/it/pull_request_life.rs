@@ -94,7 +94,11 @@ async fn open_ones_are_due_until_they_are_listed(database: TestDatabase) {
     let (store, at) = (&door.database, door.app.now());
     let connection = automation.links.connection_id;
     let repository = (connection, "acme/shop".to_owned());
-    assert_eq!(store.pull_requests_due(at, 10).await.unwrap(), [repository.clone()], "once for both");
+    assert_eq!(
+        store.pull_requests_due(at, 10).await.unwrap(),
+        std::slice::from_ref(&repository),
+        "once for both"
+    );
     let open = store.pull_requests_polled(connection, "acme/shop", at).await.unwrap();
     let titles: Vec<&str> = open.iter().map(|one| one.told.title.as_str()).collect();
     assert_eq!(titles, ["Add 1", "Add 2"]);

@@ -109,7 +109,7 @@ impl Host {
                 };
                 let found = self.pulls.iter().rev().filter(is_meant).skip(skip).take(self.page);
                 let shown = |pull: &Pull| {
-                    let mut shown = self.azure_shown(pull);
+                    let mut shown = Self::azure_shown(pull);
                     let text: String = pull.body.chars().take(CUT).collect();
                     shown["description"] = text.into();
                     shown
@@ -222,11 +222,11 @@ impl Host {
         let number = self.add_pull(text(&body["title"]), text(&body["description"]), head, base);
         let index = number as usize - 1;
         self.pulls[index].checked = Some(self.head_of(index));
-        made(self.azure_shown(&self.pulls[index]))
+        made(Self::azure_shown(&self.pulls[index]))
     }
 
     /// The commits are those that were looked at for conflicts last, which may be others than there are now.
-    fn azure_shown(&self, pull: &Pull) -> Value {
+    fn azure_shown(pull: &Pull) -> Value {
         let is_told = pull.merged.as_ref().is_some_and(|(_, head)| pull.checked.as_ref() == Some(head));
         let status = match (is_told, pull.closed) {
             (true, _) => "completed",
@@ -281,7 +281,7 @@ impl Host {
             // That it is merged is told from the second look on.
             Some(true) => {
                 self.pulls[index].checked = None;
-                ok(self.azure_shown(&self.pulls[index]))
+                ok(Self::azure_shown(&self.pulls[index]))
             }
             Some(false) => refuse(409, "TF401192: The pull request's source branch was updated"),
             None => refuse(409, "TF401181: The pull request cannot be edited due to its state"),
@@ -292,7 +292,7 @@ impl Host {
         let index = number as usize - 1;
         match (method.as_str(), rest) {
             ("GET", []) => {
-                let shown = ok(self.azure_shown(&self.pulls[index]));
+                let shown = ok(Self::azure_shown(&self.pulls[index]));
                 // It looks for conflicts now.
                 let head = self.pulls[index].merged.as_ref().map(|(_, head)| head.clone());
                 self.pulls[index].checked = head.or_else(|| Some(self.head_of(index)));
@@ -308,7 +308,7 @@ impl Host {
                     text.clone_into(&mut pull.body);
                 }
                 pull.closed |= body["status"] == "abandoned";
-                ok(self.azure_shown(&self.pulls[index]))
+                ok(Self::azure_shown(&self.pulls[index]))
             }
             ("GET", ["iterations"]) => list(vec![json!({"id": 1}), json!({"id": 2})]),
             ("GET", ["iterations", "2", "changes"]) => {

@@ -197,7 +197,7 @@ operations! {
     /// One definition of stacks as a document.
     ReadStackDefinition(Query, "stackDefinition") -> Value = "$id: ID, $name: String",
         "stackDefinition(id: $id, name: $name) {
-    id name description updatedAt steps { cmd args stage } deleteSteps { cmd args stage }
+    id name description updatedAt steps { cmd args stage requireApproval } deleteSteps { cmd args stage requireApproval }
     configuration { image version tag hooks { cmd args afterStage } }
   }";
     /// Names of the definitions of stacks.
@@ -223,7 +223,7 @@ operations! {
     actor { email } definition { id name } stateVersion { id resources }
     dependencies { stack { id name } outputs { output variable } }
     environment { name value secret } files { path }
-    commands { cmd args stage } deleteCommands { cmd args stage }
+    commands { cmd args stage requireApproval } deleteCommands { cmd args stage requireApproval }
     configuration {
     image version tag hooks { cmd args afterStage }
     ", tools!(), "

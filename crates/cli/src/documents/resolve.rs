@@ -245,7 +245,7 @@ impl Resolver<'_> {
             Kind::Cluster => cluster::prepare(name, &mut said),
             Kind::GitRepository => git_repository::prepare(&mut said, &mut hidden, &mut wrong),
             Kind::HelmRepository => helm_repository::prepare(&mut said, &mut hidden, &mut wrong),
-            Kind::StackDefinition => stack_definition::prepare(name, &mut said, &mut wrong),
+            Kind::StackDefinition => stack_definition::prepare(name, &mut said),
             Kind::InfrastructureStack => stack::prepare(name, &mut said, &mut hidden, &mut wrong),
             Kind::ServiceContext => {
                 let name = super::state::text(&said, "name").unwrap_or(name).to_owned();

@@ -12,7 +12,7 @@ use super::{
     project::{bind, bindings, id_attribute},
     rendering,
     service::neat,
-    stack_fields::{STACK, check_steps, configuration, job, neat_steps},
+    stack_fields::{STACK, configuration, job, neat_steps, steps},
     state::{Hidden, State, below, picked},
     thing::{Desired, Live},
 };
@@ -48,11 +48,9 @@ pub(super) fn prepare(
         neat(policy, problems);
     }
     for list in ["commands", "deleteCommands"] {
-        check_steps("spec", said, list, problems);
         neat_steps(said, list);
     }
     if let Some(Value::Object(drift)) = said.get_mut("drift") {
-        check_steps("spec.drift", drift, "commands", problems);
         neat_steps(drift, "commands");
     }
     one_is_usual(said);
@@ -330,18 +328,17 @@ async fn attributes(
             "jobSpec" => (name, job(below(was, name), below(state, name))),
             "cron" => (name, or(json!({"crontab": ""}))),
             "drift" => {
-                let said = |field: &str, nothing: Value| {
-                    below(state, "drift").and_then(|drift| drift.get(field)).cloned().unwrap_or(nothing)
-                };
+                let drift = below(state, "drift").unwrap_or(&none);
+                let said = |field: &str| drift.get(field).cloned().unwrap_or_else(|| json!(""));
                 let drift = json!({
-                    "crontab": said("crontab", json!("")),
-                    "timeZone": said("timeZone", json!("")),
-                    "commands": said("commands", json!([])),
+                    "crontab": said("crontab"),
+                    "timeZone": said("timeZone"),
+                    "commands": steps(drift, "commands"),
                 });
                 (name, drift)
             }
             "variables" => (name, or(json!({}))),
-            "commands" | "deleteCommands" => (name, or(json!([]))),
+            "commands" | "deleteCommands" => (name, steps(state, name)),
             "requiredApprovals" => (name, or(json!(1))),
             "workdir" | "approvalExpiry" | "timeout" => (name, or(json!(""))),
             "approval" | "forbidSelfApproval" | "commandApproval" | "manageState" | "protect" | "paused" => {
@@ -516,7 +513,7 @@ mod tests {
                     {"stackRef": "b", "outputs": [{"output": "z", "variable": "y"}, {"output": "a", "variable": "a"}]},
                     {"stackRef": "a"},
                 ],
-                "drift": {"commands": [{"cmd": "look", "stage": "APPLY", "requireApproval": true}]},
+            "drift": {"commands": [{"cmd": "look", "stage": "APPLY"}]},
             }),
             &[],
         );
@@ -525,7 +522,7 @@ mod tests {
             said["dependencies"],
             json!([{"stackRef": "a"}, {"stackRef": "b", "outputs": [{"output": "a"}, {"output": "z", "variable": "y"}]}])
         );
-        assert_eq!(problems.len(), 1);
-        assert!(problems[0].starts_with("spec.drift.commands[0].requireApproval: "), "{problems:?}");
+        assert_eq!(said["drift"], json!({"commands": [{"cmd": "look"}]}));
+        assert_eq!(problems, [""; 0]);
     }
 }

@@ -8,7 +8,7 @@ use super::{
     kind::{Info, Kind},
     project::{RECONCILIATION, described},
     schema::{Field, Type, field, refused},
-    stack_fields::{HOOKS, STEPS, check_steps, configuration, neat_steps},
+    stack_fields::{HOOKS, STEPS, configuration, neat_steps, steps},
     state::{State, below, picked},
     thing::{Desired, Live},
 };
@@ -51,11 +51,10 @@ const FIELDS: &[Field] = &[
     RECONCILIATION,
 ];
 
-pub(super) fn prepare(name: &str, said: &mut State, problems: &mut Vec<String>) -> String {
+pub(super) fn prepare(name: &str, said: &mut State) -> String {
     let name = super::state::text(said, "name").unwrap_or(name).to_owned();
     said.insert("name".into(), name.clone().into());
     for list in ["steps", "deleteSteps"] {
-        check_steps("spec", said, list, problems);
         neat_steps(said, list);
     }
     name
@@ -73,12 +72,11 @@ pub(super) async fn read(key: &str, console: &Console<'_>) -> Result<Option<Live
 
 /// All that it is: the API takes it as a whole.
 fn attributes(state: &State, name: &str) -> Value {
-    let list = |name: &str| state.get(name).cloned().unwrap_or_else(|| json!([]));
     json!({
         "name": name,
         "description": described(state),
-        "steps": list("steps"),
-        "deleteSteps": list("deleteSteps"),
+        "steps": steps(state, "steps"),
+        "deleteSteps": steps(state, "deleteSteps"),
         "configuration": configuration(None, below(state, "configuration")),
     })
 }

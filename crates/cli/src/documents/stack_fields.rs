@@ -16,7 +16,11 @@ pub(super) const STEPS: &[Field] = &[
     field("cmd", Type::Text, "Program.").required(),
     field("args", Type::Texts, "Its arguments."),
     field("stage", STAGE, "In which stage; the one that changes something when absent."),
-    field("requireApproval", Type::Bool, "Only false: the plan of a stack is approved, not a command."),
+    field(
+        "requireApproval",
+        Type::Bool,
+        "A run with this command waits for people, whether the stack's plans do or not.",
+    ),
 ];
 
 pub(super) const HOOKS: &[Field] = &[
@@ -271,17 +275,17 @@ pub(super) fn neat_steps(state: &mut State, name: &str) {
     }
 }
 
-/// Refuses commands that ask for an approval of their own. `place` is where `state` stands in the document.
-pub(super) fn check_steps(place: &str, state: &State, name: &str, problems: &mut Vec<String>) {
-    let steps = state.get(name).and_then(Value::as_array).into_iter().flatten();
-    for (at, step) in steps.enumerate() {
-        if step.get("requireApproval") == Some(&Value::Bool(true)) {
-            problems.push(format!(
-                "{place}.{name}[{at}].requireApproval: is not supported: the plan of a stack is approved, not a command; give the \
-                 stack `approval`"
-            ));
+/// Commands as the API takes them. Each says whether it waits for people: one that says nothing does as it did before.
+pub(super) fn steps(state: &State, name: &str) -> Value {
+    let all = state.get(name).and_then(Value::as_array).into_iter().flatten();
+    let told = all.map(|step| {
+        let mut step = step.clone();
+        if step.get("requireApproval").is_none() {
+            step["requireApproval"] = Value::Bool(false);
         }
-    }
+        step
+    });
+    told.collect()
 }
 
 /// Settings of tools as the API takes them: what differs, with what is taken away as the value that ends it.
@@ -420,11 +424,12 @@ mod tests {
     }
 
     #[test]
-    fn a_command_with_an_approval_of_its_own_is_refused_where_it_stands() {
+    fn every_command_says_whether_it_waits() {
         let all = state(json!({"steps": [{"cmd": "a"}, {"cmd": "b", "requireApproval": true}]}));
-        let mut problems = Vec::new();
-        check_steps("spec", &all, "steps", &mut problems);
-        assert_eq!(problems.len(), 1);
-        assert!(problems[0].starts_with("spec.steps[1].requireApproval: "), "{problems:?}");
+        assert_eq!(
+            steps(&all, "steps"),
+            json!([{"cmd": "a", "requireApproval": false}, {"cmd": "b", "requireApproval": true}])
+        );
+        assert_eq!(steps(&all, "deleteSteps"), json!([]));
     }
 }

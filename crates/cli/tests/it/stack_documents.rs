@@ -73,7 +73,7 @@ metadata: {{name: dns}}
 spec:
   description: names of machines
   configuration: {{image: registry.example.com/dns, tag: v1, hooks: [{{cmd: login, afterStage: INIT}}]}}
-  steps: [{{cmd: dns, args: [diff], stage: PLAN}}, {{cmd: dns, args: [push], stage: APPLY}}]
+  steps: [{{cmd: dns, args: [diff], stage: PLAN}}, {{cmd: dns, args: [push], stage: APPLY, requireApproval: true}}]
   deleteSteps: [{{cmd: dns, args: [clear], stage: DESTROY}}]
 ---
 apiVersion: deployments.plural.sh/v1alpha1
@@ -165,7 +165,14 @@ async fn stacks_are_applied_once_and_what_is_printed_is_taken_back() {
 
     let printed = s.ok("get projects,clusters,repo,stackdef,stacks -o yaml").await;
     assert!(printed.contains("# secret values of spec.environment: TOKEN"), "{printed}");
-    for said in ["tofu: false", "network_id", "refresh: false", "- name: TOKEN", "path: certs/ca.pem"] {
+    for said in [
+        "tofu: false",
+        "network_id",
+        "refresh: false",
+        "- name: TOKEN",
+        "path: certs/ca.pem",
+        "requireApproval: true",
+    ] {
         assert!(printed.contains(said), "{said}: {printed}");
     }
     s.write(&printed);
@@ -231,7 +238,10 @@ spec: {configuration: {tag: v2}}
         assert!(!db.replace("apiVersion: ", "").contains(gone), "{gone}: {db}");
     }
     let dns = s.ok("get stackdef dns -o yaml").await;
-    assert!(dns.contains("tag: v2") && dns.contains("- push") && dns.contains("names of machines"), "{dns}");
+    assert!(
+        dns.contains("tag: v2") && dns.contains("- push") && dns.contains("requireApproval: true"),
+        "{dns}"
+    );
     let again = s.ok("apply -f DIR").await;
     assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
 }
@@ -271,11 +281,6 @@ spec: {configuration: {terraform: {tofu: true}}}
         )
     };
     for (name, spec, told) in [
-        (
-            "half",
-            "{type: CUSTOM, commands: [{cmd: make, requireApproval: true}]}",
-            "spec.commands[0].requireApproval: is not supported",
-        ),
         (
             "half",
             "{type: CUSTOM, environment: [{name: A, value: b, secret: true}]}",

@@ -96,6 +96,60 @@ impl PolicyRole {
     }
 }
 
+/// How far the console is with opening a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum PrPhase {
+    /// It was not opened, and will not be.
+    Failed,
+    /// The host has it.
+    Opened,
+    /// It is being opened.
+    Pending,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl PrPhase {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "FAILED",
+            Self::Opened => "OPENED",
+            Self::Pending => "PENDING",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+/// How a pull request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum PrStatus {
+    /// It was closed and not merged.
+    Closed,
+    /// It was merged.
+    Merged,
+    /// It can be merged.
+    Open,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl PrStatus {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "CLOSED",
+            Self::Merged => "MERGED",
+            Self::Open => "OPEN",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// What kind of git host it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

@@ -5,111 +5,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, document::Operation, document::OperationKind, shared::list};
-
-/// How many objects of each kind of change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetPlanCounts {
-    /// New.
-    pub created: Option<i64>,
-    /// Other than before.
-    pub changed: Option<i64>,
-    /// Gone.
-    pub deleted: Option<i64>,
-    /// Hooks that run.
-    pub hooks: Option<i64>,
-    /// As they are.
-    pub unchanged: Option<i64>,
-    /// Kept from being applied: by policies, limits, other owners, kinds that are not served.
-    pub blocked: Option<i64>,
-    /// Differ, and are more than a plan lists.
-    pub omitted: Option<i64>,
-}
-
-/// What a plan says of one cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetPlanCluster {
-    /// The cluster's handle when the plan was made.
-    pub handle: Option<String>,
-    /// Services that the commit reaches.
-    pub services: Option<i64>,
-    /// Of those, the ones whose agent has not answered yet.
-    pub waiting: Option<i64>,
-    /// Those that cannot be planned.
-    pub failed: Option<i64>,
-    /// Those whose agent was not connected.
-    pub away: Option<i64>,
-    /// Those whose agent has not answered in time.
-    pub late: Option<i64>,
-    /// What would happen.
-    pub counts: Option<FleetPlanCounts>,
-}
-
-/// One service of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FleetPlanPart {
-    /// Id: `fleetPlanPart` tells each object.
-    pub id: String,
-    /// The service's name when the plan was made.
-    pub name: Option<String>,
-    /// The cluster's handle when the plan was made.
-    pub handle: Option<String>,
-    /// What is known of it.
-    pub state: Option<FleetPlanPartState>,
-    /// Why it is not planned.
-    pub error: Option<String>,
-    /// When its agent answered.
-    pub answered_at: Option<DateTime<Utc>>,
-    /// What would happen.
-    pub counts: Option<FleetPlanCounts>,
-}
-
-/// What is known of one service of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum FleetPlanPartState {
-    /// Its agent was not connected, and was not waited for.
-    Away,
-    /// It cannot be planned: it does not build, or does not render.
-    Failed,
-    /// Its agent has not answered in time: it is busy, or of an earlier build.
-    Late,
-    /// Its agent has answered.
-    Planned,
-    /// Its agent was asked.
-    Waiting,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl FleetPlanPartState {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Away => "AWAY",
-            Self::Failed => "FAILED",
-            Self::Late => "LATE",
-            Self::Planned => "PLANNED",
-            Self::Waiting => "WAITING",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
-}
-
-/// The services that a commit reaches: those that you may see.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetPlanReach {
-    /// All of them in sum.
-    pub counts: Option<FleetPlanCounts>,
-    /// In sum, by cluster.
-    #[serde(default, deserialize_with = "list")]
-    pub clusters: Vec<FleetPlanCluster>,
-    /// Each of them, by cluster and name.
-    #[serde(default, deserialize_with = "list")]
-    pub parts: Vec<FleetPlanPart>,
-}
+use crate::{
+    Connection, document::Operation, document::OperationKind, shared::list,
+};
 
 /// What a commit would do on every cluster that it reaches. Nothing of it is applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,6 +44,110 @@ pub struct FleetPlan {
     pub updated_at: Option<DateTime<Utc>>,
     /// The services that it reaches.
     pub reach: Option<FleetPlanReach>,
+}
+
+/// What a plan says of one cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetPlanCluster {
+    /// The cluster's handle when the plan was made.
+    pub handle: Option<String>,
+    /// Services that the commit reaches.
+    pub services: Option<i64>,
+    /// Of those, the ones whose agent has not answered yet.
+    pub waiting: Option<i64>,
+    /// Those that cannot be planned.
+    pub failed: Option<i64>,
+    /// Those whose agent was not connected.
+    pub away: Option<i64>,
+    /// Those whose agent has not answered in time.
+    pub late: Option<i64>,
+    /// What would happen.
+    pub counts: Option<FleetPlanCounts>,
+}
+
+/// How many objects of each kind of change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetPlanCounts {
+    /// New.
+    pub created: Option<i64>,
+    /// Other than before.
+    pub changed: Option<i64>,
+    /// Gone.
+    pub deleted: Option<i64>,
+    /// Hooks that run.
+    pub hooks: Option<i64>,
+    /// As they are.
+    pub unchanged: Option<i64>,
+    /// Kept from being applied: by policies, limits, other owners, kinds that are not served.
+    pub blocked: Option<i64>,
+    /// Differ, and are more than a plan lists.
+    pub omitted: Option<i64>,
+}
+
+/// One service of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetPlanPart {
+    /// Id: `fleetPlanPart` tells each object.
+    pub id: String,
+    /// The service's name when the plan was made.
+    pub name: Option<String>,
+    /// The cluster's handle when the plan was made.
+    pub handle: Option<String>,
+    /// What is known of it.
+    pub state: Option<FleetPlanPartState>,
+    /// Why it is not planned.
+    pub error: Option<String>,
+    /// When its agent answered.
+    pub answered_at: Option<DateTime<Utc>>,
+    /// What would happen.
+    pub counts: Option<FleetPlanCounts>,
+}
+
+/// The services that a commit reaches: those that you may see.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetPlanReach {
+    /// All of them in sum.
+    pub counts: Option<FleetPlanCounts>,
+    /// In sum, by cluster.
+    #[serde(default, deserialize_with = "list")]
+    pub clusters: Vec<FleetPlanCluster>,
+    /// Each of them, by cluster and name.
+    #[serde(default, deserialize_with = "list")]
+    pub parts: Vec<FleetPlanPart>,
+}
+
+/// What is known of one service of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum FleetPlanPartState {
+    /// Its agent was not connected, and was not waited for.
+    Away,
+    /// It cannot be planned: it does not build, or does not render.
+    Failed,
+    /// Its agent has not answered in time: it is busy, or of an earlier build.
+    Late,
+    /// Its agent has answered.
+    Planned,
+    /// Its agent was asked.
+    Waiting,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl FleetPlanPartState {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Away => "AWAY",
+            Self::Failed => "FAILED",
+            Self::Late => "LATE",
+            Self::Planned => "PLANNED",
+            Self::Waiting => "WAITING",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
 }
 
 /// How far a plan of a commit is.

@@ -20,32 +20,6 @@ pub struct PrAutomationRef {
     pub name: String,
 }
 
-/// Enough of a pull request to find it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PullRequestRef {
-    /// Id.
-    pub id: String,
-    /// Its address; empty while it has none.
-    pub url: String,
-    /// How it stands; absent where it is not open yet, or was not opened.
-    pub status: Option<PrStatus>,
-    /// How far the console is with opening it.
-    pub phase: Option<PrPhase>,
-    /// Why it is not open, or not yet.
-    pub error: Option<String>,
-}
-
-/// A file that was generated.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PrInstanceFile {
-    /// Its path.
-    pub path: Option<String>,
-    /// SHA-256 of what it was then; absent: it was taken away.
-    pub digest: Option<String>,
-    /// It was not there before.
-    pub created: Option<bool>,
-}
-
 /// What a pull request of an automation generated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -90,6 +64,82 @@ pub struct PrInstance {
     /// What was generated.
     #[serde(default, deserialize_with = "list")]
     pub files: Vec<PrInstanceFile>,
+}
+
+/// A file that was generated.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrInstanceFile {
+    /// Its path.
+    pub path: Option<String>,
+    /// SHA-256 of what it was then; absent: it was taken away.
+    pub digest: Option<String>,
+    /// It was not there before.
+    pub created: Option<bool>,
+}
+
+/// How a generated file is now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrInstanceFileDrift {
+    /// Its path.
+    pub path: Option<String>,
+    /// How it differs from what was generated.
+    pub drift: Option<PrInstanceDrift>,
+    /// What was done since, as `git diff` shows it.
+    pub diff: Option<String>,
+}
+
+/// What became of upgrading one of many.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PrInstanceUpgrade {
+    /// Why there is none.
+    pub error: Option<String>,
+    /// The instance, as it was before.
+    pub instance: Option<PrInstance>,
+    /// Its pull request, which is being opened.
+    pub pull_request: Option<PullRequest>,
+}
+
+/// Enough of a pull request to find it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullRequestRef {
+    /// Id.
+    pub id: String,
+    /// Its address; empty while it has none.
+    pub url: String,
+    /// How it stands; absent where it is not open yet, or was not opened.
+    pub status: Option<PrStatus>,
+    /// How far the console is with opening it.
+    pub phase: Option<PrPhase>,
+    /// Why it is not open, or not yet.
+    pub error: Option<String>,
+}
+
+/// How a generated file differs from what was generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum PrInstanceDrift {
+    /// It holds something else, or an edit is not in it any more.
+    Changed,
+    /// It is gone.
+    Missing,
+    /// It does not.
+    Same,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl PrInstanceDrift {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Changed => "CHANGED",
+            Self::Missing => "MISSING",
+            Self::Same => "SAME",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
 }
 
 /// How something that was generated stands.
@@ -206,18 +256,6 @@ fragment ProjectRef on Project { id name }
 fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt project { ...ProjectRef } }";
 }
 
-/// What became of upgrading one of many.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PrInstanceUpgrade {
-    /// Why there is none.
-    pub error: Option<String>,
-    /// The instance, as it was before.
-    pub instance: Option<PrInstance>,
-    /// Its pull request, which is being opened.
-    pub pull_request: Option<PullRequest>,
-}
-
 /// Upgrades all that an older version of an automation generated.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -308,44 +346,6 @@ fragment PullRequestFile on PullRequestFile { path change diff }
 fragment PullRequestPreview on PullRequestPreview { repository base commit title message patch skipped warnings files { ...PullRequestFile } }";
 }
 
-/// How a generated file is now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PrInstanceFileDrift {
-    /// Its path.
-    pub path: Option<String>,
-    /// How it differs from what was generated.
-    pub drift: Option<PrInstanceDrift>,
-    /// What was done since, as `git diff` shows it.
-    pub diff: Option<String>,
-}
-
-/// How a generated file differs from what was generated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum PrInstanceDrift {
-    /// It holds something else, or an edit is not in it any more.
-    Changed,
-    /// It is gone.
-    Missing,
-    /// It does not.
-    Same,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl PrInstanceDrift {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Changed => "CHANGED",
-            Self::Missing => "MISSING",
-            Self::Same => "SAME",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
-}
-
 /// How files differ from what was generated.
 #[derive(Debug, Clone, Serialize)]
 pub struct DiffPrInstance {
@@ -360,7 +360,6 @@ impl Operation for DiffPrInstance {
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "diffPrInstance";
     const DOCUMENT: &'static str = "mutation DiffPrInstance($id: ID!, $context: Json) {
-  diffPrInstance(id: $id, context: $context) { ...PrInstanceFileDrift }
-}
-fragment PrInstanceFileDrift on PrInstanceFileDrift { path drift diff }";
+  diffPrInstance(id: $id, context: $context) { path drift diff }
+}";
 }

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, ProjectRef, document::Operation, document::OperationKind, shared::list,
+    Connection, PrPhase, PrStatus, ProjectRef, document::Operation, document::OperationKind, shared::list,
 };
 
 /// A pull request that the console opened.
@@ -80,60 +80,6 @@ pub struct PullRequestPreview {
     /// The files that it would change.
     #[serde(default, deserialize_with = "list")]
     pub files: Vec<PullRequestFile>,
-}
-
-/// How far the console is with opening a pull request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum PrPhase {
-    /// It was not opened, and will not be.
-    Failed,
-    /// The host has it.
-    Opened,
-    /// It is being opened.
-    Pending,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl PrPhase {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "FAILED",
-            Self::Opened => "OPENED",
-            Self::Pending => "PENDING",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
-}
-
-/// How a pull request stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum PrStatus {
-    /// It was closed and not merged.
-    Closed,
-    /// It was merged.
-    Merged,
-    /// It can be merged.
-    Open,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl PrStatus {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Closed => "CLOSED",
-            Self::Merged => "MERGED",
-            Self::Open => "OPEN",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
 }
 
 /// What would happen to a file.

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Checks of a pull request's head, counted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestChecks {
     /// How they stand together.
     pub state: Option<PrCheckState>,
@@ -21,46 +21,6 @@ pub struct PullRequestChecks {
     pub failed: Option<i64>,
     /// Those that are not done.
     pub pending: Option<i64>,
-}
-
-/// How the checks of a commit stand together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum PrCheckState {
-    /// At least one is bad.
-    Failed,
-    /// There is none.
-    None,
-    /// All are good.
-    Passed,
-    /// Some are not done.
-    Pending,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl PrCheckState {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "FAILED",
-            Self::None => "NONE",
-            Self::Passed => "PASSED",
-            Self::Pending => "PENDING",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
-}
-
-/// The last word of each reviewer of a pull request, counted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PullRequestReviews {
-    /// Who approved.
-    pub approved: Option<i64>,
-    /// Who wants changes.
-    pub changes_requested: Option<i64>,
 }
 
 /// A pull request that the console opened.
@@ -123,6 +83,69 @@ pub struct PullRequestLife {
     pub stack: Option<StackRef>,
     /// The cluster that its text names and one of whose services reads its repository; absent, too, when you may not see it.
     pub cluster: Option<ClusterRef>,
+}
+
+/// The last word of each reviewer of a pull request, counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PullRequestReviews {
+    /// Who approved.
+    pub approved: Option<i64>,
+    /// Who wants changes.
+    pub changes_requested: Option<i64>,
+}
+
+/// How the checks of a commit stand together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum PrCheckState {
+    /// At least one is bad.
+    Failed,
+    /// There is none.
+    None,
+    /// All are good.
+    Passed,
+    /// Some are not done.
+    Pending,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl PrCheckState {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "FAILED",
+            Self::None => "NONE",
+            Self::Passed => "PASSED",
+            Self::Pending => "PENDING",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+/// How to merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum PrMergeMethod {
+    /// With a merge commit.
+    Merge,
+    /// Its commits on top of the base.
+    Rebase,
+    /// As one commit with all changes.
+    Squash,
+}
+
+impl PrMergeMethod {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Merge => "MERGE",
+            Self::Rebase => "REBASE",
+            Self::Squash => "SQUASH",
+        }
+    }
 }
 
 /// One pull request.
@@ -196,33 +219,6 @@ fragment PullRequestLife on PullRequest { id number status phase error url title
 fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
 fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
 fragment StackRef on InfrastructureStack { id name }";
-}
-
-/// How to merge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum PrMergeMethod {
-    /// With a merge commit.
-    Merge,
-    /// Its commits on top of the base.
-    Rebase,
-    /// As one commit with all changes.
-    Squash,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl PrMergeMethod {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Merge => "MERGE",
-            Self::Rebase => "REBASE",
-            Self::Squash => "SQUASH",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
 }
 
 /// Closes it at its host without a merge.

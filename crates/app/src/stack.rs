@@ -240,7 +240,9 @@ impl App {
         }
         if let Some(spec) = &change.spec {
             spec.check(stack.tool)?;
-            if spec.approval.is_looser_than(&stack.spec.approval) {
+            if spec.approval.is_looser_than(&stack.spec.approval)
+                || self.stack_asks_less(spec, &stack.spec).await?
+            {
                 self.stack_approval_allowed(ctx, id).await?;
             }
             if spec.policy != stack.spec.policy {
@@ -291,6 +293,9 @@ impl App {
         // Who changes a name needs no key.
         let before = if makes { self.stack_inputs_of(&stack).await? } else { OpenInputs::default() };
         let after = before.changed(change)?;
+        let change = after.beyond(&before, change);
+        // Whoever sends again what nobody shows, because they cannot compare it, writes nothing.
+        let Some(change) = &change else { return self.get::<Stack>(ctx, &selector).await };
         if change.environment.is_some() || change.source.is_some() {
             let selector = ProjectSelector::Id(stack.project_id);
             let project = self.get::<Project>(&self.system_ctx(), &selector).await?;
@@ -457,6 +462,17 @@ impl App {
             return Err(Error::conflict("the cluster is being deleted: choose another"));
         }
         Ok(())
+    }
+
+    /// Commands that waited for people, by themselves or by a definition, wait no more.
+    async fn stack_asks_less(&self, spec: &StackSpec, was: &StackSpec) -> Result<bool> {
+        if (&spec.commands, &spec.delete_commands, spec.definition_id)
+            == (&was.commands, &was.delete_commands, was.definition_id)
+        {
+            return Ok(false);
+        }
+        let was = self.stack_spec_defined(was).await?;
+        Ok(self.stack_spec_defined(spec).await?.asks_less_than(&was))
     }
 
     /// Whoever writes a stack does not decide that fewer people agree to its plans: they could apply their own at once.

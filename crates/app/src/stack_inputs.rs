@@ -208,6 +208,19 @@ impl OpenInputs {
         Self::checked(environment, files)
     }
 
+    /// A change that made these of `before`, without variables and files that are as they were; none where nothing else changes either.
+    pub(crate) fn beyond(&self, before: &Self, change: &StackChange) -> Option<StackChange> {
+        let mut left = change.clone();
+        if self.environment == before.environment {
+            left.environment = None;
+        }
+        if self.files == before.files {
+            left.files = None;
+        }
+        let was_given = change.environment.is_some() || change.files.is_some();
+        (!was_given || left != StackChange::default()).then_some(left)
+    }
+
     fn variable(&self, changed: &ChangedVariable) -> Result<InputVariable> {
         let ChangedVariable { name, value, secret } = changed;
         let kept = self.environment.iter().find(|variable| variable.name == *name);
@@ -299,6 +312,30 @@ mod tests {
         assert_eq!(told, [("KEY", "s3cret", true), ("NEW", "1", false)]);
         assert_eq!(after.files["a.tfvars"], "x = 1");
         assert_eq!(after.files["b.tfvars"], "y = 2");
+    }
+
+    #[test]
+    fn what_is_there_already_is_no_change() {
+        let before = inputs();
+        let same = StackChange {
+            environment: Some(vec![
+                changed("KEY", Some("s3cret"), true),
+                changed("REGION", Some("eu"), false),
+            ]),
+            files: Some(BTreeMap::from([("a.tfvars".to_owned(), Some("x = 1".to_owned()))])),
+            ..StackChange::default()
+        };
+        let of = |change: &StackChange| before.changed(change).unwrap().beyond(&before, change);
+        assert!(of(&same).is_none());
+        let other =
+            StackChange { environment: Some(vec![changed("KEY", Some("other"), true)]), ..same.clone() };
+        let left = of(&other).unwrap();
+        // The variable that is not named goes.
+        assert!(left.environment == other.environment && left.files.is_none());
+        let paused = StackChange { paused: Some(true), ..same };
+        assert!(of(&paused) == Some(StackChange { paused: Some(true), ..StackChange::default() }));
+        // Whoever gives neither is judged by what they give.
+        assert!(of(&StackChange::default()).is_some());
     }
 
     #[test]

@@ -15,7 +15,8 @@ use clap::{Arg, Command};
 use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate, env::Shells};
 use plural_wire::{
     Client, ClientError, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories,
-    ListManagedNamespaces, ListProjects, ListServiceContexts, ListServiceDeployments, PAGE_SIZE, all_pages,
+    ListInfrastructureStacks, ListManagedNamespaces, ListProjects, ListServiceContexts,
+    ListServiceDeployments, ListStackDefinitions, PAGE_SIZE, all_pages,
 };
 
 use crate::{args::ConnectionArgs, connect::connect, documents::Kind, shorthand, terminal::Terminal};
@@ -118,6 +119,8 @@ enum What {
     Context,
     GlobalService,
     ManagedNamespace,
+    Stack,
+    StackDefinition,
     /// The kinds of `plural get`.
     Kind,
     /// What the kind before it says.
@@ -133,6 +136,8 @@ impl What {
             ("SERVICE" | "CLUSTER/NAME", _) => Some(Self::Service),
             ("REPOSITORY", _) => Some(Self::Repository),
             ("PROJECT", _) => Some(Self::Project),
+            ("STACK", _) => Some(Self::Stack),
+            ("DEFINITION", _) => Some(Self::StackDefinition),
             // The other one is a context of kubectl's.
             ("CONTEXT", command) if command != "bootstrap" && command != "reinstall" => Some(Self::Context),
             ("KIND", "get") => Some(Self::Kind),
@@ -159,6 +164,8 @@ impl What {
             Kind::ServiceDeployment => Some(Self::Service),
             Kind::GlobalService => Some(Self::GlobalService),
             Kind::ManagedNamespace => Some(Self::ManagedNamespace),
+            Kind::InfrastructureStack => Some(Self::Stack),
+            Kind::StackDefinition => Some(Self::StackDefinition),
             Kind::SyncWindow => None,
         }
     }
@@ -301,6 +308,14 @@ async fn names(what: What, typed: &str, client: &Client) -> Result<Vec<String>, 
         }
         What::ManagedNamespace => {
             let all = all_pages(client, |after| ListManagedNamespaces { after, first }).await?;
+            all.into_iter().map(|one| one.name).collect()
+        }
+        What::Stack => {
+            let page = |after| ListInfrastructureStacks { after, first, project_id: None, q: None };
+            all_pages(client, page).await?.into_iter().map(|one| one.name).collect()
+        }
+        What::StackDefinition => {
+            let all = all_pages(client, |after| ListStackDefinitions { after, first, q: None }).await?;
             all.into_iter().map(|one| one.name).collect()
         }
         What::Kind | What::OfKind => Vec::new(),

@@ -84,6 +84,7 @@ pub mod service_metadata;
 pub mod service_reason;
 pub mod sort;
 pub mod stack;
+mod stack_asks;
 pub mod stack_checks;
 pub mod stack_cost;
 pub mod stack_cron;

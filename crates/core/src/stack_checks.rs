@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::name::KubeName;
 use crate::run_call::InputVariable;
 use crate::stack::StackTool;
+use crate::stack_asks::check_asks;
 use crate::stack_cron::check_schedules;
 use crate::stack_dependency::check_dependencies;
 use crate::stack_spec::{
@@ -93,10 +94,10 @@ impl StackSpec {
         check_job(job)?;
         check_schedules(tool, self)?;
         let drift_commands = drift.as_ref().map_or(&[][..], |drift| drift.commands.as_slice());
-        for (field, commands) in [
-            ("attributes.commands", commands.as_slice()),
-            ("attributes.deleteCommands", delete_commands.as_slice()),
-            ("attributes.drift.commands", drift_commands),
+        for (field, commands, may_ask) in [
+            ("attributes.commands", commands.as_slice(), true),
+            ("attributes.deleteCommands", delete_commands.as_slice(), true),
+            ("attributes.drift.commands", drift_commands, false),
         ] {
             if tool != StackTool::Custom && !commands.is_empty() {
                 return Err(Error::invalid(field, "are of CUSTOM stacks only"));
@@ -104,8 +105,10 @@ impl StackSpec {
             if commands.len() > MAX_COMMANDS {
                 return Err(Error::invalid(field, format!("must be at most {MAX_COMMANDS}")));
             }
-            for StackCommand { cmd, args, stage: _ } in commands {
+            for command in commands {
+                let StackCommand { cmd, args, stage: _, approve: _ } = command;
                 check_command(field, cmd, args)?;
+                check_asks(field, may_ask, command)?;
             }
         }
         let bytes = serde_json::to_string(variables).map_or(usize::MAX, |text| text.len());
@@ -462,7 +465,12 @@ mod tests {
                 it.variables.insert("a".to_owned(), json!("x".repeat(MAX_FILE)));
             }),
             ("attributes.commands", |it| {
-                it.commands.push(StackCommand { cmd: "sh".to_owned(), args: Vec::new(), stage: None });
+                it.commands.push(StackCommand {
+                    cmd: "sh".to_owned(),
+                    args: Vec::new(),
+                    stage: None,
+                    approve: false,
+                });
             }),
         ];
         for (field, spoil) in rows {

@@ -97,6 +97,7 @@ impl StackSpec {
             spec.configuration = cron.overrides.over(spec.configuration);
             spec.approval.required &= !cron.auto_approve;
         }
+        spec.approval.required |= self.asks_for_approval(kind);
         if kind == RunKind::Commands || trigger == RunTrigger::PullRequest {
             // Whoever gives commands, or writes a pull request, does not act as the stack's actor.
             spec.actor = None;
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_by_its_name() {
-        let command = |stage| StackCommand { cmd: "look".into(), args: Vec::new(), stage };
+        let command = |stage| StackCommand { cmd: "look".into(), args: Vec::new(), stage, approve: false };
         let drift = |crontab: Option<&str>, commands| StackSpec {
             drift: Some(StackDriftSettings {
                 crontab: crontab.map(str::to_owned),

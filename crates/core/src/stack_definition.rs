@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn command(cmd: &str) -> StackCommand {
-        StackCommand { cmd: cmd.to_owned(), args: Vec::new(), stage: None }
+        StackCommand { cmd: cmd.to_owned(), args: Vec::new(), stage: None, approve: false }
     }
 
     fn new() -> NewStackDefinition {

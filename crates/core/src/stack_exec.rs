@@ -76,11 +76,7 @@ pub struct ExecCommand {
 impl ExecCommand {
     /// As a person would type it.
     fn line(&self) -> String {
-        let mut line = quoted(&self.cmd);
-        for arg in &self.args {
-            line.push(' ');
-            line.push_str(&quoted(arg));
-        }
+        let line = line(&self.cmd, &self.args);
         match &self.dir {
             Some(dir) => format!("(in {}) {line}", quoted(dir)),
             None => line,
@@ -210,6 +206,16 @@ pub fn check_shown(answers: &[FormAnswer], environment: &[InputVariable]) -> Res
         }
     }
     Ok(())
+}
+
+/// A command as a person would type it.
+pub(crate) fn line(cmd: &str, args: &[String]) -> String {
+    let mut line = quoted(cmd);
+    for arg in args {
+        line.push(' ');
+        line.push_str(&quoted(arg));
+    }
+    line
 }
 
 /// A word as a shell would take it back: what it shows cannot be taken for two words, or for another line.

@@ -137,6 +137,9 @@ pub struct StackCommand {
     /// In which stage; commands without one are of `apply`.
     #[serde(default)]
     pub stage: Option<Stage>,
+    /// A run with this command waits for people, whether the stack's plans do or not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approve: bool,
 }
 
 /// What a step of a run is for. In this order.

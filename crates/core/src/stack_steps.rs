@@ -103,7 +103,7 @@ impl Draft {
     }
 
     fn own(stage: Stage, command: &StackCommand) -> Self {
-        let StackCommand { cmd, args, stage: _ } = command;
+        let StackCommand { cmd, args, stage: _, approve: _ } = command;
         Self { stage, name: cmd.clone(), cmd: cmd.clone(), args: args.clone(), custom: true, dir: None }
     }
 
@@ -409,7 +409,7 @@ mod tests {
     }
 
     fn command(cmd: &str, stage: Option<Stage>) -> StackCommand {
-        StackCommand { cmd: cmd.to_owned(), args: Vec::new(), stage }
+        StackCommand { cmd: cmd.to_owned(), args: Vec::new(), stage, approve: false }
     }
 
     fn hook(cmd: &str, after_stage: Stage) -> StackHook {

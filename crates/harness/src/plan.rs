@@ -46,7 +46,12 @@ impl Job {
                 Gathered { summary: summary::of_ansible(&text), file: None, json: None, text: text.into() }
             }
             (_, _) => {
-                let text = printed.unwrap_or_else(|| UNKNOWN.to_owned());
+                let mut text = printed.unwrap_or_else(|| UNKNOWN.to_owned());
+                if let Some(commands) = self.input.spec.would_run(self.input.kind) {
+                    // People agree to the digest of this: the commands are a part of it.
+                    let break_before = if text.ends_with('\n') { "\n" } else { "\n\n" };
+                    text = format!("{text}{break_before}{}", self.secrets.hidden(&commands));
+                }
                 let summary = PlanSummary { other: true, ..PlanSummary::default() };
                 Gathered { summary, file: None, json: None, text: text.into() }
             }

@@ -67,6 +67,13 @@ macro_rules! template {
     };
 }
 
+macro_rules! tools {
+    () => {
+        "terraform { parallelism refresh approveEmpty tofu tofuRegistry }
+    terragrunt { parallelism refresh approveEmpty } pulumi { parallel refresh approveEmpty stack backendUrl }"
+    };
+}
+
 macro_rules! bindings {
     () => {
         "readBindings { user { email } group { name } } writeBindings { user { email } group { name } }"
@@ -186,6 +193,62 @@ operations! {
     /// Forgets a chart repository.
     RemoveHelmRepository(Mutation, "deleteHelmRepository") -> Value = "$url: String!",
         "deleteHelmRepository(url: $url) { id }";
+
+    /// One definition of stacks as a document.
+    ReadStackDefinition(Query, "stackDefinition") -> Value = "$id: ID, $name: String",
+        "stackDefinition(id: $id, name: $name) {
+    id name description updatedAt steps { cmd args stage requireApproval } deleteSteps { cmd args stage requireApproval }
+    configuration { image version tag hooks { cmd args afterStage } }
+  }";
+    /// Names of the definitions of stacks.
+    ReadStackDefinitions(Query, "stackDefinitions") -> Connection<Value> = "$after: String, $first: Int!",
+        page!("stackDefinitions(after: $after, first: $first)", "id name");
+    /// Makes a definition of stacks.
+    MakeStackDefinition(Mutation, "createStackDefinition") -> Value = "$attributes: StackDefinitionAttributes!",
+        "createStackDefinition(attributes: $attributes) { id updatedAt }";
+    /// Replaces a definition of stacks.
+    ChangeStackDefinition(Mutation, "updateStackDefinition") -> Value =
+        "$id: ID!, $attributes: StackDefinitionAttributes!, $unchangedSince: DateTime",
+        "updateStackDefinition(id: $id, attributes: $attributes, unchangedSince: $unchangedSince) { id updatedAt }";
+    /// Removes a definition that no stack names.
+    RemoveStackDefinition(Mutation, "deleteStackDefinition") -> Value = "$id: ID!",
+        "deleteStackDefinition(id: $id) { id }";
+
+    /// One stack as a document, without values that are secret and without what is in its files.
+    ReadStack(Query, "infrastructureStack") -> Value = "$id: ID, $name: String", concat!(
+        "infrastructureStack(id: $id, name: $name) {
+    id name type protect paused workdir manageState variables timeout deletedAt updatedAt
+    approval requiredApprovals forbidSelfApproval approvalExpiry commandApproval
+    project { id } repository { id } cluster { id handle } ", git!(), "
+    actor { email } definition { id name } stateVersion { id resources }
+    dependencies { stack { id name } outputs { output variable } }
+    environment { name value secret } files { path }
+    commands { cmd args stage requireApproval } deleteCommands { cmd args stage requireApproval }
+    configuration {
+    image version tag hooks { cmd args afterStage }
+    ", tools!(), "
+    ansible { playbook inventory additionalArgs privateKeyFile configFile supportsCheck deletePlaybook }
+    }
+    cron { crontab timeZone autoApprove overrides {
+    ", tools!(), "
+    } }
+    driftSchedule { crontab timeZone commands { cmd args stage } }
+    jobSpec {
+      namespace labels annotations nodeSelector serviceAccount tolerations { key operator value effect }
+      requests { requests { cpu memory } limits { cpu memory } }
+    }
+    policyEngine { type customPolicies maxSeverity repositoryId ", git!(), " }
+    ", bindings!(), "
+  }");
+    /// Names of the stacks.
+    ReadStacks(Query, "infrastructureStacks") -> Connection<Value> = "$after: String, $first: Int!",
+        page!("infrastructureStacks(after: $after, first: $first)", "id name");
+    /// Makes a stack.
+    MakeStack(Mutation, "createStack") -> Value = "$attributes: StackAttributes!",
+        "createStack(attributes: $attributes) { id updatedAt }";
+    /// Changes a stack: what is absent stays as it is.
+    ChangeStack(Mutation, "updateStack") -> Value = "$id: ID!, $attributes: StackAttributes!",
+        "updateStack(id: $id, attributes: $attributes) { id updatedAt }";
 
     /// One context as a document.
     ReadContext(Query, "serviceContext") -> Value = "$name: String!",

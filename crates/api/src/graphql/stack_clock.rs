@@ -94,7 +94,7 @@ impl ClockAttributes {
             if let Some(zone) = time_zone {
                 settings.time_zone = Some(zone).filter(|zone| !zone.is_empty());
             }
-            if let Some(commands) = steps("attributes.drift.commands", commands)? {
+            if let Some(commands) = steps(commands, &settings.commands) {
                 settings.commands = commands;
             }
             spec.drift = Some(settings).filter(|settings| *settings != StackDriftSettings::default());

@@ -87,7 +87,8 @@ pub(crate) struct StackDefinitionAttributes {
 }
 
 impl StackDefinitionAttributes {
-    fn parse(self) -> plural_core::Result<NewStackDefinition> {
+    /// What it is to be. Commands that do not say whether they wait for people do as they did in `was`.
+    fn parse(self, was: Option<&Core>) -> plural_core::Result<NewStackDefinition> {
         let Self { name, description, steps: given, delete_steps, configuration: settings } = self;
         let mut configuration = CoreConfiguration::default();
         if let Some(settings) = settings {
@@ -97,8 +98,8 @@ impl StackDefinitionAttributes {
             name: parse("attributes.name", &name)?,
             description: description.filter(|text| !text.is_empty()),
             configuration,
-            steps: staged(steps("attributes.steps", given)?),
-            delete_steps: staged(steps("attributes.deleteSteps", delete_steps)?),
+            steps: staged(steps(given, was.map_or(&[][..], |was| was.steps.as_slice()))),
+            delete_steps: staged(steps(delete_steps, was.map_or(&[][..], |was| was.delete_steps.as_slice()))),
         })
     }
 }
@@ -159,7 +160,7 @@ impl StackDefinitionMutation {
     ) -> Nullable<StackDefinition> {
         nullable(async {
             let request = request(ctx);
-            let new = attributes.parse().into_graphql(ctx)?;
+            let new = attributes.parse(None).into_graphql(ctx)?;
             let made = request.app.stack_definition_create(&request.op, &new).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
         })
@@ -180,7 +181,8 @@ impl StackDefinitionMutation {
         nullable(async {
             let request = request(ctx);
             let definition = id(&definition).into_graphql(ctx)?;
-            let is = attributes.parse().into_graphql(ctx)?;
+            let was = request.app.get::<Core>(&request.op, &StackDefinitionSelector::Id(definition)).await;
+            let is = attributes.parse(Some(&was.into_graphql(ctx)?)).into_graphql(ctx)?;
             let changed = request.app.stack_definition_update(&request.op, definition, &is, unchanged_since);
             let changed = Box::pin(changed).await;
             Ok(Some(changed.into_graphql(ctx)?.into()))

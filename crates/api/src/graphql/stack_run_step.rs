@@ -79,7 +79,7 @@ impl RunStep {
         list(self.0.args.iter().map(String::as_str))
     }
 
-    /// Always false: the plan of a stack is approved, not a command.
+    /// Always false: it is the run that waits.
     async fn require_approval(&self) -> Option<bool> {
         Some(false)
     }

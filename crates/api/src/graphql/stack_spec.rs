@@ -197,15 +197,15 @@ pub(crate) struct CustomRunStep {
     args: List<String>,
     /// In which stage.
     stage: StepStage,
-    /// Always false: a stack's plan is approved, not a command.
+    /// A run with this command waits for people, whether the stack's plans do or not.
     require_approval: Option<bool>,
 }
 
 impl From<CoreCommand> for CustomRunStep {
     fn from(command: CoreCommand) -> Self {
-        let CoreCommand { cmd, args, stage } = command;
+        let CoreCommand { cmd, args, stage, approve } = command;
         let stage = stage.map_or(StepStage::Apply, StepStage::from);
-        Self { cmd, args: list(args), stage, require_approval: Some(false) }
+        Self { cmd, args: list(args), stage, require_approval: Some(approve) }
     }
 }
 

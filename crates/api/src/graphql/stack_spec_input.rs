@@ -135,7 +135,8 @@ pub(crate) struct CustomStepAttributes {
     cmd: String,
     /// Its arguments.
     args: List<String>,
-    /// `true` is refused: a stack's plan is approved, not a command.
+    /// A run with this command waits for people, whether the stack's plans do or not. Of the stages `APPLY` and `DESTROY`; absent: as the
+    /// same command had it before.
     require_approval: Option<bool>,
 }
 
@@ -288,8 +289,10 @@ impl SpecAttributes {
         if let Some(variables) = variables {
             spec.variables = variables.object("attributes.variables")?.unwrap_or_default();
         }
-        set(&mut spec.commands, steps("attributes.commands", commands)?);
-        set(&mut spec.delete_commands, steps("attributes.deleteCommands", delete_commands)?);
+        let commands = steps(commands, &spec.commands);
+        set(&mut spec.commands, commands);
+        let delete_commands = steps(delete_commands, &spec.delete_commands);
+        set(&mut spec.delete_commands, delete_commands);
         let dependencies = stack_dependency::dependencies(dependencies, &spec.dependencies)?;
         set(&mut spec.dependencies, dependencies);
         if let Some(policy) = policy_engine {
@@ -346,21 +349,16 @@ fn time(field: &'static str, given: Option<String>) -> Result<Option<u64>> {
     given.map(seconds).transpose()
 }
 
-/// The commands of a list; none where there is no list.
-pub(super) fn steps(
-    field: &'static str,
-    list: List<CustomStepAttributes>,
-) -> Result<Option<Vec<StackCommand>>> {
-    let Some(list) = items(list) else { return Ok(None) };
+/// The commands of a list; none where there is no list. One that does not say whether it waits for people does as it did in `was`: who
+/// edits the others does not take that away.
+pub(super) fn steps(list: List<CustomStepAttributes>, was: &[StackCommand]) -> Option<Vec<StackCommand>> {
     let step = |CustomStepAttributes { stage, cmd, args, require_approval }| {
-        unsupported(
-            field,
-            require_approval == Some(true),
-            "requireApproval is not supported: the plan of a stack is approved, not a command. Give the stack `approval`",
-        )?;
-        Ok(StackCommand { cmd, args: items(args).unwrap_or_default(), stage: stage.map(Into::into) })
+        let args = items(args).unwrap_or_default();
+        let asked = || was.iter().any(|one| one.approve && one.cmd == cmd && one.args == args);
+        let approve = require_approval.unwrap_or_else(asked);
+        StackCommand { cmd, args, stage: stage.map(Into::into), approve }
     };
-    list.into_iter().map(step).collect::<Result<_>>().map(Some)
+    Some(items(list)?.into_iter().map(step).collect())
 }
 
 impl StackConfigurationAttributes {
@@ -581,6 +579,28 @@ mod tests {
         let again = SpecAttributes { configuration: Some(stands(None, None)), ..nothing() };
         let terraform = again.over(changed).unwrap().configuration.terraform.unwrap();
         assert_eq!((terraform.tofu, terraform.parallelism), (Some(false), Some(3)));
+    }
+
+    #[test]
+    fn a_command_waits_as_before_where_nothing_is_said_of_it() {
+        let given = |cmd: &str, require_approval| {
+            let step =
+                CustomStepAttributes { stage: None, cmd: cmd.to_owned(), args: None, require_approval };
+            Some(vec![Some(step)])
+        };
+        let command =
+            |cmd: &str, approve| StackCommand { cmd: cmd.to_owned(), args: Vec::new(), stage: None, approve };
+        let was = [command("push", true), command("look", false)];
+        for (cmd, said, waits) in [
+            ("push", None, true),
+            ("push", Some(false), false),
+            ("look", None, false),
+            ("look", Some(true), true),
+            ("other", None, false),
+        ] {
+            assert_eq!(steps(given(cmd, said), &was), Some(vec![command(cmd, waits)]), "{cmd} {said:?}");
+        }
+        assert_eq!(steps(None, &was), None);
     }
 
     #[test]

@@ -119,9 +119,11 @@ pub(super) fn what_goes(kind: Kind) -> &'static str {
         Kind::GlobalService => ", and its instances as its cascade says",
         Kind::ManagedNamespace => ", and its namespaces as its cascade says",
         Kind::Cluster => ", with the objects of all its services",
+        Kind::InfrastructureStack => ", and what it made is destroyed before",
         Kind::Project
         | Kind::GitRepository
         | Kind::HelmRepository
+        | Kind::StackDefinition
         | Kind::ServiceContext
         | Kind::SyncWindow => "",
     }

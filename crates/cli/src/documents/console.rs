@@ -6,7 +6,8 @@ use plural_wire::{
     Client, ClientError, Connection, FindGroup, FindUser, Operation, PAGE_SIZE, ReadCluster, ReadClusters,
     ReadContext, ReadContexts, ReadGitRepositories, ReadGitRepository, ReadGlobalService, ReadGlobalServices,
     ReadHelmRepositories, ReadHelmRepository, ReadManagedNamespace, ReadManagedNamespaces, ReadProject,
-    ReadProjects, ReadService, ReadServices,
+    ReadProjects, ReadService, ReadServices, ReadStack, ReadStackDefinition, ReadStackDefinitions,
+    ReadStacks,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -64,6 +65,8 @@ impl<'c> Console<'c> {
             Kind::Cluster => client.send(&ReadCluster(json!({"handle": key}))).await,
             Kind::GitRepository => client.send(&ReadGitRepository(json!({"url": key}))).await,
             Kind::HelmRepository => client.send(&ReadHelmRepository(json!({"url": key}))).await,
+            Kind::StackDefinition => client.send(&ReadStackDefinition(name)).await,
+            Kind::InfrastructureStack => client.send(&ReadStack(name)).await,
             Kind::ServiceContext => client.send(&ReadContext(name)).await,
             Kind::GlobalService => client.send(&ReadGlobalService(name)).await,
             Kind::ManagedNamespace => client.send(&ReadManagedNamespace(name)).await,
@@ -103,6 +106,8 @@ impl<'c> Console<'c> {
             Kind::Cluster => there(client.send(&ReadCluster(by_id)).await)?,
             Kind::GitRepository => there(client.send(&ReadGitRepository(by_id)).await)?,
             Kind::ServiceDeployment => there(client.send(&ReadService(by_id)).await)?,
+            Kind::StackDefinition => there(client.send(&ReadStackDefinition(by_id)).await)?,
+            Kind::InfrastructureStack => there(client.send(&ReadStack(by_id)).await)?,
             Kind::HelmRepository
             | Kind::ServiceContext
             | Kind::GlobalService
@@ -126,6 +131,8 @@ impl<'c> Console<'c> {
             Kind::Cluster => self.pages(ReadClusters).await?,
             Kind::GitRepository => self.pages(ReadGitRepositories).await?,
             Kind::HelmRepository => self.pages(ReadHelmRepositories).await?,
+            Kind::StackDefinition => self.pages(ReadStackDefinitions).await?,
+            Kind::InfrastructureStack => self.pages(ReadStacks).await?,
             Kind::ServiceContext => self.pages(ReadContexts).await?,
             Kind::ServiceDeployment => self.pages(ReadServices).await?,
             Kind::GlobalService => self.pages(ReadGlobalServices).await?,

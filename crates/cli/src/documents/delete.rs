@@ -88,6 +88,9 @@ pub(crate) async fn run(
 
 /// What goes with it, in words.
 async fn goes(one: &Doomed, client: &Client) -> Result<String, CliError> {
+    if one.kind == Kind::InfrastructureStack && one.detach {
+        return Ok("; what it made stays where it is".to_owned());
+    }
     if one.kind != Kind::ServiceDeployment {
         return Ok(what_goes(one.kind).to_owned());
     }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientError, ListClusters, ListGitRepositories, ListGlobalServiceInstances, ListGlobalServices,
-    ListHelmRepositories, ListManagedNamespaceInstances, ListManagedNamespaces, ListServiceContexts,
-    ListServiceDeployments, PAGE_SIZE, all_pages,
+    ListHelmRepositories, ListInfrastructureStacks, ListManagedNamespaceInstances, ListManagedNamespaces,
+    ListServiceContexts, ListServiceDeployments, ListStackDefinitions, PAGE_SIZE, all_pages,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -305,6 +305,17 @@ async fn table(
             args,
             terminal,
         ),
+        Kind::StackDefinition => rows(
+            all_pages(client, |after| ListStackDefinitions { after, first, q: None }).await,
+            wanted,
+            kind,
+            args,
+            terminal,
+        ),
+        Kind::InfrastructureStack => {
+            let page = |after| ListInfrastructureStacks { after, first, project_id: None, q: None };
+            rows(all_pages(client, page).await, wanted, kind, args, terminal)
+        }
         Kind::ServiceContext => rows(
             all_pages(client, |after| ListServiceContexts { after, first }).await,
             wanted,

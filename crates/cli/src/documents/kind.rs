@@ -2,7 +2,7 @@
 
 use super::{
     cluster, git_repository, global_service, helm_repository, managed_namespace, project, schema::Field,
-    service, service_context, sync_window,
+    service, service_context, stack, stack_definition, sync_window,
 };
 
 /// The group and version of all documents.
@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Cluster,
     GitRepository,
     HelmRepository,
+    StackDefinition,
+    InfrastructureStack,
     ServiceContext,
     ServiceDeployment,
     GlobalService,
@@ -36,11 +38,13 @@ pub(super) struct Info {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Project,
         Self::Cluster,
         Self::GitRepository,
         Self::HelmRepository,
+        Self::StackDefinition,
+        Self::InfrastructureStack,
         Self::ServiceContext,
         Self::ServiceDeployment,
         Self::GlobalService,
@@ -54,6 +58,8 @@ impl Kind {
             Self::Cluster => &cluster::INFO,
             Self::GitRepository => &git_repository::INFO,
             Self::HelmRepository => &helm_repository::INFO,
+            Self::StackDefinition => &stack_definition::INFO,
+            Self::InfrastructureStack => &stack::INFO,
             Self::ServiceContext => &service_context::INFO,
             Self::ServiceDeployment => &service::INFO,
             Self::GlobalService => &global_service::INFO,
@@ -69,6 +75,7 @@ impl Kind {
             "services",
             "repositories",
             "contexts",
+            "stacks",
         ])
     }
 

@@ -7,7 +7,7 @@ use super::{
     read::Problems,
     resolve::Wish,
     set::Selector,
-    state::{State, differs, over},
+    state::{State, differs, has, over},
     thing::{self, Live, Values},
 };
 use crate::error::CliError;
@@ -73,7 +73,7 @@ pub(super) async fn plan(
                         format!("{}: {path}: cannot change; delete it and create it again", wish.name());
                     problems.add(&wish.document.place_of(&path), words);
                 }
-                let lost = |field: &&&str| live.state.contains_key(**field) && !merged.contains_key(**field);
+                let lost = |field: &&&str| has(&live.state, field) && !has(&merged, field);
                 if let Some(field) = thing::lasting(kind).iter().find(lost) {
                     let path = format!("spec.{field}");
                     let words = format!("{}: {path}: cannot be taken away, only changed", wish.name());
@@ -98,6 +98,9 @@ pub(super) async fn plan(
     Ok(all)
 }
 
+/// Where the code of a stack is, and who runs it: all of these, or none.
+const SOURCE: [&str; 3] = ["repositoryRef", "cluster", "git"];
+
 /// What a new thing must say that one that is there need not.
 fn complete(wish: &Wish, problems: &mut Problems) {
     let said = &wish.desired.said;
@@ -109,6 +112,12 @@ fn complete(wish: &Wish, problems: &mut Problems) {
         Kind::ServiceDeployment if has("repositoryRef") && !has("git") => "repositoryRef needs git",
         Kind::GlobalService if !has("template") && !has("serviceRef") => {
             "a new one needs template or serviceRef"
+        }
+        Kind::InfrastructureStack if !matches!(SOURCE.iter().filter(|field| has(field)).count(), 0 | 3) => {
+            "repositoryRef, cluster (or clusterRef) and git go together"
+        }
+        Kind::InfrastructureStack if said.get("paused").is_some_and(|paused| paused == true) => {
+            "a new one is not paused: apply it without `paused`, then with it"
         }
         _ => return,
     };

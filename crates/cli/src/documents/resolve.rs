@@ -12,7 +12,7 @@ use super::{
     managed_namespace, project,
     read::{Document, Files, Problems, Secret},
     schema::{Field, Type},
-    service,
+    service, stack, stack_definition,
     state::{Hidden, State, hide},
     sync_window,
     thing::Desired,
@@ -245,6 +245,8 @@ impl Resolver<'_> {
             Kind::Cluster => cluster::prepare(name, &mut said),
             Kind::GitRepository => git_repository::prepare(&mut said, &mut hidden, &mut wrong),
             Kind::HelmRepository => helm_repository::prepare(&mut said, &mut hidden, &mut wrong),
+            Kind::StackDefinition => stack_definition::prepare(name, &mut said),
+            Kind::InfrastructureStack => stack::prepare(name, &mut said, &mut hidden, &mut wrong),
             Kind::ServiceContext => {
                 let name = super::state::text(&said, "name").unwrap_or(name).to_owned();
                 said.insert("name".into(), name.clone().into());

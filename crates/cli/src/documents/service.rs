@@ -15,7 +15,7 @@ use super::{
     state::{Hidden, State, picked, sorted},
     thing::{Desired, Live},
 };
-use crate::{error::CliError, stacks};
+use crate::error::CliError;
 
 pub(super) static INFO: Info = Info {
     name: "ServiceDeployment",
@@ -32,17 +32,8 @@ pub(super) const DEPENDENCIES: &[Field] = &[
     field("cluster", Type::Text, "Handle of its cluster, when it is another one.").added(),
 ];
 
-const IMPORTS: &[Field] = &[field(
-    "stackRef",
-    Type::Fields(STACK_REF),
-    "The stack, which is in the console and not among the files.",
-)
-.required()];
-
-const STACK_REF: &[Field] = &[
-    field("name", Type::Text, "Its name.").required(),
-    field("namespace", Type::Text, "Of the document of the original operator. Not looked at."),
-];
+const IMPORTS: &[Field] =
+    &[field("stackRef", Type::Reference(Kind::InfrastructureStack), "The stack.").required()];
 
 const CONFIGURATION_FROM: &[Field] = &[
     field("name", Type::Text, "The name that templates read.").required(),
@@ -172,12 +163,8 @@ pub(super) fn prepare(
         }
         *all = sorted(Some(&all.clone().into())).as_array().cloned().unwrap_or_default();
     }
-    if let Some(Value::Array(all)) = said.get_mut("imports") {
-        for stack in all.iter_mut().filter_map(|one| one.get_mut("stackRef")).filter_map(Value::as_object_mut)
-        {
-            stack.remove("namespace");
-        }
-        *all = sorted(Some(&all.clone().into())).as_array().cloned().unwrap_or_default();
+    if let Some(imports) = said.get_mut("imports").filter(|list| list.is_array()) {
+        *imports = sorted(Some(imports));
     }
     hidden.0.remove("detach");
     join_configuration(hidden, "");
@@ -255,7 +242,7 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
     state.insert("contexts".into(), sorted(Some(&contexts.into())));
     let imports = answer.get("imports").and_then(Value::as_array).into_iter().flatten();
     let imports = imports.filter_map(|import| text(import.get("stack")?, "name"));
-    let imports: Vec<Value> = imports.map(|name| json!({"stackRef": {"name": name}})).collect();
+    let imports: Vec<Value> = imports.map(|name| json!({"stackRef": name})).collect();
     state.insert("imports".into(), sorted(Some(&imports.into())));
     let dependencies = answer.get("dependencies").and_then(Value::as_array).into_iter().flatten();
     let dependencies = dependencies.map(|one| {
@@ -432,10 +419,8 @@ async fn attribute(
         "imports" => {
             let mut all = Vec::new();
             for import in value.iter().filter_map(Value::as_array).flatten() {
-                let Some(stack) = import.get("stackRef").and_then(|stack| text(stack, "name")) else {
-                    continue;
-                };
-                all.push(json!({"stackId": stacks::find(&stack, console.client).await?.id}));
+                let Some(stack) = text(import, "stackRef") else { continue };
+                all.push(json!({"stackId": console.known_id(Kind::InfrastructureStack, &stack).await?}));
             }
             (name, all.into())
         }

@@ -123,7 +123,8 @@ impl Set {
         self.members.retain(|one| one.id != id);
     }
 
-    /// What was made and is not among `kept` ids, last first. Clusters stay: with one, everything in it would go.
+    /// What was made and is not among `kept` ids, last first. Clusters and stacks stay: with one, everything in it, or that it made,
+    /// would go.
     pub(super) async fn leftovers(
         &mut self,
         kept: &[String],
@@ -132,7 +133,7 @@ impl Set {
         let mut found = Vec::new();
         for member in self.members.clone() {
             let Some(kind) = Kind::of_document(&member.kind) else { continue };
-            if kept.contains(&member.id) || kind == Kind::Cluster {
+            if kept.contains(&member.id) || matches!(kind, Kind::Cluster | Kind::InfrastructureStack) {
                 continue;
             }
             match thing::read(kind, &member.name, console).await? {

@@ -109,6 +109,14 @@ pub(super) fn differs<'f>(fields: &[&'f str], a: &State, b: &State) -> Option<&'
     fields.iter().find(|field| a.get(**field) != b.get(**field)).copied()
 }
 
+/// Whether `path`, a field or one of fields, is there.
+pub(super) fn has(state: &State, path: &str) -> bool {
+    match path.split_once('.') {
+        None => state.contains_key(path),
+        Some((name, rest)) => below(state, name).is_some_and(|state| has(state, rest)),
+    }
+}
+
 /// Text of a field.
 pub(super) fn text<'s>(state: &'s State, name: &str) -> Option<&'s str> {
     state.get(name).and_then(Value::as_str)

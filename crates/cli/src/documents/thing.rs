@@ -7,7 +7,7 @@ use super::{
     console::Console,
     git_repository, global_service, helm_repository,
     kind::Kind,
-    managed_namespace, project, rendering, service, service_context,
+    managed_namespace, project, rendering, service, service_context, stack, stack_definition,
     state::{Hidden, State, normal},
     sync_window,
 };
@@ -90,6 +90,8 @@ pub(super) async fn read(kind: Kind, key: &str, console: &mut Console<'_>) -> Re
         Kind::Cluster => cluster::read(key, console).await,
         Kind::GitRepository => git_repository::read(key, console).await,
         Kind::HelmRepository => helm_repository::read(key, console).await,
+        Kind::StackDefinition => stack_definition::read(key, console).await,
+        Kind::InfrastructureStack => stack::read(key, console).await,
         Kind::ServiceContext => service_context::read(key, console).await,
         Kind::ServiceDeployment => service::read(key, console).await,
         Kind::GlobalService => global_service::read(key, console).await,
@@ -123,6 +125,8 @@ pub(super) async fn make(
         Kind::Cluster => cluster::make(&state, desired, console).await,
         Kind::GitRepository => git_repository::make(&state, desired, console).await,
         Kind::HelmRepository => helm_repository::save(&state, desired, console).await,
+        Kind::StackDefinition => stack_definition::make(&state, desired, console).await,
+        Kind::InfrastructureStack => stack::make(&state, desired, console).await,
         Kind::ServiceContext => service_context::make(&state, desired, console).await,
         Kind::ServiceDeployment => service::make(&state, desired, console).await,
         Kind::GlobalService => global_service::make(&state, desired, console).await,
@@ -152,6 +156,8 @@ pub(super) async fn change(
         Kind::Cluster => cluster::change(live, merged, desired, console).await,
         Kind::GitRepository => git_repository::change(live, desired, console).await,
         Kind::HelmRepository => helm_repository::save(merged, desired, console).await,
+        Kind::StackDefinition => stack_definition::change(live, merged, console).await,
+        Kind::InfrastructureStack => stack::change(live, merged, desired, console).await,
         Kind::ServiceContext => service_context::change(live, merged, desired, console).await,
         Kind::ServiceDeployment => service::change(live, merged, desired, console).await,
         Kind::GlobalService => global_service::change(live, merged, desired, console).await,
@@ -163,7 +169,7 @@ pub(super) async fn change(
     Ok(is_other || written.is_none() || written != live.updated_at)
 }
 
-/// Removes it. `detach` leaves the objects of a service.
+/// Removes it. `detach` leaves the objects of a service, and what a stack made.
 pub(super) async fn remove(
     kind: Kind,
     live: &Live,
@@ -175,6 +181,8 @@ pub(super) async fn remove(
         Kind::Cluster => cluster::remove(live, console).await,
         Kind::GitRepository => git_repository::remove(live, console).await,
         Kind::HelmRepository => helm_repository::remove(live, console).await,
+        Kind::StackDefinition => stack_definition::remove(live, console).await,
+        Kind::InfrastructureStack => stack::remove(live, detach, console).await,
         Kind::ServiceContext => service_context::remove(live, console).await,
         Kind::ServiceDeployment => service::remove(live, detach, console).await,
         Kind::GlobalService => global_service::remove(live, console).await,
@@ -184,15 +192,24 @@ pub(super) async fn remove(
     .map(drop)
 }
 
-/// Fields that can get another value, but not none.
+/// Fields that can get another value, but not none: with dots, those of fields.
 pub(super) fn lasting(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Cluster => &["version", "distro"],
         Kind::HelmRepository => &["provider"],
         Kind::ServiceDeployment => &["interval", "repositoryRef"],
         Kind::GlobalService => &["template"],
+        Kind::InfrastructureStack => &[
+            "repositoryRef",
+            "cluster",
+            "git",
+            "configuration.terraform.parallelism",
+            "configuration.terragrunt.parallelism",
+            "configuration.pulumi.parallel",
+        ],
         Kind::Project
         | Kind::GitRepository
+        | Kind::StackDefinition
         | Kind::ServiceContext
         | Kind::ManagedNamespace
         | Kind::SyncWindow => &[],
@@ -202,7 +219,8 @@ pub(super) fn lasting(kind: Kind) -> &'static [&'static str] {
 /// Fields that a change cannot reach.
 pub(super) fn fixed(kind: Kind) -> &'static [&'static str] {
     match kind {
-        Kind::Project | Kind::HelmRepository | Kind::SyncWindow => &[],
+        Kind::Project | Kind::HelmRepository | Kind::StackDefinition | Kind::SyncWindow => &[],
+        Kind::InfrastructureStack => &["projectRef", "type"],
         Kind::Cluster | Kind::GitRepository | Kind::ServiceContext => &["projectRef"],
         Kind::ServiceDeployment => &["docsPath"],
         Kind::GlobalService => &["projectRef", "serviceRef"],

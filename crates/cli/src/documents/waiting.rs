@@ -54,9 +54,14 @@ pub(super) async fn until_ready(
             let found = client.send(&GetManagedNamespace { id: None, name: Some(key.to_owned()) }).await?;
             managed_namespaces::until_everywhere(found, timeout, client, terminal).await.map(drop)
         }
-        Kind::Project | Kind::Cluster | Kind::HelmRepository | Kind::ServiceContext | Kind::SyncWindow => {
-            Ok(())
-        }
+        // A plan of a stack waits for people, and nobody knows how long.
+        Kind::Project
+        | Kind::Cluster
+        | Kind::HelmRepository
+        | Kind::StackDefinition
+        | Kind::InfrastructureStack
+        | Kind::ServiceContext
+        | Kind::SyncWindow => Ok(()),
     }
 }
 

@@ -336,7 +336,7 @@ spec: {template: {version: v2, kustomize: null}}
 }
 
 #[tokio::test]
-async fn a_service_imports_a_stack_of_the_console() {
+async fn a_service_imports_stacks_of_the_console_and_of_the_files() {
     let f = with_fleet().await;
     f.ok("apply -f DIR").await;
     let importing = |imports: &str| {
@@ -347,7 +347,11 @@ async fn a_service_imports_a_stack_of_the_console() {
     };
     f.write("fleet.yaml", &importing("[{stackRef: {name: net, namespace: infra}}]"));
     let missing = f.run("apply -f DIR").await;
-    assert!(missing.code != 0 && missing.err.contains("stack \"net\" not found"), "{}", missing.err);
+    assert!(
+        missing.code != 0 && missing.err.contains("there is no InfrastructureStack net among the files"),
+        "{}",
+        missing.err
+    );
     f.w.ok("cd stacks create net").await;
     let done = f.ok("apply -f DIR").await;
     assert!(done.lines().all(|line| line.ends_with(" configured")), "{done}");
@@ -355,6 +359,13 @@ async fn a_service_imports_a_stack_of_the_console() {
     assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
     let web = f.ok("get svc blue/web -o yaml").await;
     assert!(web.contains("stackRef") && web.contains("net") && !web.contains("infra"), "{web}");
+    // One among the files is made before.
+    let with_stack = importing("[{stackRef: {name: net}}, {stackRef: {name: dns}}]")
+        + "---\napiVersion: deployments.plural.sh/v1alpha1\nkind: InfrastructureStack\nmetadata: {name: dns}\nspec: {type: TERRAFORM}\n";
+    f.write("fleet.yaml", &with_stack);
+    let done = f.ok("apply -f DIR").await;
+    assert_eq!(done, "infrastructurestack/dns created\nservicedeployment/blue/web configured\n");
+    assert_eq!(f.w.json("cd services describe blue/web").await["imports"].as_array().map(Vec::len), Some(2));
     f.write("fleet.yaml", &importing("[]"));
     f.ok("apply -f DIR").await;
     let web = f.w.json("cd services describe blue/web").await;
@@ -591,7 +602,19 @@ async fn deleting_says_what_goes_and_goes_backwards() {
 #[tokio::test]
 async fn every_kind_explains_its_fields() {
     let person = Person::new();
-    for word in ["svc", "gs", "repo", "ns", "ctx", "win", "projects", "cluster", "helmrepositories"] {
+    for word in [
+        "svc",
+        "gs",
+        "repo",
+        "ns",
+        "ctx",
+        "win",
+        "projects",
+        "cluster",
+        "helmrepositories",
+        "stack",
+        "stackdef",
+    ] {
         let done = person.run(&format!("explain {word}")).await;
         assert_eq!(done.code, 0, "{}", done.text());
         assert!(done.out.contains("FIELDS of spec:") && done.out.contains("reconciliation"), "{}", done.out);

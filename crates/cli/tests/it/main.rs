@@ -31,6 +31,7 @@ mod server;
 mod services;
 mod stack_commands;
 mod stack_definitions;
+mod stack_documents;
 mod stack_exec;
 mod stack_runs;
 mod stacks;

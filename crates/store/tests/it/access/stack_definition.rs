@@ -25,7 +25,7 @@ fn new() -> NewStackDefinition {
         name: fresh("d").parse().unwrap(),
         description: None,
         configuration: StackConfiguration::default(),
-        steps: vec![StackCommand { cmd: "make".to_owned(), args: Vec::new(), stage: None }],
+        steps: vec![StackCommand { cmd: "make".to_owned(), args: Vec::new(), stage: None, approve: false }],
         delete_steps: Vec::new(),
     }
 }

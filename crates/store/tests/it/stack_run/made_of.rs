@@ -23,6 +23,7 @@ use super::{Ground, plan};
 use crate::door::subject;
 
 each_database!(
+    a_command_that_asks_makes_its_run_wait_and_a_writer_does_not_take_that_away,
     a_run_is_of_what_its_definition_says_when_it_is_there,
     whoever_changed_a_stack_does_not_approve_it_under_the_name_of_an_account,
     whoever_changed_a_stack_under_the_name_of_an_account_does_not_approve_it,
@@ -32,7 +33,7 @@ each_database!(
 const READ: Duration = Duration::from_millis(500);
 
 fn steps(cmd: &str) -> Vec<StackCommand> {
-    vec![StackCommand { cmd: cmd.to_owned(), args: Vec::new(), stage: Some(Stage::Apply) }]
+    vec![StackCommand { cmd: cmd.to_owned(), args: Vec::new(), stage: Some(Stage::Apply), approve: false }]
 }
 
 async fn a_run_is_of_what_its_definition_says_when_it_is_there(database: TestDatabase) {
@@ -82,6 +83,48 @@ async fn a_run_is_of_what_its_definition_says_when_it_is_there(database: TestDat
 
     let run = asked.await.unwrap();
     assert_eq!(run.snapshot.spec.commands, steps("after"));
+}
+
+async fn a_command_that_asks_makes_its_run_wait_and_a_writer_does_not_take_that_away(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let (app, admin) = (&ground.door.app, &ground.door.admin);
+    let asking = steps("make").into_iter().map(|step| StackCommand { approve: true, ..step }).collect();
+    let configuration =
+        StackConfiguration { image: Some("a.b/c".to_owned()), ..StackConfiguration::default() };
+    let spec =
+        StackSpec { configuration, commands: asking, delete_commands: steps("undo"), ..StackSpec::default() };
+    let new = NewStack {
+        name: "asking".parse().unwrap(),
+        tool: StackTool::Custom,
+        project_id: None,
+        protect: false,
+        source: ground.stack.source.clone(),
+        spec,
+        environment: Vec::new(),
+        files: BTreeMap::new(),
+        bindings: BindingsChange::default(),
+    };
+    let stack = app.stack_create(admin, new).await.unwrap();
+    assert!(!stack.spec.approval.required);
+    for (kind, waits) in [(RunKind::Apply, true), (RunKind::Destroy, false)] {
+        let new = NewRun { kind, trigger: RunTrigger::Manual };
+        let run = app.stack_run_create(admin, stack.id, new).await.unwrap();
+        assert_eq!(run.snapshot.spec.approval.required, waits, "{kind:?}");
+    }
+
+    let bob = ground.door.user("bob").await;
+    let change = RoleChange { role: Role::Write.into(), add: vec![subject(&bob)], remove: Vec::new() };
+    app.binding_change(admin, stack.project_id, &change).await.unwrap();
+    let as_bob = ground.door.as_user(&bob).await;
+    let quiet = StackSpec { commands: steps("make"), ..stack.spec.clone() };
+    let change = StackChange { spec: Some(quiet), ..StackChange::default() };
+    let refused = app.stack_update(&as_bob, stack.id, &change).await.unwrap_err();
+    assert!(matches!(refused, Error::Forbidden { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("less approval"), "{refused}");
+    app.stack_update(admin, stack.id, &change).await.unwrap();
+    let new = NewRun { kind: RunKind::Apply, trigger: RunTrigger::Manual };
+    let run = app.stack_run_create(admin, stack.id, new).await.unwrap();
+    assert!(!run.snapshot.spec.approval.required);
 }
 
 async fn whoever_changed_a_stack_does_not_approve_it_under_the_name_of_an_account(database: TestDatabase) {

@@ -20,8 +20,33 @@ function pullRequest(at) {
     creator: 'ada@example.com',
     insertedAt: ago(at),
     updatedAt: ago(at),
+    ...lifeOf(at, isOpened),
     project: { name: 'default' },
     automation: at % 4 === 1 ? null : { id: 'pa0', name: 'automation-0', role: 'SERVICE' },
+  };
+}
+
+/** The newest commit of pull requests that were read back. */
+export const HEAD = '51c3a9b2d4e6f80123456789abcdef0123456789';
+
+/** What was read back of it at its host: of one all, of one little, of one why it could not be read. */
+function lifeOf(at, isOpened) {
+  const isRead = isOpened && at % 5 === 0;
+  return {
+    number: isOpened ? at : null,
+    head: isRead ? HEAD : null,
+    base: isRead ? 'main' : null,
+    author: isRead ? HOSTILE : null,
+    draft: false,
+    fork: isRead && at % 2 === 1,
+    mergeCommit: null,
+    readAt: isRead ? ago(40) : null,
+    readError: isOpened && !isRead ? `the repository is not there ${HOSTILE}` : null,
+    checks: isRead ? { state: 'FAILED', passed: 4, failed: 1, pending: 2 } : null,
+    reviews: isRead ? { approved: 1, changesRequested: 1 } : null,
+    service: isRead ? { id: 's0', name: 'shop', cluster: { id: 'c0', handle: 'eu-prod-0' } } : null,
+    stack: isRead ? { id: 'st0', name: 'network' } : null,
+    cluster: isRead ? { id: 'c0', handle: 'eu-prod-0' } : null,
   };
 }
 

@@ -7,6 +7,7 @@ import { strict as assert } from 'node:assert';
 import { browser, forgive, judge, open, problems, settled } from './browser.mjs';
 import { faults } from './faults.mjs';
 import { missing, walked } from './gallery/pages.mjs';
+import { HEAD } from './nouns.mjs';
 import { DIGEST } from './stacks.mjs';
 import { serve } from './world.mjs';
 
@@ -67,6 +68,7 @@ async function made(part) {
     await objects(console_.url);
     await told(console_.url);
     await selfService(console_.url);
+    await pulls(console_.url);
   }
   if (part === 'stacks') {
     await runs(console_.url);
@@ -478,6 +480,40 @@ async function selfService(url) {
   const [opened] = sent('OpenPullRequest');
   assert.deepEqual(Object.keys(opened.context).sort(), ['cluster', 'name', 'size', 'token']);
   assert.equal(opened.context.cluster, 'eu-prod-0');
+  await page.close();
+}
+
+/** How a pull request stands at its host, and a merge of the commit that was shown. */
+async function pulls(url) {
+  const page = await open();
+  const asked = [];
+  page.on('request', (request) => asked.push(request.postData() ?? ''));
+  await page.goto(`${url}/settings/pull-requests/pr0`);
+  await settled(page);
+  const stands = page.getByRole('region', { name: 'At its git host' });
+  await stands.getByText('Checks failed').waitFor();
+  await stands.getByText('1 failed, 2 not done, 4 passed').waitFor();
+  await stands.getByText('1 reviewer approved, 1 reviewer asked for changes').waitFor();
+  for (const about of ['eu-prod-0/shop', 'network', 'eu-prod-0']) {
+    await stands.getByRole('link', { name: about, exact: true }).waitFor();
+  }
+  await page.getByRole('button', { name: 'Merge', exact: true }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText(HEAD, { exact: true }).waitFor();
+  await dialog.getByText('1 check of it failed.').waitFor();
+  await dialog.getByText(`plural pr merge pr0 --method merge --head ${HEAD}`).waitFor();
+  await judge(page, 'a merge');
+  await dialog.getByRole('button', { name: 'Merge', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const sent = asked.filter((body) => body.includes('mutation MergePullRequest('));
+  assert.equal(sent.length, 1, 'merged once');
+  assert.deepEqual(JSON.parse(sent[0]).variables, { id: 'pr0', head: HEAD, method: 'MERGE' });
+  // Nobody knows what a merge of this one would be.
+  await page.goto(`${url}/settings/pull-requests/pr6`);
+  await settled(page);
+  await page.getByText('It could not be read the last time').waitFor();
+  await page.getByRole('button', { name: 'Merge', exact: true }).press('Enter');
+  await page.getByText('Its newest commit is not known yet').waitFor();
   await page.close();
 }
 

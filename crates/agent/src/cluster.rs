@@ -21,6 +21,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Different objects and lists that one render may look up.
 const MAX_LOOKUPS: usize = 500;
+/// Stands for a value of a Secret: what hides secrets everywhere, in Base64.
+const HIDDEN: &str = "KioqKioqKio=";
 /// One answer: no template should hold a whole cluster.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
 /// Everything in one answer, where the API server can.
@@ -226,7 +228,7 @@ pub(crate) struct Asker {
     /// User name of the service's account; the agent itself when absent.
     pub(crate) user: Option<String>,
     pub(crate) bounds: Bounds,
-    /// Nothing outside of this namespace, whatever the account may see: the templates are not reviewed yet.
+    /// Nothing outside of this namespace, whatever the account may see, and no value of a Secret: the templates are not reviewed yet.
     pub(crate) only: Option<String>,
 }
 
@@ -310,6 +312,9 @@ impl<'a> Lookup<'a> {
                     });
                 }
                 name_items(&mut found, api_version, kind);
+                if only.is_some() && api_version == "v1" && kind == "Secret" {
+                    hide_values(&mut found);
+                }
                 Ok(Some(found))
             }
             Err(ClusterError::Status(StatusCode::NOT_FOUND | StatusCode::FORBIDDEN)) => Ok(None),
@@ -346,6 +351,22 @@ impl LookupPort for Lookup<'_> {
         };
         self.seen.borrow_mut().insert(key, found.clone());
         found
+    }
+}
+
+/// Leaves of a Secret, or of a list of them, that it is there, and its keys: whoever writes a template that nobody has reviewed would
+/// have its values in the fields of a plan. Annotations may hold all of it once more.
+fn hide_values(found: &mut Value) {
+    if let Some(items) = found.get_mut("items").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(hide_values);
+        return;
+    }
+    if let Some(data) = found.get_mut("data").and_then(Value::as_object_mut) {
+        data.values_mut().for_each(|value| *value = HIDDEN.into());
+    }
+    if let Some(metadata) = found.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("annotations");
+        metadata.remove("managedFields");
     }
 }
 
@@ -391,6 +412,23 @@ mod tests {
         {
             assert!(!is_part(name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_secret_is_there_without_its_values() {
+        let one = serde_json::json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"password": "aHVudGVyMg=="},
+            "metadata": {"name": "db", "labels": {"a": "b"}, "annotations": {"last": "aHVudGVyMg=="}},
+        });
+        let expected = serde_json::json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"password": HIDDEN},
+            "metadata": {"name": "db", "labels": {"a": "b"}},
+        });
+        let mut list = serde_json::json!({"kind": "SecretList", "items": [one]});
+        hide_values(&mut list);
+        assert_eq!(list["items"][0], expected);
+        hide_values(&mut list["items"][0]);
+        assert_eq!(list["items"][0], expected);
     }
 
     #[test]

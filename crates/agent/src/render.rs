@@ -71,7 +71,7 @@ pub(crate) struct Made {
 pub(crate) enum Sight {
     /// What the service may see.
     Service,
-    /// Of that, what is in the service's own namespace: nobody has reviewed the templates yet.
+    /// Of that, what is in the service's own namespace, and no value of a Secret: nobody has reviewed the templates yet.
     OwnNamespace,
 }
 

@@ -15,6 +15,7 @@ use plural_core::pull_request::PullRequest;
 use plural_core::repository::Repository;
 use plural_core::service::{GitRef, Service};
 use plural_core::service_error::ServiceError;
+use plural_core::stack_pull_request::check_releasable;
 use plural_core::sync::{PlanCandidate, SyncPlan};
 use plural_core::{Error, Result};
 
@@ -22,7 +23,7 @@ use crate::access::{Approve, Audited, Authorized, Read, Write, actor_name, noun}
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
-use crate::jobs::{BegunFleetPlan, LookFleetPlan, TellFleetPlan};
+use crate::jobs::{BegunFleetPlan, LookFleetPlan, TellFleetPlan, ToldFleetPlan};
 use crate::masking;
 use crate::ports::git::SourceSpec;
 use crate::records::record;
@@ -176,8 +177,14 @@ impl App {
                 return Err(Error::invalid("pullRequestId", "is of another project than the repository"));
             }
             if opened.life.facts.fork {
-                // Whoever asks for the plan of a fork's commit releases that commit.
+                // Whoever asks for the plan of a fork's commit releases that commit, and no name that may lead to another one by then.
                 self.authorized::<Repository, Approve>(ctx, &by).await?;
+                if opened.life.head.as_deref() != Some(reference.as_str()) {
+                    return Err(Error::conflict(
+                        "the pull request comes from a fork: name the commit at its head, in full, that you have read",
+                    ));
+                }
+                check_releasable(&reference)?;
             }
         }
         let (id, at) = (FleetPlanId::new(), ctx.now());
@@ -246,16 +253,18 @@ impl FleetAsked {
 ///
 /// # Errors
 /// When a job has no JSON.
-pub fn fleet_plan_tellers(id: FleetPlanId, pull_request: Option<PullRequestId>) -> Result<Vec<NewJob>> {
-    if pull_request.is_none() {
-        return Ok(Vec::new());
-    }
-    Ok(vec![NewJob::of::<TellFleetPlan>(&BegunFleetPlan { id })?])
+pub fn fleet_plan_tellers(
+    id: FleetPlanId,
+    repository_id: RepositoryId,
+    pull_request: Option<PullRequestId>,
+) -> Result<Vec<NewJob>> {
+    let Some(pull_request_id) = pull_request else { return Ok(Vec::new()) };
+    Ok(vec![NewJob::of::<TellFleetPlan>(&ToldFleetPlan { id, repository_id, pull_request_id })?])
 }
 
 /// The jobs that a plan begins with.
 pub(crate) fn beginners(plan: &FleetPlan) -> Result<Vec<NewJob>> {
-    let mut jobs = fleet_plan_tellers(plan.id, plan.pull_request_id)?;
+    let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
     if plan.phase == FleetPlanPhase::Looking {
         jobs.push(NewJob::of::<LookFleetPlan>(&BegunFleetPlan { id: plan.id })?);
     }

@@ -9,7 +9,7 @@ use plural_core::pr_automation::target_allowed;
 use plural_core::pull_request::{PrStatus, PullRequest};
 use plural_core::repository::Repository;
 use plural_core::scm_connection::ScmConnection;
-use plural_core::stack_pull_request::head_reference;
+use plural_core::stack_pull_request::{check_releasable, head_reference};
 use plural_core::{Error, Result};
 
 use crate::access::{Approve, Read, Write, actor_name};
@@ -31,6 +31,10 @@ impl App {
         }
         let by = ScmConnectionSelector::Id(opened.connection_id);
         let Some(connection) = there(self.get::<ScmConnection>(&system, &by).await)? else { return Ok(()) };
+        // What a connection may not touch, it is not believed about either.
+        if target_allowed(opened.project_id, &connection, Some(&opened.told.repository)).is_err() {
+            return Ok(());
+        }
         let reference = head_reference(connection.kind, number);
         for repository in self.scm_repositories(&connection, &opened.told.repository).await? {
             self.fleet_plan_of_pull(&system, &opened, repository, (head.as_str(), reference.as_deref()))
@@ -99,6 +103,7 @@ impl App {
                 plan.reference
             )));
         }
+        check_releasable(sha)?;
         let begun = FleetPlan { phase: FleetPlanPhase::Looking, ..plan.into_inner() };
         let by = repository.audited_new(ctx, "fleetPlan.release", "fleet plan", id, &begun.reference);
         self.store.fleet_plan_release(by, id, &beginners(&begun)?).await

@@ -51,7 +51,9 @@ use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
-pub use fleet_plans::{BegunFleetPlan, EndFleetPlan, LookFleetPlan, PlanFleetOfPull, TellFleetPlan};
+pub use fleet_plans::{
+    BegunFleetPlan, EndFleetPlan, LookFleetPlan, PlanFleetOfPull, TellFleetPlan, ToldFleetPlan,
+};
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_gone::{FollowGone, LeftStacks};
 pub use follow_upstream::{FollowUpstream, FollowedRun};

@@ -22,7 +22,7 @@ use crate::jobs::Parts;
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldMerge, ScaffoldMerged};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrInstanceFilter, PrLedger};
-use crate::pr_instance_made::{AskedChange, AskedKind, Tree, files_at, plain};
+use crate::pr_instance_made::{AskedChange, AskedKind, Compared, Tree, files_at, plain};
 use crate::pull_request_made::{Asked, CONTEXT};
 use crate::pull_request_open::{Begin, PullRequestPreview, seed_context};
 use crate::secret::random;
@@ -227,15 +227,29 @@ impl App {
             ScaffoldMerge { base, theirs: of_edited(generated.clone()), ours: of_edited(ours.clone()) };
         let merged = self.scaffolds.merge(merge).await?.map_err(Error::conflict)?;
         let mut all = Vec::with_capacity(made.after.changes.len());
+        let (mut places, mut compared) = (Vec::new(), Vec::new());
         for path in made.after.changes.keys() {
             let now = ours.get(path);
             let expected = expected(path, edited.contains(path), generated.get(path), now, &merged);
-            let (drift, diff) = match (expected, now) {
-                (expected, now) if expected == now => (PrDrift::Same, String::new()),
-                (Some(_), None) => (PrDrift::Missing, self.scaffolds.difference(path, expected, None)),
-                (expected, now) => (PrDrift::Changed, self.scaffolds.difference(path, expected, now)),
+            let drift = match (expected, now) {
+                (expected, now) if expected == now => PrDrift::Same,
+                (Some(_), None) => PrDrift::Missing,
+                _ => PrDrift::Changed,
             };
-            all.push(PrInstanceDrift { path: path.clone(), drift, diff });
+            if drift != PrDrift::Same {
+                places.push(all.len());
+                compared.push(Compared {
+                    path: path.clone(),
+                    before: expected.cloned(),
+                    after: now.cloned(),
+                });
+            }
+            all.push(PrInstanceDrift { path: path.clone(), drift, diff: String::new() });
+        }
+        for (place, diff) in places.into_iter().zip(self.differences(compared).await?) {
+            if let Some(one) = all.get_mut(place) {
+                one.diff = diff;
+            }
         }
         Ok(all)
     }

@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_instance::{PrGenerated, PrInstanceFile};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tokio::task::spawn_blocking;
 
 use crate::app::App;
 use crate::jobs::Parts;
@@ -19,8 +21,18 @@ use crate::pull_request_made::{AT_ONCE, Asked, Commits, MAX_BYTES, MAX_FILES, Ma
 /// Files that a text of a pull request names.
 const NAMED: usize = 50;
 
+/// How long all files of an answer are compared.
+const COMPARING: Duration = Duration::from_secs(30);
+
 /// Files by path.
 pub(crate) type Tree = BTreeMap<String, ScaffoldEntry>;
+
+/// A file before and after.
+pub(crate) struct Compared {
+    pub(crate) path: String,
+    pub(crate) before: Option<ScaffoldEntry>,
+    pub(crate) after: Option<ScaffoldEntry>,
+}
 
 /// What an instance is, and what is done to it. It has no `Debug`: answers may be secret.
 #[derive(Serialize, Deserialize)]
@@ -241,6 +253,27 @@ impl App {
                 files: Vec::new(),
             }),
             conflicts: Vec::new(),
+        })
+    }
+
+    /// How files differ, in their order, as `git diff` shows it. Off the threads that answer requests: files may be many, and large.
+    ///
+    /// # Errors
+    /// `Conflict` where that takes too long.
+    pub(crate) async fn differences(&self, all: Vec<Compared>) -> plural_core::Result<Vec<String>> {
+        let scaffolds = Arc::clone(&self.scaffolds);
+        let until = Instant::now() + COMPARING;
+        let compare = move || {
+            let one = |Compared { path, before, after }: Compared| {
+                let is_late = Instant::now() >= until;
+                (!is_late).then(|| scaffolds.difference(&path, before.as_ref(), after.as_ref()))
+            };
+            all.into_iter().map(one).collect::<Option<Vec<String>>>()
+        };
+        let compared = spawn_blocking(compare).await;
+        let compared = compared.map_err(|cause| plural_core::Error::internal("comparing files", cause))?;
+        compared.ok_or_else(|| {
+            plural_core::Error::conflict("the files are too many and too large to be compared: name fewer")
         })
     }
 

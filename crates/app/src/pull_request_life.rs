@@ -30,6 +30,8 @@ const POLLED_EVERY: TimeDelta = TimeDelta::minutes(5);
 const READ_EVERY: TimeDelta = TimeDelta::hours(1);
 /// Of those, so many for each list.
 const READ_AT_A_TIME: usize = 5;
+/// Pull requests that a host cannot answer about, one after the other, until it counts as down.
+const DOWN_AFTER: usize = 3;
 /// Of those that changed, so many for each list: the next one finds the others.
 const CHANGED_AT_A_TIME: usize = 100;
 /// Open ones that no open record is of, so many of each list: hosts list the newest first.
@@ -38,6 +40,8 @@ const OTHERS_AT_A_TIME: usize = 50;
 const MET_AT_A_TIME: usize = 10;
 /// Repositories that are listed in one pass.
 const REPOSITORIES: u64 = 20;
+/// How long a host may not know yet what was opened there.
+const GONE_AFTER: TimeDelta = TimeDelta::minutes(10);
 /// Bytes of why one could not be read.
 const MAX_ERROR: usize = 1024;
 /// When one is read back after somebody changed it, should the console end before it does so itself.
@@ -203,7 +207,15 @@ impl App {
         let repository = &before.told.repository;
         // It may be another one's by now, or touch less.
         target_allowed(before.project_id, &connection, Some(repository))?;
-        let pull = host.pull_request(repository, number).await?;
+        let pull = match host.pull_request(repository, number).await {
+            Ok(pull) => pull,
+            Err(error) if error.cause == HostCause::NotFound && at - before.created_at > GONE_AFTER => {
+                // A host that shows the others deleted it: nobody merges it any more, and nothing waits for that.
+                host.open_pull_requests(repository).await.map_err(|_| error)?;
+                return Ok(gone(before, at));
+            }
+            Err(error) => return Err(error.into()),
+        };
         let project = Some(before.project_id);
         let (_, links) = self.pull_request_links(&connection, repository, project, &pull).await?;
         let mut read = self.pull_request_facts(&host, repository, pull, links, at).await?;
@@ -311,30 +323,65 @@ impl App {
 
     /// Lists repositories of one host, until it says that it cannot answer now.
     async fn pull_requests_poll(&self, id: ScmConnectionId, repositories: Vec<String>) -> Result<()> {
-        let mut found = match self.scm_host(id).await {
+        let mut is_down = false;
+        let found = match self.scm_host(id).await {
             Ok(found) => Some(found),
             Err(error @ Error::Internal { .. }) => return Err(error),
             Err(error) => {
                 tracing::warn!(connection.id = %id, %error, "pull requests are not polled");
+                is_down = matches!(error, Error::Unavailable { .. });
                 None
             }
         };
         for repository in repositories {
             // Listed or not, it is not due again at once: a host that is down is not asked all the time.
             let ours = self.store.pull_requests_polled(id, &repository, self.now()).await?;
-            let Some((connection, host)) = &found else { continue };
-            if ours.is_empty() || !connection.spec.allows(&repository) {
+            if is_down || ours.is_empty() {
                 continue;
             }
-            match self.pull_requests_compare((id, host), &repository, &ours).await {
+            let polled = match &found {
+                Some((connection, host)) if connection.spec.allows(&repository) => {
+                    self.pull_requests_compare((id, host), &repository, &ours).await
+                }
+                Some(_) | None => self.pull_requests_unlisted(&ours).await,
+            };
+            match polled {
                 Ok(()) => {}
                 Err(error @ Error::Internal { .. }) => return Err(error),
                 Err(error) => {
                     tracing::warn!(connection.id = %id, repository, %error, "pull requests are not polled");
-                    if matches!(error, Error::Unavailable { .. }) {
-                        found = None;
-                    }
+                    is_down = matches!(error, Error::Unavailable { .. });
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Of those that no list tells of, reads some back that were not for a while: each says how it stands, or why nobody knows.
+    async fn pull_requests_unlisted(&self, ours: &[PullRequest]) -> Result<()> {
+        let at = self.now();
+        let is_old = |one: &&PullRequest| one.life.read_at.is_none_or(|read| at - read > READ_EVERY);
+        let mut old: Vec<_> =
+            ours.iter().filter(is_old).filter_map(|one| Some((one, one.told.number()?))).collect();
+        old.sort_by_key(|(one, _)| one.life.read_at);
+        old.truncate(READ_AT_A_TIME);
+        self.pull_requests_reread(old).await
+    }
+
+    /// Reads these back. One that the host fails at keeps no other from it.
+    async fn pull_requests_reread(&self, all: Vec<(&PullRequest, u64)>) -> Result<()> {
+        let mut failed = 0;
+        for (one, number) in all {
+            match self.pull_request_reread(one, number).await {
+                Ok(_) => failed = 0,
+                Err(error @ Error::Unavailable { .. }) => {
+                    failed += 1;
+                    if failed >= DOWN_AFTER {
+                        return Err(error);
+                    }
+                    tracing::warn!(pull_request.id = %one.id, %error, "a pull request is not read back now");
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -348,7 +395,15 @@ impl App {
         repository: &str,
         ours: &[PullRequest],
     ) -> Result<()> {
-        let listed = host.open_pull_requests(repository).await?;
+        let listed = match host.open_pull_requests(repository).await {
+            Ok(listed) => listed,
+            Err(error) if error.cause == HostCause::Later => return Err(error.into()),
+            // The repository is gone, or the host tells of one of them what nobody can read.
+            Err(error) => {
+                tracing::warn!(connection.id = %connection, repository, %error, "pull requests are not listed");
+                return self.pull_requests_unlisted(ours).await;
+            }
+        };
         let at = self.now();
         let (mut changed, mut same) = (Vec::new(), Vec::new());
         for one in ours {
@@ -364,9 +419,7 @@ impl App {
         same.retain(|(one, _)| one.life.read_at.is_none_or(|read| at - read > READ_EVERY));
         same.sort_by_key(|(one, _)| one.life.read_at);
         same.truncate(READ_AT_A_TIME);
-        for (one, number) in changed.into_iter().chain(same) {
-            self.pull_request_reread(one, number).await?;
-        }
+        self.pull_requests_reread(changed.into_iter().chain(same).collect()).await?;
         let known: BTreeSet<u64> = ours.iter().filter_map(|one| one.told.number()).collect();
         let mut claims = Vec::new();
         let others = listed.iter().filter(|pull| !known.contains(&pull.number)).take(OTHERS_AT_A_TIME);
@@ -376,12 +429,18 @@ impl App {
             if again.is_empty() && !PrMarkers::of(title, body).is_empty() {
                 claims.push(*number);
             }
-            for id in again {
-                self.pull_request_read(id).await?;
-            }
+            self.pull_requests_ask(again).await?;
         }
         for number in claims.into_iter().take(MET_AT_A_TIME) {
-            Box::pin(self.pull_request_met(connection, repository, number)).await?;
+            match Box::pin(self.pull_request_met(connection, repository, number)).await {
+                Ok(()) => {}
+                // The others of this host wait for nothing that it fails at.
+                Err(error @ Error::Unavailable { .. }) => {
+                    tracing::warn!(connection.id = %connection, repository, number, %error, "a pull request is not met now");
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -515,6 +574,17 @@ fn unread(before: &PullRequest, error: &Error, at: DateTime<Utc>) -> PullRequest
     let mut life = PrLife { read_at: Some(at), ..before.life.clone() };
     life.facts.error = Some(why);
     PullRequestRead { told: before.told.clone(), life }
+}
+
+/// What is recorded of one that its host does not have any longer.
+fn gone(before: &PullRequest, at: DateTime<Utc>) -> PullRequestRead {
+    let mut life = PrLife { read_at: Some(at), ..before.life.clone() };
+    life.facts.error = None;
+    let mut told = before.told.clone();
+    if told.status == PrStatus::Open {
+        told.status = PrStatus::Closed;
+    }
+    PullRequestRead { told, life }
 }
 
 /// What is beside the point of reading one: where a host tells it badly, the rest still counts.

@@ -31,11 +31,12 @@ use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::group::GroupSelector;
 use crate::job::{JobFailure, NewJob};
-use crate::jobs::{BegunPullRequest, OpenPullRequest};
+use crate::jobs::{BegunPullRequest, FollowMerge, MergedPullRequest, OpenPullRequest};
 use crate::ports::git_hosts::{Host, HostCause, HostCommit, HostNewPullRequest, HostOpened};
 use crate::ports::scaffolds::ScaffoldEntry;
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrLedger, begun};
+use crate::pr_instance_made::Compared;
 use crate::project::ProjectSelector;
 use crate::pull_request::{PendingPullRequest, PullRequestEnd};
 use crate::pull_request_made::{Asked, CONTEXT, Made, Stop, secret_in};
@@ -236,17 +237,18 @@ impl App {
                 *bytes = host.read(&repository, &commit, &path).await?;
             }
         }
-        let file = |(path, after): (&String, &Option<ScaffoldEntry>)| {
-            let before = before.get(path);
-            PreviewedFile {
-                path: path.clone(),
-                is_new: before.is_none(),
-                is_gone: after.is_none(),
-                diff: self.scaffolds.difference(path, before, after.as_ref()),
-            }
-        };
+        let (mut files, mut compared) = (Vec::new(), Vec::new());
+        for (path, after) in after.changes {
+            let before = before.remove(&path);
+            let (is_new, is_gone) = (before.is_none(), after.is_none());
+            files.push(PreviewedFile { path: path.clone(), is_new, is_gone, diff: String::new() });
+            compared.push(Compared { path, before, after });
+        }
+        for (file, diff) in files.iter_mut().zip(self.differences(compared).await?) {
+            file.diff = diff;
+        }
         Ok(PullRequestPreview {
-            files: after.changes.iter().map(file).collect(),
+            files,
             repository,
             base,
             commit,
@@ -389,9 +391,14 @@ impl App {
         let stop = match Box::pin(self.pull_request_steps(&begun, &mut work, &asked)).await {
             Ok(end) => {
                 self.store.pull_request_end(id, &end, self.now()).await?;
-                if matches!(end, PullRequestEnd::Opened { .. }) {
+                if let PullRequestEnd::Opened { url: _, title: _, status } = end {
                     // A poll finds it, too, should the console end right here.
                     self.pull_requests_ask(vec![id]).await?;
+                    // Somebody was faster: that it is merged is no news to who reads it then.
+                    if status == PrStatus::Merged {
+                        let follow = NewJob::of::<FollowMerge>(&MergedPullRequest { id })?;
+                        self.store.jobs_enqueue(&[follow], self.now()).await?;
+                    }
                 }
                 return Ok(());
             }

@@ -21,7 +21,7 @@ const AT_ONCE: usize = 50;
 /// Connections of one page.
 const CONNECTIONS: i64 = 100;
 
-/// The heads that this console has seen of open pull requests, by their keys.
+/// The heads that this console has seen of open pull requests, with the branches that they go into, by their keys.
 #[derive(Default)]
 pub(crate) struct SeenPulls(Mutex<HashMap<String, String>>);
 

@@ -11,8 +11,8 @@ use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::scm_webhook::identities;
 use plural_core::stack::Stack;
 use plural_core::stack_pull_request::{
-    ReleasedCommit, RunPullRequest, StackPullRequest, can_be_checked, follows_branch, head_reference,
-    pull_request_at,
+    ReleasedCommit, RunPullRequest, StackPullRequest, can_be_checked, check_releasable, follows_branch,
+    head_reference, pull_request_at,
 };
 use plural_core::stack_run::{RunKind, RunStatus, RunTrigger, StackRun};
 use plural_core::{Error, Result};
@@ -33,6 +33,8 @@ use crate::stack_run::{MadeRun, NewRun, RunMove, user_of};
 
 /// Plans of pull requests of one stack that are under way at once: whoever opens many holds up nobody else.
 const MAX_PULLS: usize = 20;
+/// Checks of commits of forks beside them: whoever forks the repository keeps no plan from those who may push to it.
+const MAX_CHECKS: usize = 5;
 /// Letters of a title that are kept.
 const MAX_TITLE: usize = 200;
 /// Connections of one page.
@@ -196,6 +198,7 @@ impl App {
                 known.pull.sha
             )));
         }
+        check_releasable(sha)?;
         let released = ReleasedCommit {
             sha: sha.to_owned(),
             user_id,
@@ -286,10 +289,19 @@ impl App {
         former: Option<StackRunId>,
     ) -> Result<MadeRun> {
         let open = self.store.stack_runs_open_of(stack.id).await?;
-        let is_other = |run: &&StackRun| run.trigger == RunTrigger::PullRequest && Some(run.id) != former;
-        if open.iter().filter(is_other).count() >= MAX_PULLS {
+        let is_other = |run: &&StackRun| {
+            run.trigger == RunTrigger::PullRequest
+                && run.is_checked_only() == pull.checked_only
+                && Some(run.id) != former
+        };
+        let (most, what) = if pull.checked_only {
+            (MAX_CHECKS, "checks of forks' commits")
+        } else {
+            (MAX_PULLS, "plans of pull requests")
+        };
+        if open.iter().filter(is_other).count() >= most {
             return Err(Error::conflict(format!(
-                "the stack has {MAX_PULLS} plans of pull requests under way: plan this one when some have ended"
+                "the stack has {most} {what} under way: plan this one when some have ended"
             )));
         }
         let inputs =

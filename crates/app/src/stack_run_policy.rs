@@ -189,7 +189,12 @@ impl App {
         if *custom_policies {
             let Some(source) = &run.source else { return Ok(Err("the run has no code".to_owned())) };
             let spec = SourceSpec { folder: OWN_RULES.to_owned(), files: Vec::new() };
-            let of = (run.snapshot.repository_id, source.sha.as_str());
+            // Whoever opens a pull request does not judge it: what it says of the rules counts when it is merged.
+            let at = match run.pull_request() {
+                Some(_) => run.snapshot.git.reference.as_str(),
+                None => source.sha.as_str(),
+            };
+            let of = (run.snapshot.repository_id, at);
             match self.stack_rules_in(&project, of, &spec).await? {
                 Ok(found) => rules.extend(found),
                 Err(why) => return Ok(Err(format!("{OWN_RULES} of the stack's repository: {why}"))),

@@ -5,7 +5,7 @@ use plural_app::ports::git_host_pulls::{HostCheck, HostPullHead, HostPulls};
 use plural_app::ports::git_hosts::HostResult;
 use plural_core::pull_request::PrStatus;
 use plural_core::stack_pull_comment::PullState;
-use plural_scm::{PullRequestState, Status, StatusState};
+use plural_scm::{PullRequest, PullRequestState, Status, StatusState};
 
 use crate::git_hosts::{Connected, commit_id, repository, told};
 
@@ -33,7 +33,8 @@ impl HostPulls for Connected {
 
     async fn pulls_open(&self, of: &str) -> HostResult<(Vec<(u64, String)>, bool)> {
         let open = self.host.pull_requests(&repository(of)?, true).await.map_err(told)?;
-        Ok((open.items.into_iter().map(|pull| (pull.number, pull.head_commit)).collect(), open.cut))
+        let at = |pull: PullRequest| (pull.number, format!("{} {}", pull.head_commit, pull.base));
+        Ok((open.items.into_iter().map(at).collect(), open.cut))
     }
 
     async fn pull_paths(&self, of: &str, number: u64) -> HostResult<(Vec<String>, bool)> {

@@ -1,9 +1,10 @@
-//! PR automations: templates, edits, scripts and regexes run in a process of their own that reaches nothing. The process that holds the
-//! keys never runs them: where it cannot start another one, none is run.
+//! PR automations: templates, edits, scripts, regexes and merges run in a process of their own that reaches nothing. The process that
+//! holds the keys never runs them: where it cannot start another one, none is run.
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -17,11 +18,12 @@ use plural_core::{Error, Result};
 use plural_kit::private_folder;
 use plural_sandbox::{Helper, Limits, Program, SandboxError};
 use plural_scaffold::{
-    ANSWER_BYTES, Outcome, REQUEST_FILE, Request, ScaffoldError,
+    ANSWER_BYTES, MERGE_FILE, Merge, Outcome, REQUEST_FILE, Request, ScaffoldError,
     files::{Entry, File, Files},
-    read_answer,
-    upgrade::{Conflict, Merged, merge_trees},
+    read_answer, read_merged,
+    upgrade::{Conflict, Merged},
 };
+use serde::Serialize;
 use similar::TextDiff;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -74,6 +76,23 @@ impl Scaffolder {
     /// # Errors
     /// `Unavailable` when too many automations run already.
     pub async fn run(&self, request: Request) -> Result<std::result::Result<Outcome, ScaffoldError>> {
+        Box::pin(self.ask(REQUEST_FILE, request, read_answer)).await
+    }
+
+    /// The trees merged, or why they are not. As [`Self::run`].
+    ///
+    /// # Errors
+    /// `Unavailable` when too many automations run already.
+    pub async fn merge_trees(&self, merge: Merge) -> Result<std::result::Result<Merged, ScaffoldError>> {
+        self.ask(MERGE_FILE, merge, read_merged).await
+    }
+
+    async fn ask<R: Serialize + Send + 'static, A: Send + 'static>(
+        &self,
+        file: &'static str,
+        request: R,
+        read: fn(&[u8]) -> std::result::Result<A, ScaffoldError>,
+    ) -> Result<std::result::Result<A, ScaffoldError>> {
         let Some(program) = self.program.clone() else {
             return Ok(Err(failed(
                 "automations run in a confined process of their own, which this console cannot start: run it on Linux".to_owned(),
@@ -84,7 +103,7 @@ impl Scaffolder {
         let ran = tokio::task::spawn_blocking(move || {
             // Given back when the work ends, also where nobody waits for it any more.
             let _turn = turn;
-            confined(&program, &folder, &request, &limits)
+            confined(&program, &folder, (file, &request), &limits).and_then(|printed| read(&printed))
         });
         ran.await.map_err(|cause| Error::internal("running an automation", cause))
     }
@@ -128,14 +147,12 @@ impl Scaffolds for Scaffolder {
                 "there are {lines} lines to merge, and {MERGED_LINES} are merged at most"
             )));
         }
-        let turn = self.turn().await?;
-        let merged = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            let [base, theirs, ours] = &trees;
-            merge_trees(base, theirs, ours)
-        });
-        let Merged { changes, conflicts } =
-            merged.await.map_err(|cause| Error::internal("merging files", cause))?;
+        let [base, theirs, ours] = trees;
+        let merged = Box::pin(self.merge_trees(Merge { base, theirs, ours })).await?;
+        let Merged { changes, conflicts } = match merged {
+            Ok(merged) => merged,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
         let conflict = |conflict| match conflict {
             Conflict::Lines => ScaffoldConflict::Lines,
             Conflict::Binary => ScaffoldConflict::Binary,
@@ -212,29 +229,31 @@ fn lines_of(files: &Files) -> usize {
     files.iter().map(|(_, entry)| lines(entry)).sum()
 }
 
-/// Runs the request in a process of its own.
+/// What a process of its own prints for the request, which is the only file of its folder.
 fn confined(
     program: &ChildProgram,
     folder: &Path,
-    request: &Request,
+    (file, request): (&str, &impl Serialize),
     limits: &Limits,
-) -> std::result::Result<Outcome, ScaffoldError> {
+) -> std::result::Result<Vec<u8>, ScaffoldError> {
     // The folder is removed when this ends: the request may hold secrets.
     let input = tempfile::tempdir_in(folder)
         .and_then(|input| {
-            fs::write(input.path().join(REQUEST_FILE), serde_json::to_vec(request)?)?;
+            // It may be three repositories: it is in memory once.
+            let mut file = io::BufWriter::new(fs::File::create(input.path().join(file))?);
+            serde_json::to_writer(&mut file, request)?;
+            file.flush()?;
             Ok(input)
         })
         .map_err(|error| failed(format!("the request cannot be laid out: {error}")))?;
     let ChildProgram { program, sandbox, child } = program;
     let helper = Helper { program: program.clone(), args: vec![sandbox.into()] };
     let child = Program { path: program.clone(), args: vec![(*child).to_owned()], readable: Vec::new() };
-    let printed = plural_sandbox::run(&helper, &child, input.path(), limits).map_err(|error| {
+    plural_sandbox::run(&helper, &child, input.path(), limits).map_err(|error| {
         failed(match error {
             // What it wrote may hold parts of the request.
             SandboxError::Failed { status, .. } => format!("the automation's process failed ({status})"),
             error => error.to_string(),
         })
-    })?;
-    read_answer(&printed)
+    })
 }

@@ -131,12 +131,20 @@ fn numbers(counts: PlanCounts, is_known: bool) -> String {
 }
 
 fn kinds(kinds: &[KindCount]) -> String {
-    let mut named: Vec<String> =
-        kinds.iter().take(MAX_KINDS).map(|of| format!("{} {}", of.count, cell(&of.kind))).collect();
+    let named = kinds.iter().take(MAX_KINDS).map(|KindCount { kind, count }| {
+        let kind = if is_kind(kind) { kind.as_str() } else { "of another kind" };
+        format!("{count} {kind}")
+    });
+    let mut named: Vec<String> = named.collect();
     if kinds.len() > MAX_KINDS {
         named.push("…".to_owned());
     }
     named.join(", ")
+}
+
+/// Whether a kind is one word. An agent says it, and hosts read mentions in what Markdown has escaped.
+fn is_kind(kind: &str) -> bool {
+    kind.len() <= 63 && !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
 fn more(text: &mut String, all: usize, most: usize, noun: &str) {
@@ -150,9 +158,8 @@ fn short(sha: &str) -> String {
 }
 
 /// How the check stands, and in words; nothing of a plan that another one took the place of. An agent that is away, or does not answer,
-/// keeps nobody from merging: the words say so.
+/// keeps nobody from merging: the words say so. They count what is of the repository's project; services of others only make it fail.
 pub fn check(plan: &FleetPlan, parts: &[FleetPlanPart]) -> Option<(PullState, String)> {
-    let of = |state: FleetPartState| parts.iter().filter(|part| part.state == state).count();
     match plan.phase {
         FleetPlanPhase::Superseded => None,
         FleetPlanPhase::Looking | FleetPlanPhase::Asked => {
@@ -163,8 +170,10 @@ pub fn check(plan: &FleetPlan, parts: &[FleetPlanPart]) -> Option<(PullState, St
         }
         FleetPlanPhase::Failed => Some((PullState::Failure, "There is no plan: see the console".to_owned())),
         FleetPlanPhase::Done => {
-            let counts = total(parts);
-            let PlanCounts { created, changed, deleted, blocked, .. } = counts;
+            let (own, others): (Vec<FleetPlanPart>, Vec<FleetPlanPart>) =
+                parts.iter().cloned().partition(|part| part.project_id == plan.project_id);
+            let of = |state: FleetPartState| own.iter().filter(|part| part.state == state).count();
+            let PlanCounts { created, changed, deleted, blocked, .. } = total(&own);
             let mut words = format!("{created} created, {changed} changed, {deleted} deleted");
             let failed = of(FleetPartState::Failed);
             let silent = of(FleetPartState::Away) + of(FleetPartState::Late);
@@ -177,7 +186,12 @@ pub fn check(plan: &FleetPlan, parts: &[FleetPlanPart]) -> Option<(PullState, St
                     let _ = write!(words, ", {count} {noun}");
                 }
             }
-            let is_good = failed == 0 && blocked == 0;
+            let is_bad =
+                |part: &FleetPlanPart| part.state == FleetPartState::Failed || part.counts.blocked > 0;
+            if others.iter().any(is_bad) {
+                words.push_str("; services of other projects would not go through");
+            }
+            let is_good = failed == 0 && blocked == 0 && !others.iter().any(is_bad);
             Some((if is_good { PullState::Success } else { PullState::Failure }, words))
         }
     }
@@ -281,6 +295,16 @@ Nothing of this is applied. Values are in the console, for those who may read th
     }
 
     #[test]
+    fn what_an_agent_calls_a_kind_mentions_nobody() {
+        let mut odd = part("blue", "shop", FleetPartState::Planned, PlanCounts::default());
+        let kinds = ["@acme/all", "https://evil.example", "a|b", "", "ConfigMap"];
+        odd.kinds = kinds.map(|kind| KindCount { kind: kind.to_owned(), count: 1 }).to_vec();
+        let text = comment(&plan(FleetPlanPhase::Done), &[odd], None);
+        let other = "1 of another kind, ".repeat(4);
+        assert!(text.contains(&format!("| {other}1 ConfigMap |")) && !text.contains('@'), "{text}");
+    }
+
+    #[test]
     fn no_phase_tells_an_error() {
         for phase in FleetPlanPhase::ALL {
             let text = comment(&plan(phase), &parts(), None);
@@ -307,8 +331,8 @@ Nothing of this is applied. Values are in the console, for those who may read th
         let (state, words) = check(&done, &parts()).unwrap();
         assert_eq!(state, PullState::Failure);
         assert_eq!(
-            words,
-            "2 created, 4 changed, 2 deleted, 1 services not plannable, 1 services without an answer"
+            words, "1 created, 2 changed, 1 deleted, 1 services not plannable, 1 services without an answer",
+            "what is of another project is not counted"
         );
         let good = [part("blue", "shop", FleetPartState::Planned, PlanCounts::default())];
         assert_eq!(
@@ -318,6 +342,12 @@ Nothing of this is applied. Values are in the console, for those who may read th
         let blocked = PlanCounts { blocked: 2, ..PlanCounts::default() };
         let blocked = [part("blue", "shop", FleetPartState::Planned, blocked)];
         assert_eq!(check(&done, &blocked).unwrap().0, PullState::Failure);
+        // What is of another project makes it fail, and is not told.
+        let mut theirs = part("green", "theirs", FleetPartState::Failed, PlanCounts::default());
+        theirs.project_id = ProjectId::new();
+        let (state, words) = check(&done, &[good[0].clone(), theirs]).unwrap();
+        assert_eq!(state, PullState::Failure);
+        assert_eq!(words, "0 created, 0 changed, 0 deleted; services of other projects would not go through");
         assert_eq!(check(&plan(FleetPlanPhase::Held), &[]).unwrap().0, PullState::Pending);
         assert_eq!(check(&plan(FleetPlanPhase::Superseded), &[]), None);
     }

@@ -14,6 +14,9 @@ use crate::stack::StackTool;
 use crate::stack_run::{RunTrigger, StackRun};
 use crate::stack_spec::{JobSpec, StackApproval, StackConfiguration, StackSpec};
 
+/// How long a command of a check may take, in seconds: what it loads is code that nobody vouches for, and plans of pull requests wait for it.
+const CHECK_SECONDS: u64 = 15 * 60;
+
 /// The pull request that a run plans.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -125,7 +128,10 @@ impl StackSpec {
                 ..StackConfiguration::default()
             },
             job: JobSpec { namespace, node_selector, tolerations, requests, limits, ..JobSpec::default() },
-            timeout_seconds: self.timeout_seconds,
+            timeout_seconds: match self.timeout_seconds {
+                0 => CHECK_SECONDS,
+                seconds => seconds.min(CHECK_SECONDS),
+            },
             pull_request: Some(pull),
             ..Self::default()
         }
@@ -200,6 +206,18 @@ pub fn head_reference(kind: ScmType, number: u64) -> Option<String> {
     }
 }
 
+/// Checks that a text is a commit, and the whole of it. Some hosts tell the beginning of a fork's only: others may begin so, too, and a
+/// branch may be called so.
+///
+/// # Errors
+/// [`Error::Conflict`] for what is none: nobody can release it.
+pub fn check_releasable(sha: &str) -> Result<()> {
+    if sha.len() == 40 && sha.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(());
+    }
+    Err(Error::conflict("the host does not tell the whole commit of the fork, so that it cannot be released"))
+}
+
 /// Whether a stack that follows this reference is what a branch is merged into. `HEAD` is: whoever asks knows the commits of both.
 pub fn follows_branch(reference: &str, base: &str) -> bool {
     reference == base || reference.strip_prefix("refs/heads/") == Some(base)
@@ -248,10 +266,14 @@ mod tests {
                 terraform: spec.configuration.terraform.clone(),
                 ..StackConfiguration::default()
             },
+            timeout_seconds: CHECK_SECONDS,
             pull_request: checked.pull_request.clone(),
             ..StackSpec::default()
         };
         assert_eq!(checked, expected);
+        let endless = StackSpec { timeout_seconds: 24 * 60 * 60, ..StackSpec::default() };
+        assert_eq!(endless.for_pull_request(pull(true)).timeout_seconds, CHECK_SECONDS);
+        assert_eq!(endless.for_pull_request(pull(false)).timeout_seconds, 24 * 60 * 60);
         let planned = spec.for_pull_request(pull(false));
         assert_eq!(
             (planned.variables.len(), planned.manage_state, planned.actor, planned.is_checked_only()),
@@ -340,6 +362,14 @@ mod tests {
         seen.released = None;
         seen.pull.fork = false;
         assert!(!seen.waits_for_release());
+    }
+
+    #[test]
+    fn only_a_whole_commit_is_released() {
+        check_releasable("0123456789abcdef0123456789abcdef01234567").unwrap();
+        for sha in ["", "0123456789ab", "main", &"g".repeat(40), &"a".repeat(64)] {
+            assert!(check_releasable(sha).is_err(), "{sha}");
+        }
     }
 
     #[test]

@@ -44,6 +44,14 @@ const FSCK_IGNORED: [&str; 6] = [
     "badDateOverflow",
 ];
 
+/// Nothing takes the place of what was fetched alone: by its id, or by the name of a pull request.
+const SINGLES: [&str; 4] = [
+    "+refs/plural/none/*:refs/plural/commits/*",
+    "+refs/plural/none/*:refs/plural/pull/*",
+    "+refs/plural/none/*:refs/plural/merge-requests/*",
+    "+refs/plural/none/*:refs/plural/pull-requests/*",
+];
+
 /// One run of git on one mirror.
 pub(crate) struct Run<'a> {
     pub(crate) options: &'a Options,
@@ -152,8 +160,14 @@ impl Run<'_> {
         self.git(&["update-ref", "-d", reference]).await
     }
 
-    /// Repacks, and removes objects that nothing has led to for a day.
+    /// Repacks, and removes objects that nothing has led to for a day. What was fetched alone is fetched again where somebody wants it: the
+    /// heads of pull requests that are over would stay for ever.
     pub(crate) async fn tidy(&self) -> Result<()> {
+        let mut arguments = vec!["fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "."];
+        arguments.extend(SINGLES);
+        if let Err(error) = self.git_with(&arguments, Some("file"), &Route::default()).await {
+            tracing::warn!(url = %self.remote.url, %error, "cannot forget commits that were fetched alone");
+        }
         self.git(&["gc", "--quiet", "--prune=1.day.ago"]).await
     }
 

@@ -481,8 +481,7 @@ impl Mirrors {
 
     async fn fetch_now(&self, remote: &Remote, mirror: &Arc<Mirror>, what: &What) -> Result<Fetched> {
         let started = Instant::now();
-        let options = &self.inner.options;
-        let url = remote.url.to_string();
+        let (options, url) = (&self.inner.options, remote.url.to_string());
         let _slot = self.inner.processes.acquire().await.map_err(|_| Error::Stopped { doing: "fetching" })?;
         let _lock = mirror.layout.lock(&url, options.timeout).await?;
         // What could not be read may only have been moved into another pack meanwhile.
@@ -499,7 +498,8 @@ impl Mirrors {
             if empty {
                 mirror.close();
             }
-            let room = self.inner.sizes.room(&remote.key, mirror.layout.pack_bytes(), options.quota, &url)?;
+            let (own, quota) = (mirror.layout.pack_bytes(), what.of(options.quota, empty));
+            let room = self.inner.sizes.room(&remote.key, own, quota, &url)?;
             mirror.layout.begin()?;
             let limit = if empty { options.clone_timeout } else { options.timeout };
             let run = OwnedRun { room, first: empty, ..self.run(remote, &mirror.layout, limit) };

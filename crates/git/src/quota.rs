@@ -32,6 +32,14 @@ impl Default for Quota {
     }
 }
 
+impl Quota {
+    /// What of it there is for commits that no branch leads to. Whoever forks a repository may name any: branches and tags keep the rest.
+    pub(crate) fn of_singles(self) -> Self {
+        let Self { mirror_bytes, mirrors_bytes, process_bytes } = self;
+        Self { mirror_bytes: mirror_bytes / 4 * 3, mirrors_bytes: mirrors_bytes / 4 * 3, process_bytes }
+    }
+}
+
 /// The setting of the console that a limit comes from.
 const MIRROR: &str = "--git-mirror-mib";
 const MIRRORS: &str = "--git-mirrors-mib";
@@ -166,5 +174,16 @@ mod tests {
         );
         sizes.remove(&key("b"));
         assert_eq!(room("c", 10).unwrap(), 20);
+    }
+
+    #[test]
+    fn branches_keep_room_that_commits_of_forks_cannot_take() {
+        let key = MirrorKey::new("a".to_owned()).unwrap();
+        let sizes = Sizes(Mutex::default());
+        let quota = Quota { mirror_bytes: 80 << 20, mirrors_bytes: 1 << 30, process_bytes: 1 << 30 };
+        let room = |quota: Quota| sizes.room(&key, 60 << 20, quota, "u").map(|room| room.bytes >> 20);
+        assert_eq!(room(quota).unwrap(), 20);
+        let full = room(quota.of_singles()).unwrap_err().to_string();
+        assert!(full.contains("60 MiB") && full.contains(MIRROR), "{full}");
     }
 }

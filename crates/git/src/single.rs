@@ -4,6 +4,7 @@ use crate::{
     error::{Error, Result},
     mirrors::{Fetched, Mirrors},
     objects::Oid,
+    quota::Quota,
     refspec::{Kind, RefSpec},
     remote::Remote,
 };
@@ -16,6 +17,16 @@ pub(crate) enum What {
     Commit(Oid),
     /// A reference, by its full name.
     Reference(String),
+}
+
+impl What {
+    /// What of a quota there is for it. Into an empty mirror, everything is fetched.
+    pub(crate) fn of(&self, quota: Quota, is_empty: bool) -> Quota {
+        match self {
+            Self::Commit(_) | Self::Reference(_) if !is_empty => quota.of_singles(),
+            Self::Commit(_) | Self::Reference(_) | Self::All => quota,
+        }
+    }
 }
 
 impl Mirrors {

@@ -19,5 +19,5 @@ mod regexes;
 mod run;
 pub mod upgrade;
 
-pub use child::{ANSWER_BYTES, REQUEST_FILE, child, read_answer};
+pub use child::{ANSWER_BYTES, MERGE_FILE, Merge, REQUEST_FILE, child, read_answer, read_merged};
 pub use run::{Limits, Outcome, Request, ScaffoldError, run};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer};
+
 use crate::{
     error::{Cause, Error, Result},
     names::{BranchName, CommitId, Repository},
@@ -19,6 +21,15 @@ pub(crate) const STILL_CHECKED: [Duration; 6] = [
     Duration::from_millis(1600),
     Duration::from_millis(3200),
 ];
+
+/// What a host tells as null is as if it had not told it.
+pub(crate) fn or_nothing<'de, D, T>(told: D) -> std::result::Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(told)?.unwrap_or_default())
+}
 
 /// What no host can mean.
 pub(crate) fn check(commit: &NewCommit) -> Result<()> {

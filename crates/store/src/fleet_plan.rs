@@ -35,8 +35,10 @@ use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
 use crate::{cluster, dependency, fleet_plan_part, policy, service};
 
-/// Plans kept of one repository.
+/// Plans kept of one repository that are over.
 const KEPT: u64 = 50;
+/// Those of one repository that are not: hosts wait for them, and nobody makes them again.
+const MOST_OPEN: u64 = 500;
 /// Rows of one statement.
 const AT_ONCE: usize = 500;
 /// Rows of one statement that have many columns.
@@ -213,19 +215,25 @@ impl FleetPlanStore for Database {
             .exec(&write.tx)
             .await
             .map_err(db("superseding plans"))?;
-        let oldest: Option<Uuid> = earlier
-            .select_only()
-            .column(row::Column::Id)
-            .order_by_desc(row::Column::Id)
-            .offset(KEPT - 1)
-            .limit(1)
-            .into_tuple()
-            .one(&write.tx)
-            .await
-            .map_err(db("reading old plans"))?;
-        if let Some(oldest) = oldest {
+        for (is_over, kept) in [(true, KEPT), (false, MOST_OPEN)] {
+            let of = FleetPlanPhase::ALL.into_iter().filter(|phase| phase.is_over() == is_over);
+            let of = row::Column::Phase.is_in(of.map(FleetPlanPhase::as_str));
+            let oldest: Option<Uuid> = earlier
+                .clone()
+                .filter(of.clone())
+                .select_only()
+                .column(row::Column::Id)
+                .order_by_desc(row::Column::Id)
+                .offset(kept)
+                .limit(1)
+                .into_tuple()
+                .one(&write.tx)
+                .await
+                .map_err(db("reading old plans"))?;
+            let Some(oldest) = oldest else { continue };
             row::Entity::delete_many()
                 .filter(row::Column::RepositoryId.eq(repository_id.uuid()))
+                .filter(of)
                 .filter(row::Column::Id.lte(oldest))
                 .exec(&write.tx)
                 .await
@@ -493,7 +501,8 @@ pub(crate) async fn done_in_tx(
     };
     change.update(&write.tx).await.map_err(db("ending a fleet plan"))?;
     let id = FleetPlanId::from_uuid(plan.id);
-    let jobs = fleet_plan_tellers(id, plan.pull_request_id.map(PullRequestId::from_uuid))?;
+    let repository = RepositoryId::from_uuid(plan.repository_id);
+    let jobs = fleet_plan_tellers(id, repository, plan.pull_request_id.map(PullRequestId::from_uuid))?;
     write.enqueue(&jobs, at).await
 }
 

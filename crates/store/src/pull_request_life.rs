@@ -93,8 +93,6 @@ impl PullRequestLifeStore for Database {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<bool> {
-        let PullRequestRead { told, life } = read;
-        let HostPullRequest { url: _, repository: _, branch, title, status, labels } = told;
         let mut write = self.write().await?;
         let known = row::Entity::find_by_id(id.uuid())
             .filter(row::Column::Phase.eq(PrPhase::Opened.as_str()))
@@ -103,15 +101,21 @@ impl PullRequestLifeStore for Database {
             .await
             .map_err(db(RECORDING))?;
         let Some(known) = known else { return Ok(false) };
-        // An answer that took its time must not take back what a later question found.
-        if known.read_at > life.read_at {
-            return Ok(false);
-        }
-        if known.status == PrStatus::Merged.as_str() && *status != PrStatus::Merged {
-            return Ok(false);
-        }
         let before = PullRequest::try_from(known.clone())?;
-        let is_news = before.told != *told
+        let PullRequestRead { told, mut life } = as_known(&before, read);
+        let HostPullRequest { url: _, repository: _, branch, title, status, labels } = &told;
+        let is_merged = before.told.status == PrStatus::Merged;
+        if known.read_at > life.read_at {
+            // An answer that took its time must not take back what a later question found. A merge is for good, whoever's clock is right.
+            if is_merged || *status != PrStatus::Merged {
+                return Ok(false);
+            }
+            life.read_at = known.read_at;
+        }
+        if is_merged && *status != PrStatus::Merged {
+            return Ok(false);
+        }
+        let is_news = before.told != told
             || before.life.head != life.head
             || before.life.facts != life.facts
             || before.life.links != life.links;
@@ -126,7 +130,7 @@ impl PullRequestLifeStore for Database {
             change.status = set(status.as_str().to_owned());
             change.labels = set(to_json(labels, LABELS)?);
             change.updated_at = set(at);
-            write_life(&mut change, life)?;
+            write_life(&mut change, &life)?;
         }
         let changed = change.update(&write.tx).await;
         changed.map_err(db(RECORDING))?;
@@ -247,6 +251,15 @@ impl PullRequestLifeStore for Database {
         write.audit(by.entry()).await?;
         write.commit().await
     }
+}
+
+/// What is to be recorded. Whoever could not read one says why, of what is recorded by now: that may be newer than what they knew of it.
+fn as_known(before: &PullRequest, read: &PullRequestRead) -> PullRequestRead {
+    let PullRequestRead { told: _, life: PrLife { head: _, facts, links: _, read_at } } = read;
+    let Some(error) = &facts.error else { return read.clone() };
+    let mut life = PrLife { read_at: *read_at, ..before.life.clone() };
+    life.facts.error = Some(error.clone());
+    PullRequestRead { told: before.told.clone(), life }
 }
 
 async fn all_open(

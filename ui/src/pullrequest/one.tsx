@@ -11,6 +11,7 @@ import { Facts, Panel } from '../parts/page';
 import { State } from '../parts/state';
 import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { paths } from '../paths';
+import { Life, LifeActions } from './life';
 import { pullRequestQuery, type Opened } from './queries';
 import { lookOf } from './state';
 import classes from './one.module.css';
@@ -26,12 +27,18 @@ export function One({ id }: { id: string }) {
       query={query}
       title={({ title, url }) => title ?? url}
       state={(opened) => <State look={lookOf(opened)} />}
-      actions={({ url }) => url !== '' && <Outside address={url}>Open it at the git host</Outside>}
+      actions={(opened) => (
+        <>
+          {opened.url !== '' && <Outside address={opened.url}>Open it at the git host</Outside>}
+          <LifeActions opened={opened} />
+        </>
+      )}
     >
       {(opened) => (
         <>
           {opened.phase === 'FAILED' && <NotOpened opened={opened} />}
           <Progress opened={opened} />
+          <Life opened={opened} />
           <FleetPlans pullRequest={opened.id} />
           <Shown opened={opened} />
         </>

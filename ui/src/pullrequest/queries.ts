@@ -53,6 +53,41 @@ const PullRequest = graphql(/* GraphQL */ `
       creator
       insertedAt
       updatedAt
+      number
+      head
+      base
+      author
+      draft
+      fork
+      mergeCommit
+      readAt
+      readError
+      checks {
+        state
+        passed
+        failed
+        pending
+      }
+      reviews {
+        approved
+        changesRequested
+      }
+      service {
+        id
+        name
+        cluster {
+          id
+          handle
+        }
+      }
+      stack {
+        id
+        name
+      }
+      cluster {
+        id
+        handle
+      }
       project {
         name
       }
@@ -61,6 +96,30 @@ const PullRequest = graphql(/* GraphQL */ `
         name
         role
       }
+    }
+  }
+`);
+
+export const Refresh = graphql(/* GraphQL */ `
+  mutation RefreshPullRequest($id: ID!) {
+    refreshPullRequest(id: $id) {
+      id
+    }
+  }
+`);
+
+export const Merge = graphql(/* GraphQL */ `
+  mutation MergePullRequest($id: ID!, $head: String!, $method: PrMergeMethod!) {
+    mergePullRequest(id: $id, head: $head, method: $method) {
+      id
+    }
+  }
+`);
+
+export const Close = graphql(/* GraphQL */ `
+  mutation ClosePullRequest($id: ID!) {
+    closePullRequest(id: $id) {
+      id
     }
   }
 `);

@@ -54,9 +54,13 @@ export function matches(regex: string, text: string): boolean | undefined {
   }
 }
 
-/** Whether a group that is repeated can match in several ways: `(a+)+` tries them all. */
+/** Repetitions of a pattern that is tried here: where they can share a text in several ways, `a*a*a*`, each one more takes its length again. */
+const REPEATS = 3;
+
+/** Whether a group that is repeated can match in several ways: `(a+)+` and `(aa?)+` try them all; or there are many repetitions. */
 function mayTakeForever(regex: string): boolean {
   const plain = regex.replace(/\\./g, 'x').replace(/\[[^\]]*\]/g, 'x');
+  if ((plain.match(/[*+{]/g) ?? []).length > REPEATS) return true;
   const groups: boolean[] = [];
   let isOpen = false;
   for (let at = 0; at < plain.length; at += 1) {
@@ -68,7 +72,7 @@ function mayTakeForever(regex: string): boolean {
       if (isOpen && /[*+{]/.test(plain.charAt(at + 1))) return true;
       const wasOpen = groups.pop() === true;
       isOpen ||= wasOpen;
-    } else if (/[*+{|]/.test(sign)) {
+    } else if (/[*+{|]/.test(sign) || (sign === '?' && plain.charAt(at - 1) !== '(')) {
       isOpen = true;
     }
   }

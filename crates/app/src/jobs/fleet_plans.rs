@@ -9,7 +9,9 @@ use plural_core::cluster::Cluster;
 use plural_core::fleet_plan::{
     FleetFound, FleetPartState, FleetPlan, FleetPlanPart, MOST_PARTS, PATIENCE, PlanCounts, follows,
 };
-use plural_core::ids::{ClusterId, FleetPartId, FleetPlanId, ProjectId, ServiceId};
+use plural_core::ids::{
+    ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
+};
 use plural_core::sync::PlanCandidate;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -50,6 +52,17 @@ pub struct BegunFleetPlan {
     pub id: FleetPlanId,
 }
 
+/// Which plan a host is told of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ToldFleetPlan {
+    /// Its record: of those of the pull request, the newest.
+    pub id: FleetPlanId,
+    /// Its repository.
+    pub repository_id: RepositoryId,
+    /// Its pull request.
+    pub pull_request_id: PullRequestId,
+}
+
 impl Job for LookFleetPlan {
     const KIND: &'static str = "look_fleet_plan";
     const ATTEMPTS: u32 = 3;
@@ -64,19 +77,27 @@ impl Job for LookFleetPlan {
         match Box::pin(look(app, &plan)).await {
             Ok(asked) => {
                 let wait = PATIENCE.to_std().unwrap_or_default();
-                let mut jobs = fleet_plan_tellers(plan.id, plan.pull_request_id)?;
+                let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
                 if asked.is_any() {
                     jobs.push(NewJob::of::<EndFleetPlan>(&begun)?.after(wait));
                 }
                 app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
             }
             Err(Stop::Told(error)) => {
-                let jobs = fleet_plan_tellers(plan.id, plan.pull_request_id)?;
+                let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
                 app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await?;
             }
             Err(Stop::Internal(error)) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// A check that stays pending keeps everybody from merging.
+    async fn died(app: &Arc<App>, begun: BegunFleetPlan, _why: &str) -> Result<()> {
+        let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
+        let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
+        let error = "the console could not look at the commit: ask for the plan again";
+        app.store.fleet_plan_failed(plan.id, error, &jobs, app.now()).await
     }
 }
 
@@ -95,14 +116,15 @@ impl Job for EndFleetPlan {
 
 impl Job for TellFleetPlan {
     const KIND: &'static str = "tell_fleet_plan";
-    type Payload = BegunFleetPlan;
+    type Payload = ToldFleetPlan;
 
-    fn key(begun: &BegunFleetPlan) -> String {
-        begun.id.to_string()
+    /// Two plans of a pull request are not told at once: each would add the comment that it does not find.
+    fn key(told: &ToldFleetPlan) -> String {
+        format!("{}:{}", told.pull_request_id, told.repository_id)
     }
 
-    async fn run(app: &Arc<App>, begun: BegunFleetPlan) -> Result<(), JobFailure> {
-        Ok(Box::pin(app.fleet_plan_tell(begun.id)).await?)
+    async fn run(app: &Arc<App>, told: ToldFleetPlan) -> Result<(), JobFailure> {
+        Ok(Box::pin(app.fleet_plan_tell(told.id)).await?)
     }
 }
 

@@ -43,7 +43,8 @@ pub struct HostCheck {
 pub trait HostPulls: Send + Sync {
     /// Reads a pull request.
     async fn pull(&self, repository: &str, number: u64) -> HostResult<HostPullHead>;
-    /// The numbers and heads of pull requests that are open, and whether there are more than the host lists. Some hosts shorten heads there.
+    /// The numbers of pull requests that are open, with a text that is another one when head or base is; and whether there are more than the
+    /// host lists.
     async fn pulls_open(&self, repository: &str) -> HostResult<(Vec<(u64, String)>, bool)>;
     /// Paths that a pull request changes, those too that files had before; and whether there are more than the host lists.
     async fn pull_paths(&self, repository: &str, number: u64) -> HostResult<(Vec<String>, bool)>;

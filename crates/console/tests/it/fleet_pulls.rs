@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use plural_app::job::Job as _;
+use plural_app::jobs::{BegunFleetPlan, LookFleetPlan};
 use plural_core::access::Actor;
 use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, TestDatabase, each_database, eventually};
@@ -17,7 +19,14 @@ const PLANS: &str = "query ($id: ID!) { fleetPlans(pullRequestId: $id, last: 20)
 const RELEASE: &str =
     "mutation ($id: ID!, $sha: String!) { releaseFleetPlan(id: $id, sha: $sha) { id phase } }";
 
-each_database!(each_head_is_planned_and_its_host_is_told, a_fork_waits_for_a_person,);
+const CREATE: &str = "mutation ($r: ID!, $ref: String!, $pull: ID) {
+  createFleetPlan(repositoryId: $r, ref: $ref, pullRequestId: $pull) { id phase } }";
+
+each_database!(
+    each_head_is_planned_and_its_host_is_told,
+    a_fork_waits_for_a_person,
+    a_commit_that_the_console_could_not_look_at_is_told,
+);
 
 /// A service whose repository is at a git host.
 struct Hosted {
@@ -25,6 +34,7 @@ struct Hosted {
     host: ScmServer,
     remote: GitRemote,
     automation: Value,
+    repository: Value,
     _git: GitServer,
 }
 
@@ -61,7 +71,7 @@ impl Hosted {
             if found["sha"].is_string() { Ok(()) } else { Err(found.to_string()) }
         })
         .await;
-        Self { t, host, remote, automation, _git: git }
+        Self { t, host, remote, automation, repository: repository["id"].clone(), _git: git }
     }
 
     /// A commit on a branch that begins at `main`, in git and at the host.
@@ -178,10 +188,34 @@ async fn a_fork_waits_for_a_person(database: TestDatabase) {
     assert_eq!(release(&h.t.stranger, &sha).await.outcome(), "NOT_FOUND");
     assert_eq!(release(&h.t.reader, &sha).await.outcome(), "FORBIDDEN");
     assert_eq!(release(&h.t.owner, "0000000").await.outcome(), "CONFLICT");
+    // Nor does a name release it, which may lead to another commit by then, nor a plan that is asked for.
+    let create = async |by: &Person, reference: &str| {
+        by.ask(CREATE, json!({"r": h.repository, "ref": reference, "pull": id})).await
+    };
+    for reference in ["main", &format!("refs/pull/{number}/head"), &sha[..12]] {
+        let refused = create(&h.t.owner, reference).await;
+        assert_eq!(refused.outcome(), "CONFLICT", "{reference}: {refused:?}");
+    }
     assert_eq!(plans(&h.t.admin, &id).await[0]["phase"], "HELD");
     assert_eq!(release(&h.t.owner, &sha).await.outcome(), "OK");
     let plan = h.planned(&id, &sha, "DONE").await;
     assert_eq!(plan["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{plan}");
     h.check(&sha, "success").await;
     assert_eq!(release(&h.t.owner, &sha).await.outcome(), "CONFLICT", "once is enough");
+}
+
+async fn a_commit_that_the_console_could_not_look_at_is_told(database: TestDatabase) {
+    let h = Hosted::new(&database).await;
+    let sha = h.push("feature", "2");
+    let number = h.host.open_from("feature", false);
+    let id = h.record(number, "feature").await;
+    h.refresh(&id).await;
+    let plan = h.planned(&id, &sha, "DONE").await;
+    h.check(&sha, "success").await;
+    // As if each attempt had ended with its console.
+    h.t.sql("UPDATE fleet_plans SET phase = 'LOOKING'").await;
+    let begun = BegunFleetPlan { id: plan["id"].as_str().unwrap().parse().unwrap() };
+    LookFleetPlan::died(h.t.console.app(), begun, "the console ended").await.unwrap();
+    h.planned(&id, &sha, "FAILED").await;
+    h.check(&sha, "failure").await;
 }

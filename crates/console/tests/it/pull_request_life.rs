@@ -21,6 +21,7 @@ each_database!(
     it_is_closed_and_a_merged_one_is_not,
     a_merge_reaches_what_reads_its_repository,
     a_host_that_cannot_be_read_is_told,
+    one_that_is_deleted_there_is_closed,
 );
 
 const SECRET: &str = "0123456789abcdef";
@@ -222,6 +223,13 @@ async fn lost_deliveries_are_caught_up_and_rest_is_cheap(database: TestDatabase)
     app.pull_requests_tend().await.unwrap();
     let now = w.read(&other).await;
     assert_eq!((&now["status"], &now["readError"]), (&json!("OPEN"), &Value::Null), "{now}");
+    // A repository that is gone lists nothing: what is known of it stands, and says why it is old.
+    w.host.set_mood(Some(ScmMood::Failing(404)));
+    w.t.sql("UPDATE pull_requests SET polled_at = NULL, read_at = '2001-01-01T00:00:00+00:00'").await;
+    app.pull_requests_tend().await.unwrap();
+    let now = w.until(&other, |now| now["readError"].is_string()).await;
+    assert_eq!(now["status"], "OPEN", "{now}");
+    assert!(now["readError"].as_str().unwrap().contains("is not there"), "{now}");
     w.t.stop().await;
 }
 
@@ -413,5 +421,23 @@ async fn a_host_that_cannot_be_read_is_told(database: TestDatabase) {
     }
     w.told(1).await;
     w.until(&id, |now| now["status"] == "CLOSED").await;
+    w.t.stop().await;
+}
+
+async fn one_that_is_deleted_there_is_closed(database: TestDatabase) {
+    let w = World::new(&database).await;
+    let id = w.open(&w.automation, "shop").await;
+    w.until(&id, |now| now["readAt"].is_string()).await;
+    w.t.sql("UPDATE pull_requests SET url = REPLACE(url, '/pulls/1', '/pulls/99')").await;
+    let refresh = async || w.t.admin.data(REFRESH, json!({"id": id})).await["refreshPullRequest"].clone();
+    // A host may not know yet what was opened a moment ago.
+    let read = refresh().await;
+    assert!(read["status"] == "OPEN" && read["readError"].is_string(), "{read}");
+    w.t.sql("UPDATE pull_requests SET created_at = '2001-01-01T00:00:00+00:00'").await;
+    let read = refresh().await;
+    assert_eq!((&read["status"], &read["readError"]), (&json!("CLOSED"), &Value::Null), "{read}");
+    // Nothing waits for its merge.
+    let ledger = w.t.admin.data("{ prInstances(first: 5) { edges { node { state } } } }", json!({})).await;
+    assert_eq!(ledger["prInstances"]["edges"][0]["node"]["state"], "ABANDONED", "{ledger}");
     w.t.stop().await;
 }

@@ -103,6 +103,18 @@ async fn a_commit_without_a_branch_can_be_fetched_by_its_id() {
     // A usual fetch does not take it away again.
     let repo = home.fetch(&remote).await.repository;
     assert_eq!(resolve(&repo, &lost), lost);
+
+    // Tidying forgets its name, and leaves it for whoever reads it at that moment; what branches lead to stays.
+    let mirror = home.folder.path().join("mirrors/one/repo.git");
+    let is_named = || {
+        let packed = fs::read_to_string(mirror.join("packed-refs")).unwrap_or_default();
+        packed.contains("refs/plural/commits/") || mirror.join("refs/plural/commits").join(&lost).exists()
+    };
+    assert!(is_named());
+    home.mirrors.tidy(&remote).await.unwrap();
+    assert!(!is_named());
+    let repo = home.mirrors.repository(&remote).await.unwrap();
+    assert_eq!((resolve(&repo, &lost), resolve(&repo, "HEAD")), (lost, git.resolve("main").unwrap()));
 }
 
 #[tokio::test]

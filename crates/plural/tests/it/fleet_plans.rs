@@ -23,6 +23,8 @@ const PLAN: &str = "query ($id: ID!) { fleetPlan(id: $id) {
 const PART: &str = "query ($id: ID!) { fleetPlanPart(id: $id) {
     objects { action why object { kind name } fields { path before after } } problems { source message } } }";
 
+const SECRET: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {p: aHVudGVyMg==}\n";
+
 /// Asks for a plan and waits until it is done.
 async fn planned(admin: &Asker, w: &World, reference: &str, base: Option<&str>) -> anyhow::Result<Value> {
     let variables = json!({"r": w.repository, "ref": reference, "base": base});
@@ -47,6 +49,7 @@ async fn a_commit_is_planned_on_its_cluster_and_nothing_moves(cluster: TestClust
         ("app/a.yaml", map("a", "1")),
         ("app/b.yaml", map("b", "1")),
         ("other/c.yaml", map("c", "1")),
+        ("other/s.yaml", SECRET.to_owned()),
         ("chart/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 1.0.0\n".to_owned()),
         ("chart/templates/m.yaml", map("m", "one")),
     ])?;
@@ -56,9 +59,10 @@ async fn a_commit_is_planned_on_its_cluster_and_nothing_moves(cluster: TestClust
     }
     w.until_value("a", "1").await;
     w.until_value("m", "one").await;
+    w.until_value("c", "1").await;
 
     // Somebody proposes a change; a template of it looks where the service's own namespace ends.
-    let lookup = "{{ (lookup \"v1\" \"Namespace\" \"\" \"default\") | len }}/{{ (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"a\") | len }}";
+    let lookup = "{{ (lookup \"v1\" \"Namespace\" \"\" \"default\") | len }}/{{ (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"a\") | len }}/{{ (lookup \"v1\" \"Secret\" .Release.Namespace \"s\").data.p }}";
     let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  key: \"LOOKUP\"\n"
         .replace("LOOKUP", lookup);
     w.remote.set_ref("refs/heads/feature", "main")?;
@@ -99,6 +103,8 @@ async fn a_commit_is_planned_on_its_cluster_and_nothing_moves(cluster: TestClust
     assert_eq!(part["name"], "chart", "{plan}");
     let told = admin.data(PART, json!({"id": part["id"]})).await?.to_string();
     assert!(told.contains("\\\"0/") && !told.contains("0/0"), "{told}");
+    // So is that it has a Secret, and not what that holds.
+    assert!(told.contains("/KioqKioqKio=") && !told.contains("aHVudGVyMg"), "{told}");
 
     // Nothing moved.
     let services = [(&app, "a", "1"), (&chart, "m", "one")];

@@ -1,25 +1,23 @@
 //! Automations in the process of their own that a console starts for them, and what they cannot do there.
 
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use plural_console::{ChildProgram, Scaffolder};
 use plural_sandbox::Limits;
 use plural_scaffold::{
-    Outcome, Request, ScaffoldError,
+    Merge, Outcome, Request, ScaffoldError,
     files::{Entry, Files},
+    upgrade::{Merged, merge_trees},
 };
 use serde_json::{Value, json};
 
 /// What the automation changes, by a console with these limits; nothing of it is left behind.
 async fn ran(automation: Value, files: &[(&str, &str)], limits: Limits) -> Result<Outcome, ScaffoldError> {
     let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("automations");
-    let program = ChildProgram {
-        program: env!("CARGO_BIN_EXE_plural").into(),
-        sandbox: "sandbox",
-        child: "run-automation",
-    };
-    let scaffolder = Scaffolder::open(work.clone(), Some(program), limits).unwrap();
+    let (work, scaffolder) = opened(folder.path(), limits);
     let request = Request {
         automation: serde_json::from_value(automation).unwrap(),
         context: json!({"name": "web"}).as_object().unwrap().clone(),
@@ -29,6 +27,26 @@ async fn ran(automation: Value, files: &[(&str, &str)], limits: Limits) -> Resul
     let outcome = scaffolder.run(request).await.unwrap();
     assert_eq!(std::fs::read_dir(&work).unwrap().count(), 0, "requests are removed");
     outcome
+}
+
+/// What comes of a merge, by a console with these limits; nothing of it is left behind.
+async fn merged(merge: Merge, limits: Limits) -> Result<Merged, ScaffoldError> {
+    let folder = tempfile::tempdir().unwrap();
+    let (work, scaffolder) = opened(folder.path(), limits);
+    let merged = scaffolder.merge_trees(merge).await.unwrap();
+    assert_eq!(std::fs::read_dir(&work).unwrap().count(), 0, "requests are removed");
+    merged
+}
+
+fn opened(folder: &Path, limits: Limits) -> (PathBuf, Scaffolder) {
+    let work = folder.join("automations");
+    let program = ChildProgram {
+        program: env!("CARGO_BIN_EXE_plural").into(),
+        sandbox: "sandbox",
+        child: "run-automation",
+    };
+    let scaffolder = Scaffolder::open(work.clone(), Some(program), limits).unwrap();
+    (work, scaffolder)
 }
 
 fn script(text: &str) -> Value {
@@ -71,6 +89,26 @@ async fn an_automation_that_takes_too_much_memory_dies_alone() {
     // What the process wrote is not told: it may hold answers.
     assert!(told.to_string().starts_with("run: the automation's process failed ("), "{told}");
     assert!(ran(json!({}), &[("f", "x")], small).await.unwrap().changes.is_empty(), "the next one runs");
+}
+
+#[tokio::test]
+async fn trees_are_merged_as_they_are_here() {
+    let tree = |text: &str| Files::of_texts([("f", text)]).unwrap();
+    let merge =
+        |theirs: &str| Merge { base: tree("a\nb\nc\nd\n"), theirs: tree(theirs), ours: tree("a\nb\nc\nD\n") };
+    for theirs in ["a\nB\nc\nd\n", "a\nb\nc\nE\n"] {
+        let Merge { base, theirs: new, ours } = merge(theirs);
+        let here = merge_trees(&base, &new, &ours);
+        assert!(!here.changes.is_empty());
+        assert_eq!(merged(merge(theirs), Scaffolder::LIMITS).await, Ok(here));
+    }
+    // What it needs is more than it may have: it dies, and the console does not.
+    let large = "x".repeat(3 << 20);
+    let files: Vec<(String, &str)> = (0..30).map(|at| (format!("f{at}"), large.as_str())).collect();
+    let theirs = Files::of_texts(files.iter().map(|(path, text)| (path.as_str(), *text))).unwrap();
+    let small = Limits { memory_bytes: 96 << 20, ..Scaffolder::LIMITS };
+    let told = merged(Merge { theirs, ..Merge::default() }, small).await.unwrap_err();
+    assert!(told.to_string().starts_with("run: the automation's process failed ("), "{told}");
 }
 
 #[tokio::test]

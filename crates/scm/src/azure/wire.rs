@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::common::or_nothing;
 use crate::port::{
     ChangedFile, EntryKind, FileStatus, PullRequest, PullRequestState, Review, TreeEntry, Verdict,
 };
@@ -63,7 +64,7 @@ pub(super) struct Pushed {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Item {
     git_object_type: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     is_folder: bool,
 }
 
@@ -118,10 +119,10 @@ pub(super) struct Connected {
 pub(super) struct Reviewer {
     #[serde(flatten)]
     user: User,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     vote: i64,
     /// It stands for a group, whose members vote.
-    #[serde(default, rename = "isContainer")]
+    #[serde(default, rename = "isContainer", deserialize_with = "or_nothing")]
     is_group: bool,
 }
 
@@ -143,14 +144,14 @@ pub(super) struct Pull {
     target_ref_name: String,
     pub(super) merge_status: Option<String>,
     merge_failure_message: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     is_draft: bool,
     /// What was looked at for conflicts last, not the head.
     last_merge_source_commit: Option<CommitId>,
     last_merge_commit: Option<CommitId>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     reviewers: Vec<Reviewer>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     labels: Vec<Label>,
     fork_source: Option<Value>,
 }
@@ -237,7 +238,7 @@ pub(super) struct Comment {
     pub(super) author: User,
     #[serde(rename = "commentType")]
     kind: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     is_deleted: bool,
 }
 
@@ -255,7 +256,7 @@ impl Comment {
 #[derive(Deserialize)]
 pub(super) struct Thread {
     pub(super) id: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     pub(super) comments: Vec<Comment>,
 }
 
@@ -267,9 +268,9 @@ pub(super) struct Iteration {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Changes {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     pub(super) change_entries: Vec<Change>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     pub(super) next_skip: u64,
 }
 
@@ -325,5 +326,26 @@ impl Subscription {
         self.publisher_inputs["projectId"] == project
             && self.publisher_inputs["repository"].as_str().unwrap_or_default() == repository
             && self.consumer_inputs["url"] == url
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn null_is_as_if_it_were_not_there() {
+        let told = json!({
+            "pullRequestId": 7, "status": "active", "createdBy": {"id": "a"}, "title": "Add it", "description": null,
+            "sourceRefName": "refs/heads/add", "targetRefName": "refs/heads/main", "isDraft": null,
+            "reviewers": null, "labels": null, "mergeStatus": null, "lastMergeSourceCommit": null, "forkSource": null,
+        });
+        let pull: Pull = serde_json::from_value(told).unwrap();
+        let threads: Vec<Thread> = serde_json::from_value(json!([{"id": 1, "comments": null}])).unwrap();
+        let told = pull.told(String::new());
+        assert_eq!((told.head.as_str(), told.labels.len(), told.draft, told.fork), ("add", 0, false, false));
+        assert!(threads.iter().all(|thread| thread.comments.is_empty()));
     }
 }

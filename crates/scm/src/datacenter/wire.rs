@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::common::or_nothing;
 use crate::port::{ChangedFile, FileStatus, PullRequest, PullRequestState, Review, Verdict};
 
 /// A page of a list, and where the next one begins.
@@ -9,7 +10,7 @@ use crate::port::{ChangedFile, FileStatus, PullRequest, PullRequestState, Review
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page<T> {
     pub(super) values: Vec<T>,
-    #[serde(default, rename = "isLastPage")]
+    #[serde(default, rename = "isLastPage", deserialize_with = "or_nothing")]
     pub(super) is_last: bool,
     pub(super) next_page_start: Option<u64>,
 }
@@ -58,7 +59,7 @@ pub(super) struct Side {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Participant {
     pub(super) user: User,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     status: String,
     pub(super) last_reviewed_commit: Option<String>,
 }
@@ -108,18 +109,18 @@ pub(super) struct Pull {
     pub(super) title: String,
     pub(super) description: Option<String>,
     pub(super) state: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     draft: bool,
     pub(super) from_ref: Side,
     to_ref: Side,
     pub(super) author: Option<Author>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     pub(super) reviewers: Vec<Participant>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     participants: Vec<Participant>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     properties: Properties,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     links: Links,
 }
 
@@ -218,4 +219,25 @@ impl Activity {
 pub(super) struct Hook {
     pub(super) id: u64,
     pub(super) url: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn null_is_as_if_it_were_not_there() {
+        let side = |name: &str| json!({"displayId": name, "latestCommit": null, "repository": {"id": 1}});
+        let told = json!({
+            "id": 7, "version": 1, "title": "Add it", "description": null, "state": "OPEN", "draft": null,
+            "fromRef": side("add"), "toRef": side("main"), "author": null, "reviewers": null, "participants": null,
+            "properties": null, "links": null,
+        });
+        let pull: Pull = serde_json::from_value(told).unwrap();
+        let told = pull.told();
+        assert_eq!((told.head.as_str(), told.url.as_str(), told.fork), ("add", "", false));
+        assert_eq!((told.merge_commit, told.draft), (None, false));
+    }
 }

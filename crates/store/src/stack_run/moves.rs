@@ -18,8 +18,8 @@ use plural_core::work::{WorkChange, WorkRef};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, JsonValue, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect,
 };
 use uuid::Uuid;
 
@@ -60,11 +60,16 @@ pub(crate) async fn active_in_tx(write: &transaction::Write<'_>, stack: StackId)
         .map_err(db("looking for a run that is under way"))
 }
 
-/// Whether a run has the queue of a stack whose row is locked, and whether a plan of a pull request is under way beside it.
-async fn holders_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<(bool, bool)> {
-    let causes: Vec<String> = run::Entity::find()
+/// Whether a run has the queue of a stack whose row is locked, and which plans of pull requests are under way beside it: one of these
+/// checks, another one, or both.
+async fn holders_in_tx(
+    write: &transaction::Write<'_>,
+    stack: StackId,
+    checks: &BTreeSet<Uuid>,
+) -> Result<(bool, BTreeSet<bool>)> {
+    let active: Vec<(Uuid, String)> = run::Entity::find()
         .select_only()
-        .column(run::Column::Cause)
+        .columns([run::Column::Id, run::Column::Cause])
         .filter(run::Column::StackId.eq(stack.uuid()))
         .filter(run::Column::FinishedAt.is_null())
         .filter(run::Column::Status.is_in([RunStatus::Pending.as_str(), RunStatus::Running.as_str()]))
@@ -72,8 +77,35 @@ async fn holders_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result
         .all(&write.tx)
         .await
         .map_err(db("looking for runs that are under way"))?;
-    let is_pull = |cause: &String| cause == RunTrigger::PullRequest.as_str();
-    Ok((!causes.iter().all(is_pull), causes.iter().any(is_pull)))
+    let (mut is_held, mut pulls) = (false, BTreeSet::new());
+    for (id, cause) in active {
+        if cause == RunTrigger::PullRequest.as_str() {
+            pulls.insert(checks.contains(&id));
+        } else {
+            is_held = true;
+        }
+    }
+    Ok((is_held, pulls))
+}
+
+/// The runs of a stack that are not over and only check the commit of a fork. Its author says how long that takes, so that no plan waits
+/// for it.
+async fn checks_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<BTreeSet<Uuid>> {
+    let pulls: Vec<(Uuid, JsonValue)> = run::Entity::find()
+        .select_only()
+        .columns([run::Column::Id, run::Column::Snapshot])
+        .filter(run::Column::StackId.eq(stack.uuid()))
+        .filter(run::Column::FinishedAt.is_null())
+        .filter(run::Column::Cause.eq(RunTrigger::PullRequest.as_str()))
+        .into_tuple()
+        .all(&write.tx)
+        .await
+        .map_err(db("looking for checks of forks"))?;
+    let is_check = |(_, snapshot): &(Uuid, JsonValue)| {
+        let said = snapshot.pointer("/spec/pullRequest/checkedOnly");
+        said.and_then(JsonValue::as_bool).unwrap_or_default()
+    };
+    Ok(pulls.into_iter().filter(is_check).map(|(id, _)| id).collect())
 }
 
 /// What the row of a stack says of its runs follows what they are now.
@@ -242,8 +274,9 @@ impl Database {
         if known.map_err(db("reading a stack"))?.is_none() {
             return Ok(None);
         }
-        // A plan of a pull request waits for all others, also for one of its kind, and holds up none of the others.
-        let (is_held, is_pulled) = holders_in_tx(&write, stack).await?;
+        // A plan of a pull request waits for all others, also for one of its kind, and holds up none of the others. A check is no plan's kind.
+        let checks = checks_in_tx(&write, stack).await?;
+        let (is_held, pulls) = holders_in_tx(&write, stack, &checks).await?;
         if is_held {
             return Ok(None);
         }
@@ -262,10 +295,11 @@ impl Database {
         for (id, phase, cause, number) in queued {
             let phase = word(RunPhase::parse(&phase), "the phase of a run")?;
             let trigger = word(RunTrigger::parse(&cause), "what made a run")?;
-            if is_pulled && trigger == RunTrigger::PullRequest {
+            let is_check = checks.contains(&id);
+            if trigger == RunTrigger::PullRequest && pulls.contains(&is_check) {
                 continue;
             }
-            next = next.max(Some(((phase, trigger, Reverse(number)), id)));
+            next = next.max(Some(((phase, trigger, Reverse(is_check), Reverse(number)), id)));
         }
         let Some((_, id)) = next else { return Ok(None) };
         let Some(old) = lock_in_tx(&write, id).await? else { return Ok(None) };
@@ -285,7 +319,7 @@ impl Database {
 }
 
 /// Which of a queue goes first: the greatest.
-type Rank = (RunPhase, RunTrigger, Reverse<i64>);
+type Rank = (RunPhase, RunTrigger, Reverse<bool>, Reverse<i64>);
 
 async fn lock_in_tx(write: &transaction::Write<'_>, id: Uuid) -> Result<Option<run::Model>> {
     let found = runs().filter(run::Column::Id.eq(id)).lock_exclusive().one(&write.tx).await;

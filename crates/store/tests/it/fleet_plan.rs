@@ -23,6 +23,7 @@ each_database!(
     an_agent_that_is_away_is_not_waited_for,
     a_newer_commit_takes_the_place_of_an_older_one,
     what_cannot_be_found_is_told,
+    a_plan_that_somebody_waits_for_outlives_many_others,
 );
 
 fn ask(repository_id: RepositoryId, reference: &str, base: Option<&str>) -> FleetPlanAsk {
@@ -258,4 +259,22 @@ async fn what_cannot_be_found_is_told(database: TestDatabase) {
     let stranger = door.user("stranger").await;
     let hidden = door.app.fleet_plan_parts(&door.as_user(&stranger).await, made.id).await;
     assert!(matches!(hidden, Err(Error::NotFound { .. })), "{hidden:?}");
+}
+
+async fn a_plan_that_somebody_waits_for_outlives_many_others(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (blue, service, ..) = deployed(&door, "blue").await;
+    let _stream = door.app.agent_hints(&blue, None).unwrap();
+    door.git.propose(URL, "head", &[("web", "two")]);
+    let waits = create(&door, &service, "head", None).await;
+    until(&door, waits.id, FleetPlanPhase::Asked).await;
+    let first = create(&door, &service, "nowhere", None).await;
+    // Each takes the place of the one before it, or finds that it has failed.
+    for _ in 0..52 {
+        create(&door, &service, "nowhere", None).await;
+    }
+    assert_eq!(known(&door, waits.id).await.0.phase, FleetPlanPhase::Asked);
+    let gone = door.app.get::<FleetPlan>(&door.admin, &first.id).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
 }

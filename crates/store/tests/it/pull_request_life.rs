@@ -53,9 +53,22 @@ async fn the_newest_question_counts_and_a_merge_stays(database: TestDatabase) {
     assert!(write(&again).await);
     assert_eq!(now().await.updated_at, known.updated_at);
 
-    assert!(write(&read(title("Merged", PrStatus::Merged), later + TimeDelta::seconds(2))).await);
+    // Who could not read it knew less of it than is recorded.
+    let mut unread = read(title("Known before", PrStatus::Closed), later + TimeDelta::seconds(2));
+    unread.life.facts.error = Some("it is not there".to_owned());
+    assert!(write(&unread).await);
+    let stands = now().await;
+    assert_eq!((stands.told.title.as_str(), stands.told.status), ("Newer", PrStatus::Open));
+    assert_eq!(stands.life.facts.error.as_deref(), Some("it is not there"));
+    assert_eq!(stands.life.facts.checks, newer.life.facts.checks);
+
+    // A merge is for good, by whichever clock.
+    assert!(write(&read(title("Merged", PrStatus::Merged), at)).await);
     assert!(!write(&read(title("Open", PrStatus::Open), later + TimeDelta::seconds(3))).await);
-    assert_eq!(now().await.told.status, PrStatus::Merged);
+    assert!(!write(&read(title("Merged again", PrStatus::Merged), at)).await);
+    let merged = now().await;
+    assert_eq!((merged.told.title.as_str(), merged.told.status), ("Merged", PrStatus::Merged));
+    assert_eq!((merged.life.read_at, merged.life.facts.error), (stands.life.read_at, None));
     let gone = read(told(1, PrStatus::Open), later);
     assert!(!store.pull_request_read_back(PullRequestId::new(), &gone, &[], at).await.unwrap());
     assert!(store.jobs_count().await.unwrap().iter().all(|count| !count.kind.contains("pull_request")));

@@ -53,7 +53,7 @@ async fn found(w: &World, run: &Value) -> Value {
 }
 
 /// The first Job of a run, which does so to one resource.
-async fn planned(w: &World, number: u64, action: &str) -> (Value, Harness, String) {
+pub(super) async fn planned(w: &World, number: u64, action: &str) -> (Value, Harness, String) {
     let run = w.run(number, "PENDING").await;
     let harness = w.take(&run, RunPhase::Plan, 0).await;
     assert_eq!(harness.get("input").await.0, 200);

@@ -5,6 +5,7 @@ use plural_core::stack_run::RunPhase;
 use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
 
+use super::policy::{NO_DELETES, planned};
 use super::world::{LONG, World, id_of};
 use crate::api_server::{Answer, Person, TestServer};
 
@@ -23,6 +24,8 @@ each_database!(
     a_fork_finds_nothing_of_the_stack_until_its_commit_is_released,
     a_fork_of_a_tool_that_runs_what_it_reads_waits,
     only_stacks_that_it_reaches_are_planned,
+    a_pull_request_is_judged_by_the_rules_of_the_branch_that_it_goes_to,
+    forks_keep_no_plan_from_those_who_may_push,
 );
 
 /// As somebody copies it out of a browser.
@@ -40,9 +43,17 @@ struct Hosted {
 
 impl Hosted {
     async fn new(database: &TestDatabase, attributes: Value) -> Self {
+        Self::with(database, attributes, &[]).await
+    }
+
+    /// The same with these files of the repository.
+    async fn with(database: &TestDatabase, attributes: Value, files: &[(&str, &str)]) -> Self {
         let t = TestServer::on(database).await;
         let host = ScmServer::start(ScmDialect::Gitea).unwrap();
         let remote = GitRemote::named("plural/fleet.git").unwrap();
+        if !files.is_empty() {
+            remote.push_files(files.iter().copied()).unwrap();
+        }
         let git = GitServer::start(remote.root()).unwrap();
         let url = git.url(&remote);
         let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
@@ -345,5 +356,50 @@ async fn only_stacks_that_it_reaches_are_planned(database: TestDatabase) {
     let more = h.host.open_from("more", false);
     assert_eq!(h.seen(more).await, 0);
     assert_eq!(h.plan(&h.w.t.owner, more).await.outcome(), "INVALID");
+    h.w.t.stop().await;
+}
+
+async fn a_pull_request_is_judged_by_the_rules_of_the_branch_that_it_goes_to(database: TestDatabase) {
+    let policy = json!({"type": "REGO", "customPolicies": true});
+    let attributes = json!({"type": "TERRAFORM", "manageState": false, "policyEngine": policy});
+    let h = Hosted::with(&database, attributes, &[(".plural/policies/a.rego", NO_DELETES)]).await;
+    let (_, harness, _) = planned(&h.w, 1, "create").await;
+    assert_eq!(harness.done(false).await, 204);
+    h.w.run(1, "FAILED").await;
+    // It takes the rule away that denies what it does.
+    let rules = "package plural.stacks\n\nwarn contains \"nothing\" if { false }\n";
+    let sha = h.push("feature", &[("infra/more.tf", "# 2\n"), (".plural/policies/a.rego", rules)]);
+    let number = h.host.open_from("feature", false);
+    assert_eq!(h.seen(number).await, 1);
+    let (_, harness, _) = planned(&h.w, 2, "delete").await;
+    assert_eq!(harness.input().await["sha"], json!(sha));
+    assert_eq!(harness.done(true).await, 204);
+    let error = h.w.run(2, "FAILED").await["error"].clone();
+    assert_eq!(error, "policy refused the plan: nothing is deleted here (local_file.a)");
+    h.comment(number, "**refused by policy**").await;
+    h.check(&sha, "failure").await;
+    h.w.t.stop().await;
+}
+
+async fn forks_keep_no_plan_from_those_who_may_push(database: TestDatabase) {
+    let h = Hosted::new(&database, json!({"type": "TERRAFORM", "manageState": false})).await;
+    h.w.plans(1, 0).await;
+    h.w.run(1, "SUCCESSFUL").await;
+    let mut made = Vec::new();
+    for file in ["1", "2", "3", "4", "5", "6"] {
+        let number = h.host.open_from(&format!("fork-{file}"), true);
+        h.push_fork(number, &[("infra/more.tf", &format!("# {file}\n"))]);
+        made.push(h.seen(number).await);
+    }
+    assert_eq!(made, [1, 1, 1, 1, 1, 0]);
+    let problems: Vec<Value> = h.pulls().await.into_iter().map(|pull| pull["problem"].clone()).collect();
+    assert!(problems[5].as_str().unwrap().contains("5 checks of forks' commits under way"), "{problems:?}");
+    h.w.run(2, "PENDING").await;
+    let sha = h.push("feature", &[("infra/more.tf", "# ours\n")]);
+    let number = h.host.open_from("feature", false);
+    assert_eq!(h.seen(number).await, 1);
+    // It waits for none of them, and they wait for one another.
+    assert_eq!(h.w.run(7, "PENDING").await["sha"], json!(sha));
+    h.w.run(3, "QUEUED").await;
     h.w.t.stop().await;
 }

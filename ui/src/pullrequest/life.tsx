@@ -1,0 +1,245 @@
+import { Alert, Text } from '@mantine/core';
+import {
+  IconAlertTriangle,
+  IconCircleCheckFilled,
+  IconCircleDashed,
+  IconCircleXFilled,
+  IconGitMerge,
+  IconGitPullRequestClosed,
+  IconProgress,
+  IconRefresh,
+} from '@tabler/icons-react';
+import type { ReactNode } from 'react';
+
+import type { PrCheckState, PrMergeMethod } from '../generated/graphql';
+import { ask } from '../lib/client';
+import { counted, quoted, short } from '../lib/text';
+import { Action, Copy } from '../parts/action';
+import { Facts, Panel } from '../parts/page';
+import { State, type Look } from '../parts/state';
+import { Ago, Name, RouteLink } from '../parts/text';
+import type { Field, Values } from '../parts/values';
+import { paths } from '../paths';
+import { Close, Merge, Refresh, type Opened } from './queries';
+
+const checkStates: Record<PrCheckState, Look> = {
+  NONE: { word: 'No checks', tone: 'none', Icon: IconCircleDashed },
+  PENDING: { word: 'Checks are going on', tone: 'busy', Icon: IconProgress },
+  PASSED: { word: 'Checks passed', tone: 'good', Icon: IconCircleCheckFilled },
+  FAILED: { word: 'Checks failed', tone: 'bad', Icon: IconCircleXFilled },
+};
+
+const methods: Record<PrMergeMethod, string> = {
+  MERGE: 'With a merge commit',
+  SQUASH: 'As one commit with all changes',
+  REBASE: 'Its commits on top of the base',
+};
+const isMethod = (word: string | undefined): word is PrMergeMethod => word !== undefined && word in methods;
+const methodOf = ({ method }: Values): PrMergeMethod => (isMethod(method) ? method : 'MERGE');
+const how: Field = {
+  name: 'method',
+  label: 'How',
+  kind: 'choice',
+  options: Object.entries(methods).map(([value, label]) => ({ value, label })),
+  initial: 'MERGE',
+  isRequired: true,
+  hint: 'The git host may allow some of these only.',
+};
+
+/** What may be done to a pull request that the git host has. */
+export function LifeActions({ opened }: { opened: Opened }) {
+  const { id, phase, status, project, head, draft } = opened;
+  if (phase !== 'OPENED') return null;
+  const right = project != null && { right: { verb: 'update', thing: `project/${project.name}` } };
+  const isKnown = head != null && head !== '';
+  return (
+    <>
+      <Action
+        noun="pull requests"
+        label="Refresh"
+        icon={IconRefresh}
+        {...right}
+        explains="Reads at the git host how it stands now. What follows by itself, from a webhook or within minutes, happens at once."
+        command={`plural pr refresh ${quoted(id)}`}
+        run={() => ask(Refresh, { id })}
+        done="Read how it stands"
+      />
+      {status === 'OPEN' && (
+        <>
+          <Action
+            // Another commit is another question.
+            key={head ?? ''}
+            noun="pull requests"
+            label="Merge"
+            icon={IconGitMerge}
+            {...right}
+            unless={
+              !isKnown
+                ? 'Its newest commit is not known yet: refresh it, and look at what would be merged.'
+                : draft === true
+                  ? 'It is a draft: whoever opened it says at the git host when it is ready.'
+                  : undefined
+            }
+            explains={<Merges opened={opened} />}
+            fields={[how]}
+            command={(values) =>
+              `plural pr merge ${quoted(id)} --method ${methodOf(values).toLowerCase()} --head ${quoted(head ?? '')}`
+            }
+            run={(values) => ask(Merge, { id, head: head ?? '', method: methodOf(values) })}
+            done="Merged the pull request"
+          />
+          <Action
+            noun="pull requests"
+            label="Close"
+            icon={IconGitPullRequestClosed}
+            isDangerous
+            {...right}
+            explains="Closes it at the git host without a merge. Its branch stays, and it can be opened again there."
+            command={`plural pr close ${quoted(id)}`}
+            run={() => ask(Close, { id })}
+            done="Closed the pull request"
+          />
+        </>
+      )}
+    </>
+  );
+}
+
+function Merges({ opened: { head, base, checks, reviews } }: { opened: Opened }) {
+  const failed = checks?.failed ?? 0;
+  const pending = checks?.pending ?? 0;
+  const wanted = reviews?.changesRequested ?? 0;
+  const warnings = [
+    failed > 0 && `${counted(failed, 'check')} of it failed.`,
+    pending > 0 && `${counted(pending, 'check')} of it ${pending === 1 ? 'is' : 'are'} not done.`,
+    wanted > 0 && `${counted(wanted, 'reviewer')} asked for changes.`,
+  ].filter((warning) => warning !== false);
+  return (
+    <>
+      <Text size="sm">
+        Merges it at the git host
+        {base != null && (
+          <>
+            , into <Name of={base} />
+          </>
+        )}
+        , as long as its newest commit is this one. Commits that come meanwhile are not merged unseen:
+      </Text>
+      <Text size="sm" mt="sm" style={{ overflowWrap: 'anywhere' }}>
+        <code>
+          <Name of={head ?? ''} />
+        </code>
+      </Text>
+      {warnings.length > 0 && (
+        <Alert mt="sm" color="yellow" icon={<IconAlertTriangle size={16} />} title="The host may merge it all the same">
+          {warnings.join(' ')}
+        </Alert>
+      )}
+    </>
+  );
+}
+
+/** How it stands at the git host, and what it is about; nothing before the host has it. */
+export function Life({ opened }: { opened: Opened }) {
+  if (opened.phase !== 'OPENED') return null;
+  const { head, base, author, draft, fork, mergeCommit, readAt, readError, service, stack, cluster } = opened;
+  const handle = service?.cluster?.handle;
+  return (
+    <Panel title="At its git host">
+      {readError != null && readError !== '' && (
+        <Alert
+          m="md"
+          mb={0}
+          color="yellow"
+          icon={<IconAlertTriangle size={16} />}
+          title="It could not be read the last time: this is what was known before"
+        >
+          <Name of={readError} />
+        </Alert>
+      )}
+      <Facts
+        facts={[
+          ['Newest commit', head != null && head !== '' && <Commit key="h" of={head} label="Copy the newest commit" />],
+          ['Goes to', base != null && <Name key="b" of={base} />],
+          ['Its author there', author != null && <Name key="a" of={author} />],
+          ['Draft', draft === true && 'Its author says that it is not ready'],
+          ['Fork', fork === true && 'It comes from another repository'],
+          ['Checks', <Checks key="c" opened={opened} />],
+          ['Reviews', <Reviews key="r" opened={opened} />],
+          [
+            'Merged by',
+            mergeCommit != null && mergeCommit !== '' && <Commit key="m" of={mergeCommit} label="Copy the merge commit" />,
+          ],
+          [
+            'About the service',
+            service != null && handle != null && (
+              <RouteLink key="s" to={paths.service(handle, service.name)}>
+                <Name of={`${handle}/${service.name}`} />
+              </RouteLink>
+            ),
+          ],
+          [
+            'About the stack',
+            stack != null && (
+              <RouteLink key="st" to={paths.stack(stack.name)}>
+                <Name of={stack.name} />
+              </RouteLink>
+            ),
+          ],
+          [
+            'About the cluster',
+            cluster?.handle != null && (
+              <RouteLink key="cl" to={paths.cluster(cluster.handle)}>
+                <Name of={cluster.handle} />
+              </RouteLink>
+            ),
+          ],
+          ['Read', <Ago key="at" at={readAt} absent="Not yet" />],
+        ]}
+      />
+    </Panel>
+  );
+}
+
+function Commit({ of, label }: { of: string; label: string }) {
+  return (
+    <>
+      <code title={of}>{short(of)}</code> <Copy text={of} label={label} />
+    </>
+  );
+}
+
+function Checks({ opened: { checks } }: { opened: Opened }): ReactNode {
+  if (checks?.state == null) return 'The host does not tell';
+  const { state, passed, failed, pending } = checks;
+  const counts = [
+    [failed, 'failed'],
+    [pending, 'not done'],
+    [passed, 'passed'],
+  ] as const;
+  const told = counts.filter(([count]) => (count ?? 0) > 0).map(([count, word]) => `${String(count)} ${word}`);
+  return (
+    <>
+      <State look={checkStates[state]} />
+      {told.length > 0 && (
+        <Text component="span" size="sm" c="dimmed">
+          {' '}
+          {told.join(', ')}
+        </Text>
+      )}
+    </>
+  );
+}
+
+function Reviews({ opened: { reviews } }: { opened: Opened }): ReactNode {
+  if (reviews == null) return 'The host does not tell';
+  const approved = reviews.approved ?? 0;
+  const wanted = reviews.changesRequested ?? 0;
+  if (approved === 0 && wanted === 0) return 'None yet';
+  return [
+    approved > 0 ? `${counted(approved, 'reviewer')} approved` : '',
+    wanted > 0 ? `${counted(wanted, 'reviewer')} asked for changes` : '',
+  ]
+    .filter((told) => told !== '')
+    .join(', ');
+}

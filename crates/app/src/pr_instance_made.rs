@@ -20,6 +20,8 @@ use crate::pull_request_made::{AT_ONCE, Asked, Commits, MAX_BYTES, MAX_FILES, Ma
 
 /// Files that a text of a pull request names.
 const NAMED: usize = 50;
+/// Bytes of a text that names no more: there are hosts that take 4 000 characters and refuse a longer one.
+const LISTED: usize = 3_000;
 
 /// How long all files of an answer are compared.
 const COMPARING: Duration = Duration::from_secs(30);
@@ -365,14 +367,37 @@ fn add_list(message: &mut String, heading: &str, lines: &[String]) {
     message.push_str("\n\n");
     message.push_str(heading);
     message.push('\n');
+    let mut named = 0;
     for line in lines.iter().take(NAMED) {
+        if named > 0 && message.len() + line.len() > LISTED {
+            break;
+        }
+        named += 1;
         message.push_str("- ");
         message.push_str(line);
         message.push('\n');
     }
-    if lines.len() > NAMED {
+    if lines.len() > named {
         message.push_str("- and ");
-        message.push_str(&(lines.len() - NAMED).to_string());
+        message.push_str(&(lines.len() - named).to_string());
         message.push_str(" more\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_leaves_room_in_the_text() {
+        let lines: Vec<String> = (0..40).map(|at| format!("{}{at}", "x".repeat(200))).collect();
+        let mut message = "It is made.\n\n".to_owned();
+        add_list(&mut message, "Left as it is:", &lines);
+        assert!(message.len() < 3_300, "{}", message.len());
+        let named = message.matches("- x").count();
+        assert!(named > 10 && message.ends_with(&format!("- and {} more\n", 40 - named)), "{message}");
+        let mut short = String::new();
+        add_list(&mut short, "Left as it is:", &lines[..2]);
+        assert_eq!((short.matches("- x").count(), short.contains("more")), (2, false));
     }
 }

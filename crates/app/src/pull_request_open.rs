@@ -49,6 +49,8 @@ use crate::user::UserSelector;
 const WAIT: Duration = Duration::from_secs(20);
 /// Files that are taken away of which a preview shows what was in them.
 const MOST_GONE: usize = 100;
+/// Conflicts that the reason of a refusal names.
+const MOST_TOLD: usize = 50;
 /// How long a host is asked again before it is said that it does not do it.
 const PATIENCE: TimeDelta = TimeDelta::minutes(20);
 
@@ -576,9 +578,14 @@ impl App {
         let repository = &begun.told.repository;
         let refuses = asked.change.as_ref().is_some_and(|change| !change.may_conflict());
         if refuses && !made.conflicts.is_empty() {
+            let told: Vec<&str> = made.conflicts.iter().take(MOST_TOLD).map(String::as_str).collect();
+            let more = match made.conflicts.len() - told.len() {
+                0 => String::new(),
+                more => format!("; and {more} more"),
+            };
             return Err(Stop::Failed(format!(
-                "{repository} changed what was generated, and both cannot be had: {}. Allow conflicts to get them between markers",
-                made.conflicts.join("; ")
+                "{repository} changed what was generated, and both cannot be had: {}{more}. Allow conflicts to get them between markers",
+                told.join("; ")
             )));
         }
         let commit = work.parent.clone().unwrap_or_default();

@@ -244,7 +244,7 @@ function Wizard({ automation }: { automation: Asking }) {
             </>
           )}
           <Command line={commandOf(step || isPatch ? 'preview' : 'create', automation, values)} />
-          {failed && <Failed error={failed} />}
+          {failed && <Failed error={failed} automation={automation.name} />}
           <Group gap="sm">
             {place > 0 && (
               <Button variant="default" disabled={opening.isPending} onClick={() => go(place - 1)}>
@@ -269,7 +269,7 @@ function Wizard({ automation }: { automation: Asking }) {
   );
 }
 
-function Failed({ error }: { error: Error }) {
+function Failed({ error, automation }: { error: Error; automation: string }) {
   const told = explain(error);
   return (
     <Text size="sm" role="alert" style={{ color: 'var(--tone-bad)' }}>
@@ -277,7 +277,10 @@ function Failed({ error }: { error: Error }) {
       {isLost(error) ? (
         <>
           It may have been recorded all the same: look at the{' '}
-          <RouteLink to={paths.settings('pull-requests')}>pull requests</RouteLink> before another try.
+          <RouteLink to={paths.settings('pull-requests')} search={{ automation }}>
+            pull requests with it
+          </RouteLink>{' '}
+          before another try.
         </>
       ) : (
         told.next

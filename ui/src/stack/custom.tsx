@@ -34,7 +34,11 @@ function commandsOf(values: Values, name: string, stage: StepStage, known: Comma
     const script = text.trim();
     if (script === '') return [];
     const same = (known ?? []).find((one) => one?.stage === stage && line(one.cmd, one.args ?? []) === script);
-    return [same ? { cmd: same.cmd, args: same.args, stage } : { cmd: 'sh', args: ['-c', script], stage }];
+    return [
+      same
+        ? { cmd: same.cmd, args: same.args, stage, requireApproval: same.requireApproval }
+        : { cmd: 'sh', args: ['-c', script], stage },
+    ];
   });
 }
 
@@ -68,7 +72,9 @@ export const customAttributes = (values: Values, of: { commands?: Commands; dele
   const edited = [...commandsOf(values, 'plan', 'PLAN', of.commands), ...commandsOf(values, 'apply', 'APPLY', of.commands)];
   // Those of other stages are not asked for here, and stay.
   const others = (of.commands ?? []).flatMap((one) =>
-    one && one.stage !== 'PLAN' && one.stage !== 'APPLY' ? [{ cmd: one.cmd, args: one.args, stage: one.stage }] : [],
+    one && one.stage !== 'PLAN' && one.stage !== 'APPLY'
+      ? [{ cmd: one.cmd, args: one.args, stage: one.stage, requireApproval: one.requireApproval }]
+      : [],
   );
   return { commands: [...others, ...edited], deleteCommands: commandsOf(values, 'destroy', 'DESTROY', of.deleteCommands) };
 };
@@ -91,6 +97,7 @@ export function commandFacts(of: { commands?: Commands; deleteCommands?: Command
       some.map((one, at) => (
         <div key={at}>
           <Name of={line(one.cmd, one.args ?? [])} />
+          {one.requireApproval && ' (waits for people)'}
         </div>
       ))
     );

@@ -187,11 +187,13 @@ const Stack = graphql(/* GraphQL */ `
         cmd
         args
         stage
+        requireApproval
       }
       deleteCommands {
         cmd
         args
         stage
+        requireApproval
       }
       definition {
         id
@@ -200,11 +202,13 @@ const Stack = graphql(/* GraphQL */ `
           cmd
           args
           stage
+          requireApproval
         }
         deleteSteps {
           cmd
           args
           stage
+          requireApproval
         }
       }
       policyEngine {

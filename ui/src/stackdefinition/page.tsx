@@ -39,11 +39,13 @@ const StackDefinition = graphql(/* GraphQL */ `
         cmd
         args
         stage
+        requireApproval
       }
       deleteSteps {
         cmd
         args
         stage
+        requireApproval
       }
       insertedAt
       updatedAt

@@ -4,7 +4,7 @@ use plural_core::run_call::{InputPlan, InputStep};
 use plural_core::stack::StackTool;
 use plural_core::stack_exec::{ExecCommand, ExecCommands};
 use plural_core::stack_run::{PlanSummary, RunKind, RunPhase};
-use plural_core::stack_spec::Stage;
+use plural_core::stack_spec::{StackCommand, Stage};
 use plural_harness::Outcome;
 
 use crate::fixture::{Fixture, digest, input, shell, variable};
@@ -62,6 +62,39 @@ async fn commands_with_the_rights_to_apply_are_shown_and_then_run() {
     assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
     assert_eq!(f.console.log(0), "did it\n");
     assert!(f.console.done().changed);
+}
+
+/// A stack's own commands, one of which waits for people: what they agree to says which commands would run.
+#[tokio::test]
+async fn a_plan_says_what_would_run_where_a_command_asks() {
+    let command = |cmd: &str, stage, approve| StackCommand {
+        cmd: cmd.to_owned(),
+        args: vec!["hunter2 it".to_owned()],
+        stage,
+        approve,
+    };
+    let would =
+        "Would run, with the rights to apply:\n  make '*** it'\n  push '*** it'  # asks for approval\n";
+    for (asks, steps, expected) in [
+        (true, vec![shell(0, Stage::Plan, "echo a look")], format!("a look\n\n{would}")),
+        (true, Vec::new(), format!("There is no command that says what this stack would change.\n\n{would}")),
+        (false, vec![shell(0, Stage::Plan, "echo a look")], "a look\n".to_owned()),
+    ] {
+        let f = Fixture::new(steps).await;
+        f.change(|input| {
+            input.environment = vec![variable("TOKEN", "hunter2", true)];
+            input.spec.commands = vec![
+                command("look", Some(Stage::Plan), false),
+                command("make", None, false),
+                command("push", Some(Stage::Apply), asks),
+            ];
+        });
+        assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+        f.console.with(|told| {
+            assert_eq!(String::from_utf8_lossy(&told.parts["text"]), expected);
+            assert_eq!(told.planned.as_ref().unwrap().text_digest, digest(expected.as_bytes()));
+        });
+    }
 }
 
 #[tokio::test]

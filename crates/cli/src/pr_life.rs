@@ -66,7 +66,7 @@ pub(crate) struct PrDescribeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr merge 0190b8a2-7c11-7def-8000-0123456789ab
-  plural pr merge https://github.com/acme/shop/pull/7 --method squash --head $(git rev-parse HEAD) --yes")]
+  plural pr merge https://github.com/acme/shop/pull/7 --method squash --head 4f2c1e9a7b21d3c5e6f708192a3b4c5d6e7f8091 --yes")]
 pub(crate) struct PrMergeArgs {
     /// Its id or its address
     #[arg(value_name = "PULL-REQUEST")]

@@ -5,12 +5,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
-    Client, CreateFleetPlan, FleetPlan, FleetPlanCounts, FleetPlanPart, FleetPlanPartState, FleetPlanPhase,
-    GetFleetPlan, ListFleetPlans, ReleaseFleetPlan, all_pages,
+    Client, CreateFleetPlan, FleetPlan, FleetPlanBrief, FleetPlanCounts, FleetPlanPart, FleetPlanPartState,
+    FleetPlanPhase, GetFleetPlan, ListFleetPlans, ReleaseFleetPlan, all_pages,
 };
 
 use crate::{
-    args::OutputArgs,
+    args::{ConfirmArgs, OutputArgs},
     error::CliError,
     format::Format,
     key::{RepositoryKey, parse_duration},
@@ -65,7 +65,7 @@ pub(crate) struct PrPlanArgs {
 /// repository's project. Releases this commit, and none that comes after it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plural pr release 0190b8a2-7c11-7def-8000-0123456789ab --commit 4f2c1e9a7b21d3c5e6f708192a3b4c5d6e7f8091")]
+  plural pr release 0190b8a2-7c11-7def-8000-0123456789ab --commit 4f2c1e9a7b21d3c5e6f708192a3b4c5d6e7f8091 --yes")]
 pub(crate) struct PrReleaseArgs {
     /// The id of the pull request
     #[arg(value_name = "PULL-REQUEST")]
@@ -74,6 +74,9 @@ pub(crate) struct PrReleaseArgs {
     /// The commit that you read, in full
     #[arg(long, value_name = "COMMIT")]
     commit: String,
+
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -143,14 +146,14 @@ pub(crate) async fn plan(
 }
 
 pub(crate) async fn release(
-    PrReleaseArgs { pull_request, commit, output }: PrReleaseArgs,
+    PrReleaseArgs { pull_request, commit, confirm, output }: PrReleaseArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let page = |after| ListFleetPlans { after, first: FEW, pull_request_id: Some(pull_request.clone()) };
     let all = all_pages(client, page).await?;
-    let waits = |plan: &&FleetPlan| plan.phase == Some(FleetPlanPhase::Held);
-    let held: Vec<&FleetPlan> = all.iter().filter(waits).collect();
+    let waits = |plan: &&FleetPlanBrief| plan.phase == Some(FleetPlanPhase::Held);
+    let held: Vec<&FleetPlanBrief> = all.iter().filter(waits).collect();
     let Some(plan) = held.iter().find(|plan| plan.reference.as_deref() == Some(commit.as_str())) else {
         let heads: Vec<String> = held.iter().map(|plan| or_dash(plan.reference.as_deref())).collect();
         return Err(match heads.as_slice() {
@@ -159,6 +162,8 @@ pub(crate) async fn release(
                 .hint("read that commit, and release it"),
         });
     };
+    let what = format!("let commit {commit} be rendered with the values of the services that it reaches");
+    terminal.confirm(&what, confirm.yes)?;
     let released = client.send(&ReleaseFleetPlan { id: plan.id.clone(), sha: commit }).await?;
     print(&released, &output.output, terminal)
 }

@@ -8,7 +8,7 @@ use clap::{
 };
 
 /// Options whose values are secret, without dashes.
-const SECRETS: [&str; 6] = ["code", "conf", "env", "secret-answer", "secret-env", "token"];
+const SECRETS: [&str; 7] = ["code", "conf", "env", "secret-answer", "secret-env", "secret-set", "token"];
 /// What stands for a value that is not repeated.
 const HIDDEN: &str = "…";
 

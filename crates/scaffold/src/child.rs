@@ -36,20 +36,30 @@ pub struct Merge {
 
 /// Does what the file in `folder` asks for, and prints the answer; the exit code.
 pub fn child(folder: &Path) -> u8 {
-    let answer = match fs::read(folder.join(MERGE_FILE)) {
-        Ok(bytes) => serde_json::to_vec(&parse::<Merge>(&bytes).map(|merge| merged(&merge))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => serde_json::to_vec(&ran(folder)),
-        Err(_) => serde_json::to_vec(&Err::<Outcome, ScaffoldError>(unreadable())),
+    let Ok(asked) = read(folder) else { return 1 };
+    let answer = match asked {
+        (Kind::Merge, bytes) => serde_json::to_vec(&parse::<Merge>(&bytes).map(|merge| merged(&merge))),
+        (Kind::Run, bytes) => serde_json::to_vec(&parse::<Request>(&bytes).and_then(|request| run(&request))),
     };
     let Ok(answer) = answer else { return 1 };
     let mut out = io::stdout().lock();
     u8::from(out.write_all(&answer).and_then(|()| out.flush()).is_err())
 }
 
-fn ran(folder: &Path) -> Result<Outcome, ScaffoldError> {
-    let bytes = fs::read(folder.join(REQUEST_FILE)).map_err(|_| unreadable())?;
-    let request: Request = parse(&bytes)?;
-    run(&request)
+enum Kind {
+    Run,
+    Merge,
+}
+
+/// A file that is larger than the memory of this process is not read, and that is no answer.
+fn read(folder: &Path) -> io::Result<(Kind, Vec<u8>)> {
+    match fs::read(folder.join(MERGE_FILE)) {
+        Ok(bytes) => Ok((Kind::Merge, bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok((Kind::Run, fs::read(folder.join(REQUEST_FILE))?))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn merged(merge: &Merge) -> Merged {

@@ -20,8 +20,9 @@ use crate::{
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository, printable},
     port::{
-        ChangedFile, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened, PullRequest,
-        PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry, WebhookSpec,
+        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
+        PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
+        WebhookSpec,
     },
 };
 
@@ -33,6 +34,8 @@ const PREVIEW: &str = "7.1-preview.1";
 const PAGE: usize = 100;
 /// Characters of a pull request's text.
 const TEXT: usize = 4000;
+/// Statuses of one page.
+const STATUSES: usize = 100;
 /// Characters of a status' description.
 const DESCRIPTION: usize = 255;
 /// What a webhook tells of: a service hook is about one kind of event.
@@ -437,6 +440,24 @@ impl GitHost for Azure {
             }
             None => self.add_comment(repository, number, &text).await,
         }
+    }
+
+    async fn checks(&self, repository: &Repository, commit: &CommitId) -> Result<List<Check>> {
+        let mut items = Vec::new();
+        for page in 0..self.http.pages() {
+            let mut url = self.of(repository, &["commits", commit.as_str(), "statuses"]);
+            url.query_pairs_mut()
+                .append_pair("latestOnly", "true")
+                .append_pair("top", &STATUSES.to_string())
+                .append_pair("skip", &(page * STATUSES).to_string());
+            let found = self.all::<wire::Status>(url).await?;
+            let is_last = found.len() < STATUSES;
+            items.extend(found.into_iter().map(wire::Status::told));
+            if is_last {
+                return Ok(List { items, cut: false });
+            }
+        }
+        Ok(List { items, cut: true })
     }
 
     async fn set_status(&self, repository: &Repository, commit: &CommitId, status: &Status) -> Result<()> {

@@ -23,7 +23,7 @@ use crate::{
     names::{BranchName, CommitId, FilePath, Repository},
     plain::{PlainConnection, connect_plain},
     port::{
-        ChangedFile, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened, Person,
+        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened, Person,
         PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
         WebhookSpec,
     },
@@ -426,6 +426,13 @@ impl GitHost for DataCenter {
                 self.http.send(Method::POST, url, &json!({"text": text})).await.map(drop)
             }
         }
+    }
+
+    /// The host lists the builds of a commit of all repositories that have it, by an interface of its own.
+    async fn checks(&self, _: &Repository, commit: &CommitId) -> Result<List<Check>> {
+        let url = self.http.at_in(&["rest", "build-status", "1.0", "commits", commit.as_str()], &[]);
+        let List { items, cut } = self.list::<wire::Build>(&url).await?;
+        Ok(List { items: items.into_iter().map(wire::Build::told).collect(), cut })
     }
 
     async fn set_status(&self, repository: &Repository, commit: &CommitId, status: &Status) -> Result<()> {

@@ -446,7 +446,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     // Its patch is a file.
     ("pr preview", Some("add-service --set name=shop -o name")),
     ("pr refresh", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
-    ("pr release", Some("0190b8a2-7c11-7def-8000-0123456789ab --commit main")),
+    ("pr release", Some("0190b8a2-7c11-7def-8000-0123456789ab --commit main --yes")),
     ("pr template", None),
     ("pr test", None),
     ("pr uninstall", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
@@ -514,7 +514,8 @@ async fn attack_28_what_a_console_answers_is_printed_as_text() {
         let mut formats = vec![String::new()];
         let help = run(&person, &format!("{path} --help")).await.out;
         for format in ["table", "wide", "json", "yaml", "name"] {
-            if help.contains("--output") && help.contains(&format!("- {format}:")) {
+            let is_free = !plain.contains(" -o ");
+            if is_free && help.contains("--output") && help.contains(&format!("- {format}:")) {
                 formats.push(format!("-o {format}"));
             }
         }

@@ -95,7 +95,7 @@ async fn only_the_commit_that_somebody_read_is_released() {
         refused.err
     );
     assert!(server.asked("ReleaseFleetPlan").is_empty());
-    let released = person.run(&format!("pr release {ID} --commit feature -o name")).await;
+    let released = person.run(&format!("pr release {ID} --commit feature --yes -o name")).await;
     assert_eq!(
         (released.code, released.out.as_str()),
         (0, format!("fleet-plan/{ID}\n").as_str()),

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::common::or_nothing;
 use crate::port::{
-    ChangedFile, EntryKind, FileStatus, PullRequest, PullRequestState, Review, TreeEntry, Verdict,
+    ChangedFile, Check, EntryKind, FileStatus, PullRequest, PullRequestState, Review, StatusState, TreeEntry,
+    Verdict,
 };
 
 /// A list, or a page of one.
@@ -347,5 +348,35 @@ mod tests {
         let told = pull.told(String::new());
         assert_eq!((told.head.as_str(), told.labels.len(), told.draft, told.fork), ("add", 0, false, false));
         assert!(threads.iter().all(|thread| thread.comments.is_empty()));
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Status {
+    state: Option<String>,
+    context: StatusContext,
+}
+
+#[derive(Deserialize)]
+struct StatusContext {
+    name: String,
+    genre: Option<String>,
+}
+
+impl Status {
+    pub(super) fn told(self) -> Check {
+        let state = match self.state.as_deref() {
+            // What does not concern a commit holds it up no more than what is good.
+            Some("succeeded" | "notApplicable" | "partiallySucceeded") => StatusState::Success,
+            Some("failed") => StatusState::Failure,
+            Some("error") => StatusState::Error,
+            _ => StatusState::Pending,
+        };
+        let StatusContext { name, genre } = self.context;
+        let context = match genre.filter(|genre| !genre.is_empty()) {
+            Some(genre) => format!("{genre}/{name}"),
+            None => name,
+        };
+        Check { context, state }
     }
 }

@@ -3,7 +3,9 @@
 use serde::Deserialize;
 
 use crate::common::or_nothing;
-use crate::port::{ChangedFile, FileStatus, PullRequest, PullRequestState, Review, Verdict};
+use crate::port::{
+    ChangedFile, Check, FileStatus, PullRequest, PullRequestState, Review, StatusState, Verdict,
+};
 
 /// A page of a list, and where the next one begins.
 #[derive(Deserialize)]
@@ -239,5 +241,25 @@ mod tests {
         let told = pull.told();
         assert_eq!((told.head.as_str(), told.url.as_str(), told.fork), ("add", "", false));
         assert_eq!((told.merge_commit, told.draft), (None, false));
+    }
+}
+
+/// What a build says of a commit.
+#[derive(Deserialize)]
+pub(super) struct Build {
+    state: String,
+    key: String,
+    name: Option<String>,
+}
+
+impl Build {
+    pub(super) fn told(self) -> Check {
+        let state = match self.state.as_str() {
+            "SUCCESSFUL" => StatusState::Success,
+            "FAILED" => StatusState::Failure,
+            "CANCELLED" => StatusState::Error,
+            _ => StatusState::Pending,
+        };
+        Check { context: self.name.filter(|name| !name.is_empty()).unwrap_or(self.key), state }
     }
 }

@@ -97,6 +97,17 @@ impl Host {
                 self.statuses.push(((*commit).to_owned(), body.clone()));
                 made(json!({}))
             }
+            ("GET", ["commits", commit, "statuses"]) => {
+                let all =
+                    self.statuses.iter().filter(|(of, _)| of == commit).map(|(_, status)| status.clone());
+                let known = match of("latestOnly") {
+                    "true" => self.newest_statuses(commit, "context"),
+                    _ => all.collect(),
+                };
+                let top: usize = of("top").parse().unwrap_or(1000);
+                let skip: usize = of("skip").parse().unwrap_or(0);
+                list(known.into_iter().skip(skip).take(top).collect())
+            }
             ("GET", ["pullrequests"]) => {
                 let is_of = |name: &str, branch: &str| {
                     of(name).is_empty() || of(name) == format!("refs/heads/{branch}")

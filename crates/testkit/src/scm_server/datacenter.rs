@@ -72,6 +72,9 @@ impl Host {
             {
                 return self.datacenter_remove(&text(&body["name"]));
             }
+            ["build-status", "1.0", "commits", commit] if *method == Method::GET => {
+                return ok(self.newest_statuses(commit, "key").into());
+            }
             ["api", "1.0", rest @ ..] => rest,
             _ => return missing(),
         };

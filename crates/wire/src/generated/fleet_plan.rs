@@ -46,6 +46,31 @@ pub struct FleetPlan {
     pub reach: Option<FleetPlanReach>,
 }
 
+/// A plan of a list, without what it found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetPlanBrief {
+    /// Id.
+    pub id: String,
+    /// How far it is.
+    pub phase: Option<FleetPlanPhase>,
+    /// Why it cannot be made.
+    pub error: Option<String>,
+    /// What was asked for: commit, branch or tag.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    /// The branch that it goes to.
+    pub base: Option<String>,
+    /// The commit; absent until the console has looked.
+    pub sha: Option<String>,
+    /// Who asked for it.
+    pub creator: Option<String>,
+    /// When it was asked for.
+    pub inserted_at: Option<DateTime<Utc>>,
+    /// When something of it last changed.
+    pub updated_at: Option<DateTime<Utc>>,
+}
+
 /// What a plan says of one cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetPlanCluster {
@@ -252,21 +277,16 @@ pub struct ListFleetPlans {
 }
 
 impl Operation for ListFleetPlans {
-    type Data = Connection<FleetPlan>;
+    type Data = Connection<FleetPlanBrief>;
     const NAME: &'static str = "ListFleetPlans";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "fleetPlans";
     const DOCUMENT: &'static str = "query ListFleetPlans($after: String, $first: Int!, $pullRequestId: ID) {
   fleetPlans(after: $after, first: $first, pullRequestId: $pullRequestId) {
     pageInfo { hasNextPage endCursor }
-    edges { node { ...FleetPlan } }
+    edges { node { id phase error ref base sha creator insertedAt updatedAt } }
   }
-}
-fragment FleetPlan on FleetPlan { id phase error ref base sha message untouched composed omitted deadlineAt creator insertedAt updatedAt reach { ...FleetPlanReach } }
-fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
-fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
-fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
-fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }";
+}";
 }
 
 /// One plan of a commit.

@@ -158,6 +158,28 @@ pub(super) const CASES: &[Case] = &[
     case("cd stacks update", "--file-content", "infra --file-content key.pem=@FILE").file(KEY),
     case("cd stacks update", "--settings", "infra --settings FILE").file(STACK),
     case("cd stacks update", "--settings", "infra --settings FILE").file(NO_STACK),
+    // Pull requests.
+    case("pr create", "--secret-set", "web --secret-set TOKEN=@FILE").file("CANARY\n"),
+    case("pr create", "--secret-set", "web --secret-set TOKEN=CANARY"),
+    case("pr preview", "--secret-set", "web --secret-set TOKEN=@FILE").file("CANARY\n"),
+    case("pr preview", "--secret-set", "web --secret-set TOKEN=CANARY"),
+    case(
+        "pr instances diff",
+        "--secret-set",
+        "0190b8a2-7c11-7def-8000-0123456789ab --secret-set TOKEN=@FILE",
+    )
+    .file("CANARY\n"),
+    case(
+        "pr instances diff",
+        "--secret-set",
+        "0190b8a2-7c11-7def-8000-0123456789ab --secret-set TOKEN=CANARY",
+    ),
+    case("pr uninstall", "--secret-set", "0190b8a2-7c11-7def-8000-0123456789ab --secret-set TOKEN=@FILE")
+        .file("CANARY\n"),
+    case("pr uninstall", "--secret-set", "0190b8a2-7c11-7def-8000-0123456789ab --secret-set TOKEN=CANARY"),
+    case("pr upgrade", "--secret-set", "0190b8a2-7c11-7def-8000-0123456789ab --secret-set TOKEN=@FILE")
+        .file("CANARY\n"),
+    case("pr upgrade", "--secret-set", "0190b8a2-7c11-7def-8000-0123456789ab --secret-set TOKEN=CANARY"),
     // Documents.
     case("apply", "--filename", "--filename FILE").file(DOCUMENTS),
     case("diff", "--filename", "--filename FILE").file(DOCUMENTS),

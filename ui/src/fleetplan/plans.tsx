@@ -14,6 +14,7 @@ import { useState } from 'react';
 import type { FleetPlanPartState } from '../generated/graphql';
 import { ask, explain } from '../lib/client';
 import { counted, short } from '../lib/text';
+import { noticeOf } from '../parts/notice';
 import { Action } from '../parts/action';
 import { Panel } from '../parts/page';
 import { State, unknown, type Look } from '../parts/state';
@@ -87,7 +88,13 @@ function Standing({ plan, pullRequest, reached }: { plan: Plan; pullRequest: str
       return <Text size="sm">The console looks which services the commit reaches.</Text>;
     case 'FAILED':
       return (
-        <Alert color="red" icon={<IconAlertTriangle size={16} />} title="There is no plan of this commit">
+        <Alert
+          variant="outline"
+          color="red"
+          styles={noticeOf('bad')}
+          icon={<IconAlertTriangle size={16} />}
+          title="There is no plan of this commit"
+        >
           <Text size="sm">
             <Name of={plan.error ?? 'The console does not say why.'} />
           </Text>

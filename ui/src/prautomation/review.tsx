@@ -2,6 +2,7 @@ import { Alert, Button, Checkbox, Group, List, Stack, Text } from '@mantine/core
 import { IconAlertTriangle, IconDownload, IconRefresh } from '@tabler/icons-react';
 
 import { counted, short, visible } from '../lib/text';
+import { noticeOf } from '../parts/notice';
 import { Copy } from '../parts/action';
 import { Empty, Facts } from '../parts/page';
 import { Patch } from '../parts/patch';
@@ -66,7 +67,13 @@ export function Previewed({ automation, preview, again }: { automation: Asking; 
         ]}
       />
       {warnings.length > 0 && (
-        <Alert color="yellow" icon={<IconAlertTriangle size={16} />} title="Look at this">
+        <Alert
+          variant="outline"
+          color="yellow"
+          styles={noticeOf('warn')}
+          icon={<IconAlertTriangle size={16} />}
+          title="Look at this"
+        >
           <List size="sm">
             {warnings.map((warning) => (
               <List.Item key={warning}>

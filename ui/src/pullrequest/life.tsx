@@ -14,6 +14,7 @@ import type { ReactNode } from 'react';
 import type { PrCheckState, PrMergeMethod } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { counted, quoted, short } from '../lib/text';
+import { noticeOf } from '../parts/notice';
 import { Action, Copy } from '../parts/action';
 import { Facts, Panel } from '../parts/page';
 import { State, type Look } from '../parts/state';
@@ -131,7 +132,14 @@ function Merges({ opened: { head, base, checks, reviews } }: { opened: Opened })
         </code>
       </Text>
       {warnings.length > 0 && (
-        <Alert mt="sm" color="yellow" icon={<IconAlertTriangle size={16} />} title="The host may merge it all the same">
+        <Alert
+          variant="outline"
+          mt="sm"
+          color="yellow"
+          styles={noticeOf('warn')}
+          icon={<IconAlertTriangle size={16} />}
+          title="The host may merge it all the same"
+        >
           {warnings.join(' ')}
         </Alert>
       )}
@@ -150,7 +158,9 @@ export function Life({ opened }: { opened: Opened }) {
         <Alert
           m="md"
           mb={0}
+          variant="outline"
           color="yellow"
+          styles={noticeOf('warn')}
           icon={<IconAlertTriangle size={16} />}
           title="It could not be read the last time: this is what was known before"
         >

@@ -5,6 +5,7 @@ import type { ReactNode } from 'react';
 
 import { FleetPlans } from '../fleetplan/plans';
 import { short } from '../lib/text';
+import { noticeOf } from '../parts/notice';
 import { Copy } from '../parts/action';
 import { One as OneThing } from '../parts/one';
 import { Facts, Panel } from '../parts/page';
@@ -49,7 +50,13 @@ export function One({ id }: { id: string }) {
 
 function NotOpened({ opened: { error, automation } }: { opened: Opened }) {
   return (
-    <Alert color="red" icon={<IconAlertTriangle size={16} />} title="It was not opened, and will not be">
+    <Alert
+      variant="outline"
+      color="red"
+      styles={noticeOf('bad')}
+      icon={<IconAlertTriangle size={16} />}
+      title="It was not opened, and will not be"
+    >
       <Stack gap="xs">
         <Text size="sm">
           <Name of={error ?? 'The console does not say why.'} />

@@ -6,6 +6,7 @@ import { IconAlertTriangle, IconInfoCircle, IconPlayerPause } from '@tabler/icon
 import { useNow } from '../lib/now';
 import { counted, lasting, short, took } from '../lib/text';
 import { Command, Copy } from '../parts/action';
+import { noticeOf } from '../parts/notice';
 import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import { held, Stale } from '../parts/shown';
 import { State } from '../parts/state';
@@ -134,13 +135,6 @@ function Standing({ run }: { run: Run }) {
   );
 }
 
-const look = (tone: 'bad' | 'warn' | 'busy') => ({
-  root: { borderColor: `var(--tone-${tone})`, background: 'var(--panel)', color: 'var(--mantine-color-text)' },
-  icon: { color: `var(--tone-${tone})` },
-  title: { color: 'var(--mantine-color-text)' },
-  message: { color: 'var(--mantine-color-text)' },
-});
-
 /** Why it is as it is, and what to do next. */
 function Why({ run }: { run: Run }) {
   if (run.status === 'PENDING_APPROVAL') {
@@ -151,7 +145,7 @@ function Why({ run }: { run: Run }) {
         color="orange"
         icon={<IconPlayerPause />}
         title="Its plan waits for approval"
-        styles={look('warn')}
+        styles={noticeOf('warn')}
       >
         <Text size="sm">
           {missing === 1 ? 'One person has' : `${missing} people have`} to agree
@@ -165,7 +159,7 @@ function Why({ run }: { run: Run }) {
   if (run.error == null) return null;
   if (!isOver(run.status))
     return (
-      <Alert variant="outline" color="blue" icon={<IconInfoCircle />} title="What it waits for" styles={look('busy')}>
+      <Alert variant="outline" color="blue" icon={<IconInfoCircle />} title="What it waits for" styles={noticeOf('busy')}>
         <Text size="sm">
           <Name of={run.error} />
         </Text>
@@ -177,7 +171,7 @@ function Why({ run }: { run: Run }) {
       color={run.status === 'FAILED' ? 'red' : 'blue'}
       icon={run.status === 'FAILED' ? <IconAlertTriangle /> : <IconInfoCircle />}
       title={run.status === 'FAILED' ? 'Why it failed' : 'Why it ended'}
-      styles={look(run.status === 'FAILED' ? 'bad' : 'busy')}
+      styles={noticeOf(run.status === 'FAILED' ? 'bad' : 'busy')}
     >
       <Text size="sm">
         <Name of={run.error} />

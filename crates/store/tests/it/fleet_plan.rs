@@ -49,7 +49,7 @@ async fn known(door: &Door, id: FleetPlanId) -> (FleetPlan, Vec<FleetPlanPart>) 
 async fn until(door: &Door, id: FleetPlanId, phase: FleetPlanPhase) -> (FleetPlan, Vec<FleetPlanPart>) {
     eventually(async || {
         let (plan, parts) = known(door, id).await;
-        if plan.phase == phase { Ok((plan, parts)) } else { Err(format!("{plan:?}")) }
+        if plan.phase == phase { Ok((plan, parts)) } else { Err(format!("{plan:?}: {parts:?}")) }
     })
     .await
 }

@@ -409,8 +409,8 @@ impl World {
         automation.as_object_mut().unwrap().extend(actions.as_object().unwrap().clone());
         let automation = made(create, json!({"a": automation})).await;
         let opened = t.plant_pull_request(&json!(automation)).await;
-        let create = "mutation ($id: ID!) { createFleetPlan(repositoryId: $id, ref: \"main\") { id } }";
-        let fleet = made(create, json!({"id": repository_id})).await;
+        let plan = "mutation ($id: ID!) { createFleetPlan(repositoryId: $id, ref: \"main\") { id } }";
+        let fleet = made(plan, json!({"id": repository_id})).await;
         let fleet_part = t.plant_fleet_part(&json!(fleet), &json!(service)).await;
         let simple = json!({
             "name": "Add a secret", "projectId": t.project, "connectionId": scm, "title": "Add", "message": "Adds it",

@@ -1,6 +1,7 @@
 //! Plans of commits for all clusters: whom they ask, what is answered, and when they end.
 
 use plural_app::agent::AgentHandle;
+use plural_app::agent_call::AgentCallKind;
 use plural_app::agent_poll::ServiceSpec;
 use plural_app::fleet_plan::FleetPlanStore as _;
 use plural_core::fleet_plan::{FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase};
@@ -120,7 +121,8 @@ async fn agents_are_asked_and_their_answers_end_the_plan(database: TestDatabase)
     door.start();
     let (blue, service, before, _) = deployed(&door, "blue").await;
     let (red, other, ..) = deployed(&door, "red").await;
-    let _streams = (door.app.agent_hints(&blue, None).unwrap(), door.app.agent_hints(&red, None).unwrap());
+    let _streams =
+        (blue.clone().call(AgentCallKind::Stream).unwrap(), red.clone().call(AgentCallKind::Stream).unwrap());
     let artifact = digest("two");
     let refused = door.app.agent_artifact(&blue, &artifact).await;
     assert!(matches!(refused, Err(Error::NotFound { .. })), "nobody asks for it yet");
@@ -180,7 +182,7 @@ async fn what_a_commit_does_not_reach_is_not_asked(database: TestDatabase) {
     let mut door = Door::new(database).await;
     door.start();
     let (blue, service, before, _) = deployed(&door, "blue").await;
-    let _stream = door.app.agent_hints(&blue, None).unwrap();
+    let _stream = blue.clone().call(AgentCallKind::Stream).unwrap();
     door.git.propose(URL, "elsewhere", &[("docs", "two")]);
     for base in [None, Some("main")] {
         let made = create(&door, &service, "elsewhere", base).await;
@@ -202,7 +204,7 @@ async fn an_agent_that_is_away_is_not_waited_for(database: TestDatabase) {
     door.start();
     let (_, service, ..) = deployed(&door, "blue").await;
     let (red, ..) = deployed(&door, "red").await;
-    let _stream = door.app.agent_hints(&red, None).unwrap();
+    let _stream = red.clone().call(AgentCallKind::Stream).unwrap();
     door.git.propose(URL, "head", &[("web", "two")]);
     let made = create(&door, &service, "head", None).await;
     let (_, parts) = until(&door, made.id, FleetPlanPhase::Asked).await;
@@ -218,7 +220,7 @@ async fn a_newer_commit_takes_the_place_of_an_older_one(database: TestDatabase) 
     let mut door = Door::new(database).await;
     door.start();
     let (blue, service, ..) = deployed(&door, "blue").await;
-    let _stream = door.app.agent_hints(&blue, None).unwrap();
+    let _stream = blue.clone().call(AgentCallKind::Stream).unwrap();
     door.git.propose(URL, "feature", &[("web", "two")]);
     let first = create(&door, &service, "feature", None).await;
     until(&door, first.id, FleetPlanPhase::Asked).await;
@@ -245,7 +247,7 @@ async fn what_cannot_be_found_is_told(database: TestDatabase) {
     let mut door = Door::new(database).await;
     door.start();
     let (blue, service, ..) = deployed(&door, "blue").await;
-    let _stream = door.app.agent_hints(&blue, None).unwrap();
+    let _stream = blue.clone().call(AgentCallKind::Stream).unwrap();
     let made = create(&door, &service, "nowhere", None).await;
     let (plan, _) = until(&door, made.id, FleetPlanPhase::Failed).await;
     let error = plan.error.unwrap();
@@ -265,7 +267,7 @@ async fn a_plan_that_somebody_waits_for_outlives_many_others(database: TestDatab
     let mut door = Door::new(database).await;
     door.start();
     let (blue, service, ..) = deployed(&door, "blue").await;
-    let _stream = door.app.agent_hints(&blue, None).unwrap();
+    let _stream = blue.clone().call(AgentCallKind::Stream).unwrap();
     door.git.propose(URL, "head", &[("web", "two")]);
     let waits = create(&door, &service, "head", None).await;
     until(&door, waits.id, FleetPlanPhase::Asked).await;

@@ -159,6 +159,16 @@ pub(super) const CASES: &[Case] = &[
     case("cd stacks update", "--settings", "infra --settings FILE").file(STACK),
     case("cd stacks update", "--settings", "infra --settings FILE").file(NO_STACK),
     // Pull requests.
+    case(
+        "cd stacks plan",
+        "--pull-request",
+        "infra --pull-request https://ada:CANARY@git.invalid/acme/shop/pull/1",
+    ),
+    case(
+        "cd stacks release",
+        "--pull-request",
+        "infra --pull-request https://ada:CANARY@git.invalid/acme/shop/pull/1 --commit 4f2c1e9a7b21d3c5e6f708192a3b4c5d6e7f8091 --yes",
+    ),
     case("pr create", "--secret-set", "web --secret-set TOKEN=@FILE").file("CANARY\n"),
     case("pr create", "--secret-set", "web --secret-set TOKEN=CANARY"),
     case("pr preview", "--secret-set", "web --secret-set TOKEN=@FILE").file("CANARY\n"),

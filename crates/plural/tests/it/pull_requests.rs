@@ -1,6 +1,7 @@
 //! Pull requests at Gitea itself, by the command line: from a connection to what a merge changes in a cluster.
 //!
 //! The console is told by webhook alone: it looks at repositories by itself once a day here.
+//! One backend is enough: plans of commits run against both in `fleet_plans`, and a sync of a service in its own tests.
 
 use std::{fs, sync::OnceLock, time::Duration};
 

@@ -42,13 +42,7 @@ impl Audit {
 
     /// The user that did it, as long as it exists.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async {
-            match self.0.entry.user_id {
-                Some(user) => by_id::<plural_core::user::User, _>(ctx, user).await,
-                None => Ok(None),
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.0.entry.user_id)).await
     }
 
     /// Who did it, as it was called then.

@@ -126,7 +126,7 @@ impl RoleBinding {
 
     /// The role.
     async fn role(&self, ctx: &Context<'_>) -> Nullable<role::Role> {
-        nullable(async { by_id::<CustomRole, _>(ctx, self.role).await }).await
+        nullable(by_id::<CustomRole, _>(ctx, self.role)).await
     }
 
     /// The user, if it is one.

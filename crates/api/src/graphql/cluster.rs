@@ -310,8 +310,7 @@ impl Cluster {
 
     /// Where it belongs; absent when you may see the cluster but not its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.cluster.project_id).await })
-            .await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.cluster.project_id)).await
     }
 
     /// Who may look at it.

@@ -31,7 +31,7 @@ impl ClusterAuditLog {
 
     /// The user that asked, as long as it exists.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async { by_id::<plural_core::user::User, _>(ctx, self.0.entry.user_id).await }).await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.0.entry.user_id)).await
     }
 
     /// Who asked, as it was called then.

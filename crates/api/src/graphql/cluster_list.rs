@@ -164,7 +164,7 @@ impl From<(plural_core::ids::ProjectId, u64)> for ProjectCount {
 impl ProjectCount {
     /// The project; absent when you may see what is in it but not the project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.project).await }).await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.project)).await
     }
 
     /// How many.

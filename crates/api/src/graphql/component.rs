@@ -73,7 +73,7 @@ impl ServiceComponent {
 
     /// Whose it is.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
-        nullable(async { by_id::<plural_core::service::Service, _>(ctx, self.of).await }).await
+        nullable(by_id::<plural_core::service::Service, _>(ctx, self.of)).await
     }
 
     /// That it is written in an API version that is deprecated or gone in its cluster's version of Kubernetes, or will be in

@@ -108,7 +108,7 @@ impl FleetPlanCluster {
 
     /// The cluster; absent when you may not see it.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
-        nullable(async { by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id).await }).await
+        nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id)).await
     }
 
     /// Services that the commit reaches.
@@ -165,7 +165,7 @@ impl FleetPlanPart {
 
     /// The service.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
-        nullable(async { by_id::<plural_core::service::Service, _>(ctx, self.0.service_id).await }).await
+        nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.service_id)).await
     }
 
     /// What is known of it.
@@ -339,24 +339,17 @@ impl FleetPlan {
 
     /// The repository.
     async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
-        nullable(async { by_id::<plural_core::repository::Repository, _>(ctx, self.0.repository_id).await })
-            .await
+        nullable(by_id::<plural_core::repository::Repository, _>(ctx, self.0.repository_id)).await
     }
 
     /// The pull request that it is of; absent where it is of none.
     async fn pull_request(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
-        nullable(async {
-            match self.0.pull_request_id {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::pull_request::PullRequest, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::pull_request::PullRequest, _>(ctx, self.0.pull_request_id)).await
     }
 
     /// Where it belongs.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
     /// When it was asked for.

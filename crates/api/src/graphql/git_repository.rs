@@ -111,7 +111,7 @@ impl GitRepository {
 
     /// Where it belongs; absent when you may see the repository but not its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
     /// When it was last fetched.

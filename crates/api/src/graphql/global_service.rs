@@ -223,7 +223,7 @@ impl GlobalServiceInstance {
 
     /// Its cluster.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
-        nullable(async { by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id).await }).await
+        nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id)).await
     }
 }
 
@@ -258,13 +258,7 @@ impl GlobalService {
 
     /// The project whose clusters are meant; absent when all are.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async {
-            match self.0.project_id {
-                Some(project) => by_id::<plural_core::project::Project, _>(ctx, project).await,
-                None => Ok(None),
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
     /// The service whose copies the instances are; absent when there is a template.

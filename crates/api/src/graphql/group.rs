@@ -85,12 +85,12 @@ impl GroupMember {
 
     /// Who.
     async fn user(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async { by_id::<plural_core::user::User, _>(ctx, self.0.user_id).await }).await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.0.user_id)).await
     }
 
     /// In which group.
     async fn group(&self, ctx: &Context<'_>) -> Nullable<Group> {
-        nullable(async { by_id::<plural_core::group::Group, _>(ctx, self.0.group_id).await }).await
+        nullable(by_id::<plural_core::group::Group, _>(ctx, self.0.group_id)).await
     }
 }
 

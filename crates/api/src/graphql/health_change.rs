@@ -35,7 +35,7 @@ impl HealthChange {
 
     /// The service.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
-        nullable(async { by_id::<plural_core::service::Service, _>(ctx, self.0.service_id).await }).await
+        nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.service_id)).await
     }
 
     /// The revision that the service stood at from then on; it may be forgotten by now.

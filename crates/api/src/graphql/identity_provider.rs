@@ -103,7 +103,7 @@ impl IdentityProviderGroup {
 
     /// Ours; absent when it was deleted.
     async fn group(&self, ctx: &Context<'_>) -> Nullable<Group> {
-        nullable(async { by_id::<plural_core::group::Group, _>(ctx, self.0.group).await }).await
+        nullable(by_id::<plural_core::group::Group, _>(ctx, self.0.group)).await
     }
 }
 

@@ -109,7 +109,7 @@ impl Invite {
 
     /// Who invites.
     async fn inviter(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async { by_id::<plural_core::user::User, _>(ctx, self.invite.inviter_id).await }).await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.invite.inviter_id)).await
     }
 
     /// The code; told only by the mutation that made it, once.

@@ -35,7 +35,7 @@ impl Passkey {
 
     /// Whose it is.
     async fn user(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async { by_id::<plural_core::user::User, _>(ctx, self.0.user_id).await }).await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.0.user_id)).await
     }
 
     /// When somebody last signed in with it.

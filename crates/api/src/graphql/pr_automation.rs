@@ -169,45 +169,27 @@ impl PrAutomation {
     /// With which pull requests are opened; absent when you may not see it: those of the whole installation are for administrators.
     async fn connection(&self, ctx: &Context<'_>) -> Nullable<ScmConnection> {
         let id = self.0.links.connection_id;
-        nullable(async { by_id::<plural_core::scm_connection::ScmConnection, _>(ctx, id).await }).await
+        nullable(by_id::<plural_core::scm_connection::ScmConnection, _>(ctx, id)).await
     }
 
     /// The repository of external templates; absent when there is none, or you may not see it.
     async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
-        nullable(async {
-            match self.0.links.repository_id {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::repository::Repository, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::repository::Repository, _>(ctx, self.0.links.repository_id)).await
     }
 
     /// The cluster that it is about; absent when there is none, or you may not see it.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
-        nullable(async {
-            match self.0.links.cluster_id {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::cluster::Cluster, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.links.cluster_id)).await
     }
 
     /// The service that it is about; absent when there is none, or you may not see it.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
-        nullable(async {
-            match self.0.links.service_id {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::service::Service, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.links.service_id)).await
     }
 
     /// Where it belongs; absent when you may see the automation but not its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
     /// You may open pull requests with it.

@@ -137,13 +137,7 @@ impl PrInstance {
 
     /// The pull request that made it what it is; absent once that is forgotten.
     async fn pull_request(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
-        nullable(async {
-            match self.0.pull_request_id {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::pull_request::PullRequest, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::pull_request::PullRequest, _>(ctx, self.0.pull_request_id)).await
     }
 
     /// The last pull request that is to change it, or take it away, and was not merged.
@@ -161,18 +155,12 @@ impl PrInstance {
 
     /// Its automation; absent once that is gone, or when you may not see it.
     async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
-        nullable(async {
-            match self.0.automation_id {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, self.0.automation_id)).await
     }
 
     /// Where it belongs.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
     /// When it was asked for.

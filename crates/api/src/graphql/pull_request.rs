@@ -173,51 +173,27 @@ impl PullRequest {
 
     /// The service that its text names and that reads its repository; absent, too, when you may not see it.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
-        nullable(async {
-            match self.0.life.links.service {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::service::Service, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.life.links.service)).await
     }
 
     /// The stack that its text names and that reads its repository; absent, too, when you may not see it.
     async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
-        nullable(async {
-            match self.0.life.links.stack {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::stack::Stack, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::stack::Stack, _>(ctx, self.0.life.links.stack)).await
     }
 
     /// The cluster that its text names and one of whose services reads its repository; absent, too, when you may not see it.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
-        nullable(async {
-            match self.0.life.links.cluster {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::cluster::Cluster, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.life.links.cluster)).await
     }
 
     /// The automation that it was opened with; absent once that is gone, or when you may not see it.
     async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
-        nullable(async {
-            match self.0.automation_id {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, self.0.automation_id)).await
     }
 
     /// Where it belongs.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
     /// When it was recorded.

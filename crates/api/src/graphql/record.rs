@@ -56,13 +56,14 @@ where
     found.into_graphql(ctx).map(|found| Some(found.into())).transpose()
 }
 
-/// The one of this id, looked up together with those that other rows ask for; `None` when the caller may not see it.
-pub(crate) async fn by_id<N, T>(ctx: &Context<'_>, id: N::Id) -> Result<Option<T>>
+/// The one of this id, looked up together with those that other rows ask for; `None` when the caller may not see it, or there is no id.
+pub(crate) async fn by_id<N, T>(ctx: &Context<'_>, id: impl Into<Option<N::Id>>) -> Result<Option<T>>
 where
     N: Record,
     T: From<N>,
     dyn Store: Records<N>,
 {
+    let Some(id) = id.into() else { return Ok(None) };
     let request = request(ctx);
     let look_up = async |ids: Vec<_>| request.app.get_many::<N>(&request.op, &ids).await.into_graphql(ctx);
     Ok(request.batch::<N>().get(id, look_up).await?.map(T::from))

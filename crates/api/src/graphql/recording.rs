@@ -82,7 +82,7 @@ impl Recording {
 
     /// The user who was in the shell, as long as it exists.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async { by_id::<plural_core::user::User, _>(ctx, self.0.user_id).await }).await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.0.user_id)).await
     }
 
     /// Who was in the shell, as it was called then.

@@ -65,12 +65,12 @@ impl BootstrapToken {
 
     /// Where it makes clusters.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.token.project_id).await }).await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.token.project_id)).await
     }
 
     /// In whose name: a user or a service account.
     async fn user(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async { by_id::<plural_core::user::User, _>(ctx, self.token.user_id).await }).await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.token.user_id)).await
     }
 
     /// How the handles of its clusters begin.

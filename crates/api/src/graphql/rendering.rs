@@ -277,8 +277,7 @@ impl ServiceSource {
 
     /// The repository; absent when you may not see it.
     async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
-        nullable(async { by_id::<plural_core::repository::Repository, _>(ctx, self.0.repository_id).await })
-            .await
+        nullable(by_id::<plural_core::repository::Repository, _>(ctx, self.0.repository_id)).await
     }
 
     /// Where in it.

@@ -52,7 +52,7 @@ impl SavedView {
 
     /// Who made it.
     async fn owner(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async { by_id::<plural_core::user::User, _>(ctx, self.0.owner_id).await }).await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.0.owner_id)).await
     }
 
     /// Who may read it.

@@ -144,13 +144,7 @@ impl ScmConnection {
 
     /// Where it belongs; absent for one of the whole installation, and when you may see the connection but not its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async {
-            match self.0.project_id {
-                None => Ok(None),
-                Some(id) => by_id::<plural_core::project::Project, _>(ctx, id).await,
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
     /// When it was made.

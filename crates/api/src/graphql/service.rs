@@ -328,18 +328,12 @@ impl ServiceDeployment {
 
     /// Its repository; absent when you may see the service but not the repository.
     async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
-        nullable(async {
-            match self.0.repository_id {
-                Some(repository) => by_id::<plural_core::repository::Repository, _>(ctx, repository).await,
-                None => Ok(None),
-            }
-        })
-        .await
+        nullable(by_id::<plural_core::repository::Repository, _>(ctx, self.0.repository_id)).await
     }
 
     /// Where it runs; absent when you may see the service but not the cluster.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
-        nullable(async { by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id).await }).await
+        nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id)).await
     }
 
     /// What it is tied to.

@@ -89,7 +89,7 @@ impl ServiceContext {
 
     /// Where it belongs.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
     /// When it was made.

@@ -48,7 +48,7 @@ impl ServiceImport {
 
     /// The stack.
     async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
-        nullable(async { by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id).await }).await
+        nullable(by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id)).await
     }
 
     /// What the stack gives. Values that the tool calls sensitive are for those who may read its state.

@@ -61,7 +61,7 @@ impl From<(plural_core::ids::ClusterId, u64)> for ServiceClusterCount {
 impl ServiceClusterCount {
     /// The cluster; absent when you may see services on it but not the cluster.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
-        nullable(async { by_id::<plural_core::cluster::Cluster, _>(ctx, self.cluster).await }).await
+        nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.cluster)).await
     }
 
     /// How many.

@@ -64,7 +64,7 @@ impl InfrastructureStack {
 
     /// Where it belongs.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
     /// In whose name its applies ask the console; absent: in nobody's.

@@ -69,7 +69,7 @@ impl StackDependency {
 
     /// The stack; absent when you may not see it.
     async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
-        nullable(async { by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id).await }).await
+        nullable(by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id)).await
     }
 
     /// What is taken from it.

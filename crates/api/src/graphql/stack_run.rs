@@ -206,7 +206,7 @@ impl StackRun {
 
     /// The stack.
     async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
-        nullable(async { by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id).await }).await
+        nullable(by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id)).await
     }
 
     /// The repository of its code.

@@ -74,7 +74,7 @@ impl SyncWindow {
             return None;
         }
         let id = ProjectId::from_uuid(self.of.id().uuid());
-        nullable(async { by_id::<plural_core::project::Project, _>(ctx, id).await }).await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, id)).await
     }
 
     /// The cluster whose services it concerns, if it is a cluster's.
@@ -83,7 +83,7 @@ impl SyncWindow {
             return None;
         }
         let id = ClusterId::from_uuid(self.of.id().uuid());
-        nullable(async { by_id::<plural_core::cluster::Cluster, _>(ctx, id).await }).await
+        nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, id)).await
     }
 
     /// The service that it concerns, if it is a service's.
@@ -92,7 +92,7 @@ impl SyncWindow {
             return None;
         }
         let id = ServiceId::from_uuid(self.of.id().uuid());
-        nullable(async { by_id::<plural_core::service::Service, _>(ctx, id).await }).await
+        nullable(by_id::<plural_core::service::Service, _>(ctx, id)).await
     }
 }
 

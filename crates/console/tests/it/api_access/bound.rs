@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use graphql_parser::schema::{Definition, Type, TypeDefinition, parse_schema};
 use serde_json::{Value, json};
 
-use super::World;
+use super::world::World;
 use crate::api_server::TestServer;
 
 struct Case {

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::namespace_attributes;
 use super::table::{Line, MEMBERS_READ, MEMBERS_WRITE, USERS};
+use super::world::namespace_attributes;
 
 pub(super) const ROWS: &[Line] = &[
     Line {

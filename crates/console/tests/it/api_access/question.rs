@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::World;
 use super::table::{Line, MEMBERS_WRITE, USERS};
+use super::world::World;
 
 pub(super) const ROWS: &[Line] = &[
     // Whoever is signed in asks for themselves.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::World;
+use super::world::World;
 
 /// Who may see it and who may not, by what a thing belongs to.
 /// The columns: nobody, stranger, reader, owner, administrator.

@@ -330,27 +330,6 @@ impl Subscription {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn null_is_as_if_it_were_not_there() {
-        let told = json!({
-            "pullRequestId": 7, "status": "active", "createdBy": {"id": "a"}, "title": "Add it", "description": null,
-            "sourceRefName": "refs/heads/add", "targetRefName": "refs/heads/main", "isDraft": null,
-            "reviewers": null, "labels": null, "mergeStatus": null, "lastMergeSourceCommit": null, "forkSource": null,
-        });
-        let pull: Pull = serde_json::from_value(told).unwrap();
-        let threads: Vec<Thread> = serde_json::from_value(json!([{"id": 1, "comments": null}])).unwrap();
-        let told = pull.told(String::new());
-        assert_eq!((told.head.as_str(), told.labels.len(), told.draft, told.fork), ("add", 0, false, false));
-        assert!(threads.iter().all(|thread| thread.comments.is_empty()));
-    }
-}
-
 #[derive(Deserialize)]
 pub(super) struct Status {
     state: Option<String>,
@@ -378,5 +357,26 @@ impl Status {
             None => name,
         };
         Check { context, state }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn null_is_as_if_it_were_not_there() {
+        let told = json!({
+            "pullRequestId": 7, "status": "active", "createdBy": {"id": "a"}, "title": "Add it", "description": null,
+            "sourceRefName": "refs/heads/add", "targetRefName": "refs/heads/main", "isDraft": null,
+            "reviewers": null, "labels": null, "mergeStatus": null, "lastMergeSourceCommit": null, "forkSource": null,
+        });
+        let pull: Pull = serde_json::from_value(told).unwrap();
+        let threads: Vec<Thread> = serde_json::from_value(json!([{"id": 1, "comments": null}])).unwrap();
+        let told = pull.told(String::new());
+        assert_eq!((told.head.as_str(), told.labels.len(), told.draft, told.fork), ("add", 0, false, false));
+        assert!(threads.iter().all(|thread| thread.comments.is_empty()));
     }
 }

@@ -223,6 +223,26 @@ pub(super) struct Hook {
     pub(super) url: String,
 }
 
+/// What a build says of a commit.
+#[derive(Deserialize)]
+pub(super) struct Build {
+    state: String,
+    key: String,
+    name: Option<String>,
+}
+
+impl Build {
+    pub(super) fn told(self) -> Check {
+        let state = match self.state.as_str() {
+            "SUCCESSFUL" => StatusState::Success,
+            "FAILED" => StatusState::Failure,
+            "CANCELLED" => StatusState::Error,
+            _ => StatusState::Pending,
+        };
+        Check { context: self.name.filter(|name| !name.is_empty()).unwrap_or(self.key), state }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -241,25 +261,5 @@ mod tests {
         let told = pull.told();
         assert_eq!((told.head.as_str(), told.url.as_str(), told.fork), ("add", "", false));
         assert_eq!((told.merge_commit, told.draft), (None, false));
-    }
-}
-
-/// What a build says of a commit.
-#[derive(Deserialize)]
-pub(super) struct Build {
-    state: String,
-    key: String,
-    name: Option<String>,
-}
-
-impl Build {
-    pub(super) fn told(self) -> Check {
-        let state = match self.state.as_str() {
-            "SUCCESSFUL" => StatusState::Success,
-            "FAILED" => StatusState::Failure,
-            "CANCELLED" => StatusState::Error,
-            _ => StatusState::Pending,
-        };
-        Check { context: self.name.filter(|name| !name.is_empty()).unwrap_or(self.key), state }
     }
 }
